@@ -26,79 +26,8 @@ from prmcal.registry.conformance.fitting import (
     scores_of,
     tied,
 )
-from prmcal.registry.conformance.plugin import expect
+from prmcal.registry.conformance.plugin import expect, failed, further_checks
 from prmcal.registry.contracts.calibrator import Calibrator
-
-
-def check_quantiles_are_ordered(plugin: Calibrator) -> None:
-    """A higher level never has a lower reward, and the levels are used."""
-    fitted = fitted_to(plugin, calibration_data(plugin))
-    features = joined(calibration_data(plugin, 60, seed=1).features, extremes(plugin))
-    rises = np.diff(predicted_by(fitted, features, "for new rows"), axis=1)
-    expect(
-        not (rises < 0).any(),
-        f"Rewards must not decrease from one level to the next. They do in {(rises < 0).any(axis=1).sum()} rows. Write "
-        "`return np.sort(rewards, axis=1)`, or fit levels that cannot cross.",
-    )
-    unused = ~(rises > 0).any(axis=0)
-    expect(
-        not unused.any(),
-        f"Different levels must have different rewards. Those of {np.array(fitted.levels)[:-1][unused].tolist()} and "
-        "of the next level are equal in all rows. Use 'levels' in predict(), or write levels = (0.5,).",
-    )
-
-
-def check_any_level(plugin: Calibrator) -> None:
-    """``predict_at`` agrees with ``predict``, and a calibrator of any level predicts them in order, one by one."""
-    fitted = fitted_to(plugin, calibration_data(plugin))
-    features = joined(calibration_data(plugin, 20, seed=1).features, extremes(plugin))
-    own = predicted_by(fitted, features, "for new rows")
-    _same(own, _predict_at(fitted, features, fitted.levels), "its own levels", "of predict()")
-    if fitted.any_level:
-        levels = sorted({*fitted.levels, 0.02, 0.25, 0.33, 0.75, 0.98})
-        rewards = _predict_at(fitted, features, levels)
-        expect(
-            not (np.diff(rewards, axis=1) < 0).any(),
-            "predict_at() must not return lower rewards for higher levels. Write `return np.sort(rewards, axis=1)`, or "
-            "fit levels that cannot cross.",
-        )
-        expect(
-            bool((np.diff(rewards, axis=1) > 0).any(axis=0).all()),
-            "predict_at() must return different rewards for different levels. Use its argument 'levels', or remove "
-            "`any_level = True`.",
-        )
-        places = [levels.index(level) for level in fitted.levels]
-        _same(own, rewards[:, places], "its own levels among others", "of predict()")
-        for place, level in enumerate(levels):
-            alone = _predict_at(fitted, features, (level,))
-            _same(alone[:, 0], rewards[:, place], f"the level {level}", "when it is asked for alone")
-
-
-def _predict_at(fitted: Calibrator, features: Any, levels: Sequence[float]) -> NDArray[np.float64]:
-    """The result of predict_at, after a check of its shape and range."""
-    rewards = fitted.predict_at(features, levels)
-    shape = (len(features), len(levels))
-    got = getattr(rewards, "shape", type(rewards).__name__)
-    expect(
-        got == shape,
-        f"predict_at() must return an array of shape (rows, levels) = {shape} for the levels {tuple(levels)}. Got "
-        f"{got}. Return one column for each level of its argument.",
-    )
-    expect(
-        bool(((rewards >= 0) & (rewards <= 1)).all()),
-        "predict_at() must return rewards in [0, 1]. Write np.clip(rewards, 0, 1).",
-    )
-    return rewards
-
-
-def _same(first: NDArray[np.float64], second: NDArray[np.float64], levels: str, other: str) -> None:
-    gap = np.abs(first - second).max()
-    expect(
-        gap == 0,
-        f"predict_at() must return at {levels} the same as {other}. They differ by up to {gap:.3g}. Write predict() as "
-        "`return self.predict_at(features, self.levels)`, and let no level depend on the others.",
-    )
-
 
 _READS = get_args(Literal["reward", "logit", "hidden", "prm"])
 
@@ -118,18 +47,14 @@ def check_reads_and_levels(plugin: Calibrator) -> None:
         difflib.get_close_matches(str(reads), _READS, n=1, cutoff=0) if isinstance(reads, str) else ["logit"]
     )
     expect(
-        reads in _READS,
-        f"'reads' must be one of {', '.join(map(repr, _READS))}. Got {reads!r}. Write reads = \"{close[0]}\".",
+        reads in _READS, "reads must be one", names=", ".join(map(repr, _READS)), reads=reads, value=close[0]
     )
     numbers = isinstance(levels, (tuple, list)) and all(isinstance(each, (int, float)) for each in levels)
-    expect(numbers, f"levels must be a tuple of numbers. Got {levels!r}. Write levels = (0.1, 0.5, 0.9).")
+    expect(numbers, "levels must be a", levels=levels)
     ascending = len(levels) > 0 and all(
         low < high for low, high in zip((0, *levels), (*levels, 1), strict=True)
     )
-    expect(
-        ascending,
-        f"levels must ascend within (0, 1). Got {levels}. Sort them, and order the columns of predict() likewise.",
-    )
+    expect(ascending, "levels must ascend within", levels=levels)
 
 
 def check_fit_returns_self(plugin: Calibrator) -> None:
@@ -144,11 +69,7 @@ def check_prediction_needs_a_fit(plugin: Calibrator) -> None:
     except PluginFailedError:
         return
     except Exception as error:
-        raise AssertionError(
-            f"predict() before fit() must raise PluginFailedError. Got {type(error).__name__}: {error}. Write "
-            "`self.check_fitted()` in the first line of predict(), and let all names of fitted attributes end in an "
-            "underscore."
-        ) from error
+        raise failed("predict() before fit() must", kind=type(error).__name__, error=error) from error
 
 
 def check_predictions_are_repeatable_and_in_range(plugin: Calibrator) -> None:
@@ -156,6 +77,51 @@ def check_predictions_are_repeatable_and_in_range(plugin: Calibrator) -> None:
     fitted = fitted_to(plugin, calibration_data(plugin))
     predicted_twice_by(fitted, calibration_data(plugin, 50, seed=1).features)
     predicted_by(fitted, extremes(plugin), "at the ends of the scale")
+
+
+def check_quantiles_are_ordered(plugin: Calibrator) -> None:
+    """A higher level never has a lower reward, and the levels are used."""
+    fitted = fitted_to(plugin, calibration_data(plugin))
+    features = joined(calibration_data(plugin, 60, seed=1).features, extremes(plugin))
+    rises = np.diff(predicted_by(fitted, features, "for new rows"), axis=1)
+    expect(not (rises < 0).any(), "rewards must not decrease", number=(rises < 0).any(axis=1).sum())
+    unused = ~(rises > 0).any(axis=0)
+    expect(
+        not unused.any(), "different levels must have", found=np.array(fitted.levels)[:-1][unused].tolist()
+    )
+
+
+def check_any_level(plugin: Calibrator) -> None:
+    """``predict_at`` agrees with ``predict``, and a calibrator of any level predicts them in order, one by one."""
+    fitted = fitted_to(plugin, calibration_data(plugin))
+    features = joined(calibration_data(plugin, 20, seed=1).features, extremes(plugin))
+    own = predicted_by(fitted, features, "for new rows")
+    _same(own, _predict_at(fitted, features, fitted.levels), "its own levels", "of predict()")
+    if fitted.any_level:
+        levels = sorted({*fitted.levels, 0.02, 0.25, 0.33, 0.75, 0.98})
+        rewards = _predict_at(fitted, features, levels)
+        expect(not (np.diff(rewards, axis=1) < 0).any(), "predict_at() must not return")
+        expect(bool((np.diff(rewards, axis=1) > 0).any(axis=0).all()), "predict_at() must return different")
+        places = [levels.index(level) for level in fitted.levels]
+        _same(own, rewards[:, places], "its own levels among others", "of predict()")
+        for place, level in enumerate(levels):
+            alone = _predict_at(fitted, features, (level,))
+            _same(alone[:, 0], rewards[:, place], f"the level {level}", "when it is asked for alone")
+
+
+def _predict_at(fitted: Calibrator, features: Any, levels: Sequence[float]) -> NDArray[np.float64]:
+    """The result of predict_at, after a check of its shape and range."""
+    rewards = fitted.predict_at(features, levels)
+    shape = (len(features), len(levels))
+    got = getattr(rewards, "shape", type(rewards).__name__)
+    expect(got == shape, "predict_at() must return an", shape=shape, value=tuple(levels), got=got)
+    expect(bool(((rewards >= 0) & (rewards <= 1)).all()), "predict_at() must return rewards")
+    return rewards
+
+
+def _same(first: NDArray[np.float64], second: NDArray[np.float64], levels: str, other: str) -> None:
+    gap = np.abs(first - second).max()
+    expect(gap == 0, "predict_at() must return at", levels=levels, other=other, gap=gap)
 
 
 def check_a_second_fit_forgets_the_first(plugin: Calibrator) -> None:
@@ -166,17 +132,9 @@ def check_a_second_fit_forgets_the_first(plugin: Calibrator) -> None:
     first = predicted_twice_by(once, features)
     other = fitted_to(plugin, calibration_data(plugin, 60, seed=2))
     gap = np.abs(predicted_by(once, features, "for new rows") - first).max()
-    expect(
-        gap == 0,
-        f"Two calibrators must not share what they fitted. A fit of one changed predictions of another by up to "
-        f"{gap:.3g}. Set attributes of self in fit(), and do not change a list or dict of the class.",
-    )
+    expect(gap == 0, "two calibrators must not", gap=gap)
     gap = np.abs(first - predicted_by(fit_to(other, data), features, "after a second fit")).max()
-    expect(
-        gap == 0,
-        f"A fit must be repeatable and must not depend on an earlier fit. Predictions differ by up to {gap:.3g}. Set "
-        "every fitted attribute anew, and draw random numbers from np.random.default_rng(seed).",
-    )
+    expect(gap == 0, "a fit must be", gap=gap)
 
 
 def check_inputs_are_not_changed(plugin: Calibrator) -> None:
@@ -192,11 +150,7 @@ def check_inputs_are_not_changed(plugin: Calibrator) -> None:
         ("questions", data.questions, given.questions),
     )
     for name, before, after in pairs:
-        expect(
-            before is None or np.array_equal(before, after),
-            f"fit() and predict() must not change their arguments. '{name}' changed. Work on a copy: {name}.copy(), or "
-            "np.sort(...) instead of .sort().",
-        )
+        expect(before is None or np.array_equal(before, after), "fit() and predict() must", name=name)
 
 
 def check_rows_are_independent(plugin: Calibrator) -> None:
@@ -208,11 +162,7 @@ def check_rows_are_independent(plugin: Calibrator) -> None:
         [predicted_by(fitted, features[i : i + 1], "for one row") for i in range(len(features))]
     )
     gap = np.abs(together - alone).max()
-    expect(
-        gap < _tolerance(plugin),
-        f"The prediction for a row must be the same alone and among others. They differ by up to {gap:.3g}. "
-        "Compute means and ranges in fit(), not in predict().",
-    )
+    expect(gap < _tolerance(plugin), "the prediction for a", gap=gap)
 
 
 def check_equal_features_get_equal_rewards(plugin: Calibrator) -> None:
@@ -223,11 +173,7 @@ def check_equal_features_get_equal_rewards(plugin: Calibrator) -> None:
     for tie in np.unique(ties):
         spread = np.ptp(rewards[ties == tie], axis=0).max()
         at = scores_of(features)[ties == tie][0]
-        expect(
-            spread < _tolerance(plugin),
-            f"Equal features must get equal rewards. At {at} rewards differ by {spread:.3g}. Let the reward depend on "
-            "the features only, not on the position of the row.",
-        )
+        expect(spread < _tolerance(plugin), "equal features must get", at=at, spread=spread)
     constant = data.features[np.zeros(len(data.k), dtype=np.int64)]
     predicted_by(fitted_to(plugin, replace(data, features=constant)), constant, "for equal features")
 
@@ -262,35 +208,20 @@ def check_save_and_load(plugin: Calibrator) -> None:
         fitted.save(folder)
         written = [path for path in folder.rglob("*") if path.is_file()]
         others = sorted(path.name for path in written if path.suffix not in (".json", ".safetensors"))
-        expect(
-            not others,
-            f"save() must write safetensors and JSON only. It wrote {', '.join(others)}. Store arrays and numbers in "
-            "attributes that end in an underscore, and leave save() as it is.",
-        )
+        expect(not others, "save() must write safetensors", names=", ".join(others))
         loaded = copy.deepcopy(plugin).load(folder)
-    expect(
-        isinstance(loaded, Calibrator),
-        f"load() must return self. Got {type(loaded).__name__}. Write `return self` in its last line.",
-    )
+    expect(isinstance(loaded, Calibrator), "load() must return self", kind=type(loaded).__name__)
     before = predicted_by(fitted, features, "for new rows")
     try:
         after = predicted_by(loaded, features, "after load()")
     except AttributeError as error:
         lost = error.name or "?"
-        raise AssertionError(
-            f"predict() after load() needs '{lost}', which save() leaves out. It writes the attributes that end in an "
-            f"underscore. Write self.{lost.strip('_')}_ in fit() and in predict()."
-        ) from error
+        raise failed("predict() after load() needs", lost=lost, value=lost.strip("_")) from error
     gap = np.abs(before - after).max()
     state = [name for name in vars(fitted) if name.endswith("_")]
     changed = [name for name in state if repr(vars(fitted)[name]) != repr(vars(loaded).get(name))]
     hint = f"These attributes changed: {', '.join(changed)}. " if changed else ""
-    expect(
-        gap == 0,
-        f"A loaded calibrator must predict the same to the bit. Predictions differ by up to {gap:.3g}. {hint}Check "
-        "that "
-        "the names of all fitted attributes end in an underscore, and that they are arrays, numbers, texts or lists.",
-    )
+    expect(gap == 0, "a loaded calibrator must", gap=gap, hint=hint)
 
 
 def _require_state(fitted: Calibrator) -> None:
@@ -305,9 +236,8 @@ def _require_state(fitted: Calibrator) -> None:
                     if isinstance(value, np.generic)
                     else "its numbers as arrays or lists, or define save() and load()"
                 )
-                raise AssertionError(
-                    f"save() writes arrays of numpy and JSON data. self.{name} is a {type(value).__name__}. Write "
-                    f"{remedy}."
+                raise failed(
+                    "save() writes arrays of", name=name, kind=type(value).__name__, remedy=remedy
                 ) from error
 
 
@@ -320,28 +250,8 @@ def check_permuted_labels_give_no_skill(plugin: Calibrator) -> None:
     for column, level in enumerate(fitted.levels):
         values = rewards[:, column]
         skill = 0.0 if np.ptp(values) == 0 else float(np.corrcoef(values, permuted / data.n)[0, 1])
-        expect(
-            skill < _NO_SKILL,
-            f"Permuted labels must give no skill. At level {level} the correlation of rewards and labels is "
-            f"{skill:.2f}, and must be below {_NO_SKILL}. The calibrator memorises single rows. Give it fewer "
-            "parameters, or "
-            "fit them to more rows each.",
-        )
+        expect(skill < _NO_SKILL, "permuted labels must give", level=level, skill=skill, no_skill=_NO_SKILL)
 
 
 DECLARATIONS = (check_reads_and_levels,)
-CHECKS = (
-    check_fit_returns_self,
-    check_prediction_needs_a_fit,
-    check_predictions_are_repeatable_and_in_range,
-    check_quantiles_are_ordered,
-    check_any_level,
-    check_a_second_fit_forgets_the_first,
-    check_inputs_are_not_changed,
-    check_rows_are_independent,
-    check_equal_features_get_equal_rewards,
-    check_fit_to_one_row,
-    check_fit_to_equal_labels,
-    check_save_and_load,
-    check_permuted_labels_give_no_skill,
-)
+CHECKS = further_checks(globals(), DECLARATIONS)

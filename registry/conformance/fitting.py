@@ -146,21 +146,14 @@ def fit_to(plugin: Calibrator, data: CalibrationData) -> Calibrator:
     grouping: dict[str, Any] = {"questions": data.questions} if plugin.grouped else {}
     before = dict(vars(plugin))
     returned = plugin.fit(data.features, data.k, data.n, **grouping)
-    expect(
-        returned is plugin,
-        f"fit() must return self. Got {type(returned).__name__}. Write `return self` in its last line.",
-    )
+    expect(returned is plugin, "fit() must return self", kind=type(returned).__name__)
     own = vars(plugin)
     changed = [
         name
         for name in inspect.signature(type(plugin)).parameters
         if name in before and own.get(name) is not before[name]
     ]
-    expect(
-        not changed,
-        f"fit() must not change the argument '{''.join(changed[:1])}'. Store the result as "
-        f"self.{''.join(changed[:1])}_.",
-    )
+    expect(not changed, "fit() must not change", names="".join(changed[:1]))
     lost = [
         name
         for name in own
@@ -170,9 +163,7 @@ def fit_to(plugin: Calibrator, data: CalibrationData) -> Calibrator:
         and not hasattr(type(plugin), name)
     ]
     expect(
-        not lost or type(plugin).save is not Calibrator.save,
-        f"fit() sets self.{''.join(lost[:1])}, which save() leaves out: names of fitted attributes must end in an "
-        f"underscore. Write self.{''.join(lost[:1])}_ in fit() and in predict().",
+        not lost or type(plugin).save is not Calibrator.save, "fit() sets self which", names="".join(lost[:1])
     )
     return plugin
 
@@ -192,22 +183,26 @@ def predicted_by(fitted: Calibrator, features: Any, situation: str) -> NDArray[n
     )
     expect(
         got == shape,
-        f"predict() must return an array of shape (rows, levels) = {shape} {situation}. Got {got}. {remedy}",
-        cause=f"predict() must return an array of shape (rows, levels). Got {found}. {remedy}",
+        "predict() must return an",
+        shape=shape,
+        situation=situation,
+        got=got,
+        remedy=remedy,
+        found=found,
     )
     expect_array("the result of predict()", rewards, "a float type", np.floating)
     remedy = "Guard divisions by 0 and logarithms of 0, for instance with np.clip."
     expect(
         bool(np.isfinite(rewards).all()),
-        f"predict() must return finite numbers {situation}. Got {rewards.min()}. {remedy}",
-        cause=f"predict() must return finite numbers. {remedy}",
+        "predict() must return finite",
+        situation=situation,
+        low=rewards.min(),
+        remedy=remedy,
     )
     low, high = rewards.min(), rewards.max()
     remedy = "Write np.clip(rewards, 0, 1), or return probabilities instead of log-odds."
     expect(
-        low >= 0 and high <= 1,
-        f"Rewards must be in [0, 1] {situation}. Got {low} to {high}. {remedy}",
-        cause=f"Rewards must be in [0, 1]. {remedy}",
+        low >= 0 and high <= 1, "rewards must be in", situation=situation, low=low, high=high, remedy=remedy
     )
     return rewards
 
@@ -217,9 +212,5 @@ def predicted_twice_by(fitted: Calibrator, features: Any) -> NDArray[np.float64]
     first, again = (predicted_by(fitted, features, "for new rows") for _ in range(2))
     gap = np.abs(first - again).max()
     remedy = "Draw no random numbers in predict()."
-    expect(
-        gap == 0,
-        f"predict() must return the same for the same rows each time. It differs by up to {gap:.3g}. {remedy}",
-        cause=f"predict() must return the same for the same rows each time. {remedy}",
-    )
+    expect(gap == 0, "predict() must return the", gap=gap, remedy=remedy)
     return first

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from unittest import SkipTest
 
-from prmcal.registry.conformance.plugin import expect
+from prmcal.registry.conformance.plugin import Check, expect, further_checks
 from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
 from prmcal.registry.contracts.models import LLM
 from prmcal.steps import join_steps, split_steps
@@ -39,12 +39,7 @@ def _generate(
     _require_completions("generate()", completions)
     counts = [len(of_prefix) for of_prefix in completions]
     expected = [n] * len(prefixes)
-    expect(
-        counts == expected,
-        f"generate() must return {n} completions for each prefix: {expected}. Got {counts}. Write one list for each "
-        "prefix, with "
-        "n completions.",
-    )
+    expect(counts == expected, "generate() must return completions", n=n, expected=expected, counts=counts)
     return completions
 
 
@@ -55,22 +50,20 @@ def _require_completions(method: str, completions: object) -> None:
     found = type(completions).__name__
     if isinstance(completions, list) and completions:
         found = f"a list of {type(completions[0]).__name__}"
-    expect(
-        not flat,
-        f"{method} must return a list of lists of Completion. Got {found}. Write one list for each prefix, with n "
-        f"times {form}.",
-    )
+    expect(not flat, "must return a list", method=method, found=found, form=form)
     assert isinstance(completions, list)
     for each in (each for of_prefix in completions for each in of_prefix):
         expect(
             isinstance(each, Completion),
-            f"{method} must return lists of Completion. Got a {type(each).__name__}. Write {form}, where tokens counts "
-            'the generated tokens and finish_reason is "end", "stop" or "length".',
+            "must return lists of",
+            method=method,
+            kind=type(each).__name__,
+            form=form,
         )
         expect(
             isinstance(each.text, str) and isinstance(each.prompt_tokens, int) and each.prompt_tokens >= 0,
-            f"A completion must have a text and a count of 'prompt_tokens'. Got {each!r}. Write 0 if the LLM does not "
-            "report them.",
+            "a completion must have",
+            each=each,
         )
 
 
@@ -82,10 +75,7 @@ def check_n_completions_of_each_prefix(plugin: LLM) -> None:
     """``generate`` returns n completions of each prefix, and nothing for no prefixes."""
     _generate(plugin, _BARE)
     _generate(plugin, _BARE[:1], n=1)
-    expect(
-        plugin.generate([], 2, _SAMPLING, _SEED) == [],
-        "No prefixes must give no completions. Write a loop or a comprehension over the prefixes.",
-    )
+    expect(plugin.generate([], 2, _SAMPLING, _SEED) == [], "no prefixes must give")
 
 
 def check_token_counts(plugin: LLM) -> None:
@@ -96,8 +86,10 @@ def check_token_counts(plugin: LLM) -> None:
             tokens, most = completion.tokens, sampling.max_tokens
             expect(
                 isinstance(tokens, int) and 0 <= tokens <= most and (tokens > 0 or not completion.text),
-                f"'tokens' must count the completion's tokens, at most max_tokens = {most}. Got {tokens!r} for "
-                f"{completion.text!r}. Count the tokens of the text with the LLM's tokenizer, and stop at the limit.",
+                "tokens must count the",
+                most=most,
+                tokens=tokens,
+                completion=completion,
             )
 
 
@@ -106,13 +98,14 @@ def check_finish_reasons(plugin: LLM) -> None:
     for completion in (each for part in _generate(plugin, _BARE) for each in part):
         expect(
             completion.finish_reason in ("end", "length"),
-            "Without stop strings, 'finish_reason' must be 'end' (at the LLM's end token) or 'length'. Got "
-            f"{completion.finish_reason!r}. Translate the reasons of your engine, such as eos to end.",
+            "without stop strings finish_reason",
+            completion=completion,
         )
         expect(
             completion.finish_reason == "end" or completion.tokens >= _SAMPLING.max_tokens,
-            f"Only a completion of max_tokens = {_SAMPLING.max_tokens} tokens ends with 'length'. Got "
-            f"{completion.tokens} tokens. Write 'end' where the LLM ended the text itself.",
+            "only a completion of",
+            sampling=_SAMPLING,
+            completion=completion,
         )
 
 
@@ -120,35 +113,23 @@ def check_samples_differ(plugin: LLM) -> None:
     """The samples of a prefix differ and are independent, since success is defined for a stochastic policy."""
     completions = _generate(plugin, _BARE, sampling=_VARIED)
     varied = any(len({completion.text for completion in of_prefix}) > 1 for of_prefix in completions)
-    expect(
-        varied,
-        f"At temperature {_VARIED.temperature} samples must differ. All {_SAMPLES} were equal for each of "
-        f"{len(_BARE)} questions. Pass the temperature of 'sampling' on, and turn greedy decoding off.",
-    )
+    expect(varied, "at temperature samples must", varied=_VARIED, samples=_SAMPLES, count=len(_BARE))
     # A model may give equal samples for one prefix. But equal prefixes must not get copies of the same samples.
     copies = [
         [completion.text for completion in first] == [completion.text for completion in second]
         and len({completion.text for completion in first}) > 1
         for first, second in (_generate(plugin, (prefix, prefix), sampling=_VARIED) for prefix in _BARE)
     ]
-    expect(
-        not any(copies),
-        "Samples must be independent. In one call, two equal prefixes got the same samples in the same order. "
-        "Derive a seed for each position from 'seed', as in np.random.default_rng([seed, position]).",
-    )
+    expect(not any(copies), "samples must be independent")
 
 
 def check_the_seed_decides_the_texts(plugin: LLM) -> None:
     """The same input and seed give the same texts, and another seed gives others."""
     first, again = (_texts(_generate(plugin, _BARE, sampling=_VARIED)) for _ in range(2))
     different = sum(a != b for a, b in zip(first, again, strict=True))
-    expect(
-        different == 0,
-        f"The same seed must give the same texts. {different} of {len(first)} differ. Seed the generator in every "
-        "call, and use no other.",
-    )
+    expect(different == 0, "the same seed must", different=different, count=len(first))
     other = _texts(_generate(plugin, _BARE, sampling=_VARIED, seed=_SEED + 1))
-    expect(first != other, "Another seed must give other texts. All were equal. Check that the seed is used.")
+    expect(first != other, "another seed must give")
 
 
 def check_stop_strings(plugin: LLM) -> None:
@@ -162,17 +143,9 @@ def check_stop_strings(plugin: LLM) -> None:
     stop = common[0][0]
     completions = _generate(plugin, _BARE, sampling=replace(_SAMPLING, stop=(stop,)))
     kept = [text for text in _texts(completions) if stop in text]
-    expect(
-        not kept,
-        f"A completion must end before the stop string {stop!r}. Got {kept[:1]}. Pass the list 'stop' of 'sampling' "
-        "on, or cut the text before its first match.",
-    )
+    expect(not kept, "a completion must end", stop=stop, value=kept[:1])
     stopped = [each.finish_reason == "stop" for part in completions for each in part]
-    expect(
-        any(stopped),
-        f"A completion that met the stop string {stop!r} must have the finish_reason 'stop'. Searches continue such "
-        'prefixes. Write finish_reason = "stop" for them.',
-    )
+    expect(any(stopped), "a completion that met", stop=stop)
 
 
 def check_a_prefix_is_continued(plugin: LLM) -> None:
@@ -189,20 +162,9 @@ def check_a_prefix_is_continued(plugin: LLM) -> None:
             repeated += completion.text.lstrip().startswith(join_steps(prefix.steps))
             restarted += split_steps(completion.text)[:1] == prefix.steps[:1]
     total = len(tried) * _SAMPLES
-    expect(
-        repeated <= total / 2,
-        f"A completion must not include its prefix. {repeated} of {total} repeat the prefix's steps. Return "
-        "only the new tokens.",
-    )
-    expect(
-        restarted <= total / 2,
-        f"A prefix must be continued. {restarted} of {total} start again with its first step. Put the steps into "
-        "the LLM's answer, and let it continue there.",
-    )
-    expect(
-        _texts(continued) != _texts(_generate(plugin, _BARE)),
-        "A prefix must be continued. Completions are the same with and without its steps. Check that they are used.",
-    )
+    expect(repeated <= total / 2, "a completion must not", repeated=repeated, total=total)
+    expect(restarted <= total / 2, "a prefix must be", restarted=restarted, total=total)
+    expect(_texts(continued) != _texts(_generate(plugin, _BARE)), "a prefix must be continued")
 
 
 def check_a_batch_equals_its_requests(plugin: LLM) -> None:
@@ -214,28 +176,10 @@ def check_a_batch_equals_its_requests(plugin: LLM) -> None:
     alone = [plugin.generate([each.prefix], each.n, _SAMPLING, each.seed)[0] for each in requests]
     _require_completions("generate_batch()", together)
     counts = [len(of_request) for of_request in together]
-    expect(
-        counts == [1, 2, 3],
-        f"generate_batch() must return n completions per request: [1, 2, 3]. Got {counts}. Leave generate_batch() as "
-        "it is if in "
-        "doubt.",
-    )
+    expect(counts == [1, 2, 3], "generate_batch() must return n", counts=counts)
     different = sum(a != b for a, b in zip(_texts(together), _texts(alone), strict=True))
-    expect(
-        different <= 2,
-        f"generate_batch() must return what generate() returns for each request. {different} of 6 texts differ. Use "
-        "the seed and the n of each request.",
-    )
+    expect(different <= 2, "generate_batch() must return what", different=different)
 
 
-DECLARATIONS = ()
-CHECKS = (
-    check_n_completions_of_each_prefix,
-    check_token_counts,
-    check_finish_reasons,
-    check_samples_differ,
-    check_the_seed_decides_the_texts,
-    check_stop_strings,
-    check_a_prefix_is_continued,
-    check_a_batch_equals_its_requests,
-)
+DECLARATIONS: tuple[Check, ...] = ()
+CHECKS = further_checks(globals(), DECLARATIONS)

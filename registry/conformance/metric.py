@@ -9,7 +9,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.registry.conformance.plugin import expect, expect_array
+from prmcal.registry.conformance.plugin import expect, expect_array, further_checks
 from prmcal.registry.contracts.metric import (
     AbsoluteSum,
     Better,
@@ -51,12 +51,7 @@ def _value(plugin: Metric, rows: PrefixRows, weights: NDArray[np.float64] | None
     else:
         used = np.ones((1, len(rows.question_ids))) if weights is None else weights[None]
         values = _values(measured, rows, used)
-    expect(
-        bool(np.isfinite(values).all()),
-        f"The metric must be finite. Got {values[0]}. Guard divisions by 0 and logarithms of 0, and return None where "
-        "the metric is not defined.",
-        cause="The metric must be finite.",
-    )
+    expect(bool(np.isfinite(values).all()), "the metric must be", value=values[0])
     return float(values[0])
 
 
@@ -68,14 +63,12 @@ def _values(measured: Any, rows: PrefixRows, weights: NDArray[np.float64]) -> An
             expect_array(f"'{name}' of the QuestionRatio", values, "a float type", np.floating)
             expect(
                 values.shape == (questions,),
-                f"'{name}' of the QuestionRatio must have shape (questions,) = {(questions,)}. Got {values.shape}. "
-                "Write rows.totals(...), which sums over the rows of each question.",
+                "of the questionratio must",
+                name=name,
+                value=(questions,),
+                values=values,
             )
-        expect(
-            bool((measured.counts >= 0).all() and measured.counts.sum() > 0),
-            "The counts of the QuestionRatio must not be negative, and one must be positive. Return None where nothing "
-            "can be measured.",
-        )
+        expect(bool((measured.counts >= 0).all() and measured.counts.sum() > 0), "the counts of the")
         # A resample without any count has the overall value.
         counts = weights @ measured.counts
         whole = measured.sums.sum() / measured.counts.sum()
@@ -87,21 +80,21 @@ def _values(measured: Any, rows: PrefixRows, weights: NDArray[np.float64]) -> An
         expect_array(f"The result of {name}()", found, "a float type", np.floating)
         expect(
             found.ndim == 1 + is_sum and len(found) == len(weights),
-            f"{name}() must return an array of shape (resamples{', errors' if is_sum else ','}) for weights of shape "
-            f"(resamples, questions) = {weights.shape}. Got {found.shape}. "
-            "Compute all resamples at once, or stack them.",
+            "must return an array",
+            name=name,
+            words=", errors" if is_sum else ",",
+            weights=weights,
+            found=found,
         )
         return np.abs(found).sum(axis=1) if is_sum else found
     expect(
         isinstance(measured, np.ndarray),
-        f"measure() must return {_FORMS}. Got {type(measured).__name__}.",
+        "measure() must return got",
+        forms=_FORMS,
+        kind=type(measured).__name__,
     )
     expect_array("the result of measure()", measured, "a float type", np.floating)
-    expect(
-        measured.shape == rows.reward.shape,
-        f"measure() must return one value per prefix, of shape {rows.reward.shape}. Got {measured.shape}. Return the "
-        "values before their mean, or a QuestionRatio, AbsoluteSum, UnderWeights or Known.",
-    )
+    expect(measured.shape == rows.reward.shape, "measure() must return one", rows=rows, measured=measured)
     by_row = weights[:, rows.question_index]
     return (by_row @ measured) / by_row.sum(axis=1)
 
@@ -110,20 +103,11 @@ def check_words(plugin: Metric) -> None:
     """`title` and `description` are texts, and `better` is known."""
     for name in ("title", "description"):
         text = getattr(plugin, name)
-        expect(isinstance(text, str), f"'{name}' must be a string. Got {text!r}.")
-    expect(
-        bool(plugin.described().strip()),
-        "A metric needs a 'description' or a docstring, which readers see below its column. Write one sentence.",
-    )
+        expect(isinstance(text, str), "must be a string", name=name, text=text)
+    expect(bool(plugin.described().strip()), "a metric needs a")
     known = (*get_args(Better), None)
-    expect(
-        plugin.better in known,
-        f"'better' must be one of {', '.join(map(repr, known))}. Got {plugin.better!r}.",
-    )
-    expect(
-        isinstance(plugin.each_level, bool),
-        f"'each_level' must be True or False. Got {plugin.each_level!r}.",
-    )
+    expect(plugin.better in known, "better must be one", names=", ".join(map(repr, known)), plugin=plugin)
+    expect(isinstance(plugin.each_level, bool), "each_level must be true", plugin=plugin)
 
 
 def check_it_measures_prefixes(plugin: Metric) -> None:
@@ -134,20 +118,13 @@ def check_it_measures_prefixes(plugin: Metric) -> None:
         for rows in drawn
         for level in plugin.columns("name", rows.levels).values()
     ]
-    expect(
-        any(value is not None for value in values),
-        "measure() returns None for ordinary prefixes. Return None only where the metric is not defined.",
-    )
+    expect(any(value is not None for value in values), "measure() returns none for")
 
 
 def check_the_same_prefixes_give_the_same_value(plugin: Metric) -> None:
     """A second call gives the same value."""
     first, second = _value(plugin, _rows()), _value(plugin, _rows())
-    expect(
-        first == second,
-        f"The same prefixes must give the same value. Got {first}, then {second}. Draw random numbers from "
-        "np.random.default_rng(0) in every call.",
-    )
+    expect(first == second, "the same prefixes must", first=first, second=second)
 
 
 def check_the_order_of_the_prefixes_does_not_matter(plugin: Metric) -> None:
@@ -156,11 +133,7 @@ def check_the_order_of_the_prefixes_does_not_matter(plugin: Metric) -> None:
     rows = replace(rows, reward=np.round(rows.reward, 1), level_rewards=np.round(rows.quantiles, 1))
     order = np.random.default_rng(1).permutation(len(rows.reward))
     first, second = _value(plugin, rows), _value(plugin, _taken(rows, order))
-    expect(
-        _near(first, second),
-        f"The value must not depend on the order of the prefixes. A shuffle changed it from {first} to {second}. Treat "
-        "equal rewards alike, and sum over the rows of each question.",
-    )
+    expect(_near(first, second), "the value must not", first=first, second=second)
 
 
 def check_the_prefixes_are_not_changed(plugin: Metric) -> None:
@@ -170,9 +143,7 @@ def check_the_prefixes_are_not_changed(plugin: Metric) -> None:
     _value(plugin, given)
     for name in ("reward", "successes", "follow_ups", "quantiles", "terminal", "question_index"):
         expect(
-            np.array_equal(getattr(rows, name), getattr(given, name)),
-            f"measure() must not change its argument. '{name}' changed. Work on a copy: np.sort(rows.{name}) instead "
-            f"of rows.{name}.sort().",
+            np.array_equal(getattr(rows, name), getattr(given, name)), "measure() must not change", name=name
         )
 
 
@@ -186,17 +157,14 @@ def check_a_question_without_weight_does_not_count(plugin: Metric) -> None:
     whole = _value(plugin, rows)
     expect(
         doubled is not None and whole is not None and np.isfinite(doubled),
-        f"The metric must be finite under any weights. Got {doubled}.",
+        "the metric must be finite",
+        doubled=doubled,
     )
     without = np.ones(_QUESTIONS)
     without[0] = 0
     kept = rows.question_index != 0
     left, dropped = _value(plugin, rows, without), _value(plugin, _taken(rows, np.flatnonzero(kept)))
-    expect(
-        _near(left, dropped),
-        f"A question with the weight 0 must not count. The value is {left} with this weight, and {dropped} without the "
-        "question. Multiply what you add up over questions by their weights.",
-    )
+    expect(_near(left, dropped), "a question with the", left=left, dropped=dropped)
 
 
 def check_extreme_prefixes(plugin: Metric) -> None:
@@ -236,11 +204,4 @@ def _near(first: float | None, second: float | None) -> bool:
 
 
 DECLARATIONS = (check_words,)
-CHECKS = (
-    check_it_measures_prefixes,
-    check_the_same_prefixes_give_the_same_value,
-    check_the_order_of_the_prefixes_does_not_matter,
-    check_the_prefixes_are_not_changed,
-    check_a_question_without_weight_does_not_count,
-    check_extreme_prefixes,
-)
+CHECKS = further_checks(globals(), DECLARATIONS)

@@ -8,7 +8,8 @@ import inspect
 import json
 import linecache
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,9 @@ def _remedy_of_attribute(cls: type[Plugin], owner: Any, name: str) -> str:
 _RESERVED = ("version", "citation", "packages", "plugin_name", "arguments")
 
 
+Check = Callable[[Any], None]
+
+
 class FailedCheckError(AssertionError):
     """A check failed. `cause` is the message without what is special in this check."""
 
@@ -173,10 +177,34 @@ class FailedCheckError(AssertionError):
         self.cause = cause
 
 
-def expect(condition: bool, message: str, cause: str = "") -> None:
-    """Fail the check with `message` unless the condition holds. `cause` is the same in all checks that it fails."""
+@cache
+def _mistakes() -> dict[str, Any]:
+    """All entries of mistakes.yaml by their names: a message, or a message and its cause."""
+    import yaml
+
+    kinds = yaml.safe_load(Path(__file__).with_name("mistakes.yaml").read_text(encoding="utf-8"))
+    return {name: entry for entries in kinds.values() for name, entry in entries.items()}
+
+
+def failed(mistake: str, /, **found: Any) -> FailedCheckError:
+    """Return the error for a mistake of mistakes.yaml. `found` fills in what stands in braces there."""
+    entry = _mistakes()[mistake]
+    if isinstance(entry, str):
+        return FailedCheckError(entry.format(**found))
+    return FailedCheckError(entry["message"].format(**found), entry["cause"].format(**found))
+
+
+def expect(condition: bool, mistake: str, /, **found: Any) -> None:
+    """Fail the check with a mistake of mistakes.yaml unless the condition holds; see :func:`failed`."""
     if not condition:
-        raise FailedCheckError(message, cause)
+        raise failed(mistake, **found)
+
+
+def further_checks(names: dict[str, Any], declarations: tuple[Check, ...]) -> tuple[Check, ...]:
+    """Return the checks among the names of a module that are no declarations, in the order of their definitions."""
+    return tuple(
+        each for name, each in names.items() if name.startswith("check_") and each not in declarations
+    )
 
 
 def expect_array(what: str, values: Any, words: str, dtype: type[np.generic]) -> None:
@@ -184,25 +212,22 @@ def expect_array(what: str, values: Any, words: str, dtype: type[np.generic]) ->
     found = f"an array of {values.dtype}" if isinstance(values, np.ndarray) else f"a {type(values).__name__}"
     expect(
         isinstance(values, np.ndarray) and bool(np.issubdtype(values.dtype, dtype)),
-        f"{what[0].upper()}{what[1:]} must be an array of {words}. Got {found}. Write np.asarray(..., "
-        f"dtype=np.{np.dtype(dtype).name if dtype is not np.floating else 'float64'}).",
+        "must be an array",
+        value=what[0].upper(),
+        value2=what[1:],
+        words=words,
+        found=found,
+        words2=np.dtype(dtype).name if dtype is not np.floating else "float64",
     )
 
 
 def check_class_attributes(plugin: Plugin) -> None:
     """`version` is a string and `packages` is a tuple of strings."""
     version, packages = plugin.version, plugin.packages
-    expect(
-        isinstance(version, str) and bool(version.strip()),
-        f"'version' must be a string that is not empty. Got {version!r}. Write version = \"1\", and raise it when "
-        "the output changes.",
-    )
+    expect(isinstance(version, str) and bool(version.strip()), "version must be a", version=version)
     words = isinstance(packages, (tuple, list)) and all(isinstance(each, str) for each in packages)
     example = packages if isinstance(packages, str) else "torch"
-    expect(
-        words,
-        f"'packages' must be a tuple of names. Got {packages!r}. Write packages = (\"{example}\",), with the comma.",
-    )
+    expect(words, "packages must be a", packages=packages, example=example)
 
 
 def check_arguments_are_annotated(plugin: Plugin) -> None:
@@ -211,16 +236,19 @@ def check_arguments_are_annotated(plugin: Plugin) -> None:
         name = parameter.name
         expect(
             parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD),
-            f"__init__ must name its arguments. Got '{parameter}', which a grid cannot fill and job keys do not "
-            f"contain. Write every argument with its annotation and default, such as {name}: float = 1.0.",
+            "__init__ must name its",
+            parameter=parameter,
+            name=name,
         )
         given = parameter.default
         guess = type(given).__name__ if isinstance(given, (bool, int, float, str)) else "float"
         default = "" if given is parameter.empty else f" = {given!r}"
         expect(
             parameter.annotation is not parameter.empty,
-            f"The argument '{name}' of __init__ must have an annotation, by which prmcal validates it. Write "
-            f"{name}: {guess}{default}.",
+            "the argument of __init__",
+            name=name,
+            guess=guess,
+            default=default,
         )
 
 
@@ -231,8 +259,9 @@ def check_defaults_are_valid(plugin: Plugin) -> None:
     for name, default in defaults.items():
         expect(
             not isinstance(default, (list, dict, set)),
-            f"The default of '{name}' must not be a {type(default).__name__}, because all instances share it. Write "
-            f"{name}: {type(default).__name__} | None = None, and use the value where it is None.",
+            "the default of must",
+            name=name,
+            kind=type(default).__name__,
         )
     needed = {each.name for each in parameters if each.default is each.empty}
     if needed <= plugin.arguments.keys():
@@ -240,9 +269,7 @@ def check_defaults_are_valid(plugin: Plugin) -> None:
         try:
             validate_arguments(arguments_model(type(plugin)), "plugin", given)
         except InvalidArgumentsError as error:
-            raise AssertionError(
-                f"A default does not fit its annotation: {error} Change the default or the annotation in __init__."
-            ) from error
+            raise failed("a default does not", error=error) from error
 
 
 def check_arguments_are_stored(plugin: Plugin) -> None:
@@ -253,18 +280,20 @@ def check_arguments_are_stored(plugin: Plugin) -> None:
         hidden = callable(getattr(type(plugin), name, None))
         expect(
             name not in _RESERVED and not hidden,
-            f"The argument '{name}' of __init__ has the name of {'a method' if hidden else 'an attribute'} of all "
-            "such plugins. Choose another name.",
+            "the argument of __init__ has",
+            name=name,
+            words="a method" if hidden else "an attribute",
         )
-        expect(
-            hasattr(plugin, name), f"__init__ does not store its argument '{name}' under this name. {remedy}"
-        )
+        expect(hasattr(plugin, name), "__init__ does not store", name=name, remedy=remedy)
         stored, given = getattr(plugin, name), plugin.arguments.get(name)
         if given is not None:  # For None a plugin may take its own value.
             expect(
                 _same(stored, given),
-                f"__init__ must store its argument '{name}' as it is. It was built with {given!r} and stores "
-                f"{stored!r}. {remedy}",
+                "__init__ must store its",
+                name=name,
+                given=given,
+                stored=stored,
+                remedy=remedy,
             )
 
 
@@ -287,10 +316,11 @@ def _require_signature(plugin: Plugin, name: str, own: Any, method: Any) -> None
     words = ", ".join(["self", *(str(each.replace(annotation=each.empty)) for each in expected)])
     extra = {"questions": None} if name == "fit" and getattr(plugin, "grouped", False) else {}
     words += "".join(f", {each}" for each in extra)
-    expect(callable(own), f"'{name}' must be a method. Got {own!r}. Write def {name}({words}).")
+    expect(callable(own), "must be a method", name=name, own=own, words=words)
     expect(
         not inspect.isgeneratorfunction(own) and not inspect.iscoroutinefunction(own),
-        f"{name}() must return its result as a whole. Write return, not yield or async def.",
+        "must return its result",
+        name=name,
     )
     signature = inspect.signature(own)
     required = [each for each in expected if each.default is each.empty]
@@ -298,19 +328,15 @@ def _require_signature(plugin: Plugin, name: str, own: Any, method: Any) -> None
         try:
             signature.bind(*given, **extra)
         except TypeError as error:
-            raise AssertionError(
-                f"{name}() is called with the arguments of its contract, but takes {signature}: {error}. Write def "
-                f"{name}({words})."
+            raise failed(
+                "is called with the", name=name, signature=signature, error=error, words=words
             ) from error
 
 
 def check_heavy_packages_are_imported_late(plugin: Plugin) -> None:
     """The file imports no heavy package when it is loaded, so that commands stay fast."""
     for package, line, file in heavy_imports(type(plugin)):
-        raise AssertionError(
-            f"{file} imports {package} in line {line}, outside of functions, so that every command loads it. Move "
-            f'the import into the method that uses it, and write packages = ("{package}",).'
-        )
+        raise failed("imports in line outside", file=file, package=package, line=line)
 
 
 def check_identity_is_json_data(plugin: Plugin) -> None:
@@ -319,15 +345,9 @@ def check_identity_is_json_data(plugin: Plugin) -> None:
     try:
         text = json.dumps(identity, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise AssertionError(
-            f"identity() must be JSON data, but it cannot be written: {error}. Got {identity!r}. Use strings, numbers, "
-            "lists and dicts, also as arguments of __init__."
-        ) from error
+        raise failed("identity() must be json", error=error, identity=identity) from error
     again = json.dumps(plugin.identity(), sort_keys=True)
-    expect(
-        text == again,
-        f"identity() must not change between calls. Got {text}, then {again}. Build it from the arguments only.",
-    )
+    expect(text == again, "identity() must not change", text=text, again=again)
 
 
 def _same(stored: Any, given: Any) -> bool:
@@ -352,4 +372,4 @@ DECLARATIONS = (
 )
 """The checks of what the class declares. If one of them fails, the others would fail for a reason that misleads."""
 
-CHECKS = (check_identity_is_json_data,)
+CHECKS = further_checks(globals(), DECLARATIONS)

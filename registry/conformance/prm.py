@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.conformance.plugin import expect, expect_array
+from prmcal.registry.conformance.plugin import Check, expect, expect_array, failed, further_checks
 from prmcal.registry.contracts.data import HiddenStates, PrefixScores, ScoringRequest
 from prmcal.registry.contracts.models import PRM
 
@@ -30,10 +30,6 @@ _TRAJECTORIES: tuple[tuple[str, ...], ...] = (
 )
 
 
-_EXCHANGED = (
-    "score() must return the scores in the order of the trajectories. Some of them are exchanged. If the trajectories "
-    "are sorted for batches, put the scores back: write scored[i] = ... for trajectory i."
-)
 _FORM = "PrefixScores(logit, reward, over_long, tokens)"
 
 
@@ -43,30 +39,28 @@ def _score(plugin: PRM, question: str, trajectories: Sequence[Sequence[str]]) ->
     _require_scores("score()", scored)
     expect(
         len(scored) == len(trajectories),
-        f"score() must return one PrefixScores per trajectory: {len(trajectories)}. Got {len(scored)}. Return them in "
-        "the order of the trajectories, also for an empty trajectory and for equal ones.",
+        "score() must return one",
+        count=len(trajectories),
+        count2=len(scored),
     )
     lengths = [np.size(scores.reward) for scores in scored]
     expected = [len(steps) + 1 for steps in trajectories]
-    expect(lengths == expected or sorted(lengths) != sorted(expected), _EXCHANGED)
+    expect(lengths == expected or sorted(lengths) != sorted(expected), "score() must return the")
     for scores, steps in zip(scored, trajectories, strict=True):
         for name in ("logit", "reward", "over_long"):
             shape = np.shape(getattr(scores, name))
             expect(
                 shape == (len(steps) + 1,),
-                f"A trajectory of {len(steps)} steps has {len(steps) + 1} prefixes, including the bare question. "
-                f"'{name}' has shape {shape}. Score steps[:t] for t in range(len(steps) + 1), the bare question first.",
-                cause="A trajectory of T steps has T + 1 prefixes, including the bare question. Score steps[:t] for "
-                "t in range(len(steps) + 1), the bare question first.",
+                "a trajectory of steps",
+                count=len(steps),
+                value=len(steps) + 1,
+                name=name,
+                shape=shape,
             )
         expect_array("'logit'", scores.logit, "float32", np.float32)
         expect_array("'reward'", scores.reward, "float64", np.float64)
         expect_array("'over_long'", scores.over_long, "bool", np.bool_)
-        expect(
-            isinstance(scores.tokens, int) and scores.tokens >= 0,
-            f"'tokens' must be a count, an int of at least 0. Got {scores.tokens!r}. Write the number of tokens that "
-            "the PRM read, or 0 if it is not known.",
-        )
+        expect(isinstance(scores.tokens, int) and scores.tokens >= 0, "tokens must be a", scores=scores)
     return scored
 
 
@@ -74,16 +68,15 @@ def _require_scores(method: str, scored: object) -> None:
     """Fail unless `scored` is a list of PrefixScores."""
     expect(
         isinstance(scored, list),
-        f"{method} must return a list of PrefixScores. Got {type(scored).__name__}. Return [{_FORM}, ...], one for "
-        "each "
-        "trajectory.",
+        "must return a list of",
+        method=method,
+        kind=type(scored).__name__,
+        form=_FORM,
     )
     assert isinstance(scored, list)
     others = [type(each).__name__ for each in scored if not isinstance(each, PrefixScores)]
     expect(
-        not others,
-        f"{method} must return a list of PrefixScores. Got a list of {''.join(others[:1])}. Write {_FORM} for each "
-        "trajectory, with arrays of shape (steps + 1,).",
+        not others, "must return a list of prefixscores", method=method, names="".join(others[:1]), form=_FORM
     )
 
 
@@ -97,10 +90,7 @@ def _gap(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
 def check_one_score_per_prefix(plugin: PRM) -> None:
     """There are T + 1 scores, with the types of the contract."""
     _score(plugin, _QUESTION, _TRAJECTORIES)
-    expect(
-        plugin.score(_QUESTION, []) == [],
-        "score(question, []) must return an empty list. Write a loop or a comprehension over the trajectories.",
-    )
+    expect(plugin.score(_QUESTION, []) == [], "score(question must return an")
 
 
 def check_scores_are_probabilities(plugin: PRM) -> None:
@@ -108,39 +98,23 @@ def check_scores_are_probabilities(plugin: PRM) -> None:
     for scores in _score(plugin, _QUESTION, _TRAJECTORIES):
         for name in ("reward", "logit"):
             values = getattr(scores, name)[~scores.over_long]
-            expect(
-                bool(np.isfinite(values).all()),
-                f"'{name}' must be finite where over_long is false. Got {values}. Set over_long for prefixes that "
-                "cannot be "
-                "scored, and let every other prefix have a score.",
-            )
+            expect(bool(np.isfinite(values).all()), "must be finite where", name=name, values=values)
         rewards = scores.reward[~scores.over_long]
-        expect(
-            bool(((rewards >= 0) & (rewards <= 1)).all()),
-            f"Rewards must be in [0, 1]. Got {rewards}. Write reward = scipy.special.expit(logit).",
-        )
+        expect(bool(((rewards >= 0) & (rewards <= 1)).all()), "rewards must be in 0", rewards=rewards)
 
 
 def check_logit_is_the_log_odds_of_the_reward(plugin: PRM) -> None:
     """The reward is the logistic function of the logit, which is more precise near 0 and 1."""
     for scores in _score(plugin, _QUESTION, _TRAJECTORIES):
         gap = _gap(expit(scores.logit.astype(np.float64)), scores.reward)
-        expect(
-            gap < 1e-4,
-            f"'reward' must be the logistic function of 'logit'. They differ by up to {gap:.3g}. Write logit = "
-            "scipy.special.logit(reward) if the model gives probabilities.",
-        )
+        expect(gap < 1e-4, "reward must be the", gap=gap)
 
 
 def check_scoring_is_repeatable(plugin: PRM) -> None:
     """The same input has the same score each time."""
     first, second = (_score(plugin, _QUESTION, _TRAJECTORIES) for _ in range(2))
     gap = max(_gap(a.reward, b.reward) for a, b in zip(first, second, strict=True))
-    expect(
-        gap == 0,
-        f"The same trajectories must have the same scores each time. They differ by up to {gap:.3g}. Draw no random "
-        "numbers, and call model.eval() to turn dropout off.",
-    )
+    expect(gap == 0, "the same trajectories must", gap=gap)
 
 
 def check_later_steps_do_not_matter(plugin: PRM) -> None:
@@ -152,10 +126,12 @@ def check_later_steps_do_not_matter(plugin: PRM) -> None:
         gap = _gap(alone, rewards[: count + 1])
         expect(
             gap < _TOLERANCE,
-            f"The score of a prefix must not change when later steps are appended. With {count} of {len(whole)} steps "
-            f"it differs by {gap:.3g}, and must differ by less than {_TOLERANCE}. Read the score at the last token "
-            "of the "
-            f"prefix, with a causal mask.{_BROADER_TYPE}",
+            "the score of a",
+            count=count,
+            count2=len(whole),
+            gap=gap,
+            tolerance=_TOLERANCE,
+            broader_type=_BROADER_TYPE,
         )
 
 
@@ -169,17 +145,13 @@ def check_batches_do_not_matter(plugin: PRM) -> None:
     batches = plugin.score_batch(requests)
     expect(
         isinstance(batches, list) and all(isinstance(each, list) for each in batches),
-        "score_batch() must return a list of lists of PrefixScores. Write one list for each request.",
+        "score_batch() must return a",
     )
     for of_question in batches:
         _require_scores("score_batch()", of_question)
     sizes = [len(of_question) for of_question in batches]
     expected = [len(other), len(_TRAJECTORIES)]
-    expect(
-        sizes == expected,
-        f"score_batch() must return {expected} scores for these requests. Got {sizes}. Write one list for each "
-        "request, with one PrefixScores for each trajectory.",
-    )
+    expect(sizes == expected, "score_batch() must return scores", expected=expected, sizes=sizes)
     for alone, scores, batched in zip(singles, together, batches[1], strict=True):
         for name, others in (("score() of several", scores), ("score_batch()", batched)):
             gap = (
@@ -189,9 +161,11 @@ def check_batches_do_not_matter(plugin: PRM) -> None:
             )
             expect(
                 gap < _TOLERANCE,
-                f"Scores must not depend on the batch. {name} differs from a single trajectory by {gap:.3g}, and must "
-                f"differ by less than {_TOLERANCE}. Mask the padding, and score each trajectory with its own "
-                f"question.{_BROADER_TYPE}",
+                "scores must not depend",
+                name=name,
+                gap=gap,
+                tolerance=_TOLERANCE,
+                broader_type=_BROADER_TYPE,
             )
 
 
@@ -205,7 +179,7 @@ def _require_order(together: list[PrefixScores], singles: list[PrefixScores]) ->
         if _gap(singles[i].reward, singles[j].reward) > _TOLERANCE
         and _gap(together[i].reward, singles[j].reward) < _TOLERANCE
     ]
-    expect(not swapped, _EXCHANGED)
+    expect(not swapped, "score() must return the")
 
 
 def check_whole_only_requests_are_answered(plugin: PRM) -> None:
@@ -216,14 +190,13 @@ def check_whole_only_requests_are_answered(plugin: PRM) -> None:
         counts = {len(scores.logit), len(scores.reward), len(scores.over_long)}
         expect(
             counts <= {1, len(everything.logit)} and len(counts) == 1,
-            "For 'whole_only', score_batch() must return one score, of the whole trajectory, or the scores of all "
-            f"{len(everything.logit)} prefixes. Got {sorted(counts)}. Leave score_batch() as it is if in doubt.",
+            "for whole_only score_batch() must",
+            count=len(everything.logit),
+            value=sorted(counts),
         )
         gap = _gap(scores.reward[-1:], everything.reward[-1:])
         expect(
-            gap < _TOLERANCE,
-            f"The last score of a 'whole_only' request must be that of the whole trajectory. It differs by {gap:.3g}, "
-            f"and must differ by less than {_TOLERANCE}.{_BROADER_TYPE}",
+            gap < _TOLERANCE, "the last score of", gap=gap, tolerance=_TOLERANCE, broader_type=_BROADER_TYPE
         )
 
 
@@ -237,29 +210,18 @@ def check_too_long_input_is_flagged(plugin: PRM) -> None:
     try:
         scored = plugin.score(_QUESTION, [(short, "7+" * limit)])
     except Exception as error:
-        raise AssertionError(
-            f"score() must not raise for a prefix with more than max_tokens = {limit} tokens. Got "
-            f"{type(error).__name__}: {error}. Write over_long = True and NaN for this prefix, and score the shorter "
-            "ones."
-        ) from error
+        raise failed("score() must not raise", limit=limit, kind=type(error).__name__, error=error) from error
     (scores,) = scored
     flags = scores.over_long.tolist()
-    expect(
-        flags == [False, False, True],
-        f"Only prefixes with more than max_tokens = {limit} tokens must have the flag 'over_long': "
-        f"[False, False, True]. Got {flags}. Count the tokens before the model reads them, and do not cut the input.",
-    )
+    expect(flags == [False, False, True], "only prefixes with more", limit=limit, flags=flags)
     expect(
         bool(np.isnan(scores.reward[2]) and np.isnan(scores.logit[2])),
-        f"A too long prefix must be scored NaN. Got reward {scores.reward[2]}, logit {scores.logit[2]}. Write "
-        "logit[over_long] = reward[over_long] = np.nan.",
+        "a too long prefix",
+        value=scores.reward[2],
+        value2=scores.logit[2],
     )
     gap = _gap(scores.reward[:2], before)
-    expect(
-        gap < _TOLERANCE,
-        f"A too long prefix must not change the scores before it. They differ by {gap:.3g}. Leave it out of "
-        "the batch.",
-    )
+    expect(gap < _TOLERANCE, "a too long prefix must", gap=gap)
 
 
 def check_hidden_states(plugin: PRM) -> None:
@@ -273,8 +235,7 @@ def check_hidden_states(plugin: PRM) -> None:
         raise SkipTest(str(error)) from error
     expect(
         isinstance(found, list) and len(found) == 1 and isinstance(found[0], HiddenStates),
-        "hidden_states() must return a list with one HiddenStates for each request. Write "
-        "[HiddenStates(states, parents, leaves, logit), ...].",
+        "hidden_states() must return a",
     )
     (states,) = found
     nodes, rows = len(states.states), sum(len(steps) + 1 for steps in trajectories)
@@ -282,35 +243,19 @@ def check_hidden_states(plugin: PRM) -> None:
     fits = np.ndim(states.states) == 2 and shapes["parents"] == (nodes,)
     expect(
         fits and shapes["leaves"] == shapes["logit"] == (rows,),
-        f"For {rows} prefixes, HiddenStates must have 'states' of shape (nodes, width), 'parents' of shape (nodes,), "
-        f"'leaves' and 'logit' of shape ({rows},). Got {shapes}. Write one row for each prefix, the bare questions "
-        "too.",
+        "for prefixes hiddenstates must",
+        rows=rows,
+        shapes=shapes,
     )
     ends = np.asarray(states.leaves)
     expect(
         bool((np.asarray(states.parents) < np.arange(nodes)).all() and ((ends >= 0) & (ends < nodes)).all()),
-        "In HiddenStates each of 'parents' must be smaller than its own index, -1 for a first token, and each of "
-        "'leaves' must be the index of a node. Write the tokens in the order in which the PRM reads them.",
+        "in hiddenstates each of",
     )
     scored = np.concatenate([each.logit for each in _score(plugin, _QUESTION, trajectories)])
     gap = _gap(expit(scored.astype(np.float64)), expit(np.asarray(states.logit, dtype=np.float64)))
-    expect(
-        gap < _TOLERANCE,
-        f"'logit' of HiddenStates must be that of score(). The rewards differ by up to {gap:.3g}. Write the rows in "
-        "the "
-        f"order of the prefixes: x_0, ..., x_T of the first trajectory, then of the second.{_BROADER_TYPE}",
-    )
+    expect(gap < _TOLERANCE, "logit of hiddenstates must", gap=gap, broader_type=_BROADER_TYPE)
 
 
-DECLARATIONS = ()
-CHECKS = (
-    check_one_score_per_prefix,
-    check_scores_are_probabilities,
-    check_logit_is_the_log_odds_of_the_reward,
-    check_scoring_is_repeatable,
-    check_later_steps_do_not_matter,
-    check_batches_do_not_matter,
-    check_whole_only_requests_are_answered,
-    check_too_long_input_is_flagged,
-    check_hidden_states,
-)
+DECLARATIONS: tuple[Check, ...] = ()
+CHECKS = further_checks(globals(), DECLARATIONS)

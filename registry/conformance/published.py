@@ -54,8 +54,11 @@ def check_published_rewards(plugin: PRM, example: PublishedRewards) -> None:
     gap = float(np.abs(rewards - example.rewards).max())
     expect(
         gap < _TOLERANCE,
-        f"The rewards of {example.checkpoint} for the example of {example.source} are "
-        f"{_shown(example.rewards)}. Got {_shown(rewards)}, which differ by up to {gap:.2g}. Check the weights.",
+        "the rewards of for",
+        example=example,
+        value=_shown(example.rewards),
+        value2=_shown(rewards),
+        gap=gap,
     )
 
 

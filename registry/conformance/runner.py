@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from unittest import SkipTest
 
 from prmcal.errors import PrmcalError
 from prmcal.registry.conformance import calibrator, dataset, llm, metric, plugin, prm, search, strategy
-from prmcal.registry.conformance.plugin import explained
+from prmcal.registry.conformance.plugin import Check, explained
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.metric import Metric
@@ -22,8 +22,6 @@ from prmcal.registry.contracts.strategy import PoolStrategy
 
 if TYPE_CHECKING:
     import pytest
-
-Check = Callable[[Any], None]
 
 # Of each kind: the checks of what the class declares, and those of what it does.
 _CHECKS: dict[type[Plugin], tuple[tuple[Check, ...], tuple[Check, ...]]] = {

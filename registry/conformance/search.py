@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from prmcal.registry.conformance.plugin import expect
+from prmcal.registry.conformance.plugin import expect, failed, further_checks
 from prmcal.registry.conformance.strategy import check_reads_are_known
 from prmcal.registry.contracts.search import SearchStrategy
 
@@ -30,19 +30,15 @@ def check_the_width_is_in_its_range(plugin: SearchStrategy) -> None:
             except TypeError as error:
                 if "NoneType" not in str(error) or plugin.targeted:
                     raise
-                raise AssertionError(
-                    f"{name}() raised TypeError: {error}. Without 'targeted', the target is None. Write targeted = "
-                    "True "
-                    "if the search uses the target."
-                ) from error
-            expect(
-                np.array_equal(given, rewards, equal_nan=True),
-                f"{name}() must not change the rewards. Work on a copy: rewards.copy().",
-            )
+                raise failed("raised typeerror without targeted", name=name, error=error) from error
+            expect(np.array_equal(given, rewards, equal_nan=True), "must not change the", name=name)
             expect(
                 isinstance(found, int) and 1 <= found <= most,
-                f"{name}() must return an int in [1, {most}] for the rewards {rewards}. Got {found!r}. Write "
-                f"int(np.clip(..., 1, {most})), and np.nan_to_num(rewards) if NaN is not meant.",
+                "must return an int",
+                name=name,
+                most=most,
+                rewards=rewards,
+                found=found,
             )
 
 
@@ -52,15 +48,8 @@ def check_the_same_rewards_give_the_same_width(plugin: SearchStrategy) -> None:
     for rewards in _rewards(plugin):
         for name in ("expand", "keep"):
             first, second = (getattr(plugin, name)(rewards, target) for _ in range(2))
-            expect(
-                first == second,
-                f"{name}() must return the same for the same rewards. Got {first}, then {second}. Keep no state "
-                "between calls.",
-            )
+            expect(first == second, "must return the same", name=name, first=first, second=second)
 
 
 DECLARATIONS = (check_reads_are_known,)
-CHECKS = (
-    check_the_width_is_in_its_range,
-    check_the_same_rewards_give_the_same_width,
-)
+CHECKS = further_checks(globals(), DECLARATIONS)

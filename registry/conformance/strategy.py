@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from prmcal.registry.conformance.plugin import expect, expect_array
+from prmcal.registry.conformance.plugin import expect, expect_array, failed, further_checks
 from prmcal.registry.contracts.pool import PER_CALIBRATOR, PER_TRAJECTORY, READS, Pool
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting, Strategy
 from prmcal.registry.strategies.best_of import pass_at_n
@@ -110,45 +110,22 @@ def _answer(plugin: PoolStrategy, world: _World, target: float = _TARGET) -> Ans
     except TypeError as error:
         if "NoneType" not in str(error) or plugin.targeted:
             raise
-        raise AssertionError(
-            f"answer() raised TypeError: {error}. Without 'targeted', setting.target is None. Write targeted = True if "
-            "the strategy uses the target."
-        ) from error
-    expect(
-        isinstance(result, Answered),
-        f"answer() must return an Answered. Got {type(result).__name__}. Write `return Answered(accuracy, samples)`, "
-        "with "
-        "an array of shape (questions,) each.",
-    )
+        raise failed("answer() raised typeerror without", error=error) from error
+    expect(isinstance(result, Answered), "answer() must return an", kind=type(result).__name__)
     shape = (_QUESTIONS,)
     for name in ("accuracy", "samples"):
         values = getattr(result, name)
         found = getattr(values, "shape", type(values).__name__)
-        expect(
-            found == shape,
-            f"'{name}' must have shape (questions,) = {shape}. Got {found}. Give every question its own value: "
-            "np.full(pool.questions, value) if all are equal.",
-        )
+        expect(found == shape, "must have shape (questions,)", name=name, shape=shape, found=found)
         expect_array(f"'{name}'", values, "a float type", np.floating)
-        expect(
-            bool(np.isfinite(values).all()),
-            f"'{name}' must be finite. Got {values}. Scores and rewards are NaN where the input was too long for the "
-            "PRM. Give these questions a number of samples too.",
-        )
+        expect(bool(np.isfinite(values).all()), "must be finite got", name=name, values=values)
     low, high = result.accuracy.min(), result.accuracy.max()
-    expect(
-        low >= 0 and high <= 1 + _ROUNDING,
-        f"Accuracies must be in [0, 1]. Got {low} to {high}. Write the mean over the draws, not the sum.",
-    )
+    expect(low >= 0 and high <= 1 + _ROUNDING, "accuracies must be in", low=low, high=high)
     low, high = result.samples.min(), result.samples.max()
     most = plugin.most_samples(setting)
-    expect(
-        low > 0 and high <= most + _ROUNDING,
-        f"Samples must be above 0 and at most N = {most}. Got {low} to {high}. Write np.clip(samples, 1, "
-        "setting.samples).",
-    )
+    expect(low > 0 and high <= most + _ROUNDING, "samples must be above", most=most, low=low, high=high)
     flaw = result.asked_flaw(plugin.others) or result.budget_flaw()
-    expect(flaw is None, f"{flaw}")
+    expect(flaw is None, "flaw", flaw=flaw)
     _check_asked(result)
     return result
 
@@ -161,8 +138,12 @@ def _check_asked(result: Answered) -> None:
             expect(
                 found == (_QUESTIONS,)
                 and bool(np.all((values >= -_ROUNDING) & (values <= most + _ROUNDING))),
-                f"'{name}' of '{asked.llm}' in 'asked' must have shape (questions,) = ({_QUESTIONS},) and lie in "
-                f"[0, {most}]. Got {values!r:.200}.",
+                "of in asked must",
+                name=name,
+                asked=asked,
+                questions=_QUESTIONS,
+                most=most,
+                values=values,
             )
 
 
@@ -171,12 +152,15 @@ def check_reads_are_known(plugin: Strategy) -> None:
     reads: Any = plugin.reads
     words = isinstance(reads, (tuple, list)) and all(isinstance(each, str) for each in reads)
     example = reads if isinstance(reads, str) and reads in READS else "scores"
-    expect(words, f"'reads' must be a tuple. Got {reads!r}. Write reads = (\"{example}\",), with the comma.")
+    expect(words, "reads must be a", reads=reads, example=example)
     unknown = sorted(set(reads) - set(READS))
     close = [difflib.get_close_matches(each, READS, n=1, cutoff=0)[0] for each in unknown]
     expect(
         not unknown,
-        f"'reads' may contain {', '.join(READS)}. Got {', '.join(unknown)}. Write \"{''.join(close[:1])}\" instead.",
+        "reads may contain got",
+        names=", ".join(READS),
+        names2=", ".join(unknown),
+        names3="".join(close[:1]),
     )
 
 
@@ -185,11 +169,7 @@ def check_others_are_names(plugin: PoolStrategy) -> None:
     others: Any = plugin.others
     words = isinstance(others, (tuple, list)) and all(isinstance(each, str) and each for each in others)
     example = others if isinstance(others, str) else "my-strong-llm"
-    expect(
-        words and len(set(others)) == len(others),
-        f"'others' must be a tuple of different names. Got {others!r}. Write others = (\"{example}\",), with the "
-        "comma.",
-    )
+    expect(words and len(set(others)) == len(others), "others must be a", others=others, example=example)
 
 
 def check_it_works_with_what_it_declares(plugin: PoolStrategy) -> None:
@@ -201,11 +181,7 @@ def check_the_same_pool_gives_the_same_answer(plugin: PoolStrategy) -> None:
     """A second call gives the same result."""
     first, second = _answer(plugin, _world(plugin)), _answer(plugin, _world(plugin))
     same = np.array_equal(first.accuracy, second.accuracy) and np.array_equal(first.samples, second.samples)
-    expect(
-        same,
-        "answer() must return the same for the same pool. A second call returned something else. "
-        "Use a closed form of registry.strategies.exact, or np.random.default_rng(0) in every call.",
-    )
+    expect(same, "answer() must return the")
 
 
 def check_the_pool_is_not_changed(plugin: PoolStrategy) -> None:
@@ -215,11 +191,7 @@ def check_the_pool_is_not_changed(plugin: PoolStrategy) -> None:
     _answer(plugin, given)
     for arrays, after in zip(world.each(), given.each(), strict=True):
         for name, before in arrays.items():
-            expect(
-                np.array_equal(before, after[name], equal_nan=True),
-                f"answer() must not change the pool. '{name}' changed. Work on a copy: np.sort(pool.{name}) instead "
-                f"of pool.{name}.sort().",
-            )
+            expect(np.array_equal(before, after[name], equal_nan=True), "answer() must not change", name=name)
 
 
 def check_the_order_of_the_pool_does_not_matter(plugin: PoolStrategy) -> None:
@@ -232,11 +204,7 @@ def check_the_order_of_the_pool_does_not_matter(plugin: PoolStrategy) -> None:
             arrays[name] = np.take_along_axis(arrays[name], places, axis=1)
     first, second = _answer(plugin, _world(plugin)), _answer(plugin, shuffled)
     gap = abs(first.accuracy.mean() - second.accuracy.mean())
-    expect(
-        gap < _ERROR,
-        f"The accuracy must not depend on the order of the pool. A shuffle changed it by {gap:.3f}. "
-        "Write the mean over all draws, not the result of the first trajectories.",
-    )
+    expect(gap < _ERROR, "the accuracy must not", gap=gap)
 
 
 def check_accuracy_does_not_exceed_pass_at_samples(plugin: PoolStrategy) -> None:
@@ -253,11 +221,7 @@ def check_accuracy_does_not_exceed_pass_at_samples(plugin: PoolStrategy) -> None
         wrong *= 1 - pass_at_n(arrays["correct"], np.arange(1, _SIZE + 1))[np.arange(_QUESTIONS), counts - 1]
     bound = 1 - wrong
     over = (result.accuracy - bound).max()
-    expect(
-        over < _ERROR,
-        "The accuracy of a question must not exceed the probability that one of its samples is right. It does by "
-        f"{over:.3f}. Check that all used samples are counted, and that the choice does not depend on 'correct'.",
-    )
+    expect(over < _ERROR, "the accuracy of a", over=over)
 
 
 def check_all_wrong_and_all_right_questions(plugin: PoolStrategy) -> None:
@@ -272,8 +236,10 @@ def check_all_wrong_and_all_right_questions(plugin: PoolStrategy) -> None:
         answered = 1.0 if result.abstained is None else 1.0 - result.abstained
         expect(
             bool(np.allclose(found, float(right) * answered)),
-            f"The accuracy must be {int(right)} if {'all' if right else 'no'} trajectories are right. Got {found}. "
-            "Compute it from pool.correct of the chosen trajectories.",
+            "the accuracy must be",
+            value=int(right),
+            words="all" if right else "no",
+            found=found,
         )
 
 
@@ -285,12 +251,7 @@ def check_the_truth_decides_no_budget(plugin: PoolStrategy) -> None:
     for arrays in turned.each():
         arrays["correct"] = ~arrays["correct"]
     first, second = (_answer(plugin, each).samples for each in (_world(plugin), turned))
-    expect(
-        bool(np.allclose(first, second)),
-        "The numbers of samples must not depend on 'correct', which nobody knows while sampling. Other grades changed "
-        f"them by up to {np.abs(first - second).max():.2f}. Decide by scores, rewards and answers. Choose thresholds "
-        "in tune(), which gets the calibration questions.",
-    )
+    expect(bool(np.allclose(first, second)), "the numbers of samples", high=np.abs(first - second).max())
 
 
 def check_too_long_questions_are_answered(plugin: PoolStrategy) -> None:
@@ -307,12 +268,7 @@ def check_a_higher_target_costs_no_less(plugin: PoolStrategy) -> None:
     """A targeted strategy does not use fewer samples for a higher target probability C."""
     if plugin.targeted:
         low, high = (_answer(plugin, _world(plugin), target).samples.mean() for target in (0.5, 0.99))
-        expect(
-            low <= high,
-            f"C = 0.99 must not cost less than C = 0.5. Got {high:.2f} and {low:.2f} samples. Let the number of "
-            "samples "
-            "rise with setting.target.",
-        )
+        expect(low <= high, "c 0.99 must not", high=high, low=low)
 
 
 def check_the_curve_begins_below_its_end(plugin: PoolStrategy) -> None:
@@ -322,29 +278,10 @@ def check_the_curve_begins_below_its_end(plugin: PoolStrategy) -> None:
     good = bool(points) and all(
         isinstance(each, Answered) and each.samples.shape == (_QUESTIONS,) for each in points
     )
-    expect(
-        good,
-        f"sweep() must return a tuple of Answered, one for each point of the curve. Got {points!r:.200}. Write "
-        "return tuple(self.answer(pool, Setting(setting.samples, target)) for target in targets).",
-    )
+    expect(good, "sweep() must return a", points=points)
     budgets = [each.samples.mean() for each in points]
-    expect(
-        len(points) == 1 or min(budgets) < max(budgets),
-        f"The points of sweep() must differ in their budgets. All have {budgets[0]:.2f} samples. Vary the argument "
-        "that decides how many samples are drawn, or do not override sweep().",
-    )
+    expect(len(points) == 1 or min(budgets) < max(budgets), "the points of sweep()", value=budgets[0])
 
 
 DECLARATIONS = (check_reads_are_known, check_others_are_names)
-CHECKS = (
-    check_it_works_with_what_it_declares,
-    check_the_same_pool_gives_the_same_answer,
-    check_the_pool_is_not_changed,
-    check_the_order_of_the_pool_does_not_matter,
-    check_accuracy_does_not_exceed_pass_at_samples,
-    check_all_wrong_and_all_right_questions,
-    check_the_truth_decides_no_budget,
-    check_too_long_questions_are_answered,
-    check_a_higher_target_costs_no_less,
-    check_the_curve_begins_below_its_end,
-)
+CHECKS = further_checks(globals(), DECLARATIONS)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from functools import cache
 from pathlib import Path
+from string import Formatter
 
 import pytest
+import yaml
 
-from tests.conftest import PLUGINS, Prmcal
+from tests.conftest import PLUGINS, ROOT, Prmcal
 
 FAILED_CHECKS = 4
 WIDTH = 80
@@ -310,3 +313,23 @@ def test_a_mistake_in_a_file_is_explained(mistake: str, prmcal: Prmcal, tmp_path
     done = prmcal("check", path)
     assert done.returncode != 0
     assert re.search(explanation, " ".join((done.stdout + done.stderr).split())), done.stdout + done.stderr
+
+
+def test_each_mistake_of_the_table_is_used_and_filled_in() -> None:
+    folder = ROOT / "registry" / "conformance"
+    kinds = yaml.safe_load((folder / "mistakes.yaml").read_text(encoding="utf-8"))
+    entries = [(name, entry) for kind in kinds.values() for name, entry in kind.items()]
+    table, used = dict(entries), set()
+    assert len(table) == len(entries)
+    for path in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("expect", "failed"):
+                name = node.args[-1]
+                if isinstance(name, ast.Constant):
+                    entry = table[str(name.value)]
+                    used.add(name.value)
+                    texts = entry.values() if isinstance(entry, dict) else [entry]
+                    fields = {field for text in texts for _, field, _, _ in Formatter().parse(text) if field}
+                    given = {keyword.arg for keyword in node.keywords}
+                    assert {field.partition(".")[0] for field in fields} == given, name.value
+    assert used == set(table)
