@@ -30,7 +30,8 @@ ROOMS: dict[str, set[str]] = {
     "cluster": {"execution", "jobs", "planning", "storage"},
     "execution": {"jobs", "planning", "storage"},
     "recommending": {"execution", "jobs", "metrics", "planning", "storage"},
-    "share": {"execution", "jobs", "planning", "site", "storage"},
+    "share": {"execution", "jobs", "planning", "storage"},
+    "verify": {"execution", "jobs", "planning", "share", "storage"},
     "report": {"storage"},
     "site": {"report", "storage"},
     "notebook": {"cluster", "execution", "planning", "recommending", "report", "site", "storage"},
@@ -47,6 +48,7 @@ ROOMS: dict[str, set[str]] = {
         "site",
         "storage",
         "terminal",
+        "verify",
     },
 }
 

@@ -1,4 +1,4 @@
-"""Sharing: results of several people, checked, merged, compared, verified and published.
+"""Sharing: results of several people, checked, merged, and compared.
 
     bundle          a zip file with a manifest, which lists its files with their hashes, and its signatures
     privacy         what a bundle must not tell of a machine
@@ -10,10 +10,7 @@
     union           the union of submissions by key, and what tells its rows apart
     board           the database of a merged leaderboard
     merge           the whole way, which leaves the old or the new leaderboard behind
-    verify          a submission in tiers; the checks are in the files verify_*
-    verify_record   the record of a verification
-    publish         the site of a merged leaderboard, its exports (the files publish_*), and a results repository
-    template/       the files of that repository
+    verify_record   the record of a verification, which is made by `prmcal.harness.verify`
 
 Nothing from elsewhere is executed, and no pickle is read.
 """

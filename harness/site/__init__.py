@@ -1,4 +1,4 @@
-"""``prmcal export --html``: the leaderboards of one or more runs as a static site that needs no server.
+"""What is published of results: the leaderboards of runs as a static site that needs no server, and exports.
 
     writer                 the folder of the site
     figures                the figures of the report, light and dark
@@ -6,8 +6,13 @@
     submissions            the submissions of a merged leaderboard
     page.html              what all pages share
     run.html, runs.html    the page of a run, and the first page if there are several
+    publish                the site and the exports of a merged leaderboard, and a results repository
+    template/              the files of that repository
+    finished_cells         the finished cells with their values and models, as the exports need them
+    every_eval_ever        records of the schema Every Eval Ever
+    hub                    ``.eval_results`` of the Hugging Face hub, a folder for each PRM
     submission.html        the page of a submission; submission_facts.html is also part of the index of submissions
-    style.css, script.js   the style and the script of the pages
+    style.css              the style of the pages
 
 The tables and the overview are those of the dashboard: `prmcal.db.html`. All names and reasons are escaped. Without a
 script, the page has the submissions, the overview, the figures and the files in CSV format.

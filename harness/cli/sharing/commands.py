@@ -159,7 +159,7 @@ def verify(
 
     from prmcal.harness.cli.options import tier_named
     from prmcal.harness.cli.sharing.verify import verify as check
-    from prmcal.harness.share.verify import Asked
+    from prmcal.harness.verify.tiers import Asked
 
     highest = tier_named(tier)
     load_plugins(plugin)
@@ -298,7 +298,7 @@ def publish(
     --recipe needs no leaderboard: it starts a repository that makes one.
     """
     from prmcal.harness.cli.sharing.publish import published
-    from prmcal.harness.share.publish import Targets, write_recipe
+    from prmcal.harness.site.publish import Targets, write_recipe
 
     if recipe is not None:
         files = write_recipe(recipe)

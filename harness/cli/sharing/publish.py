@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from prmcal.db.text.formats import counted
-from prmcal.harness.share.publish import Targets, publish, without_licence
+from prmcal.harness.site.publish import Targets, publish, without_licence
 from prmcal.harness.terminal import wrapped
 
 __all__ = ["published"]
@@ -28,7 +28,7 @@ def published(directory: Path, targets: Targets, width: int | None = None) -> It
     Raises
     ------
     PrmcalError
-        See :func:`prmcal.harness.share.publish.publish`.
+        See :func:`prmcal.harness.site.publish.publish`.
     """
     yield from publish(directory, targets)
     names = without_licence(directory)

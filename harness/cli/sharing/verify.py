@@ -12,11 +12,11 @@ import typer
 from prmcal.db.metrics import TIERS, Tier
 from prmcal.db.text.formats import duration
 from prmcal.errors import PrmcalError
-from prmcal.harness.share.verify import Asked, verified
 from prmcal.harness.share.verify_record import Check, Verification, write_verification
-from prmcal.harness.share.verify_subject import opened
 from prmcal.harness.storage.folder import check_text
 from prmcal.harness.terminal import text_table, wrapped
+from prmcal.harness.verify.subject import opened
+from prmcal.harness.verify.tiers import Asked, verified
 
 __all__ = ["verify"]
 

@@ -20,10 +20,10 @@ from prmcal.harness.jobs.job import Job, Shard, job_key, shard_key
 from prmcal.harness.jobs.parameters import MeasuringParameters, Parameters
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan, write_plan
-from prmcal.harness.share.verify import recomputed_shards
-from prmcal.harness.share.verify_subject import read_subject
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import ArtifactRef, Store, content_key, seed_from_key
+from prmcal.harness.verify.subject import read_subject
+from prmcal.harness.verify.tiers import recomputed_shards
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import content_hash
 

@@ -24,7 +24,7 @@ from prmcal.db.tables import Submission
 from prmcal.db.writer import Writer
 from prmcal.errors import PrmcalError, StorageError
 from prmcal.harness.cli.sharing.publish import published
-from prmcal.harness.share.publish import Targets, publish
+from prmcal.harness.site.publish import Targets, publish
 from tests.db import factory
 from tests.db.merged_factory import ADA, BOB, CLEO, OUTDATED_CELL
 

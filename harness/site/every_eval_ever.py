@@ -22,7 +22,7 @@ from prmcal.db.metrics import Metric
 from prmcal.db.queries.trajectories import graded_texts
 from prmcal.db.text.board import estimate, missing
 from prmcal.db.text.presentation import LEADERBOARDS
-from prmcal.harness.share.publish_cells import FinishedCell, FinishedCells, MeasuredValue
+from prmcal.harness.site.finished_cells import FinishedCell, FinishedCells, MeasuredValue
 from prmcal.harness.storage.written_folder import write_text
 
 __all__ = ["SCHEMA_VERSION", "write_records"]

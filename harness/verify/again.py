@@ -20,9 +20,9 @@ from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Job, Labels, Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Plan
-from prmcal.harness.share.verify_plan import Place, keyed_plugins
-from prmcal.harness.share.verify_subject import Subject
 from prmcal.harness.storage.store import ArtifactRef, Store, content_key
+from prmcal.harness.verify.plan import Place, keyed_plugins
+from prmcal.harness.verify.subject import Subject
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.messages import excerpt, message_of
 from prmcal.registry.plugins import KINDS

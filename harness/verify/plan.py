@@ -19,8 +19,8 @@ from prmcal.harness.jobs.parameters import (
 )
 from prmcal.harness.planning.plan import PlannedQuestions
 from prmcal.harness.share.verify_record import Check
-from prmcal.harness.share.verify_subject import Flaw, Subject
 from prmcal.harness.storage.store import content_key, seed_from_key
+from prmcal.harness.verify.subject import Flaw, Subject
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset, content_hash
 from prmcal.registry.messages import excerpt, shown

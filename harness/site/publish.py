@@ -9,10 +9,10 @@ from prmcal import __version__
 from prmcal.db.catalog import is_merged, submissions
 from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError, StorageError
-from prmcal.harness.share.publish_cells import read_finished_cells
-from prmcal.harness.share.publish_hub import check_benchmark, write_hub_results
-from prmcal.harness.share.publish_records import write_records
 from prmcal.harness.site import write_site
+from prmcal.harness.site.every_eval_ever import write_records
+from prmcal.harness.site.finished_cells import read_finished_cells
+from prmcal.harness.site.hub import check_benchmark, write_hub_results
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import storage_errors
 from prmcal.harness.storage.written_folder import WrittenFolder, write_text

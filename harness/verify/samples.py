@@ -14,11 +14,11 @@ from prmcal.db.text.formats import counted
 from prmcal.harness.jobs.calibrators import PREFIX
 from prmcal.harness.jobs.job import Job, Shard
 from prmcal.harness.jobs.parameters import Parameters, RolloutParameters, SuccessParameters
-from prmcal.harness.share.verify_again import Again, own_shard
-from prmcal.harness.share.verify_models import Unknown, jobs_here, not_ready, random_of, trajectories_of
 from prmcal.harness.share.verify_record import Check
-from prmcal.harness.share.verify_subject import Flaw
 from prmcal.harness.storage.store import ArtifactRef, Store, content_key
+from prmcal.harness.verify.again import Again, own_shard
+from prmcal.harness.verify.subject import Flaw
+from prmcal.harness.verify.texts import Unknown, jobs_here, not_ready, random_of, trajectories_of
 from prmcal.steps import join_steps, split_steps
 
 if TYPE_CHECKING:

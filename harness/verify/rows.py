@@ -23,8 +23,8 @@ from prmcal.harness.jobs.parameters import (
 )
 from prmcal.harness.jobs.rollout import chosen_prefixes
 from prmcal.harness.share.verify_record import Check
-from prmcal.harness.share.verify_subject import Flaw, Subject
 from prmcal.harness.storage.store import ArtifactRef
+from prmcal.harness.verify.subject import Flaw, Subject
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.grading.symbolic import Verdict
 from prmcal.registry.messages import excerpt, message_of

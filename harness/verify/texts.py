@@ -22,11 +22,11 @@ from prmcal.harness.jobs.parameters import (
     ScoreParameters,
 )
 from prmcal.harness.share.tables import HASHES, text_hashes
-from prmcal.harness.share.verify_again import TEXT_TABLES, Again, Tolerance, own_shard
-from prmcal.harness.share.verify_plan import Place
 from prmcal.harness.share.verify_record import Check
-from prmcal.harness.share.verify_subject import Flaw, Subject
 from prmcal.harness.storage.store import ArtifactRef, Store, content_key, seed_from_key
+from prmcal.harness.verify.again import TEXT_TABLES, Again, Tolerance, own_shard
+from prmcal.harness.verify.plan import Place
+from prmcal.harness.verify.subject import Flaw, Subject
 from prmcal.registry.messages import excerpt
 from prmcal.steps import split_steps
 

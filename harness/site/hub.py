@@ -18,7 +18,7 @@ from prmcal.db.metrics import RANKING_METRIC
 from prmcal.db.text.board import estimate
 from prmcal.db.text.provenance import verified_text
 from prmcal.errors import PrmcalError
-from prmcal.harness.share.publish_cells import HUB_NAME, FinishedCell, FinishedCells, MeasuredValue
+from prmcal.harness.site.finished_cells import HUB_NAME, FinishedCell, FinishedCells, MeasuredValue
 from prmcal.harness.storage.written_folder import write_text
 from prmcal.registry.messages import excerpt
 

@@ -1,13 +1,4 @@
-"""Verification of a submission in tiers. The cost of each is shown first, and one with a failed check is the last.
-
-The checks are functions that return checks:
-
-    verify_plan     keys, what they are made of, questions, test and calibration questions
-    verify_rows     rows and values of what models made
-    verify_again    parts of the plan computed again, and compared
-    verify_models   grades, scores and fits
-    verify_samples  own samples
-"""
+"""The tiers in their order. The cost of each is shown first, and one with a failed check is the last."""
 
 from __future__ import annotations
 
@@ -33,8 +24,13 @@ from prmcal.harness.jobs.parameters import (
     ScoreParameters,
     SuccessParameters,
 )
-from prmcal.harness.share.verify_again import ROUNDING, Again
-from prmcal.harness.share.verify_models import (
+from prmcal.harness.share.verify_record import Check, Verification
+from prmcal.harness.verify.again import ROUNDING, Again
+from prmcal.harness.verify.plan import check_plan, known_questions
+from prmcal.harness.verify.rows import check_rows
+from prmcal.harness.verify.samples import DRAWS, check_samples
+from prmcal.harness.verify.subject import Flaw, Subject, opened
+from prmcal.harness.verify.texts import (
     Unknown,
     check_fits,
     check_grades,
@@ -44,11 +40,6 @@ from prmcal.harness.share.verify_models import (
     jobs_here,
     random_of,
 )
-from prmcal.harness.share.verify_plan import check_plan, known_questions
-from prmcal.harness.share.verify_record import Check, Verification
-from prmcal.harness.share.verify_rows import check_rows
-from prmcal.harness.share.verify_samples import DRAWS, check_samples
-from prmcal.harness.share.verify_subject import Flaw, Subject, opened
 
 __all__ = ["Asked", "cost_of", "recomputed_shards", "verified"]
 
