@@ -17,8 +17,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from prmcal.dashboard.controls.address import enter_page, given
-from prmcal.dashboard.controls.context import RUN, context_of
-from prmcal.dashboard.controls.navigation import choose_run, run_names, show_links
+from prmcal.dashboard.controls.context import RUN, choose_run, context_of, run_names, show_links
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import escaped
 from prmcal.dashboard.views import (
@@ -33,7 +32,8 @@ from prmcal.dashboard.views import (
     trajectories,
     try_it,
 )
-from prmcal.dashboard.views.parts.progress import follow_run
+from prmcal.dashboard.views.shared import follow_run
+from prmcal.db import catalog
 from prmcal.db.run_folder import published_path
 from prmcal.errors import DatabaseError, MissingDatabaseError
 
@@ -105,7 +105,7 @@ def main() -> None:
 def _is_merged(path: Path) -> bool:
     """Return whether there is a page Submissions to go to. A database that cannot be read has none."""
     try:
-        return bool(ask(path, "is_merged"))
+        return bool(ask(catalog.is_merged, path))
     except DatabaseError:
         return False
 
@@ -113,7 +113,7 @@ def _is_merged(path: Path) -> bool:
 def _show(page: StreamlitPage, path: Path, follows: bool) -> None:
     folder = escaped(str(path.parent))
     try:
-        if page.url_path != _RUNS and ask(path, "cells").empty:
+        if page.url_path != _RUNS and ask(catalog.cells, path).empty:
             _show_no_results(
                 f"The run in {folder} has started but has not measured anything yet. Page Runs shows its progress.",
                 follows,

@@ -4,98 +4,74 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import pandas as pd
 import streamlit as st
 
-from prmcal.db import catalog
 from prmcal.db.reader import fingerprint
 from prmcal.errors import DatabaseError
 
-__all__ = ["REFRESH_SECONDS", "ask", "ask_both", "ask_cells", "compute"]
+__all__ = ["REFRESH_SECONDS", "ask", "ask_cells"]
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 REFRESH_SECONDS = 2
 """How often an open page looks for new results."""
 
 
-def ask(path: Path, query: str, **arguments: Any) -> Any:
-    """Call a function of :mod:`prmcal.db.catalog` on the published copy, or return its cached result.
+def ask(
+    query: Callable[Concatenate[Path, _P], _T], path: Path, *arguments: _P.args, **named: _P.kwargs
+) -> _T:
+    """Call a query on the published copy, or return its cached result.
 
     Parameters
     ----------
+    query : callable
+        A function of :mod:`prmcal.db.catalog`, or one that takes longer to compute than to read again and asks by
+        itself.
     path : Path
         The published copy.
-    query : str
-        The name of the function.
-    **arguments
-        The keyword arguments of the function.
+    *arguments, **named
+        What else the query takes. Another path is that of the published copy of another run.
 
     Raises
     ------
     DatabaseError
         If the copy is missing or cannot be read, or if the query raises one.
     """
-    return _ask((path,), query, arguments)
+    files = [path, *(each for each in arguments if isinstance(each, Path))]
+    known = tuple((str(each), fingerprint(each)) for each in files)
+    name = f"{query.__module__}.{query.__qualname__}"
+    answer = _answer(name, known, query, (path, *arguments), tuple(map(str, arguments)), dict(named))
+    if isinstance(answer, DatabaseError):
+        raise answer
+    return cast(_T, answer)
 
 
-def ask_both(path: Path, other: Path, query: str, **arguments: Any) -> Any:
-    """Do the same with a function that reads the published copies of two runs."""
-    return _ask((path, other), query, arguments)
-
-
-def ask_cells(path: Path, query: str, cells: pd.DataFrame) -> pd.DataFrame:
+def ask_cells(query: Callable[[Path, str], pd.DataFrame], path: Path, cells: pd.DataFrame) -> pd.DataFrame:
     """Ask the same of several cells. Join the results, with the calibrator of each cell in a column `calibrator`."""
     return pd.concat(
         [
-            ask(path, query, cell_id=cell_id).assign(calibrator=calibrator)
+            ask(query, path, cell_id).assign(calibrator=calibrator)
             for cell_id, calibrator in zip(cells["cell_id"], cells["calibrator"], strict=True)
         ]
     )
 
 
-def compute(path: Path, function: Callable[..., _T], **arguments: Any) -> _T:
-    """Call ``function(path, **arguments)``, which reads the published copy by :func:`ask`, or return its cached result.
-
-    It serves what takes longer to compute than to read again.
-
-    Raises
-    ------
-    DatabaseError
-        If the function raises one.
-    """
-    name = f"{function.__module__}.{function.__qualname__}"
-    return cast(_T, _computed(str(path), fingerprint(path), name, function, arguments))
-
-
-def _ask(paths: tuple[Path, ...], query: str, arguments: dict[str, Any]) -> Any:
-    files = tuple((str(path), fingerprint(path)) for path in paths)
-    answer = _answer(files, query, arguments)
-    if isinstance(answer, DatabaseError):
-        raise answer
-    return answer
-
-
-# The fingerprint of a file is part of the key of the cache. Errors are cached too, so that a damaged file is not opened
-# again on every click.
-@st.cache_data(max_entries=64, show_spinner=False)
+# The fingerprints of files are part of the key of the cache. Errors are cached too, so that a damaged file is not
+# opened again on every click.
+@st.cache_data(max_entries=96, show_spinner=False)
 def _answer(
-    files: tuple[tuple[str, tuple[int, int, int] | None], ...], query: str, arguments: dict[str, Any]
+    name: str,
+    files: tuple[tuple[str, tuple[int, int, int] | None], ...],
+    _query: Callable[..., Any],
+    _arguments: tuple[Any, ...],
+    texts: tuple[str, ...],
+    named: dict[str, Any],
 ) -> Any:
     try:
-        return getattr(catalog, query)(*(Path(path) for path, _ in files), **arguments)
+        return _query(*_arguments, **named)
     except DatabaseError as error:
         return error
-
-
-@st.cache_data(max_entries=32, show_spinner=False)
-def _computed(
-    path: str,
-    fingerprint: tuple[int, int, int] | None,
-    name: str,
-    _function: Callable[..., Any],
-    arguments: dict[str, Any],
-) -> Any:
-    return _function(Path(path), **arguments)

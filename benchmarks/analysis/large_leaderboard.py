@@ -22,7 +22,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, sync_playwright
 
-from prmcal.dashboard.serving.background import background_server
+from prmcal.dashboard.serving.launch import background_server
 from prmcal.db import catalog
 from prmcal.db.metrics import Leaderboard, cell_id
 from prmcal.db.reader import engine_for

@@ -2,7 +2,7 @@
 
 Most follow the sliders for C and beta in the browser, without a new drawing by the server. Such a chart contains the
 rows of all selections. Vega keeps those of the signals ``C`` and ``beta``, which are places of values.
-:func:`prmcal.dashboard.controls.sliders.connect_sliders` sets the signals whenever a slider moves.
+:func:`prmcal.dashboard.controls.widgets.connect_sliders` sets the signals whenever a slider moves.
 """
 
 from __future__ import annotations

@@ -1,12 +1,4 @@
-"""The address of a page holds its state, so that everyone who opens the address sees the same view.
-
-A widget is bound to a query parameter: ``st.selectbox("Sort by", orders, **bound("sort", orders))``. It starts with the
-value in the address, and each choice is written to the address as a new entry of the browser's history. Default values
-are left out. A value that the widget does not offer is named in a note, and the default is shown.
-
-Only this module reads and writes query parameters and the state of the widgets that are bound to them. What follows the
-reader from page to page belongs in :mod:`prmcal.dashboard.controls.context`.
-"""
+"""The address of a page holds its state, so that everyone who opens the address sees the same view."""
 
 from __future__ import annotations
 
@@ -19,6 +11,7 @@ import streamlit as st
 from prmcal.dashboard.formats import escaped
 
 __all__ = [
+    "OPEN_LINKS_HERE",
     "PAGE",
     "address_of",
     "bound",
@@ -182,3 +175,20 @@ def _binding(
 
 def _shown(value: _T | None, text: Callable[[_T], str]) -> str:
     return "nothing" if value is None else repr(text(value))
+
+
+# Streamlit opens the page of the address when the browser goes through its history, without loading itself again.
+OPEN_LINKS_HERE = """
+function openLinksHere(root) {
+  if (root.opensLinks) return;
+  root.opensLinks = true;
+  root.addEventListener("click", (event) => {
+    const link = event.target.closest("a");
+    if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    history.pushState({}, "", link.href);
+    dispatchEvent(new PopStateEvent("popstate"));
+  });
+}
+"""
+"""A function of JavaScript. After ``openLinksHere(root)``, links below this element open without a new start."""

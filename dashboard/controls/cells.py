@@ -20,6 +20,7 @@ from prmcal.dashboard.charts.cells import first_with
 from prmcal.dashboard.controls.address import PAGE, given, note, seed, widget_key, write_address
 from prmcal.dashboard.controls.context import CELLS, CHOICES, context_of
 from prmcal.dashboard.data import ask
+from prmcal.db import catalog
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.text.presentation import COORDINATE_TITLES
 from prmcal.errors import UnknownCellError
@@ -41,7 +42,7 @@ def choose_cell(path: Path) -> dict[str, Any] | None:
     dict or None
         The cell: cell_id, llm, prm, calibrator, dataset, status, reason. None if the run has no such cells.
     """
-    cells: pd.DataFrame = ask(path, "calibration_cells")
+    cells: pd.DataFrame = ask(catalog.calibration_cells, path)
     return None if cells.empty else _choose(path, cells, CHOICES)
 
 
@@ -55,7 +56,7 @@ def choose_group(path: Path, leaderboard: Leaderboard) -> dict[str, str] | None:
 
 def choose_of(path: Path, kinds: Sequence[str], leaderboard: Leaderboard) -> dict[str, str] | None:
     """Let the reader choose one name of each of these kinds. Return None if no cell has a name of each."""
-    cells: pd.DataFrame = ask(path, "cells")
+    cells: pd.DataFrame = ask(catalog.cells, path)
     named = cells.dropna(subset=list(kinds))
     if named.empty:
         return None
@@ -150,7 +151,7 @@ def _note_unknown_cell(path: Path) -> None:
     """Say if the run does not have the cell that the address names by its identifier."""
     for wanted in given("cell"):
         try:
-            ask(path, "calibration_cell", cell_id=wanted)
+            ask(catalog.calibration_cell, path, cell_id=wanted)
         except UnknownCellError as error:
             note(f"{error} The page shows another cell instead.")
 

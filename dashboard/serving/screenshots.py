@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prmcal.dashboard.controls.address import link
-from prmcal.dashboard.serving.background import background_server
+from prmcal.dashboard.serving.launch import background_server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

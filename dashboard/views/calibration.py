@@ -3,23 +3,275 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.controls.options import choose_view
-from prmcal.dashboard.controls.selection import grid_names
-from prmcal.dashboard.data import ask
-from prmcal.dashboard.views.parts.calibrators import show_calibrators
-from prmcal.dashboard.views.parts.cell import show_cell
-from prmcal.dashboard.views.parts.small_multiples import show_small_multiples
+from prmcal.dashboard.charts.calibration import (
+    coverage_chart,
+    interval_chart,
+    prefix_histogram,
+    reliability_chart,
+    signed_error_histogram,
+)
+from prmcal.dashboard.charts.cells import interval_rows, rows_of_group
+from prmcal.dashboard.charts.findings import (
+    BINS,
+    RELIABILITY,
+    best_and_worst,
+    covered,
+    draw,
+    fullest,
+    overestimated,
+    reliable,
+)
+from prmcal.dashboard.controls.cells import choose_cell, choose_group, choose_of
+from prmcal.dashboard.controls.context import GridNames, grid_names
+from prmcal.dashboard.controls.widgets import choose_metric, choose_view
+from prmcal.dashboard.data import ask, ask_cells
+from prmcal.dashboard.formats import (
+    MISSING,
+    escaped,
+    estimates,
+    integer,
+    integers,
+    kept,
+    names,
+    number,
+    numbers,
+    with_line_breaks,
+)
+from prmcal.dashboard.views.shared import show_jobs, show_status, show_table
+from prmcal.db import catalog
+from prmcal.db.charts import Series, colour_scale, series_of, shape_scale
+from prmcal.db.metrics import COVERAGE_LEVELS, Metrics
+from prmcal.db.queries.cells import CellDetail
+from prmcal.db.statistics.paired import SIGNIFICANCE
+from prmcal.db.text.formats import graded
 
-__all__ = ["show"]
+__all__ = ["show", "show_calibrators", "show_cell", "show_provenance", "show_small_multiples"]
+
+
+def show_calibrators(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
+    """Show all calibrators of one data set, LLM and PRM side by side."""
+    place = choose_group(path, "calibration")
+    if place is None:
+        return
+    done = rows_of_group(cells[cells["status"] == "done"], place)
+    if done.empty:
+        st.info("No calibrator has been measured yet for this data set, LLM and PRM.")
+        return
+    described: Metrics = ask(catalog.metrics, path)
+    series = series_of(grid.calibrator, set(done["calibrator"]))
+    left, right = st.columns(2)
+    with left:
+        st.header("Reliability curves")
+        draw(
+            reliability_chart(ask_cells(catalog.reliability, path, done), series),
+            best_and_worst(described["brier"], done)
+            if "brier" in done
+            else "Brier scores were not measured.",
+        )
+        st.caption(RELIABILITY)
+    with right:
+        st.header("Coverage of quantiles")
+        _coverage(done, series)
+    _comparison(done, grid, described)
+
+
+def _coverage(done: pd.DataFrame, series: Series) -> None:
+    parts = []
+    for metric, level in COVERAGE_LEVELS.items():
+        measured = done.dropna(subset=[metric]) if metric in done else done.head(0)
+        if measured.empty:
+            continue
+        parts.append(
+            pd.DataFrame(
+                {
+                    "calibrator": measured["calibrator"],
+                    "level": level,
+                    "nominal": 1 - level,
+                    "coverage": measured[metric],
+                    "low": measured[f"{metric}_low"],
+                    "high": measured[f"{metric}_high"],
+                    "n": measured["questions"],
+                }
+            )
+        )
+    if not parts:
+        st.info("No coverage was measured.")
+        return
+    rows = pd.concat(parts, ignore_index=True)
+    draw(coverage_chart(rows, series), covered(rows))
+    st.caption(
+        "Coverage: share of prefixes whose success probability is at least the predicted quantile of level β. The "
+        "ideal coverage is 1 \N{MINUS SIGN} β (dashed line). A point estimate has the same coverage at every β. Points "
+        "are shifted sideways so that they do not overlap. Vertical lines: 95% intervals."
+    )
+
+
+def _comparison(done: pd.DataFrame, grid: GridNames, described: Metrics) -> None:
+    st.header("Comparison of calibrators")
+    known = [each.name for each in described.of("calibration") if each.better]
+    metric = choose_metric("Metric", known, "metric", described)
+    measured = done.dropna(subset=[metric.name])
+    rows = interval_rows(measured, metric.name).assign(group="")
+    colours = colour_scale(grid.calibrator, set(measured["calibrator"]))
+    shapes = shape_scale(grid.llm, set(measured["llm"]))
+    draw(
+        interval_chart(rows, metric.title, colours, shapes, zero=metric.better == "near zero"),
+        best_and_worst(metric, measured),
+    )
+    show_table(
+        {
+            "Calibrator": names(measured["calibrator"]),
+            metric.title: estimates(rows[["value", "low", "high"]]),
+            "Letters": names(measured[f"{metric.name}_letters"]),
+        }
+    )
+    st.caption(
+        f"{metric.description} Calibrators that share a letter are not significantly different (paired comparison, "
+        f"p \N{GREATER-THAN OR EQUAL TO} {SIGNIFICANCE} after Holm's correction)."
+    )
+
+
+def show_provenance(detail: CellDetail) -> None:
+    """Show the jobs, the versions and a few trajectories from which a cell was computed."""
+    st.header("Provenance")
+    with st.expander(f"{len(detail.jobs)} jobs"):
+        show_jobs(detail.jobs)
+    with st.expander("Versions of plugins and data sets"):
+        st.json(_versions(detail), expanded=True)
+    with st.expander(f"{len(detail.samples)} sample trajectories"):
+        for sample in detail.samples.to_dict("records"):
+            verdict = graded(sample["verdict"], sample["finish_reason"])
+            heading = f"Question {sample['question_id']}, trajectory {sample['trajectory']}: {verdict}"
+            st.markdown(f"**{escaped(heading)}**")
+            st.text(kept(sample["question"]))
+            st.code(kept(sample["text"]), language=None, wrap_lines=True)
+
+
+def _versions(detail: CellDetail) -> dict[str, Any]:
+    plugins = {f"{row.kind} {row.name}": row.identity for row in detail.plugins.itertuples()}
+    datasets = {f"{row.name} ({row.split})": row.content_hash for row in detail.datasets.itertuples()}
+    return {"plugins": plugins, "content hashes of data sets": datasets}
+
+
+_WORDS = 7
+
+
+def show_cell(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
+    """Show the calibration of one cell."""
+    chosen = choose_cell(path)
+    if chosen is None:
+        return
+    detail: CellDetail = ask(catalog.cell, path, cell_id=chosen["cell_id"])
+    st.caption(f"Cell {escaped(chosen['cell_id'])}")
+    show_status(detail.cell)
+    if detail.cell["status"] == "done":
+        _diagrams(path, cells, detail, grid)
+        _metric_table(detail, ask(catalog.metrics, path))
+    show_provenance(detail)
+
+
+def _diagrams(path: Path, cells: pd.DataFrame, detail: CellDetail, grid: GridNames) -> None:
+    cell = detail.cell
+    bins = ask(catalog.reliability, path, cell_id=cell["cell_id"])
+    series = series_of(grid.calibrator, [cell["calibrator"]])
+    left, right = st.columns(2)
+    with left:
+        st.header("Reliability diagram")
+        draw(reliability_chart(bins.assign(calibrator=cell["calibrator"]), series), reliable(bins))
+        draw(prefix_histogram(bins, series), fullest(bins))
+        st.caption(f"{RELIABILITY} {BINS}")
+    with right:
+        st.header("Signed error")
+        _signed_errors(path, cells, cell["cell_id"], grid)
+    with st.expander("Bins"):
+        success = estimates(bins[["mean_success", "low", "high"]])
+        show_table(
+            {
+                "Reward": [f"{number(row.lower, 2)} to {number(row.upper, 2)}" for row in bins.itertuples()],
+                "Prefixes": integers(bins["count"]),
+                "Mean reward": numbers(bins["mean_reward"]),
+                "Success rate": [
+                    text if count else MISSING for text, count in zip(success, bins["count"], strict=True)
+                ],
+            }
+        )
+
+
+def _signed_errors(path: Path, cells: pd.DataFrame, cell_id: str, grid: GridNames) -> None:
+    """Show the signed errors of a cell and those of the uncalibrated rewards of its PRM."""
+    own = cells.set_index("cell_id").loc[cell_id]
+    group = rows_of_group(cells[cells["status"] == "done"], own)
+    before = group[group["calibrator"].isin(ask(catalog.with_role, path, role="baseline")[:1])]
+    shown = pd.concat([before, group[group["cell_id"] == cell_id]]).drop_duplicates("cell_id")
+    bins = ask_cells(catalog.signed_errors, path, shown)
+    means = shown.rename(columns={"signed_error": "value"})[["calibrator", "value"]]
+    draw(
+        signed_error_histogram(bins, means, series_of(grid.calibrator, set(shown["calibrator"]))),
+        overestimated(means),
+    )
+    prefixes = bins[bins["calibrator"] == own["calibrator"]]["count"].sum()
+    listed = ", ".join(f"{escaped(row.calibrator)} {number(row.value)}" for row in means.itertuples())
+    st.caption(
+        f"Signed errors of {integer(prefixes)} prefixes. Solid lines: mean signed error ({listed}). Dashed line: 0."
+    )
+
+
+def _metric_table(detail: CellDetail, described: Metrics) -> None:
+    results = detail.results
+    overall = results[results["question_level"].isna()].set_index("metric")
+    overall = overall.loc[described.ordered(overall.index)]
+    st.header("Metrics")
+    show_table(
+        {
+            "Metric": [described.title(name) for name in overall.index],
+            "Value (95% interval)": estimates(overall[["value", "low", "high"]]),
+            "Questions": integers(overall["questions"]),
+            "Prefixes": integers(overall["rows"]),
+            "Definition": [with_line_breaks(described.description(name), _WORDS) for name in overall.index],
+        }
+    )
+
+
+_IN_A_ROW = 3
+
+
+def show_small_multiples(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
+    """Show a reliability diagram for each LLM and data set."""
+    place = choose_of(path, ("prm", "calibrator"), "calibration")
+    if place is None:
+        return
+    chosen = cells[(cells["prm"] == place["prm"]) & (cells["calibrator"] == place["calibrator"])]
+    for dataset in grid.dataset:
+        st.header(escaped(dataset))
+        own = list(chosen[chosen["dataset"] == dataset].itertuples())
+        for first in range(0, len(own), _IN_A_ROW):
+            for column, row in zip(st.columns(_IN_A_ROW), own[first : first + _IN_A_ROW], strict=False):
+                with column:
+                    _diagram(path, row, dataset, grid)
+    st.caption(f"{RELIABILITY} {BINS}")
+
+
+def _diagram(path: Path, row: Any, dataset: str, grid: GridNames) -> None:
+    st.markdown(f"**{escaped(row.llm)}**")
+    if row.status != "done":
+        st.info(f"{escaped(row.llm)}: {row.status}")
+        return
+    bins = ask(catalog.reliability, path, cell_id=row.cell_id)
+    series = series_of(grid.calibrator, [row.calibrator])
+    diagram = reliability_chart(bins.assign(calibrator=row.calibrator), series, small=True)
+    draw(diagram, f"{row.llm} on {dataset}: {reliable(bins)}")
+    draw(prefix_histogram(bins, series), f"{row.llm} on {dataset}: {fullest(bins)}")
 
 
 def show(path: Path) -> None:
     """Show the page for a published database."""
     st.title("Calibration")
-    cells = ask(path, "leaderboard", table="calibration")
+    cells = ask(catalog.leaderboard, path, table="calibration")
     if cells.empty:
         st.info("This run has no calibration cells.")
         return

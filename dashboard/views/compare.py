@@ -15,7 +15,8 @@ from prmcal.dashboard.controls.cells import names_here, pick_cell
 from prmcal.dashboard.controls.context import CHOICES, Context, context_of
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import MISSING, escaped, estimate, integers, kept, numbers, with_line_breaks
-from prmcal.dashboard.views.parts.tables import show_table
+from prmcal.dashboard.views.shared import show_table
+from prmcal.db import catalog
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.queries.two_cells import CellComparison
 from prmcal.db.statistics.paired import SIGNIFICANCE
@@ -41,32 +42,32 @@ def show(path: Path) -> None:
         st.info("No other cell of this leaderboard and data set is finished.")
         return
     try:
-        found: CellComparison = ask(path, "compare_cells", cell_a=pair[0], cell_b=pair[1])
+        found: CellComparison = ask(catalog.compare_cells, path, cell_a=pair[0], cell_b=pair[1])
     except (ArtifactError, IncomparableCellsError) as error:
         st.info(escaped(str(error)))
         return
     st.caption(found.paired_over)
-    described: Metrics = ask(path, "metrics")
+    described: Metrics = ask(catalog.metrics, path)
     _chart(found, described)
     _table(found, described)
     _questions(context_of(path), found)
 
 
 def _finished(path: Path, table: Leaderboard) -> pd.DataFrame:
-    cells: pd.DataFrame = ask(path, "leaderboard", table=table)
+    cells: pd.DataFrame = ask(catalog.leaderboard, path, table=table)
     return cells[cells["status"] == "done"]
 
 
 def _pick_cells(path: Path, boards: dict[Leaderboard, pd.DataFrame]) -> tuple[str, str] | None:
     """Let the reader pick two cells. Return None if there is nothing to compare with the first."""
     table = _choose_leaderboard(boards)
-    cells, described = boards[table], ask(path, "metrics")
+    cells, described = boards[table], ask(catalog.metrics, path)
     metric = described[LEADERBOARDS[table].main_metrics[0]]
     place = place_with(cells, names_here(path, cells, context_of(path).wanted()))
     first = pick_cell(
         cells,
         "a",
-        baseline_of(place, ask(path, "with_role", role="baseline"), metric),
+        baseline_of(place, ask(catalog.with_role, path, role="baseline"), metric),
         label="A · ",
         resets=["b"],
     )

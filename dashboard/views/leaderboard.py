@@ -14,18 +14,22 @@ from prmcal.dashboard.charts.calibration import interval_chart
 from prmcal.dashboard.charts.cells import interval_rows
 from prmcal.dashboard.charts.findings import draw
 from prmcal.dashboard.controls.address import PAGE, bound, bound_several
-from prmcal.dashboard.controls.context import context_of
-from prmcal.dashboard.controls.downloads import files_of, show_downloads
-from prmcal.dashboard.controls.options import choose_metric, choose_option, choose_view
-from prmcal.dashboard.controls.paging import rows_of_page
-from prmcal.dashboard.controls.selection import KINDS, GridNames, choose_tier, filter_by, grid_names
+from prmcal.dashboard.controls.context import KINDS, GridNames, choose_tier, context_of, filter_by, grid_names
+from prmcal.dashboard.controls.widgets import (
+    choose_metric,
+    choose_option,
+    choose_view,
+    files_of,
+    rows_of_page,
+    show_downloads,
+)
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import MISSING, coordinates, escaped, estimate, integer, number, numbers
-from prmcal.dashboard.views.parts.tables import show_table
+from prmcal.dashboard.views.shared import show_table
+from prmcal.db import catalog
 from prmcal.db.charts import colour_scale, shape_scale
 from prmcal.db.metrics import COSTS, Leaderboard, Metrics
 from prmcal.db.queries.leaderboard import REPORTED_TABLES
-from prmcal.db.reader import fingerprint
 from prmcal.db.text.board import Board, Column, cost_board, leaderboard_board, web_board
 from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS, SECONDS_LEGEND
 
@@ -64,7 +68,7 @@ def show_ranking(
     filters : mapping, optional
         The names to keep, by kind; None keeps all of a kind. Default: the page asks the reader.
     """
-    cells = ask(path, "leaderboard", table=table)
+    cells = ask(catalog.leaderboard, path, table=table)
     if cells.empty:
         st.info("The grid of this run has no such cells.")
         return
@@ -73,7 +77,7 @@ def show_ranking(
     if filters is None:
         filters = filter_by(grid, *(kind for kind in KINDS if cells[kind].notna().any()))
         tier = choose_tier(path)
-    kept = _kept(ask(path, "leaderboard", table=table, tier=tier), filters)
+    kept = _kept(ask(catalog.leaderboard, path, table=table, tier=tier), filters)
     if kept.empty:
         st.info("No cell matches the filters in the sidebar.")
         return
@@ -81,12 +85,12 @@ def show_ranking(
     st.markdown(
         f"{integer(len(kept))} rows" if every else f"{integer(len(kept))} of {integer(len(cells))} rows"
     )
-    _show_board(path, web_board(kept, table, ask(path, "metrics")), table)
-    show_downloads(table, _files(str(path), fingerprint(path), table))
+    _show_board(path, web_board(kept, table, ask(catalog.metrics, path)), table)
+    show_downloads(table, ask(_files, path, table))
     chart = st.expander("Chart of one metric with all intervals", key="chart_open", on_change="rerun")
     if chart.open:
         with chart:
-            _charts(cells[cells["status"] == "done"], table, grid, ask(path, "metrics"))
+            _charts(cells[cells["status"] == "done"], table, grid, ask(catalog.metrics, path))
 
 
 def _kept(cells: pd.DataFrame, filters: Mapping[str, Sequence[str] | None]) -> pd.DataFrame:
@@ -160,13 +164,12 @@ def read_ahead(path: Path) -> None:
         If the database is missing or damaged.
     """
     for table in LEADERBOARDS:
-        if not ask(path, "leaderboard", table=table).empty:
-            _files(str(path), fingerprint(path), table)
+        if not ask(catalog.leaderboard, path, table=table).empty:
+            ask(_files, path, table)
 
 
-@st.cache_data(max_entries=8, show_spinner=False)
-def _files(path: str, fingerprint: tuple[int, int, int] | None, table: Leaderboard) -> dict[str, str | bytes]:
-    cells, described = ask(Path(path), "leaderboard", table=table), ask(Path(path), "metrics")
+def _files(path: Path, table: Leaderboard) -> dict[str, str | bytes]:
+    cells, described = ask(catalog.leaderboard, path, table=table), ask(catalog.metrics, path)
     shown = LEADERBOARDS[table].main_metrics
     return files_of(cells, leaderboard_board(cells, table, described, shown))
 
@@ -210,13 +213,13 @@ def _show_costs(path: Path, grid: GridNames) -> None:
     filters = filter_by(grid, "dataset", "llm", "prm", "calibrator")
     tier = choose_tier(path)
     total = choose_option("Costs", [_PER_QUESTION, _IN_TOTAL], "costs") == _IN_TOTAL
-    cells = ask(path, "costs", tier=tier)
+    cells = ask(catalog.costs, path, tier=tier)
     cells = _kept(cells, filters)
     if cells.empty:
         st.info("No cell matches the filters in the sidebar.")
         return
     columns = coordinates(cells, *COORDINATE_TITLES)
-    described: Metrics = ask(path, "metrics")
+    described: Metrics = ask(catalog.metrics, path)
     columns[described.title("accuracy")] = numbers(cells["accuracy"])
     for name in ("samples", *COSTS, "seconds"):
         columns[described.title(name)] = [
@@ -251,8 +254,8 @@ def _show_reported(path: Path) -> None:
         width=_SELECT_WIDTH,
         **bound("paper", list(REPORTED_TABLES)),
     )
-    reported = ask(path, "beside_measured", table=table)
-    board = _reported_board(reported, ask(path, "metrics"))
+    reported = ask(catalog.beside_measured, path, table=table)
+    board = _reported_board(reported, ask(catalog.metrics, path))
     show_table({each.title: [escaped(text) or MISSING for text in each.values] for each in board.columns})
     measured = int(reported["measured"].notna().sum())
     st.caption(

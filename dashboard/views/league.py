@@ -14,9 +14,10 @@ from prmcal.dashboard.charts.findings import draw
 from prmcal.dashboard.charts.scaling import league_chart
 from prmcal.dashboard.controls.address import bound_several
 from prmcal.dashboard.controls.cells import choose_group
-from prmcal.dashboard.controls.selection import choose_tier, filter_by, grid_names
+from prmcal.dashboard.controls.context import choose_tier, filter_by, grid_names
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.views.leaderboard import show_ranking
+from prmcal.db import catalog
 from prmcal.db.charts import series_of
 from prmcal.db.html.league import league_html
 from prmcal.db.html.overview import overview_style
@@ -43,7 +44,7 @@ def show(path: Path) -> None:
     st.title("League")
     names = grid_names(path)
     filters = filter_by(names, "dataset", "llm", "prm", "calibrator", "strategy")
-    found: League = ask(path, "league", **filters, tier=choose_tier(path))
+    found: League = ask(catalog.league, path, **filters, tier=choose_tier(path))
     if not found.rows:
         st.info(_why_empty(path, found))
         return
@@ -57,9 +58,9 @@ def show(path: Path) -> None:
 def _why_empty(path: Path, found: League) -> str:
     if any(found.counts.values()):
         return "No strategy has been measured yet."
-    if (ask(path, "cells")["leaderboard"] == "league").any():
+    if (ask(catalog.cells, path)["leaderboard"] == "league").any():
         return "No result of the league matches the filters."
-    if ask(path, "is_merged"):
+    if ask(catalog.is_merged, path):
         return "No submission has results of the league."
     return "The grid of this run has no league. Add `league: true` to the grid file and run it again."
 
@@ -71,7 +72,7 @@ def _curves(path: Path, found: League) -> None:
         group = choose_group(path, "league")
     if group is None:
         return
-    points: pd.DataFrame = ask(path, "league_points", **group)
+    points: pd.DataFrame = ask(catalog.league_points, path, **group)
     if points.empty:
         st.info("The curves of this data set, LLM and PRM have not been computed yet.")
         return

@@ -9,10 +9,10 @@ from typing import Any
 
 import streamlit as st
 
-from prmcal.dashboard.controls.context import context_of
-from prmcal.dashboard.controls.links import OPEN_LINKS_HERE
-from prmcal.dashboard.controls.selection import choose_tier, filter_by, grid_names
+from prmcal.dashboard.controls.address import OPEN_LINKS_HERE
+from prmcal.dashboard.controls.context import choose_tier, context_of, filter_by, grid_names
 from prmcal.dashboard.data import ask
+from prmcal.db import catalog
 from prmcal.db.html.overview import overview_html, overview_style
 from prmcal.db.overview.types import Overview
 
@@ -36,7 +36,7 @@ def show(path: Path) -> None:
     """Show the page for a published database."""
     st.title("Overview")
     filters = filter_by(grid_names(path), "dataset", "llm", "prm")
-    found: Overview = ask(path, "overview", **filters, tier=choose_tier(path))
+    found: Overview = ask(catalog.overview, path, **filters, tier=choose_tier(path))
     context = context_of(path)
     cells = found.cells.set_index("cell_id")
 

@@ -1,4 +1,4 @@
-"""Page Runs: progress, history, how to reproduce a cell, jobs with keys and seeds, plugins and data sets."""
+"""Page Runs: progress, history, how to reproduce a cell, jobs, plugins, and the differences between runs."""
 
 from __future__ import annotations
 
@@ -13,19 +13,121 @@ from prmcal.dashboard.charts.cells import first_with
 from prmcal.dashboard.controls.address import PAGE, bound, given
 from prmcal.dashboard.controls.cells import pick_cell
 from prmcal.dashboard.controls.context import CHOICES, context_of
-from prmcal.dashboard.controls.options import choose_view
-from prmcal.dashboard.controls.paging import choose_page
+from prmcal.dashboard.controls.widgets import SELECT_WIDTH, choose_page, choose_view, rows_of_page
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.formats import MISSING, escaped, integer, integers, names, submitter
+from prmcal.dashboard.formats import (
+    MISSING,
+    escaped,
+    estimate,
+    estimates,
+    integer,
+    integers,
+    names,
+    submitter,
+)
 from prmcal.dashboard.reproduction import commands, grid_of_cell
-from prmcal.dashboard.views.parts.differences import show_differences
-from prmcal.dashboard.views.parts.progress import show_progress
-from prmcal.dashboard.views.parts.tables import show_jobs, show_table
-from prmcal.db.run_folder import plugin_files
+from prmcal.dashboard.views.shared import show_jobs, show_progress, show_table
+from prmcal.db import catalog
+from prmcal.db.metrics import Leaderboard
+from prmcal.db.queries.two_runs import RunComparison
+from prmcal.db.run_folder import plugin_files, published_path
+from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.formats import duration
 from prmcal.db.text.presentation import LEADERBOARDS
 
-__all__ = ["show"]
+__all__ = ["show", "show_differences"]
+
+_MINUS = "\N{MINUS SIGN}"
+
+
+def show_differences(path: Path, others: Mapping[str, Path]) -> None:
+    """Compare the run that the pages show with another one, cell by cell.
+
+    Parameters
+    ----------
+    path : Path
+        The published copy of the run that the pages show.
+    others : mapping
+        The output folders of the other runs, by their short names.
+    """
+    left, right = st.columns(2, vertical_alignment="bottom")
+    name = left.selectbox("Compared with", list(others), width=SELECT_WIDTH, **bound("other", list(others)))
+    tables = list(LEADERBOARDS)
+    table: Leaderboard = right.segmented_control(
+        "Leaderboard",
+        tables,
+        format_func=lambda table: LEADERBOARDS[table].title,
+        required=True,
+        label_visibility="collapsed",
+        **bound("leaderboard", tables),
+    )
+    found: RunComparison = ask(catalog.compare_runs, path, published_path(others[name]), table=table)
+    _summary(found, name)
+    if len(found.both):
+        _both(found, name)
+    for title, cells in (("Only in this run", found.only_a), (f"Only in {name}", found.only_b)):
+        if len(cells):
+            with st.expander(f"{escaped(title)}: {integer(len(cells))} cells"):
+                show_table({"Cell": names(cells["cell_id"])})
+
+
+def _summary(found: RunComparison, name: str) -> None:
+    both = found.both
+    paired, unpaired = both[both["p"].notna()], both[both["p"].isna()]
+    parts = [f"{integer(len(both))} finished cells are in both runs."]
+    if len(paired):
+        real = int((paired["p"] < SIGNIFICANCE).sum())
+        parts.append(
+            f"{integer(len(paired))} were measured on the same questions: {integer(real)} of them differ significantly."
+        )
+    if len(unpaired):
+        apart = int((~unpaired["overlap"]).sum())
+        parts.append(
+            f"Of the other {integer(len(unpaired))}, {integer(apart)} have intervals that do not overlap."
+        )
+    parts.append(
+        f"{integer(len(found.only_a))} are only in this run, {integer(len(found.only_b))} only in {escaped(name)}."
+    )
+    st.markdown(" ".join(parts))
+
+
+def _both(found: RunComparison, name: str) -> None:
+    # The largest differences first. Cells that cannot be paired come last.
+    size = found.both["difference"].abs()
+    shown = rows_of_page(found.both.loc[size.sort_values(ascending=False, kind="stable").index])
+    title = found.described.title
+    show_table(
+        {
+            "Cell": names(shown["cell_id"]),
+            f"{title}: A, this run": estimates(shown[["value_a", "low_a", "high_a"]]),
+            f"B, {escaped(name)}": estimates(shown[["value_b", "low_b", "high_b"]]),
+            f"A {_MINUS} B": [
+                escaped(estimate(row["difference"], row["low"], row["high"]))
+                for row in shown.to_dict("records")
+            ],
+            "p": [_p_value(value) for value in shown["p"]],
+            "Intervals": ["overlap" if each else "apart" for each in shown["overlap"]],
+            "Different": [_verdict(row) for row in shown.to_dict("records")],
+        }
+    )
+    st.caption(
+        "Values with 95% intervals over questions, the largest difference first. If both runs measured a cell on the "
+        "same questions, its difference is paired; p is adjusted by Holm's correction for all paired cells, and the "
+        f"cell is different if p < {SIGNIFICANCE}. Otherwise, it is different if the intervals of A and B do not "
+        "overlap."
+    )
+
+
+def _verdict(row: Mapping[str, float]) -> str:
+    different = not row["overlap"] if pd.isna(row["p"]) else row["p"] < SIGNIFICANCE
+    return "yes" if different else "no"
+
+
+def _p_value(value: float) -> str:
+    if pd.isna(value):
+        return MISSING
+    return escaped("< 0.001") if value < 0.001 else f"{value:.2g}"
+
 
 _PAGE = 25
 _ALL = "all kinds"
@@ -40,7 +142,7 @@ def show(path: Path, folders: Mapping[str, Path]) -> None:
     if others and choose_view(views, resets=[PAGE, "kind", "cell", "other"]) == _DIFFERENCES:
         show_differences(path, others)
         return
-    runs = ask(path, "runs")
+    runs = ask(catalog.runs, path)
     if runs.empty:
         st.info("This database has no runs.")
         return
@@ -78,8 +180,8 @@ def _reproduction(path: Path, grid: str) -> None:
     if cell_id is None:
         st.info("This run has no cells.")
         return
-    detail = ask(path, "cell", cell_id=cell_id, samples=0)
-    if ask(path, "is_merged"):
+    detail = ask(catalog.cell, path, cell_id=cell_id, samples=0)
+    if ask(catalog.is_merged, path):
         _commands_of_submission(path, detail.cell)
     elif text := _grid_text(grid, detail.cell):
         _commands(path, text, detail.cell)
@@ -107,9 +209,9 @@ def _commands(path: Path, grid: str, cell: Mapping[str, Any]) -> None:
 
 def _commands_of_submission(path: Path, cell: Mapping[str, Any]) -> None:
     """Show how to reproduce a cell of a merged leaderboard, by the grid of a submission that has it."""
-    table: pd.DataFrame = ask(path, "leaderboard", table=cell["leaderboard"])
+    table: pd.DataFrame = ask(catalog.leaderboard, path, table=cell["leaderboard"])
     sent = table.set_index("cell_id").at[cell["cell_id"], "submissions"].split()
-    own = [row for row in ask(path, "submissions").to_dict("records") if row["submission_id"] in sent]
+    own = [row for row in ask(catalog.submissions, path).to_dict("records") if row["submission_id"] in sent]
     if not own:
         st.info("No submission has a result of this cell, so its grid is not known.")
         return
@@ -135,7 +237,7 @@ def _grid_text(grid: str, cell: Mapping[str, Any]) -> str | None:
 
 def _pick_cell(path: Path) -> str | None:
     """Let the reader pick any cell of the run. By default, it is the calibration cell of the context."""
-    cells: pd.DataFrame = ask(path, "cells")
+    cells: pd.DataFrame = ask(catalog.cells, path)
     if cells.empty:
         return None
     owners = cells.set_index("cell_id")["leaderboard"]
@@ -156,12 +258,12 @@ def _pick_cell(path: Path) -> str | None:
 
 def _jobs(path: Path) -> None:
     st.header("Jobs")
-    kinds = [_ALL, *ask(path, "planned_shards")["kind"]]
+    kinds = [_ALL, *ask(catalog.planned_shards, path)["kind"]]
     kind = st.selectbox("Kind", kinds, **bound("kind", kinds))
-    query = {"kind": None if kind == _ALL else kind}
-    total, _ = ask(path, "job_page", **query, limit=0)
+    only = None if kind == _ALL else kind
+    total, _ = ask(catalog.job_page, path, kind=only, limit=0)
     page = choose_page(total, _PAGE)
-    _, jobs = ask(path, "job_page", **query, limit=_PAGE, offset=_PAGE * page)
+    _, jobs = ask(catalog.job_page, path, kind=only, limit=_PAGE, offset=_PAGE * page)
     show_jobs(jobs)
     st.caption(
         f"{integer(total)} jobs. Jobs with the same key do the same work. The seed is derived from the key."
@@ -170,10 +272,10 @@ def _jobs(path: Path) -> None:
 
 def _plugins_and_datasets(path: Path) -> None:
     st.header("Plugins and data sets")
-    for plugin in ask(path, "plugins").to_dict("records"):
+    for plugin in ask(catalog.plugins, path).to_dict("records"):
         with st.expander(f"{plugin['kind']} {escaped(plugin['name'])}: {escaped(plugin['plugin'])}"):
             st.json({"arguments": plugin["arguments"], "identity": plugin["identity"]})
-    datasets = ask(path, "datasets")
+    datasets = ask(catalog.datasets, path)
     show_table(
         {
             "Data set": names(datasets["name"]),

@@ -11,11 +11,11 @@ import streamlit as st
 from prmcal.dashboard.charts.calibration import CURRENT, NOT_CURRENT, history_chart
 from prmcal.dashboard.charts.findings import draw
 from prmcal.dashboard.controls.address import bound, given, note
-from prmcal.dashboard.controls.options import choose_metric
-from prmcal.dashboard.controls.rows import choose_row
+from prmcal.dashboard.controls.widgets import choose_metric, choose_row
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import escaped, integer, names, submitter, visible
-from prmcal.dashboard.views.parts.tables import show_table
+from prmcal.dashboard.views.shared import show_table
+from prmcal.db import catalog
 from prmcal.db.metrics import Metrics
 from prmcal.db.text.board import estimate, missing
 from prmcal.db.text.formats import counted
@@ -32,18 +32,18 @@ _WIDTHS = {"Submitter": 105, VERIFIED: 220}
 def show(path: Path) -> None:
     """Show the page for a published database."""
     st.title("Submissions")
-    if not ask(path, "is_merged"):
+    if not ask(catalog.is_merged, path):
         st.info(
             "These are the results of one run. `prmcal merge` makes a leaderboard of several, with their submissions."
         )
         return
-    found: pd.DataFrame = ask(path, "submissions")
+    found: pd.DataFrame = ask(catalog.submissions, path)
     _table(found)
     chosen = _chosen(found)
     st.header(f"Submission {chosen['submission_id']}", anchor=False)
     _about(chosen)
-    _verifications(ask(path, "verifications", submission_id=chosen["submission_id"]))
-    _cells(ask(path, "submission_cells", submission_id=chosen["submission_id"]), chosen)
+    _verifications(ask(catalog.verifications, path, submission_id=chosen["submission_id"]))
+    _cells(ask(catalog.submission_cells, path, submission_id=chosen["submission_id"]), chosen)
     st.header("History of a cell")
     _history(path)
 
@@ -160,7 +160,7 @@ def _cells(found: pd.DataFrame, row: dict[str, Any]) -> None:
 
 
 def _history(path: Path) -> None:
-    cells: pd.DataFrame = ask(path, "cells")
+    cells: pd.DataFrame = ask(catalog.cells, path)
     done = cells[cells["status"] == "done"]
     base = done["base_id"].fillna(done["cell_id"])
     several = base.value_counts(sort=False)
@@ -171,7 +171,7 @@ def _history(path: Path) -> None:
     left, right = st.columns([3, 1])
     with left:
         base_id = st.selectbox("Cell", options, **bound("history", options, resets=["metric"]))
-    described: Metrics = ask(path, "metrics")
+    described: Metrics = ask(catalog.metrics, path)
     table = str(done.loc[base == base_id, "leaderboard"].iloc[0])
     main = LEADERBOARDS[table].main_metrics  # type: ignore[index]
     names_of = [
@@ -182,7 +182,7 @@ def _history(path: Path) -> None:
         metric = choose_metric(
             "Metric", [name for name in names_of if name in described], "metric", described
         )
-    found: pd.DataFrame = ask(path, "history", base_id=base_id, metric=metric.name)
+    found: pd.DataFrame = ask(catalog.history, path, base_id=base_id, metric=metric.name)
     if found.empty:
         st.info(f"This cell has no value of {metric.title}.")
         return

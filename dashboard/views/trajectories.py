@@ -3,19 +3,246 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Literal
 
+import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.controls.address import PAGE, bound
+from prmcal.dashboard.charts.cells import MEDIAN
+from prmcal.dashboard.charts.findings import budgeted, draw, stepwise
+from prmcal.dashboard.charts.trajectory import budgets_chart, rewards_chart, step_table, step_texts
+from prmcal.dashboard.controls.address import PAGE, bound, bound_text
 from prmcal.dashboard.controls.cells import choose_cell
-from prmcal.dashboard.controls.options import choose_view
+from prmcal.dashboard.controls.context import grid_names
+from prmcal.dashboard.controls.widgets import choose_option, choose_page, choose_row, choose_view
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.formats import escaped
-from prmcal.dashboard.views.parts.question import show_question
-from prmcal.dashboard.views.parts.questions import show_questions, show_worst_prefixes
-from prmcal.dashboard.views.parts.status import show_status
+from prmcal.dashboard.formats import LEFT_OUT, escaped, estimate, integer, kept, number, with_formulas
+from prmcal.dashboard.views.shared import show_status
+from prmcal.db import catalog
+from prmcal.db.charts import GREY, INK, colour_scale, shape_scale
+from prmcal.db.text.formats import graded
 
-__all__ = ["show"]
+__all__ = ["show", "show_question", "show_questions", "show_worst_prefixes"]
+
+_TARGETS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
+_BUDGETS = {
+    "PRM": "reward",
+    "calibrated": "calibrated",
+    "lowest quantile": "band",
+    "success": "success",
+}
+
+
+def show_question(path: Path, cell: dict[str, Any], question_id: str) -> None:
+    """Show a question with all its trajectories, and one of them in detail."""
+    samples = ask(catalog.trajectories, path, cell_id=cell["cell_id"], question_id=question_id)
+    if samples.empty:
+        st.info("This question has no trajectories yet.")
+        return
+    prefixes = ask(catalog.prefixes, path, cell_id=cell["cell_id"], question_id=question_id)
+    first = samples.iloc[0]
+    st.markdown(with_formulas(kept(first["question"])))
+    level = "" if pd.isna(first["question_level"]) else f" · level {first['question_level']}"
+    correct = int(samples["correct"].sum())
+    st.caption(
+        f"Reference answer: {escaped(kept(first['reference']))}{level} · {correct} of {len(samples)} samples are "
+        f"correct: pass@1 {number(correct / len(samples))}"
+    )
+    with st.expander(f"{len(samples)} trajectories"):
+        _trajectory_list(samples, prefixes, f"trajectories-{cell['cell_id']}-{question_id}")
+    left, right = st.columns(2)
+    trajectories = list(samples["trajectory"].astype(int))
+    trajectory = left.selectbox("Trajectory", trajectories, **bound("trajectory", trajectories, resets=[]))
+    target = right.select_slider(
+        "Target probability C", _TARGETS, **bound("target", _TARGETS, 0.99, text="{:g}".format, resets=[])
+    )
+    _trajectory(path, cell, samples[samples["trajectory"] == trajectory].iloc[0], prefixes, target)
+
+
+def _trajectory_list(samples: pd.DataFrame, prefixes: pd.DataFrame, key: str) -> None:
+    median = prefixes[prefixes["level"].isna() | (prefixes["level"] == MEDIAN)]
+    last = median.sort_values("step").groupby("trajectory").last().reindex(samples["trajectory"])
+    choose_row(
+        pd.DataFrame(
+            {
+                "Trajectory": samples["trajectory"],
+                "Verdict": list(map(graded, samples["verdict"], samples["finish_reason"])),
+                "Answer": samples["answer"],
+                "Steps": samples["steps"],
+                "Tokens": samples["tokens"],
+                "Last PRM reward": last["reward"].to_numpy(),
+                "Last calibrated reward": last["calibrated_reward"].to_numpy(),
+            }
+        ),
+        dict.fromkeys(("Last PRM reward", "Last calibrated reward")),
+        key,
+        ["trajectory"],
+        [(trajectory,) for trajectory in samples["trajectory"].astype(int)],
+    )
+    st.caption(
+        "Only the first trajectories of a question have success rates and calibrated rewards. The others are samples "
+        "for best-of-n."
+    )
+
+
+def _trajectory(
+    path: Path, cell: dict[str, Any], sample: pd.Series, prefixes: pd.DataFrame, target: float
+) -> None:
+    verdict = graded(sample["verdict"], sample["finish_reason"])
+    st.header(f"Trajectory {sample['trajectory']}: {escaped(verdict)}")
+    table = step_table(prefixes, int(sample["trajectory"]), target)
+    steps = int(sample["steps"])
+    texts = step_texts(sample["text"], steps) if isinstance(sample["text"], str) else [LEFT_OUT] * steps
+    if table.empty:
+        st.info("The PRM has not scored this trajectory.")
+        for text in texts:
+            st.markdown(with_formulas(text))
+        return
+    grid = grid_names(path)
+    (calibrated,) = colour_scale(grid.calibrator, [cell["calibrator"]]).range
+    (shape,) = shape_scale(grid.llm, [cell["llm"]]).range
+    colours = (GREY, calibrated, INK)
+    draw(
+        rewards_chart(table, colours, shape),
+        stepwise(table),
+    )
+    st.caption(
+        "Vertical lines: 95% Clopper-Pearson intervals of the success probability. Band: from the lowest to the "
+        "highest quantile, if the calibrator predicts quantiles."
+    )
+    draw(
+        budgets_chart(table, colours, shape, target),
+        budgeted(table, target),
+    )
+    st.caption(
+        "Samples needed for at least one correct answer with probability C: log(1 \N{MINUS SIGN} C) / "
+        "log(1 \N{MINUS SIGN} p), where p is the reward or the success rate, clipped to [0.0001, 0.9999]."
+    )
+    for row, text in zip(table.to_dict("records"), ["", *texts], strict=False):
+        with st.container(border=True):
+            st.markdown(with_formulas(text) if row["step"] else "*Question only*")
+            st.caption(_numbers(row, target))
+
+
+def _numbers(row: dict[str, Any], target: float) -> str:
+    """Return all numbers of a prefix on one line."""
+    if row["over_long"]:
+        return f"**Step {row['step']}** · too long for the PRM, not scored"
+    parts = [f"**Step {row['step']}**", f"PRM reward {number(row['reward'])}"]
+    if not pd.isna(row["calibrated"]):
+        parts.append(f"calibrated {_with_band(row)}")
+    budgets = [
+        f"{integer(row[f'budget_{name}'])} ({title})"
+        for title, name in _BUDGETS.items()
+        if not pd.isna(row[f"budget_{name}"])
+    ]
+    return " · ".join([*parts, _success(row), f"samples for C = {target:g}: {', '.join(budgets)}"])
+
+
+def _with_band(row: dict[str, Any]) -> str:
+    if pd.isna(row["band_low"]):
+        return number(row["calibrated"])
+    return escaped(estimate(row["calibrated"], row["band_low"], row["band_high"]))
+
+
+def _success(row: dict[str, Any]) -> str:
+    if pd.isna(row["success"]):
+        return "success rate not measured"
+    if row["terminal"]:
+        return f"contains the final answer, which is {'correct' if row['success'] else 'incorrect'}"
+    interval = escaped(estimate(row["success"], row["low"], row["high"]))
+    return f"success rate {row['successes']} of {row['follow_ups']}: {interval}"
+
+
+_PAGE = 10
+_ORDERS = {
+    "Question ID": ("question_id", False),
+    "Level, hardest first": ("question_level", True),
+    "pass@1, lowest first": ("pass_at_1", False),
+    "PRM error, highest first": ("reward_error", True),
+    "Calibrated error, highest first": ("calibrated_error", True),
+    "Calibrated error, lowest first": ("calibrated_error", False),
+}
+_REWARDS: dict[str, Literal["reward", "calibrated_reward"]] = {
+    "calibrated": "calibrated_reward",
+    "uncalibrated": "reward",
+}
+_ERROR = "Mean of {} minus success rate. Values above 0 are overestimates"
+
+
+def show_questions(path: Path, cell_id: str) -> None:
+    """Show the questions of a cell, with a search and a choice of the order."""
+    left, right = st.columns(2)
+    search = left.text_input("Search in questions, answers and topics", **bound_text("search"))
+    order = right.selectbox("Order", list(_ORDERS), **bound("order", list(_ORDERS)))
+    column, descending = _ORDERS[order]
+    query = {"cell_id": cell_id, "search": search, "order": column, "descending": descending}
+    total, _ = ask(catalog.question_page, path, **query, limit=0)
+    if not total:
+        st.info("No question matches the search.")
+        return
+    page = choose_page(total, _PAGE)
+    _, found = ask(catalog.question_page, path, **query, limit=_PAGE, offset=_PAGE * page)
+    choose_row(
+        pd.DataFrame(
+            {
+                "Question": found["question_id"],
+                "Level": found["question_level"],
+                "pass@1": found["pass_at_1"],
+                "Correct samples": _of(found["correct"], found["trajectories"]),
+                "PRM error": found["reward_error"],
+                "Calibrated error": found["calibrated_error"],
+                "Prefixes": found["prefixes"],
+                "Text": [" ".join(kept(text).split()) for text in found["text"]],
+            }
+        ),
+        {
+            "pass@1": "Share of correct samples",
+            "PRM error": _ERROR.format("the PRM's reward"),
+            "Calibrated error": _ERROR.format("the calibrated reward (median)"),
+        },
+        f"questions-{cell_id}-{search}-{order}-{page}",
+        ["question", "trajectory"],
+        [(question_id, None) for question_id in found["question_id"]],
+    )
+    st.caption(
+        f"{integer(total)} question{'' if total == 1 else 's'}. Select a row to show its question below."
+    )
+
+
+def show_worst_prefixes(path: Path, cell_id: str, over: bool) -> None:
+    """Show the prefixes whose success probability is overestimated, or underestimated, most."""
+    rewards = choose_option("Reward", list(_REWARDS), "reward")
+    found = ask(catalog.worst_prefixes, path, cell_id, column=_REWARDS[rewards], over=over, limit=_PAGE)
+    if found.empty:
+        st.info("No prefix has both this reward and a success rate.")
+        return
+    choose_row(
+        pd.DataFrame(
+            {
+                "Question": found["question_id"],
+                "Trajectory": found["trajectory"],
+                "Step": found["step"],
+                "Signed error": found["error"],
+                "Correct follow-ups": _of(found["successes"], found["follow_ups"]),
+                "PRM reward": found["reward"],
+                "Calibrated reward": found["calibrated_reward"],
+            }
+        ),
+        dict.fromkeys(("Signed error", "PRM reward", "Calibrated reward")),
+        f"prefixes-{cell_id}-{over}-{rewards}",
+        ["question", "trajectory"],
+        list(zip(found["question_id"], found["trajectory"].astype(int), strict=True)),
+    )
+    st.caption(
+        f"The {len(found)} prefixes whose {rewards} reward is furthest {'above' if over else 'below'} the success "
+        "rate. Select a row to show its trajectory below."
+    )
+
+
+def _of(part: pd.Series, whole: pd.Series) -> list[str | None]:
+    return [None if pd.isna(each) else f"{each} of {total}" for each, total in zip(part, whole, strict=True)]
+
 
 _QUESTIONS, _OVER, _UNDER = "Questions", "Most overestimated", "Most underestimated"
 
@@ -30,7 +257,7 @@ def show(path: Path) -> None:
     cell_id: str = cell["cell_id"]
     st.caption(f"Cell {escaped(cell_id)}")
     show_status(cell)
-    questions = ask(path, "questions", cell_id=cell_id)
+    questions = ask(catalog.questions, path, cell_id=cell_id)
     if not questions:
         st.info("There are no questions yet.")
         return

@@ -1,20 +1,300 @@
-"""Page "Try it": a question, its steps as they come, and the answer or "I don't know"."""
+"""Page Try it: a question that a running `prmcal serve` answers, its steps as they come, and the answer."""
 
 from __future__ import annotations
 
+import json
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import httpx2
 import pandas as pd
 import streamlit as st
 
+from prmcal.dashboard.charts.findings import draw, stepwise
+from prmcal.dashboard.charts.trajectory import Solving, reward_table, rewards_chart, sample_table
 from prmcal.dashboard.controls.address import bound, bound_text, widget_key, write_address
+from prmcal.dashboard.controls.context import grid_names
+from prmcal.dashboard.controls.widgets import SELECT_WIDTH
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.formats import escaped
-from prmcal.dashboard.live import LiveError, served
-from prmcal.dashboard.views.parts.solving.running import show_solving
+from prmcal.dashboard.formats import (
+    MISSING,
+    escaped,
+    estimate,
+    integer,
+    integers,
+    names,
+    number,
+    numbers,
+    with_formulas,
+)
+from prmcal.dashboard.views.shared import show_table
+from prmcal.db import catalog
+from prmcal.db.charts import GREY, INK, colour_scale, shape_scale
 
-__all__ = ["show"]
+__all__ = [
+    "LiveError",
+    "Style",
+    "counted",
+    "served",
+    "show",
+    "show_solution",
+    "show_solving",
+    "show_steps",
+    "solving",
+    "style_of",
+]
+
+_TIMEOUT = httpx2.Timeout(20.0, read=600.0)  # Seconds. A large model can take long for a step.
+
+
+class LiveError(Exception):
+    """The server cannot be reached, or it refused the request. The message is a sentence."""
+
+
+def served(address: str) -> dict[str, Any]:
+    """Return what the server serves: its fields ``cell``, ``llm``, ``prm``, ``calibrator``, ``levels`` and ``limits``.
+
+    Raises
+    ------
+    LiveError
+        If it does not answer.
+    """
+    try:
+        reply = httpx2.get(f"{address}/", timeout=_TIMEOUT)
+        reply.raise_for_status()
+        found: dict[str, Any] = reply.json()
+        return found
+    except (httpx2.HTTPError, ValueError) as error:
+        raise _gone(address) from error
+
+
+def solving(address: str, request: Mapping[str, Any]) -> Generator[dict[str, Any], None, None]:
+    """Yield the events of a question as they come: steps, and at last the solution.
+
+    The server stops its work if the iterator is closed before.
+
+    Raises
+    ------
+    LiveError
+        If the server cannot be reached, goes away, or refuses the question, or if a model fails.
+    """
+    try:
+        body = {**request, "stream": True}
+        with httpx2.stream("POST", f"{address}/solve", json=body, timeout=_TIMEOUT) as reply:
+            if reply.status_code != 200:
+                raise LiveError(json.loads(reply.read())["error"])
+            for line in reply.iter_lines():
+                event: dict[str, Any] = json.loads(line)
+                if event["event"] == "error":
+                    raise LiveError(event["error"])
+                yield event
+                if event["event"] == "solution":
+                    return
+    except (httpx2.HTTPError, ValueError) as error:
+        raise _gone(address) from error
+    raise _gone(address)
+
+
+def _gone(address: str) -> LiveError:
+    return LiveError(
+        f"The server at {address}, which this page asks, does not answer. Start the dashboard again with --live."
+    )
+
+
+_HEIGHT = 300
+_ANSWER = "*final answer*"
+
+
+class Style(NamedTuple):
+    """How the rewards of this calibrator and this LLM are shown.
+
+    Attributes
+    ----------
+    colours : sequence of 3 str
+        As on every page.
+    shape : str
+    band : str
+        A sentence that says what the band is; empty if there is none.
+    """
+
+    colours: Sequence[str]
+    shape: str
+    band: str
+
+
+def style_of(path: Path, serves: Mapping[str, Any]) -> Style:
+    """Return the colours and the shape that the calibrator and the LLM have on every page."""
+    grid = grid_names(path)
+    colours = colour_scale(grid.calibrator, [serves["calibrator"]]).range
+    shapes = shape_scale(grid.llm, [serves["llm"]]).range
+    return Style((GREY, colours[0], INK), next(iter(shapes), "circle"), _band(serves["levels"]))
+
+
+def show_steps(steps: Sequence[Mapping[str, Any]], style: Style) -> None:
+    """Show the bare question and the steps of a trajectory, as :meth:`Solving.along` returns them."""
+    table = reward_table(steps)
+    draw(rewards_chart(table, style.colours, style.shape).properties(height=_HEIGHT), stepwise(table))
+    if style.band:
+        st.caption(style.band)
+    rows = table.to_dict("records")
+    show_table(
+        {
+            "Step": [integer(step["step"]) for step in steps],
+            "Text": [with_formulas(step["text"]) if step["step"] else "*Question only*" for step in steps],
+            "Calibrated reward": [
+                _ANSWER if step["terminal"] else _calibrated(row)
+                for step, row in zip(steps, rows, strict=True)
+            ],
+            "PRM reward": numbers(table["reward"]),
+        }
+    )
+
+
+def _calibrated(row: Mapping[str, Any]) -> str:
+    if pd.isna(row["calibrated"]):
+        return "too long for the PRM"
+    if pd.isna(row["band_low"]):
+        return number(row["calibrated"])
+    return escaped(estimate(row["calibrated"], row["band_low"], row["band_high"]))
+
+
+def _band(levels: Sequence[float]) -> str:
+    if len(levels) < 2:
+        return ""
+    return f"Band and brackets: from the quantile of level {levels[0]:g} to that of level {levels[-1]:g}."
+
+
+def show_solution(found: Solving, style: Style) -> None:
+    """Show the answer or "I don't know" with the samples, or why the question failed."""
+    solution = found.solution
+    if found.error or solution is None or solution["error"]:
+        st.error(escaped(found.error or (solution or {}).get("error") or "There is no solution."))
+        return
+    _answer(solution)
+    familiarity = solution["familiarity"]
+    if not familiarity["familiar"]:
+        st.warning(f"{escaped(familiarity['message'])} So the probability may be wrong.")
+    spent = solution["spent"]
+    st.caption(
+        f"{counted(spent['samples'])} · {integer(spent['generated_tokens'])} generated tokens · "
+        f"{integer(spent['prm_tokens'])} tokens read by the PRM · {number(spent['seconds'], 1)} s"
+    )
+    _samples(found, solution, style)
+
+
+def _answer(solution: Mapping[str, Any]) -> None:
+    probability = solution["probability"]
+    chance = (
+        MISSING
+        if probability is None
+        else number(probability)
+        if solution["low"] is None
+        else escaped(estimate(probability, solution["low"], solution["high"]))
+    )
+    if solution["abstained"]:
+        st.header("I don't know")
+        chosen = solution["chosen"]
+        answer = None if chosen is None else solution["trajectories"][chosen]["answer"]
+        best = f"The best answer is {escaped(answer)}. " if answer else ""
+        st.markdown(f"{best}The probability that it is right is **{chance}**. {escaped(solution['reason'])}")
+    elif solution["answer"] is None:
+        st.header("No answer")
+        st.markdown(f"No sample has a final answer. {escaped(solution['reason'])}")
+    else:
+        st.header(f"Answer: {escaped(solution['answer'])}")
+        st.markdown(f"The probability that it is right is **{chance}**. {escaped(solution['reason'])}")
+
+
+def _samples(found: Solving, solution: Mapping[str, Any], style: Style) -> None:
+    places, chosen = list(found.steps), solution["chosen"]
+    if not places:
+        return
+
+    def named(place: int) -> str:
+        return f"Sample {place + 1}{', with the answer' if place == chosen else ''}"
+
+    first = places.index(chosen) if chosen in places else 0
+    place = st.selectbox("Steps of", places, index=first, format_func=named, width=SELECT_WIDTH)
+    show_steps(found.along(place), style)
+    table = sample_table(found)
+    with st.expander(f"All: {counted(len(table))}"):
+        show_table(
+            {
+                "Sample": [integer(each) for each in table["sample"]],
+                "Answer": names(table["answer"]),
+                "Steps": integers(table["steps"]),
+                "Tokens": integers(table["tokens"]),
+                "Calibrated reward": numbers(table["reward"]),
+            }
+        )
+
+
+def counted(samples: int) -> str:
+    """Return a number of samples in words."""
+    return f"{integer(samples)} sample{'' if samples == 1 else 's'}"
+
+
+_SOLVED = "prmcal solved"
+_SECONDS_BETWEEN_PICTURES = 0.2
+
+
+def show_solving(
+    path: Path, address: str, serves: Mapping[str, Any], request: Mapping[str, Any], asked: bool
+) -> None:
+    """Solve a question if the reader has asked for it, and show the steps as they come. Then show what came of it.
+
+    Parameters
+    ----------
+    path : Path
+        The published database of the run that is served.
+    address : str
+        The address of the server.
+    serves : mapping
+        What it serves (:func:`prmcal.dashboard.views.try_it.served`).
+    request : mapping
+        The question and the options.
+    asked : bool
+        Whether to solve it now. Otherwise the solution is shown if the same request was solved before.
+    """
+    style = style_of(path, serves)
+    if asked:
+        st.session_state.pop(_SOLVED, None)
+        found = _solve(address, request, style)
+        st.session_state[_SOLVED] = (dict(request), found)
+    solved, found = st.session_state.get(_SOLVED, (None, None))
+    if solved == dict(request) and found is not None:
+        show_solution(found, style)
+
+
+def _solve(address: str, request: Mapping[str, Any], style: Style) -> Solving:
+    """Draw each trajectory as its steps come. A reader who changes the page in the meantime ends the work."""
+    found, begin, drawn = Solving(), time.monotonic(), 0.0
+    picture = st.empty()
+    with picture.container():
+        st.info("The question is sent to the models.")
+    try:
+        with closing(solving(address, request)) as events:
+            for event in events:
+                found.add(event)
+                now = time.monotonic()
+                if event["event"] == "step" and now - drawn > _SECONDS_BETWEEN_PICTURES:
+                    drawn = now
+                    with picture.container():
+                        _progress(found, now - begin, style)
+    except LiveError as error:
+        found.error = str(error)
+    picture.empty()
+    return found
+
+
+def _progress(found: Solving, seconds: float, style: Style) -> None:
+    st.header(f"Sample {found.current + 1}")
+    st.caption(f"{counted(len(found.steps))} so far · {seconds:.1f} s")
+    show_steps(found.along(found.current), style)
+
 
 _TARGETS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 _BOUNDS = (0.0, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -104,11 +384,11 @@ def _next_question(examples: list[str], question: str) -> None:
 
 def _examples(path: Path, serves: dict[str, Any]) -> list[str]:
     """Return questions of the run's test data."""
-    cells: pd.DataFrame = ask(path, "calibration_cells")
+    cells: pd.DataFrame = ask(catalog.calibration_cells, path)
     for kind in _KINDS:
         cells = cells[cells[kind] == serves[kind]]
     for cell_id in cells["cell_id"]:
-        _, found = ask(path, "question_page", cell_id=cell_id, limit=_EXAMPLES)
+        _, found = ask(catalog.question_page, path, cell_id=cell_id, limit=_EXAMPLES)
         if len(found):
             return list(dict.fromkeys(found["text"]))
     return []

@@ -118,7 +118,7 @@ def measurements(
     return rows.drop(columns="place").reset_index(drop=True)
 
 
-def leaderboard(source: Source, table: Leaderboard = "calibration", **filters: Any) -> pd.DataFrame:
+def leaderboard(source: Source, /, table: Leaderboard = "calibration", **filters: Any) -> pd.DataFrame:
     """Return a leaderboard with one row per cell and separate columns for every metric.
 
     Parameters
@@ -180,7 +180,7 @@ def _comparisons(table: Leaderboard) -> sa.Select[*tuple[Any, ...]]:
     )
 
 
-def costs(source: Source, **filters: Any) -> pd.DataFrame:
+def costs(source: Source, /, **filters: Any) -> pd.DataFrame:
     """Return the costs of the cells of the scaling leaderboard, in the order of the grid.
 
     Parameters

@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from prmcal.dashboard.formats import estimate
-from prmcal.dashboard.serving.background import background_server
+from prmcal.dashboard.serving.launch import background_server
 from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import LOCK_FILE, database_path
 from prmcal.db.writer import Writer

@@ -79,7 +79,7 @@ def test_a_reader_filters_and_chooses_columns_and_the_address_keeps_them(page: P
     expect(page.get_by_test_id("stDataFrame")).to_have_count(1)
     page.get_by_text("6 of 12 rows").wait_for()
     page.get_by_text("11 of 12 cells done · 1 failed").wait_for()
-    page.get_by_label("Columns").click()
+    page.get_by_role("combobox", name="Columns").click()
     page.get_by_role("option", name="Signed error", exact=True).click()
     page.wait_for_url(re.compile("llms=weak.*columns=ECE&columns=Signed"))
 

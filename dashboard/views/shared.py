@@ -1,22 +1,79 @@
-"""The progress of a run, from its plan and the artifacts in its folder. While the run goes on, it is drawn again."""
+"""What several pages show: tables of text, jobs, the status of a cell, and the progress of a run."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
+from prmcal.dashboard.charts.curves import FIXED
 from prmcal.dashboard.data import REFRESH_SECONDS, ask
-from prmcal.dashboard.formats import escaped, integer, integers
-from prmcal.dashboard.views.parts.tables import show_table
+from prmcal.dashboard.formats import escaped, estimates, integer, integers, settings
+from prmcal.db import catalog
 from prmcal.db.queries.runs import progress
 from prmcal.db.reader import fingerprint
 from prmcal.db.run_folder import is_running
 from prmcal.db.text.formats import duration
+from prmcal.db.text.presentation import COORDINATE_TITLES
 from prmcal.errors import DatabaseError
 
-__all__ = ["follow_run", "show_progress"]
+__all__ = ["follow_run", "show_areas", "show_jobs", "show_progress", "show_status", "show_table"]
+
+_JOB_TITLES = {
+    "kind": "Kind",
+    **{name: COORDINATE_TITLES[name] for name in ("llm", "prm", "calibrator", "dataset")},
+    "split": "Split",
+    "job_key": "Key",
+    "seed": "Seed",
+    "status": "Status",
+    "shards": "Shards",
+    "seconds": "Seconds",
+    "tokens": "Tokens",
+}
+
+
+def show_table(columns: Mapping[str, Sequence[str]] | pd.DataFrame) -> None:
+    """Show columns of Markdown by their titles."""
+    st.table(pd.DataFrame(columns), border="horizontal", hide_index=True)
+
+
+def show_areas(areas: pd.DataFrame) -> None:
+    """Show areas under curves with their intervals, in the order of the rows. A row without calibrator is a fixed n."""
+    if areas.empty:
+        st.info("No area was measured at this level.")
+        return
+    show_table(
+        {
+            "Curve": [escaped(name) if isinstance(name, str) else FIXED for name in areas["calibrator"]],
+            "β": settings(areas["level"]),
+            "Area": estimates(areas[["value", "low", "high"]]),
+        }
+    )
+
+
+def show_jobs(jobs: pd.DataFrame) -> None:
+    """Show jobs with their keys, seeds and costs."""
+    shown = jobs.assign(
+        # As text, because a seed can have more digits than a number in JavaScript.
+        seed=[None if pd.isna(seed) else str(seed) for seed in jobs["seed"]],
+        tokens=jobs["generated_tokens"] + jobs["scored_tokens"],
+    )
+    st.dataframe(
+        shown[list(_JOB_TITLES)].rename(columns=_JOB_TITLES),
+        hide_index=True,
+        column_config={"Seconds": st.column_config.NumberColumn(format="%.1f")},
+    )
+
+
+def show_status(cell: Mapping[str, Any]) -> None:
+    """Show why a cell has failed, or that it is pending. Show nothing for a cell that is done."""
+    if cell["status"] == "failed":
+        st.error(f"This cell failed: {escaped(cell['reason'] or 'no reason was recorded')}")
+    elif cell["status"] == "pending":
+        st.info("This cell is pending. Its metrics have not been computed yet.")
 
 
 def follow_run(path: Path) -> bool:
@@ -44,7 +101,7 @@ def show_progress(path: Path) -> None:
     if running:
         st.fragment(_kinds, run_every=REFRESH_SECONDS)(path, True)
         return
-    table = progress(ask(path, "planned_shards"), path.parent)
+    table = progress(ask(catalog.planned_shards, path), path.parent)
     whole = int(table["done"].sum()) == int(table["shards"].sum())
     _bar(table, "done" if whole else "not running")
     _kinds(path, False)
@@ -56,7 +113,7 @@ def _follow(path: Path, running: bool, seen: tuple[int, int, int] | None) -> Non
     if not running:
         return
     try:
-        _bar(progress(ask(path, "planned_shards"), path.parent), "Provisional, the run is in progress")
+        _bar(progress(ask(catalog.planned_shards, path), path.parent), "Provisional, the run is in progress")
     except DatabaseError:
         st.progress(0.0, text="Provisional, the run is in progress: nothing has been published yet")
 
@@ -73,7 +130,7 @@ def _bar(table: pd.DataFrame, state: str) -> None:
 
 
 def _kinds(path: Path, expanded: bool) -> None:
-    table = progress(ask(path, "planned_shards"), path.parent)
+    table = progress(ask(catalog.planned_shards, path), path.parent)
     with st.expander("By kind of job", expanded=expanded):
         show_table(
             {

@@ -1,1 +1,0 @@
-"""A question on page "Try it": while it is solved, and what came of it."""
