@@ -34,14 +34,14 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Read the results": {
         "leaderboard": (
-            "results.commands:leaderboard",
+            "results.leaderboard:leaderboard",
             "Print the ranking of the calibrators, or a leaderboard.",
         ),
-        "show": ("results.commands:show", "Show the results of a cell and their provenance."),
-        "compare": ("results.commands:compare", "Compare two cells on the same questions."),
-        "dashboard": ("results.commands:dashboard", "Open the results in a browser."),
-        "report": ("results.commands:report", "Write a report with tables and figures."),
-        "export": ("results.commands:export", "Write the leaderboards as a static site."),
+        "show": ("results.show:show", "Show the results of a cell and their provenance."),
+        "compare": ("results.compare:compare", "Compare two cells on the same questions."),
+        "dashboard": ("results.dashboard:dashboard", "Open the results in a browser."),
+        "report": ("results.dashboard:report", "Write a report with tables and figures."),
+        "export": ("results.dashboard:export", "Write the leaderboards as a static site."),
     },
     "Use a calibrated PRM": {
         "ask": ("ask:ask", "Answer new questions with a calibrated PRM."),
@@ -49,14 +49,14 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "serve": ("serve:serve", "Serve a calibrated PRM over HTTP."),
     },
     "Share results": {
-        "submit": ("sharing.commands:submit", "Write results into a bundle for others."),
+        "submit": ("sharing.submit:submit", "Write results into a bundle for others."),
         "verify": (
-            "sharing.commands:verify",
+            "sharing.verify:verify",
             "Check a submission in tiers: consistent, graded again, scored again, reproduced.",
         ),
-        "merge": ("sharing.commands:merge", "Merge runs and bundles into one leaderboard."),
-        "diff": ("sharing.commands:diff", "Compare two leaderboards."),
-        "publish": ("sharing.commands:publish", "Publish a merged leaderboard."),
+        "merge": ("sharing.merge:merge", "Merge runs and bundles into one leaderboard."),
+        "diff": ("sharing.diff:diff", "Compare two leaderboards."),
+        "publish": ("sharing.publish:publish", "Publish a merged leaderboard."),
     },
     "Learn and check": {
         "docs": ("learning:docs", "Open the documentation in a browser."),

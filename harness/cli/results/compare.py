@@ -7,7 +7,9 @@ import io
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from prmcal.db.metrics import cell_number, with_terminal
 from prmcal.db.queries.cells import find_cell, numbered
@@ -15,17 +17,59 @@ from prmcal.db.queries.two_cells import CellComparison, MetricComparison, compar
 from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.board import Board, Column, estimate, missing
 from prmcal.db.text.formats import number
-from prmcal.harness.cli.options import FORMATS, hidden_note, one_of, plain_row
+from prmcal.harness.cli.options import (
+    DEFAULT_RUN,
+    FORMATS,
+    FormatOption,
+    PagerOption,
+    RunOption,
+    WideOption,
+    completing_cells,
+    hidden_note,
+    one_of,
+    plain_row,
+)
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.terminal import cut, fit, wrapped
+from prmcal.harness.terminal import UNLIMITED, cut, fit, wrapped
+from prmcal.harness.terminal import show as show_text
 from prmcal.registry.messages import one_line
 
-__all__ = ["render_comparison"]
+__all__ = ["compare", "render_comparison"]
 
 _TEXT_START = 70
 """Characters of a question in Markdown."""
 _SECTION = with_terminal("")
 """The end of the names of metrics that count terminal prefixes."""
+
+
+def compare(
+    first: Annotated[
+        str,
+        typer.Argument(
+            metavar="A",
+            help="A cell: its number in the leaderboard, its id or a part of it.",
+            autocompletion=completing_cells,
+        ),
+    ],
+    second: Annotated[
+        str,
+        typer.Argument(
+            metavar="B", help="Another cell on the same data set.", autocompletion=completing_cells
+        ),
+    ],
+    directory: RunOption = DEFAULT_RUN,
+    metric: Annotated[str | None, typer.Option(metavar="METRIC", help="Compare this metric only.")] = None,
+    output_format: FormatOption = "table",
+    wide: WideOption = False,
+    pager: PagerOption = True,
+) -> None:
+    """Compare two cells on the same questions.
+
+    Every metric has a difference with a 95% interval and a test of significance.
+    """
+    width = UNLIMITED if wide else None
+    text = render_comparison(directory, first, second, metric, output_format, width)
+    show_text(text, pager and output_format == "table")
 
 
 def render_comparison(

@@ -1,4 +1,4 @@
-"""``prmcal dashboard``: the web server takes the place of the command."""
+"""Commands that show results as pages and files: dashboard, report, export."""
 
 from __future__ import annotations
 
@@ -8,56 +8,65 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Annotated
+
+import typer
 
 from prmcal.db.run_folder import LOCK_FILE, RECORD_FILE, published_path
 from prmcal.errors import PrmcalError, RunError
+from prmcal.harness.cli.options import (
+    RunArgument,
+    RunsArgument,
+    completing_cells,
+)
 from prmcal.harness.cli.serve import check_installed
 
-__all__ = ["check_folder", "serve"]
+__all__ = ["check_folder", "dashboard", "export", "report"]
 
 _SECONDS_TO_ANSWER, _SECONDS_BETWEEN_QUESTIONS = 60, 0.1
 
 
-def serve(
-    directories: Sequence[Path],
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8501,
-    base_path: str = "",
-    headless: bool = False,
-    live: bool = False,
-    cell: str | None = None,
-) -> NoReturn:
-    """Replace this process by the dashboard, so that whatever ends the command ends the server.
+def dashboard(
+    directories: RunsArgument,
+    port: Annotated[
+        int, typer.Option(metavar="PORT", min=1, max=65535, help="The port of the server.")
+    ] = 8501,
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST",
+            help="The address that the server listens at. With 0.0.0.0, other machines can open the pages.",
+        ),
+    ] = "127.0.0.1",
+    base_path: Annotated[
+        str,
+        typer.Option(metavar="PATH", help="The path below which a proxy serves the pages, such as /prmcal."),
+    ] = "",
+    headless: Annotated[bool, typer.Option("--headless", help="Do not open a browser.")] = False,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live",
+            help="Add page 'Try it', which answers questions with the models of the first DIR. It loads them.",
+        ),
+    ] = False,
+    cell: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CELL",
+            help="With --live: the cell whose calibrator is used.",
+            autocompletion=completing_cells,
+        ),
+    ] = None,
+) -> None:
+    """Open the results in a browser.
 
-    Parameters
-    ----------
-    directories : sequence of Path
-        The output folders of runs.
-    host : str
-        The address that the server listens at.
-    port : int
-        The server's port on this machine.
-    base_path : str
-        The path below which a proxy serves the pages; empty for none.
-    headless : bool
-        Whether to leave the browser closed.
-    live : bool
-        Whether there is a page "Try it", which asks the calibrated PRM of the first run.
-    cell : str or None
-        The cell whose calibrator it uses.
-
-    Raises
-    ------
-    RunError
-        If a folder does not exist, or holds other files than those of a run.
-    PrmcalError
-        If the server of page "Try it" cannot start.
+    A folder may be empty: the pages fill up when a run writes into it. With several runs, the pages have a switch and
+    show the differences between runs.
     """
+    # This process becomes the dashboard, so that whatever ends the command ends the server.
     for directory in directories:
         check_folder(directory)
     # -P keeps the current folder off the import path: a module there must not replace an installed one.
@@ -66,6 +75,49 @@ def serve(
     if live:
         command += ["--live", _start_server(directories[0], cell)]
     os.execv(sys.executable, [*command, *(["--headless"] if headless else [])])
+
+
+def report(
+    directory: RunArgument,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            metavar="REPORT",
+            help="The folder of the report: new, empty, or an earlier report.",
+        ),
+    ],
+) -> None:
+    """Write a report with tables and figures.
+
+    Tables are written as Markdown, CSV and LaTeX, and figures as PNG, PDF and SVG.
+    """
+    from prmcal.harness.report import write_report
+
+    files = write_report(directory, out)
+    typer.echo(f"Wrote {len(files)} files to {out}. Start with {out / 'README.md'}.", err=True)
+
+
+def export(
+    directories: RunsArgument,
+    html: Annotated[
+        Path,
+        typer.Option(
+            "--html",
+            metavar="SITE",
+            help="The folder of the site: new, empty, or an earlier site.",
+        ),
+    ],
+) -> None:
+    """Write the leaderboards as a static site.
+
+    A browser can open its files without a server, and GitHub Pages can host it. With several runs, its first page
+    compares them.
+    """
+    from prmcal.harness.site import write_site
+
+    files = write_site(directories, html)
+    typer.echo(f"Wrote {len(files)} files to {html}. Open {html / 'index.html'}.", err=True)
 
 
 def _start_server(directory: Path, cell: str | None) -> str:

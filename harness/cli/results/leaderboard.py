@@ -7,7 +7,9 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from prmcal.db.catalog import is_merged, plugins
 from prmcal.db.catalog import metrics as described_metrics
@@ -23,20 +25,93 @@ from prmcal.db.text.league import league_board, league_measured, league_sentence
 from prmcal.db.text.overview import measured, ranking_board, tiles
 from prmcal.db.text.presentation import LEADERBOARDS, SECONDS_LEGEND
 from prmcal.errors import PrmcalError
-from prmcal.harness.cli.options import FORMATS, exported, hidden_note, one_of, tier_named
+from prmcal.harness.cli.options import (
+    FORMATS,
+    CalibratorsOption,
+    DatasetsOption,
+    FormatOption,
+    LLMsOption,
+    PagerOption,
+    PRMsOption,
+    RunArgument,
+    StrategiesOption,
+    WideOption,
+    completing,
+    exported,
+    given,
+    hidden_note,
+    one_of,
+    tier_named,
+)
 from prmcal.harness.cli.results.board import board_text, provenance_notes
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.terminal import cell_width, fit, wrapped
+from prmcal.harness.terminal import UNLIMITED, cell_width, fit, wrapped
+from prmcal.harness.terminal import show as show_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TABLES", "overview_text", "render_leaderboard"]
+__all__ = ["TABLES", "leaderboard", "overview_text", "render_leaderboard"]
 
 TABLES = ("overview", *LEADERBOARDS, "costs")
 _COSTS_LEGEND = (
     f"Costs per question / over all questions. {SECONDS_LEGEND} Costs that are not known are empty."
 )
+
+
+def leaderboard(
+    directory: RunArgument,
+    table: Annotated[
+        str,
+        typer.Option(
+            metavar="TABLE",
+            help="overview, calibration, scaling, league or costs.",
+            autocompletion=completing("overview", "calibration", "scaling", "league", "costs"),
+        ),
+    ] = "overview",
+    output_format: FormatOption = "table",
+    llm: LLMsOption = None,
+    prm: PRMsOption = None,
+    calibrator: CalibratorsOption = None,
+    dataset: DatasetsOption = None,
+    strategy: StrategiesOption = None,
+    tier: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIER",
+            help="Keep only cells of a merged leaderboard that were verified at least at this tier: consistent, "
+            "'graded again', 'scored again' or reproduced.",
+            autocompletion=completing("consistent", "graded again", "scored again", "reproduced"),
+        ),
+    ] = None,
+    columns: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="Show these columns, the most important first. They have the names of --format csv.",
+        ),
+    ] = "",
+    wide: WideOption = False,
+    pager: PagerOption = True,
+) -> None:
+    """Print the ranking of the calibrators, or a leaderboard.
+
+    The overview ranks the calibrators over all places where they were measured, and the league ranks the strategies at
+    equal cost. The other tables have a row for each cell, which begins with its number. Every value has a 95% interval.
+
+    Tables fit the terminal: they leave out columns and say which. Output that goes into a file or a pipe is 100 columns
+    wide unless the variable COLUMNS says otherwise.
+    """
+    text = render_leaderboard(
+        directory,
+        table,
+        output_format,
+        filters=given(llm=llm, prm=prm, calibrator=calibrator, dataset=dataset, strategy=strategy),
+        tier=tier,
+        columns=[name.strip() for name in columns.split(",") if name.strip()],
+        width=UNLIMITED if wide else None,
+    )
+    show_text(text, pager and output_format == "table")
 
 
 def render_leaderboard(

@@ -14,14 +14,22 @@ from prmcal.db.reader import Source
 from prmcal.db.text.board import Column, estimate, missing
 from prmcal.db.text.formats import amount, counted, graded, number
 from prmcal.db.text.provenance import renewal, verified_text
-from prmcal.harness.cli.options import hidden_note
+from prmcal.harness.cli.options import (
+    DEFAULT_RUN,
+    CellArgument,
+    PagerOption,
+    RunOption,
+    WideOption,
+    hidden_note,
+)
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.terminal import fit, wrapped
+from prmcal.harness.terminal import UNLIMITED, fit, wrapped
+from prmcal.harness.terminal import show as show_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["render_cell"]
+__all__ = ["render_cell", "show"]
 
 _JOB_WEIGHTS = {
     "depth": 8,
@@ -36,6 +44,19 @@ _JOB_WEIGHTS = {
     "seconds": 4,
 }
 """The columns of the table of jobs. Those with the largest weights are left out first."""
+
+
+def show(
+    cell: CellArgument,
+    directory: RunOption = DEFAULT_RUN,
+    wide: WideOption = False,
+    pager: PagerOption = True,
+) -> None:
+    """Show the results of a cell and their provenance.
+
+    The provenance is the cell's plugins, data sets, jobs with keys and seeds, and some trajectories.
+    """
+    show_text(render_cell(directory, cell, UNLIMITED if wide else None), pager)
 
 
 def render_cell(directory: Path, name: str, width: int | None = None) -> str:

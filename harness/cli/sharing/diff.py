@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
+
+import typer
 
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.queries.two_runs import RunComparison, compare_runs
@@ -14,44 +16,57 @@ from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.board import Column, estimate, missing
 from prmcal.db.text.formats import counted, escape_markdown, markdown_grid
 from prmcal.db.text.presentation import LEADERBOARDS
-from prmcal.harness.cli.options import FORMATS, exported, hidden_note, one_of, plain_row
+from prmcal.harness.cli.options import (
+    FORMATS,
+    FormatOption,
+    PagerOption,
+    WideOption,
+    exported,
+    hidden_note,
+    one_of,
+    plain_row,
+)
 from prmcal.harness.share.conditions import Difference, differences_between
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.terminal import fit, wrapped
+from prmcal.harness.terminal import UNLIMITED, fit, wrapped
+from prmcal.harness.terminal import show as show_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["render_diff"]
+__all__ = ["diff"]
 
 _MOST_ROWS, _MOST_NAMED = 20, 10
 _HASH_START = 12
 
 
-def render_diff(
-    first: Path, other: Path, table: str, output_format: str, width: int | None = None, every: bool = False
-) -> str:
-    """Compare two leaderboards and return the result in one of the formats.
+def diff(
+    first: Annotated[
+        Path,
+        typer.Argument(metavar="A", help="The output folder of a run, or a merged leaderboard."),
+    ],
+    other: Annotated[Path, typer.Argument(metavar="B", help="Another one.")],
+    table: Annotated[
+        str, typer.Option(metavar="TABLE", help="calibration, scaling or league.")
+    ] = "calibration",
+    output_format: FormatOption = "table",
+    every: Annotated[bool, typer.Option("--all", help="Show all cells that both have.")] = False,
+    wide: WideOption = False,
+    pager: PagerOption = True,
+) -> None:
+    """Compare two leaderboards.
 
-    Parameters
-    ----------
-    first, other : Path
-        Folders of runs, or merged leaderboards.
-    table : {"calibration", "scaling", "league"}
-    output_format : {"table", "json", "csv", "markdown"}
-        ``csv`` has the cells of both, without those of one.
-    width : int, optional
-        Width of a table. Default: that of the terminal.
-    every : bool
-        Whether a table has all cells, and not only those with the largest differences.
-
-    Raises
-    ------
-    PrmcalError
-        If there is no such table or format, or no grid was run in a folder.
-    DatabaseError
-        If there is no readable database.
+    It shows the cells with the largest differences, with paired tests, the cells that only one of them has, and the
+    versions and conditions that differ.
     """
+    text = _rendered(first, other, table, output_format, UNLIMITED if wide else None, every)
+    show_text(text, pager and output_format == "table")
+
+
+def _rendered(
+    first: Path, other: Path, table: str, output_format: str, width: int | None, every: bool
+) -> str:
+    """Compare two leaderboards, and return the result in one of the formats. CSV has only the cells of both."""
     tables: dict[str, Leaderboard] = {name: name for name in get_args(Leaderboard)}
     one_of("--table", table, list(tables))
     one_of("--format", output_format, FORMATS)

@@ -4,41 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from prmcal.db.text.formats import counted, duration
 from prmcal.errors import RunError
-from prmcal.harness.share.merge import MergeSummary, merge
+from prmcal.harness.cli.app import ending_cleanly
+from prmcal.harness.share.merge import MergeSummary
+from prmcal.harness.share.merge import merge as merge_inputs
 from prmcal.harness.share.submissions import Submitted
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.harness.terminal import wrapped
 
-__all__ = ["merge_into", "summary_text"]
+__all__ = ["merge", "summary_text"]
 
 _MOST_CONFLICTS = 5
 
 
-def merge_into(out: Path, inputs: list[Path], width: int | None = None) -> str:
-    """Merge inputs into a leaderboard, and return what was done as text.
+@ending_cleanly()
+def merge(
+    out: Annotated[
+        Path,
+        typer.Argument(metavar="OUT", help="A new folder, or a merged leaderboard, which is extended."),
+    ],
+    inputs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DIR_OR_BUNDLE...",
+            help="Output folders of runs, bundles, other merged leaderboards, and verifications (JSON).",
+        ),
+    ],
+) -> None:
+    """Merge runs and bundles into one leaderboard.
 
-    Parameters
-    ----------
-    out : Path
-        A new folder, or a merged leaderboard.
-    inputs : list of Path
-    width : int, optional
-        Default: the width of the terminal.
-
-    Raises
-    ------
-    PrmcalError
-        If an argument is wrong, or merging failed.
+    Equal results are one row. Other seeds, versions and conditions are rows of their own, and columns say what differs.
+    Results that contradict each other are shown, and both stay. The order of the inputs does not matter. If a merge is
+    interrupted, run the same command again.
     """
     if not inputs:
         raise RunError("There is nothing to merge. Give folders or bundles after OUT.")
     file = next((path for path in (out, *out.parents) if path.exists() and not path.is_dir()), None)
     if file is not None:
         raise RunError(f"{file} is a file. Give a new folder or a merged leaderboard as OUT.")
-    return summary_text(merge(out, inputs), out, width)
+    typer.echo(summary_text(merge_inputs(out, inputs), out), nl=False)
 
 
 def summary_text(summary: MergeSummary, out: Path, width: int | None = None) -> str:

@@ -4,14 +4,82 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
+
+import typer
+from prmcal.harness.share.publish import publish as publish_to
 
 from prmcal.db.text.formats import counted
-from prmcal.harness.site.publish import Targets, publish, without_licence
+from prmcal.harness.site.publish import Targets, without_licence, write_recipe
 from prmcal.harness.terminal import wrapped
 
-__all__ = ["published"]
+__all__ = ["publish", "published"]
 
 _MOST_NAMED = 10
+
+
+@ending_cleanly()
+def publish(
+    merged: Annotated[
+        Path | None,
+        typer.Argument(metavar="MERGED", help="The folder of a merged leaderboard."),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html",
+            metavar="SITE",
+            help="Write a static site: to a new or empty folder, or over an earlier site.",
+        ),
+    ] = None,
+    every_eval_ever: Annotated[
+        Path | None,
+        typer.Option(
+            "--every-eval-ever",
+            metavar="FOLDER",
+            help="Write records of the schema Every Eval Ever 0.3.",
+        ),
+    ] = None,
+    hub: Annotated[
+        Path | None,
+        typer.Option(
+            "--hub",
+            metavar="FOLDER",
+            help="Write .eval_results for the PRMs on the Hugging Face hub.",
+        ),
+    ] = None,
+    benchmark: Annotated[
+        str | None,
+        typer.Option(
+            "--benchmark",
+            metavar="ORG/NAME",
+            help="With --hub: the hub's data set repository of this leaderboard.",
+        ),
+    ] = None,
+    recipe: Annotated[
+        Path | None,
+        typer.Option(
+            "--recipe",
+            metavar="FOLDER",
+            help="Write a results repository, in which a pull request with a submission is verified by itself.",
+        ),
+    ] = None,
+) -> None:
+    """Publish a merged leaderboard.
+
+    The site lists the submissions with their tiers of verification. The exports are for other collections of results.
+    --recipe needs no leaderboard: it starts a repository that makes one.
+    """
+    if recipe is not None:
+        files = write_recipe(recipe)
+        typer.echo(
+            f"Wrote a results repository of {len(files)} files to {recipe}. Start with README.md.", err=True
+        )
+    if merged is not None:
+        for line in published(merged, Targets(html, every_eval_ever, hub, benchmark)):
+            typer.echo(line, err=True)
+    elif recipe is None:
+        raise PrmcalError("Give the folder of a merged leaderboard, or --recipe FOLDER.")
 
 
 def published(directory: Path, targets: Targets, width: int | None = None) -> Iterator[str]:
@@ -30,7 +98,7 @@ def published(directory: Path, targets: Targets, width: int | None = None) -> It
     PrmcalError
         See :func:`prmcal.harness.site.publish.publish`.
     """
-    yield from publish(directory, targets)
+    yield from publish_to(directory, targets)
     names = without_licence(directory)
     if names:
         have, them = ("has", "it") if len(names) == 1 else ("have", "them")

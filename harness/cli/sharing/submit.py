@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from prmcal.db.queries.cells import find_cell
 from prmcal.db.text.formats import counted, file_size
 from prmcal.errors import RunError, StorageError
+from prmcal.harness.cli.app import ending_cleanly
+from prmcal.harness.cli.options import (
+    CalibratorsOption,
+    DatasetsOption,
+    LLMsOption,
+    PRMsOption,
+    RunArgument,
+    StrategiesOption,
+    completing_cells,
+    given,
+)
 from prmcal.harness.planning.plan import cells_with
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.share.bundle import About
@@ -19,39 +32,50 @@ from prmcal.harness.terminal import wrapped
 __all__ = ["submit"]
 
 
+@ending_cleanly()
 def submit(
-    directory: Path,
-    names: Sequence[str],
-    filters: Mapping[str, Sequence[str]],
-    out: Path,
-    about: About,
-    *,
-    texts: bool = False,
-    models: bool = False,
-    key: Path | None = None,
-    with_paths: bool = False,
-) -> str:
-    """Write a bundle, and return what the user is told about it.
+    directory: RunArgument,
+    out: Annotated[Path, typer.Option("--out", metavar="BUNDLE", help="The file to write.")],
+    cells: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="CELLS",
+            help="Cells by number, id or part of an id. Default: all finished ones.",
+            autocompletion=completing_cells,
+        ),
+    ] = None,
+    llm: LLMsOption = None,
+    prm: PRMsOption = None,
+    calibrator: CalibratorsOption = None,
+    dataset: DatasetsOption = None,
+    strategy: StrategiesOption = None,
+    submitter: Annotated[
+        str, typer.Option(metavar="NAME", help="Who submits: a person or a laboratory.")
+    ] = "",
+    licence: Annotated[
+        str, typer.Option(metavar="LICENCE", help="The licence of the results, such as CC-BY-4.0.")
+    ] = "",
+    note: Annotated[str, typer.Option(metavar="TEXT", help="A note for the readers.")] = "",
+    texts: Annotated[
+        bool, typer.Option("--texts", help="Include the texts of questions and trajectories.")
+    ] = False,
+    models: Annotated[bool, typer.Option("--models", help="Include the fits that change the PRM.")] = False,
+    key: Annotated[
+        Path | None,
+        typer.Option("--key", metavar="FILE", help="Sign the bundle with this SSH key."),
+    ] = None,
+    with_paths: Annotated[
+        bool,
+        typer.Option(
+            "--with-paths", help="Include arguments that tell of this machine, such as the path of a model."
+        ),
+    ] = False,
+) -> None:
+    """Write results into a bundle for others.
 
-    Parameters
-    ----------
-    directory : Path
-        The output folder of a run.
-    names : sequence of str
-        Cells by their numbers, ids or parts of ids; none for all.
-    filters : mapping of str to sequence of str
-        Names in the grid by kind. Only cells with them are submitted.
-    out : Path
-    about : About
-    texts, models, key, with_paths
-        See :func:`prmcal.harness.share.writing.write_bundle`.
-
-    Raises
-    ------
-    UnknownCellError, GridError
-        If there is no such cell, or no cell passes the filters.
-    RunError, BundleError, StorageError
-        See :func:`prmcal.harness.share.writing.write_bundle`.
+    A bundle is one file with the chosen cells and all that is behind them: manifests, what the keys are made of,
+    counts, rewards, grades, seeds, versions and hardware. Others merge it into their leaderboards, and verify it. Texts
+    and model files are left out unless you ask for them. Nothing of your machine gets in.
     """
     if out.is_dir():
         raise StorageError(
@@ -62,22 +86,24 @@ def submit(
             f"{directory} is a merged leaderboard. Send the folder itself, which others merge, or the bundles that it "
             "was merged from."
         )
+    filters = given(llm=llm, prm=prm, calibrator=calibrator, dataset=dataset, strategy=strategy)
     folder = RunFolder(directory)
     plan = existing_plan(folder)
     chosen = None
-    if names or filters:
-        published = folder.results() if names else None
-        named = {find_cell(published, name) for name in names} if published else None
+    if cells or filters:
+        published = folder.results() if cells else None
+        named = {find_cell(published, name) for name in cells or []} if published else None
         chosen = [
             cell.cell_id for cell in cells_with(plan, filters) if named is None or cell.cell_id in named
         ]
+    about = About(submitter, licence, note)
     written = write_bundle(
         directory, chosen, out, about, texts=texts, models=models, key=key, with_paths=with_paths
     )
-    return _told(out, written, len(plan.cells))
+    typer.echo(_summary(out, written, len(plan.cells)), err=True)
 
 
-def _told(out: Path, written: Bundled, planned: int) -> str:
+def _summary(out: Path, written: Bundled, planned: int) -> str:
     submission = written.submission
     lines = [
         f"Wrote {out} ({file_size(out.stat().st_size)}): submission {submission.submission_id} with "

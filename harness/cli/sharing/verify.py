@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -25,62 +27,85 @@ _WIDTH = 80
 _SECONDS_BETWEEN_LINES = 5.0
 
 
+@ending_cleanly()
 def verify(
-    path: Path,
-    tier: Tier,
-    asked: Asked,
-    *,
-    by: str = "",
-    out: Path | None = None,
-    seed: int | None = None,
-    yes: bool = False,
-    allowed_signers: Path | None = None,
-) -> tuple[str, bool]:
-    """Verify a bundle or the folder of a run.
+    bundle: Annotated[
+        Path,
+        typer.Argument(
+            metavar="BUNDLE",
+            help="A bundle, an unpacked bundle, or the output folder of a run.",
+        ),
+    ],
+    tier: Annotated[
+        str,
+        typer.Option(
+            metavar="TIER",
+            help="The highest tier: consistent, graded, scored or reproduced. Each includes those before it.",
+        ),
+    ] = "consistent",
+    by: Annotated[str, typer.Option(metavar="NAME", help="Your name, for the record.")] = "",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="RECORD", help="Write the record to this JSON file."),
+    ] = None,
+    texts_from: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="A bundle or a folder with the texts, if the bundle lacks them.",
+        ),
+    ] = None,
+    share: Annotated[
+        float, typer.Option(min=1e-6, max=1.0, help="The share of trajectories that are scored again.")
+    ] = 0.02,
+    results: Annotated[
+        float,
+        typer.Option(min=1e-6, max=1.0, help="The share of results that the first tier computes again."),
+    ] = 1.0,
+    questions: Annotated[
+        int, typer.Option(min=1, help="The questions of each LLM and split that are sampled again, at least.")
+    ] = 30,
+    all_fits: Annotated[
+        bool, typer.Option("--all-fits", help="Repeat also the fits that need the PRM or its hidden states.")
+    ] = False,
+    plugin: PluginOption = None,
+    allowed_signers: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Names of keys that sign, in the format of OpenSSH."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes of the first tier. Default: the number of cores.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The seed of a record, to repeat its verification.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Run all tiers without asking.")] = False,
+) -> None:
+    """Check a submission in tiers: consistent, graded again, scored again, reproduced.
 
-    Parameters
-    ----------
-    path : Path
-    tier : {"consistent", "graded again", "scored again", "reproduced"}
-        The highest tier.
-    asked : Asked
-    by : str
-        The name of the verifier.
-    out : Path, optional
-        Where the record is written.
-    seed : int, optional
-        The seed of random choices, to repeat a verification.
-    yes : bool
-        Whether tiers beyond the first are run without asking. Without a terminal they are.
-    allowed_signers : Path, optional
-        A file of allowed signers in the format of OpenSSH.
-
-    Returns
-    -------
-    text : str
-        What was found: the answer first, then what failed, then a table of all checks.
-    passed : bool
-
-    Raises
-    ------
-    PrmcalError
-        If the bundle is damaged, or an argument is wrong.
+    The first tier runs no model. It checks that keys hash to themselves, and computes all metrics and intervals again.
+    The second grades the texts, the third scores a random share of them with the PRM and repeats fits, and the fourth
+    samples from the LLM. The cost of each tier is shown before it begins.
     """
-    if not path.exists():
-        raise PrmcalError(f"There is no bundle or folder {path}.")
+    highest = tier_named(tier)
+    load_plugins(plugin)
+    if not bundle.exists():
+        raise PrmcalError(f"There is no bundle or folder {bundle}.")
     if allowed_signers is not None and not allowed_signers.is_file():
         raise PrmcalError(f"There is no file of allowed signers {allowed_signers}.")
     if out is not None and not out.parent.is_dir():
         raise PrmcalError(
             f"The folder {out.parent} for the record does not exist. Create it, or choose another --out."
         )
-    if out is not None and out.exists() and (not out.is_file() or out.samefile(path)):
-        what = "what is verified" if out.samefile(path) else "not a file"
+    if out is not None and out.exists() and (not out.is_file() or out.samefile(bundle)):
+        what = "what is verified" if out.samefile(bundle) else "not a file"
         raise PrmcalError(f"{out} is {what}, so the record cannot replace it. Choose another --out.")
     try:
         check_text("--by", by)
     except ValueError as error:
         raise PrmcalError(f"{error}. Write the name in UTF-8.") from error
+    cores = workers or os.cpu_count() or 1
+    asked = Asked(cores, results, share, questions, all_fits, texts_from, tuple(plugin or ()))
     started, shown = time.monotonic(), 0.0
     agreed = yes or not sys.stdin.isatty()
 
@@ -94,16 +119,18 @@ def verify(
             shown = time.monotonic()
             _say(f"  {line}")
 
-    with opened(path, allowed_signers) as subject:
-        found = verified(subject, tier, asked, begins, works, by, seed)
-    text = rendered(found, tier, time.monotonic() - started)
+    with opened(bundle, allowed_signers) as subject:
+        found = verified(subject, highest, asked, begins, works, by, seed)
+    text = rendered(found, highest, time.monotonic() - started)
     if out is not None:
         try:
             write_verification(out, found)
         except PrmcalError:
             _say(text)  # The work is done, so its outcome is shown although there is no record.
             raise
-    return text + (f"\n\nRecord: {out}" if out is not None else ""), found.passed
+    typer.echo(text + (f"\n\nRecord: {out}" if out is not None else ""))
+    if not found.passed:
+        raise typer.Exit(ExitCode.FAILED_CHECKS)
 
 
 def rendered(found: Verification, asked: Tier, seconds: float) -> str:
