@@ -23,6 +23,7 @@ SHARED = {"errors", "remembered", "resamples", "steps"}
 ROOMS: dict[str, set[str]] = {
     "storage": set(),
     "metrics": set(),
+    "terminal": set(),
     "jobs": {"metrics", "storage"},
     "planning": {"jobs", "storage"},
     "inference": {"jobs", "planning", "storage"},

@@ -24,7 +24,8 @@ from prmcal.harness.cli.options import (
     names_by_kind,
     read,
 )
-from prmcal.harness.cluster.connection import ClusterSettings, chosen_executor
+from prmcal.harness.cluster.connection import ClusterSettings
+from prmcal.harness.cluster.executor import chosen_executor
 from prmcal.harness.execution.ending import Ending, RunSummary, run_on_finish
 from prmcal.harness.execution.failures import FailureGroup
 from prmcal.harness.execution.machine import default_workers

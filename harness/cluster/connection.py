@@ -10,20 +10,19 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prmcal.errors import ClusterError, DataError
-from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, storage_errors
 
 if TYPE_CHECKING:
-    from prmcal.harness.cluster.executor import RayExecutor
+    pass
 
-__all__ = ["PIECE", "ClusterSettings", "FileServer", "chosen_executor", "connected"]
+__all__ = ["PIECE", "ClusterSettings", "FileServer", "connected"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,23 +201,3 @@ class FileServer:
             self._store.adopt(ref, Path(folder), manifest)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def chosen_executor(
-    grid: GridSpec, directory: Path, plugin_files: Sequence[Path], cluster: ClusterSettings | None
-) -> Iterator[RayExecutor | None]:
-    """Connect to the cluster while the block runs. On this machine a run makes its own executor, so this yields None.
-
-    Raises
-    ------
-    ClusterError
-        If the cluster cannot be reached, or cannot run the grid.
-    """
-    if cluster is None:
-        yield None
-        return
-    from prmcal.harness.cluster.executor import RayExecutor
-
-    with RayExecutor(directory, grid, plugin_files, cluster) as executor:
-        yield executor

@@ -11,7 +11,7 @@ import shutil
 import socket
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -27,7 +27,7 @@ from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.registry.sources import local_files
 
-__all__ = ["RayExecutor", "modules_of"]
+__all__ = ["RayExecutor", "chosen_executor", "modules_of"]
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_BETWEEN_NOTES = 5.0
@@ -340,3 +340,21 @@ def _texts(data: Any) -> Iterator[str]:
     elif isinstance(data, Sequence):
         for value in data:
             yield from _texts(value)
+
+
+@contextmanager
+def chosen_executor(
+    grid: GridSpec, directory: Path, plugin_files: Sequence[Path], cluster: ClusterSettings | None
+) -> Iterator[RayExecutor | None]:
+    """Connect to the cluster while the block runs. On this machine a run makes its own executor, so this yields None.
+
+    Raises
+    ------
+    ClusterError
+        If the cluster cannot be reached, or cannot run the grid.
+    """
+    if cluster is None:
+        yield None
+        return
+    with RayExecutor(directory, grid, plugin_files, cluster) as executor:
+        yield executor
