@@ -14,13 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prmcal.errors import ClusterError, DataError
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, storage_errors
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["PIECE", "ClusterSettings", "FileServer", "connected"]
 

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from prmcal.harness.share.publish import publish as publish_to
 
 from prmcal.db.text.formats import counted
+from prmcal.errors import PrmcalError
+from prmcal.harness.cli.app import ending_cleanly
 from prmcal.harness.site.publish import Targets, without_licence, write_recipe
+from prmcal.harness.site.publish import publish as publish_to
 from prmcal.harness.terminal import wrapped
 
 __all__ = ["publish", "published"]

@@ -14,6 +14,8 @@ import typer
 from prmcal.db.metrics import TIERS, Tier
 from prmcal.db.text.formats import duration
 from prmcal.errors import PrmcalError
+from prmcal.harness.cli.app import ExitCode, ending_cleanly
+from prmcal.harness.cli.options import PluginOption, load_plugins, tier_named
 from prmcal.harness.share.verify_record import Check, Verification, write_verification
 from prmcal.harness.storage.folder import check_text
 from prmcal.harness.terminal import text_table, wrapped
