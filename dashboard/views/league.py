@@ -19,8 +19,7 @@ from prmcal.dashboard.data import ask
 from prmcal.dashboard.views.leaderboard import show_ranking
 from prmcal.db import catalog
 from prmcal.db.charts import series_of
-from prmcal.db.html.league import league_html
-from prmcal.db.html.overview import overview_style
+from prmcal.db.html.overview import league_html, overview_style
 from prmcal.db.overview.types import Entry, League, levels_of
 
 __all__ = ["show"]

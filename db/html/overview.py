@@ -1,4 +1,4 @@
-"""The overview as HTML: tiles, ranking, and a heat map of places by calibrators."""
+"""The overview and the league as HTML: findings, rankings, and a heat map of places by calibrators."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.overview.ranking import PLACE
-from prmcal.db.overview.types import Overview
+from prmcal.db.overview.types import League, Overview
 from prmcal.db.text.board import missing
 from prmcal.db.text.formats import interval, number
+from prmcal.db.text.league import LEAGUE_PURPOSE, league_board, league_measured, league_sentence
 from prmcal.db.text.overview import PURPOSE, SCORE, measured, ranking_board, tiles
 from prmcal.db.text.presentation import SYMBOLS, standings_legend
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["overview_html", "overview_style", "template"]
+__all__ = ["league_html", "overview_html", "overview_style", "template"]
 
 _HERE = Path(__file__).parent
 # The colours of the heat map from much better to worse than uncalibrated. Black text has a contrast of at least 7 on
@@ -144,3 +145,25 @@ def _step_text(index: int) -> str:
     if limit == math.inf:
         return f"over {_STEPS[index - 1][0]:g}"
     return f"{'to' if index else 'under'} {limit:g}"
+
+
+def league_html(found: League) -> str:
+    """Return the sentence and the ranking as a fragment of HTML.
+
+    It is styled by :func:`prmcal.db.html.overview.overview_style`. The calibrator stands below its strategy, so that a
+    phone shows the gain beside them.
+    """
+    board = league_board(found)
+    rank, strategy, *others = board.columns
+    calibrators = next((each for each in others if each.title == "Calibrator"), None)
+    numbers = [each for each in others if each is not calibrators]
+    below = calibrators.values if calibrators else ("",) * len(found.rows)
+    values = zip(*(each.values for each in numbers), strict=True)
+    return template("league.html").render(
+        purpose=LEAGUE_PURPOSE,
+        measured=league_measured(found),
+        sentence=league_sentence(found),
+        columns=[rank, strategy, *numbers],
+        rows=list(zip(rank.values, strategy.values, below, values, strict=True)),
+        legend=board.legend,
+    )

@@ -17,8 +17,7 @@ from urllib.parse import quote
 
 from prmcal.db.catalog import leaderboard, runs
 from prmcal.db.html.boards import board_json, boards_script, boards_style
-from prmcal.db.html.league import league_html
-from prmcal.db.html.overview import overview_html, overview_style
+from prmcal.db.html.overview import league_html, overview_html, overview_style
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.overview.league import league
 from prmcal.db.overview.query import overview
