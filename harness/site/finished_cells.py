@@ -201,8 +201,8 @@ def _provenance(row: Mapping[str, Any], sent: Mapping[str, Mapping[str, Any]]) -
     if "submissions" not in row:
         return {}
     own = [sent[each] for each in row["submissions"].split()]
-    names = ("variant", "tier", "verified_by", "verified_at", "outdated", "failed_verifications")
-    found = {name: row.get(name) for name in names} | {"submissions": row["submissions"].replace(" ", ", ")}
+    names = ("tier", "verified_by", "verified_at", "outdated", "failed_verifications")
+    found = {name: row[name] for name in names} | {"submissions": row["submissions"].replace(" ", ", ")}
     for title, name in (("submitters", "submitter"), ("licences", "licence")):
         found[title] = ", ".join(dict.fromkeys(each[name] for each in own if each[name]))
     signed = [f"{each['submission_id']} by {each['signed_by']}" for each in own if each["signed_by"]]

@@ -136,7 +136,7 @@ def _unlike(table: pd.DataFrame, names: Sequence[str], wanted: _Rows) -> Iterato
     if not same or not all(
         np.array_equal(table[name], each) for name, each in zip(names, wanted, strict=True)
     ):
-        yield f"it has {len(table)} rows, and {len(wanted[0])} rows of other questions or prefixes belong there"
+        yield f"it has {len(table)} rows, and the {len(wanted[0])} that belong there are others"
 
 
 def _graded(table: pd.DataFrame) -> Iterator[str]:

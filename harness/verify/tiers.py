@@ -223,7 +223,9 @@ def _results(again: Again, asked: Asked, seed: int, works: Callable[[str], None]
     for shard in chosen:
         where = subject.plan.job_of(shard.ref)
         if shard.ref in failed:
-            flaws.append(Flaw(f"{where}: it cannot be computed again: {failed[shard.ref]}", (shard.ref,)))
+            here = all(ref in subject.manifests for refs in shard.inputs.values() for ref in refs)
+            why = failed[shard.ref] if here else "what it is computed from is not here"
+            flaws.append(Flaw(f"{where}: it cannot be computed again: {why}", (shard.ref,)))
         else:
             flaws += [Flaw(f"{where}: {each}", (shard.ref,)) for each in again.flaws(shard, ROUNDING)]
     part = count / len(every) if every else 1.0
