@@ -159,8 +159,6 @@ def check_run_files(folder: Path, where: str) -> Plan:
         raise BundleError(f"{where} has a record that prmcal did not write.")
     with _of_a_run(f"{where}: {PLAN_FILE} is damaged"):
         plan = read_plan(folder, record.grid)
-    if plan is None:
-        raise BundleError(f"{where} has a plan of another grid than its record.")
     _check_plan(plan, where)
     with reading(f"{where}: {FAILURES_FILE} cannot be read", _ADVICE, BundleError), one_problem():
         TypeAdapter(dict[str, Failure]).validate_json((folder / FAILURES_FILE).read_bytes(), strict=True)
@@ -273,38 +271,40 @@ def _check_plan(plan: Plan, where: str) -> None:
 
     from prmcal.harness.planning.grid import Name, StrategyName
 
-    labels = [*(job.labels for job in plan.jobs), *(cell.labels for cell in plan.cells)]
-    names = {name for each in labels for name in (each.llm, each.prm, each.calibrator, each.dataset) if name}
-    plugins = [(kind, each.data()) for kind, found in plan.plugins.items() for each in found]
-    given: tuple[tuple[Any, list[Any]], ...] = (
-        (Labels, [asdict(job.labels) for job in plan.jobs]),
-        (
-            tuple[Leaderboard, str, float | None, float | None],
-            [(cell.leaderboard, cell.strategy, cell.target, cell.level) for cell in plan.cells],
-        ),
-        (
-            tuple[str, str, str, dict[str, Any], dict[str, Any], str],
-            [
-                (kind, *each["reference"].values(), each["identity"], each["citation"])
-                for kind, each in plugins
-            ],
-        ),
-        (
-            tuple[str, str, str, str],
-            [(each.name, each.split, each.content_hash, each.grader_version) for each in plan.datasets],
-        ),
-        (
-            tuple[str, str | None, str | None, int | None, str | None],
-            [
-                (each.id, each.text, each.answer, each.level, each.subject)
-                for data in plan.datasets
-                for each in data.questions
-            ],
-        ),
-        (Name, sorted(names)),
-        (StrategyName, sorted({cell.strategy for cell in plan.cells if cell.strategy})),
-    )
     with reading(f"{where}: {PLAN_FILE} is damaged", _ADVICE, BundleError), one_problem():
+        labels = [*(job.labels for job in plan.jobs), *(cell.labels for cell in plan.cells)]
+        names = {
+            name for each in labels for name in (each.llm, each.prm, each.calibrator, each.dataset) if name
+        }
+        plugins = [(kind, each.data()) for kind, found in plan.plugins.items() for each in found]
+        given: tuple[tuple[Any, list[Any]], ...] = (
+            (Labels, [asdict(job.labels) for job in plan.jobs]),
+            (
+                tuple[Leaderboard, str, float | None, float | None],
+                [(cell.leaderboard, cell.strategy, cell.target, cell.level) for cell in plan.cells],
+            ),
+            (
+                tuple[str, str, str, dict[str, Any], dict[str, Any], str],
+                [
+                    (kind, *each["reference"].values(), each["identity"], each["citation"])
+                    for kind, each in plugins
+                ],
+            ),
+            (
+                tuple[str, str, str, str],
+                [(each.name, each.split, each.content_hash, each.grader_version) for each in plan.datasets],
+            ),
+            (
+                tuple[str, str | None, str | None, int | None, str | None],
+                [
+                    (each.id, each.text, each.answer, each.level, each.subject)
+                    for data in plan.datasets
+                    for each in data.questions
+                ],
+            ),
+            (Name, sorted(names)),
+            (StrategyName, sorted({cell.strategy for cell in plan.cells if cell.strategy})),
+        )
         for kind, values in given:
             TypeAdapter(list[kind]).validate_json(json.dumps(values), strict=True)  # type: ignore[valid-type]
         _check_once("cell", [cell.cell_id for cell in plan.cells])

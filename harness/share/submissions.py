@@ -247,8 +247,8 @@ def _read(folder: Path, files_of: FilesOf, where: str) -> Submitted:
             raise BundleError(f"{where} has no submission.json.")
         record = RunFolder(folder).record()
         plan = read_plan(folder, record.grid)
-        if plan is None or not plan.cells:
-            raise BundleError(f"{where} has no plan with cells that belongs to its run.json.")
+        if not plan.cells:
+            raise BundleError(f"{where} has no cells.")
         contents = {
             ref: content_key({name: _content(files[name]) for name in files if name not in _NOT_CONTENT})
             for ref, files in _listed_files(submission).items()
