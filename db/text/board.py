@@ -27,6 +27,7 @@ from prmcal.db.text.presentation import (
     LEADERBOARDS,
     MARKS,
     SYMBOLS,
+    VARIANT_TITLES,
     leaderboard_legend,
 )
 
@@ -237,7 +238,8 @@ def web_board(frame: pd.DataFrame, leaderboard: Leaderboard, described: Metrics)
         outdated = tuple("" if missing(row["outdated"]) else str(row["outdated"]) for row in rows)
         if any(outdated):
             columns.append(Column("Not current", outdated, key="outdated"))
-    names = sum(each.key == "number" or each.key in COORDINATE_TITLES for each in columns)
+    named = ("number", *COORDINATE_TITLES, *VARIANT_TITLES)
+    names = sum(each.key in named for each in columns)
     return replace(board, columns=tuple(columns), names=names, legend="".join(same) + board.legend)
 
 
@@ -325,7 +327,7 @@ def missing(value: Any) -> bool:
 
 
 def _name_columns(frame: pd.DataFrame, rows: Sequence[Mapping[str, Any]]) -> list[Column]:
-    """Return the columns that tell the cells of a table apart: the short number, if there is one, and coordinates."""
+    """Return the columns that tell the cells of a table apart: a short number, if there is one, and names."""
     columns = [
         Column(
             title,
@@ -335,6 +337,11 @@ def _name_columns(frame: pd.DataFrame, rows: Sequence[Mapping[str, Any]]) -> lis
         )
         for key, title in COORDINATE_TITLES.items()
         if frame[key].notna().any()
+    ]
+    columns += [
+        Column(title, tuple(row[key] for row in rows), key=key)
+        for key, title in VARIANT_TITLES.items()
+        if key in frame and (frame[key] != "").any()
     ]
     if "number" not in frame:
         return columns

@@ -19,6 +19,7 @@ __all__ = [
     "MARKS",
     "SECONDS_LEGEND",
     "SYMBOLS",
+    "VARIANT_TITLES",
     "LeaderboardText",
     "leaderboard_legend",
     "standings_legend",
@@ -37,6 +38,9 @@ COORDINATE_TITLES = {
     "calibrator": "Calibrator",
 }
 """Titles of the coordinates of a cell, in the order of columns."""
+
+VARIANT_TITLES = {"conditions": "Conditions", "version": "Version"}
+"""Titles of what tells cells of a merged leaderboard apart whose coordinates are equal."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ __all__ = ["board_text", "provenance_notes"]
 
 _PLACE = ("dataset", "llm", "prm", "conditions")
 _NAMES = (*_PLACE, "strategy", "calibrator")
-_IDENTITY = ("number", "strategy", "calibrator")
+_IDENTITY = ("number", "strategy", "calibrator", "version")
 _SETTINGS = ("target", "level")
 _COUNTS = ("questions", "rows")
 _SHARED = (*_PLACE, *_SETTINGS, "strategy", "calibrator", "status")
