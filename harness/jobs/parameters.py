@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar, TypeVar
 
 from prmcal.registry.contracts.data import Sampling
@@ -39,6 +39,7 @@ __all__ = [
     "StrategyParameters",
     "SuccessParameters",
     "parameters_of",
+    "plain_data",
 ]
 
 AnyPlugin = TypeVar("AnyPlugin", bound=Plugin)
@@ -121,12 +122,12 @@ class Parameters:
                 continue
             if isinstance(value, QuestionSlice):
                 found |= {
-                    "dataset": _plain(value.dataset),
+                    "dataset": plain_data(value.dataset),
                     "split": value.split,
-                    "questions": _plain(value.questions),
+                    "questions": plain_data(value.questions),
                 }
             else:
-                found[name] = _plain(value)
+                found[name] = plain_data(value)
         return found
 
 
@@ -361,12 +362,12 @@ def parameters_of(kind: str) -> type[Parameters]:
         waiting += found.__subclasses__()
 
 
-def _plain(value: Any) -> Any:
-    """Return a field as JSON data; a half-open range becomes [start, stop]."""
+def plain_data(value: Any) -> Any:
+    """Return a field as JSON data. A half-open range becomes [start, stop]."""
     if isinstance(value, range):
         return [value.start, value.stop]
     if isinstance(value, tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, PluginReference | Resampling | Sampling):
-        return {each.name: getattr(value, each.name) for each in fields(value)}
+        return [plain_data(each) for each in value]
+    if is_dataclass(value):
+        return {each.name: plain_data(getattr(value, each.name)) for each in fields(value)}
     return value

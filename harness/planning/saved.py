@@ -19,7 +19,13 @@ from prmcal.db.metrics import Metric
 from prmcal.db.run_folder import PLAN_FILE
 from prmcal.errors import RunError
 from prmcal.harness.jobs.job import Job, Labels, Shard
-from prmcal.harness.jobs.parameters import Parameters, PluginReference, QuestionSlice, parameters_of
+from prmcal.harness.jobs.parameters import (
+    Parameters,
+    PluginReference,
+    QuestionSlice,
+    parameters_of,
+    plain_data,
+)
 from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions
 from prmcal.harness.storage.folder import RunFolder, check_text, one_problem
 from prmcal.harness.storage.store import ArtifactRef, content_key, write_atomically
@@ -178,7 +184,7 @@ def _jobs_data(
             "labels": asdict(job.labels),
             "inputs": [numbers[id(source)] for source in job.inputs],
             "resource": first.resource,
-            "parameters": _data(first.parameters),
+            "parameters": plain_data(first.parameters),
             "roles": list(first.inputs),
             "shards": [shard.ref.key for shard in job.shards],
             "ranges": [
@@ -228,17 +234,6 @@ def _ranges(parameters: Parameters) -> dict[str, range]:
     """Return the fields in which the shards of a job differ. The first one is the range of the questions."""
     own = {name: value for name, value in vars(parameters).items() if isinstance(value, range)}
     return {"": parameters.data.questions, **own}
-
-
-def _data(value: Any) -> Any:
-    """Return parameters as JSON data that :func:`_typed` reads; a half-open range becomes [start, stop]."""
-    if isinstance(value, range):
-        return [value.start, value.stop]
-    if is_dataclass(value):
-        return {name: _data(getattr(value, name)) for name in value.__dataclass_fields__}
-    if isinstance(value, tuple):
-        return [_data(each) for each in value]
-    return value
 
 
 def _typed(annotation: Any, data: Any) -> Any:
