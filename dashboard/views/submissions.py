@@ -17,8 +17,8 @@ from prmcal.dashboard.formats import escaped, integer, names, submitter, visible
 from prmcal.dashboard.views.shared import show_table
 from prmcal.db import catalog
 from prmcal.db.metrics import Metrics
-from prmcal.db.text.board import estimate, missing
-from prmcal.db.text.formats import counted
+from prmcal.db.text.board import estimate
+from prmcal.db.text.formats import counted, missing
 from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS
 from prmcal.db.text.provenance import TIER_MEANINGS, VERIFIED, renewal, signature_text, verified_text
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from prmcal.db.overview.ranking import PLACE
 from prmcal.db.overview.types import League, Overview
-from prmcal.db.text.board import missing
-from prmcal.db.text.formats import interval, number
+from prmcal.db.text.formats import interval, missing, number
 from prmcal.db.text.league import LEAGUE_PURPOSE, league_board, league_measured, league_sentence
 from prmcal.db.text.overview import PURPOSE, SCORE, measured, ranking_board, tiles
 from prmcal.db.text.presentation import SYMBOLS, standings_legend

@@ -19,6 +19,7 @@ from prmcal.db.text.formats import (
     escape_markdown,
     interval,
     markdown_grid,
+    missing,
     number,
     tabular,
 )
@@ -30,6 +31,7 @@ from prmcal.db.text.presentation import (
     VARIANT_TITLES,
     leaderboard_legend,
 )
+from prmcal.db.text.provenance import VERIFIED, verified_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +45,6 @@ __all__ = [
     "difference_board",
     "estimate",
     "leaderboard_board",
-    "missing",
     "web_board",
 ]
 
@@ -211,8 +212,6 @@ def web_board(frame: pd.DataFrame, leaderboard: Leaderboard, described: Metrics)
     A row that failed has its reason as status. A merged leaderboard also has who verified a row, and what of it is no
     longer current. The legend has what is the same in all rows.
     """
-    from prmcal.db.text.provenance import VERIFIED, verified_text
-
     rows = frame.to_dict("records")
     board = leaderboard_board(frame, leaderboard, described, marks=_SYMBOLS)
     reasons = tuple(
@@ -317,13 +316,6 @@ def estimate(
         sign = "+" if signed and value > 0 else ""
         return f"{sign}{amount(value)}" + (f" [{amount(ends[0])}, {amount(ends[1])}]" if ends else "")
     return f"{number(value, signed=signed)}{f' {interval(*ends, signed=signed)}' if ends else ''}"
-
-
-def missing(value: Any) -> bool:
-    """Return whether a value of a DataFrame is missing."""
-    import pandas as pd
-
-    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
 def _name_columns(frame: pd.DataFrame, rows: Sequence[Mapping[str, Any]]) -> list[Column]:

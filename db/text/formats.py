@@ -5,8 +5,10 @@ Names and reasons must be escaped because they come from grids and plugins.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
+from typing import Any
 
 __all__ = [
     "amount",
@@ -19,6 +21,7 @@ __all__ = [
     "interval",
     "latex_line",
     "markdown_grid",
+    "missing",
     "number",
     "tabular",
 ]
@@ -115,3 +118,10 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def missing(value: Any) -> bool:
+    """Return whether a value of a DataFrame is missing."""
+    import pandas as pd
+
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))

@@ -7,8 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from prmcal.db.text.board import missing
-from prmcal.db.text.formats import counted
+from prmcal.db.text.formats import counted, missing
 
 __all__ = [
     "NOT_VERIFIED",

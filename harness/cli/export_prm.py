@@ -12,8 +12,8 @@ from prmcal.db.catalog import leaderboard, metrics, with_role
 from prmcal.db.metrics import cell_id
 from prmcal.db.queries.cells import cell_row, find_cell
 from prmcal.db.reader import reading
-from prmcal.db.text.board import estimate, missing
-from prmcal.db.text.formats import escape_markdown, markdown_grid
+from prmcal.db.text.board import estimate
+from prmcal.db.text.formats import escape_markdown, markdown_grid, missing
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli.options import DEFAULT_RUN, RunOption, completing_cells

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from prmcal.db.text.formats import duration
+from prmcal.db.text.formats import duration, missing
 from prmcal.errors import PrmcalError
 from prmcal.harness.planning.reading import find_grid, shipped_grids
 
@@ -261,8 +261,6 @@ def exported(frame: pd.DataFrame, output_format: str) -> str:
 
 def plain_row(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row for JSON: NaN and NA become None."""
-    from prmcal.db.text.board import missing  # loads SQLAlchemy, which `prmcal list` does not need
-
     return {name: None if missing(value) else value for name, value in row.items()}
 
 

@@ -20,7 +20,8 @@ from uuid import UUID
 
 from prmcal.db.metrics import Metric
 from prmcal.db.queries.trajectories import graded_texts
-from prmcal.db.text.board import estimate, missing
+from prmcal.db.text.board import estimate
+from prmcal.db.text.formats import missing
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.harness.site.finished_cells import FinishedCell, FinishedCells, MeasuredValue
 from prmcal.harness.storage.written_folder import write_text

@@ -16,7 +16,7 @@ from prmcal.db import catalog
 from prmcal.db.metrics import COORDINATES, Leaderboard, Metric
 from prmcal.db.reader import frame, reading
 from prmcal.db.tables import JobInput
-from prmcal.db.text.board import missing
+from prmcal.db.text.formats import missing
 from prmcal.db.text.presentation import LEADERBOARDS
 
 __all__ = ["HUB_NAME", "FinishedCell", "FinishedCells", "HubModel", "MeasuredValue", "read_finished_cells"]

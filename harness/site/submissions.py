@@ -10,7 +10,8 @@ from urllib.parse import quote
 from prmcal.db.catalog import submissions, verifications
 from prmcal.db.metrics import Leaderboard, Metrics, cell_number
 from prmcal.db.reader import Source
-from prmcal.db.text.board import estimate, missing
+from prmcal.db.text.board import estimate
+from prmcal.db.text.formats import missing
 from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS
 from prmcal.db.text.provenance import renewal, signature_text, verified_text
 from prmcal.harness.site.paper import MISSING

@@ -15,8 +15,8 @@ from prmcal.db.metrics import cell_number, with_terminal
 from prmcal.db.queries.cells import find_cell, numbered
 from prmcal.db.queries.two_cells import CellComparison, MetricComparison, compare_cells
 from prmcal.db.statistics.paired import SIGNIFICANCE
-from prmcal.db.text.board import Board, Column, estimate, missing
-from prmcal.db.text.formats import number
+from prmcal.db.text.board import Board, Column, estimate
+from prmcal.db.text.formats import missing, number
 from prmcal.harness.cli.options import (
     DEFAULT_RUN,
     FORMATS,

@@ -11,8 +11,8 @@ from prmcal.db.catalog import cell, cell_provenance, is_merged, metrics, seed_sp
 from prmcal.db.metrics import Metrics, cell_number
 from prmcal.db.queries.cells import CellDetail, find_cell, numbered
 from prmcal.db.reader import Source
-from prmcal.db.text.board import Column, estimate, missing
-from prmcal.db.text.formats import amount, counted, graded, number
+from prmcal.db.text.board import Column, estimate
+from prmcal.db.text.formats import amount, counted, graded, missing, number
 from prmcal.db.text.provenance import renewal, verified_text
 from prmcal.harness.cli.options import (
     DEFAULT_RUN,

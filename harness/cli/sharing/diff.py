@@ -13,8 +13,8 @@ import typer
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.queries.two_runs import RunComparison, compare_runs
 from prmcal.db.statistics.paired import SIGNIFICANCE
-from prmcal.db.text.board import Column, estimate, missing
-from prmcal.db.text.formats import counted, escape_markdown, markdown_grid
+from prmcal.db.text.board import Column, estimate
+from prmcal.db.text.formats import counted, escape_markdown, markdown_grid, missing
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.harness.cli.options import (
     FORMATS,
