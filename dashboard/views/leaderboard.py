@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -127,13 +128,18 @@ def _show_board(path: Path, board: Board, table: Leaderboard) -> None:
             st.caption("Select a row to open its cell, or two rows to compare them.")
         elif len(selected) == 1:
             (cell,) = selected
-            page = f"[Calibration of {escaped(cell)}]({context.link('calibration', cell=cell)}) · "
-            compare = f"[Compare it with another cell]({context.link('compare', a=cell)})"
-            st.markdown(f"{page if table == 'calibration' else ''}{compare}")
+            compare = _link("Compare it with another cell", context.link("compare", a=cell))
+            page = _link(f"Calibration of {cell}", context.link("calibration", cell=cell))
+            st.html(f"{page} · {compare}" if table == "calibration" else compare)
         else:
-            address = context.link("compare", a=selected[0], b=selected[1])
-            st.markdown(f"[Compare {escaped(selected[0])} with {escaped(selected[1])}]({address})")
+            first, second = selected[:2]
+            st.html(_link(f"Compare {first} with {second}", context.link("compare", a=first, b=second)))
     st.caption(escaped(board.legend))
+
+
+def _link(text: str, address: str) -> str:
+    """Return a link as HTML, which opens in the same tab."""
+    return f'<a href="{escape(address)}">{escape(text)}</a>'
 
 
 def _frame(columns: Sequence[Column]) -> tuple[pd.DataFrame, dict[str, Any]]:

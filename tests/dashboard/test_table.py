@@ -88,7 +88,7 @@ def test_selected_rows_lead_to_their_pages(page: Page, address: str, run_folder:
     first, second = catalog.leaderboard(published_path(run_folder))["cell_id"][:2]
     page.goto(leaderboard(address))
     drawn(page)
-    table = page.get_by_test_id("stDataFrame").locator("canvas").first
+    table = page.get_by_test_id("stDataFrame")
     table.click(position={"x": 16, "y": 52})
     page.get_by_role("link", name=f"Calibration of {first}").wait_for()
     table.click(position={"x": 16, "y": 87})
