@@ -36,6 +36,15 @@ __all__ = [
     "stepwise",
 ]
 
+RELIABILITY = (
+    "Points: success rate and mean reward of each bin, with 95% intervals. Below the dashed diagonal, rewards "
+    "overestimate the success probability."
+)
+"""Explains a reliability diagram."""
+
+BINS = "Bars: number of prefixes in each bin."
+"""Explains the histogram below a reliability diagram."""
+
 _CLOSE = 0.005
 _SERIES = {
     "reward": "the PRM's reward",
@@ -93,11 +102,16 @@ def gain_of(row: Any, most: int) -> str:
     )
 
 
+def _ends(rows: pd.DataFrame, column: str) -> tuple[Any, Any]:
+    """Return the rows with the highest and with the lowest value of a column, as named tuples."""
+    ordered = rows.sort_values(column, ascending=False, kind="stable")
+    return next(ordered.itertuples()), next(ordered[::-1].itertuples())
+
+
 def equal_cost(rows: pd.DataFrame, most: int) -> str:
     """Return the best and the worst gain at equal cost, and how many are gains and losses."""
     found = [verdict(row.low, row.high) for row in rows.itertuples()]
-    ordered = rows.sort_values("difference", ascending=False, kind="stable")
-    ends = {row.series: row for row in (next(ordered.itertuples()), next(ordered[::-1].itertuples()))}
+    ends = {row.series: row for row in _ends(rows, "difference")}
     counts = f"{found.count('gain')} of {len(found)} calibrators gain and {found.count('loss')} lose"
     return " ".join([*(gain_of(row, most) for row in ends.values()), f"{counts}."])
 
@@ -114,21 +128,18 @@ def highest_accuracy(adaptive: pd.DataFrame, fixed: pd.DataFrame, cost: str) -> 
     cost : str
         The unit of the cost.
     """
+
+    def at(row: Any) -> str:
+        return f"{percent(row.accuracy)} with {number(row.cost, 1)} {cost}"
+
     said = []
     if len(adaptive):
-        ordered = adaptive.sort_values("accuracy", ascending=False, kind="stable")
-        best, worst = next(ordered.itertuples()), next(ordered[::-1].itertuples())
+        best, worst = _ends(adaptive, "accuracy")
         said.append(
-            f"At C = {best.C:g}, best-of-n + IAS with {best.series} has the highest accuracy, {_at(best, cost)}."
+            f"At C = {best.C:g}, best-of-n + IAS with {best.series} has the highest accuracy, {at(best)}."
         )
-        if worst.series != best.series:
-            said.append(f"{worst.series} has the lowest, {_at(worst, cost)}.")
-    last = next(fixed[::-1].itertuples())
-    return " ".join([*said, f"The largest fixed n has {_at(last, cost)}."])
-
-
-def _at(row: Any, cost: str) -> str:
-    return f"{percent(row.accuracy)} with {number(row.cost, 1)} {cost}"
+        said += [f"{worst.series} has the lowest, {at(worst)}."] if worst.series != best.series else []
+    return " ".join([*said, f"The largest fixed n has {at(next(fixed[::-1].itertuples()))}."])
 
 
 def hardest(rows: pd.DataFrame, column: str, title: str) -> str:
@@ -141,9 +152,8 @@ def hardest(rows: pd.DataFrame, column: str, title: str) -> str:
     """
     table = rows.pivot(index="series", columns="question_level", values=column)
     easy, hard = table.columns.min(), table.columns.max()
-    ordered = table[hard].sort_values(kind="stable")
     said = []
-    for name in dict.fromkeys((ordered.index[-1], ordered.index[0])):
+    for name in dict.fromkeys(row.Index for row in _ends(table, hard)):
         first, last = number(table.loc[name, easy], 2), number(table.loc[name, hard], 2)
         said.append(f"with {name} from {first} at difficulty {easy} to {last} at difficulty {hard}")
     return f"At C = {rows['C'].iloc[0]:g}, {title} goes {', and '.join(said)}."
@@ -160,16 +170,30 @@ def best_and_worst(metric: Metric, rows: pd.DataFrame, column: str = "calibrator
     known = rows.dropna(subset=[metric.name])
     if known.empty:
         return f"{metric.title} was not measured."
-    order = (
-        merit(known[metric.name], metric.better or "near zero")
-        .sort_values(kind="stable", ascending=False)
-        .index
+    ranked = pd.DataFrame(
+        {
+            "name": known[column],
+            "value": known[metric.name],
+            "merit": merit(known[metric.name], metric.better or "near zero"),
+        }
     )
-    name, value = known[column], known[metric.name]
-    best = f"{name[order[0]]} has the best {metric.title}, {number(value[order[0]])}"
-    if len(known) == 1:
-        return f"{best}."
-    return f"{best}; {name[order[-1]]} has the worst, {number(value[order[-1]])}."
+    return _superlatives(*_ends(ranked, "merit"), f"the best {metric.title}", "the worst")
+
+
+def risk_areas(areas: pd.DataFrame) -> str:
+    """Return the smallest and the largest area under risk against coverage (columns calibrator and value)."""
+    known = areas.dropna(subset=["value"]).rename(columns={"calibrator": "name"})
+    if known.empty:
+        return "The risk was not measured."
+    largest, smallest = _ends(known, "value")
+    return _superlatives(smallest, largest, "the smallest area under risk against coverage", "the largest")
+
+
+def _superlatives(first: Any, last: Any, one: str, other: str) -> str:
+    said = f"{first.name} has {one}, {number(first.value)}"
+    return (
+        f"{said}." if first.name == last.name else f"{said}; {last.name} has {other}, {number(last.value)}."
+    )
 
 
 def reliable(bins: pd.DataFrame) -> str:
@@ -228,16 +252,6 @@ def covered(rows: pd.DataFrame) -> str:
     return f"{closest}." if first == last else f"{closest}. {last} is off by {said(last)}."
 
 
-def risk_areas(areas: pd.DataFrame) -> str:
-    """Return the smallest and the largest area under risk against coverage (columns calibrator and value)."""
-    ordered = areas.dropna(subset=["value"]).sort_values("value", kind="stable")
-    if ordered.empty:
-        return "The risk was not measured."
-    best, worst = next(ordered.itertuples()), next(ordered[::-1].itertuples())
-    said = f"{best.calibrator} has the smallest area under risk against coverage, {number(best.value)}"
-    return f"{said}; {worst.calibrator} has the largest, {number(worst.value)}."
-
-
 def compared(metrics: Iterable[Any]) -> str:
     """Return in how many metrics two cells differ significantly, and the differences of these."""
     listed = list(metrics)
@@ -258,34 +272,23 @@ def stepwise(table: pd.DataFrame) -> str:
         :func:`prmcal.dashboard.charts.trajectory.reward_table`.
     """
     parts = [
-        f"{title} goes from {number(ends[0])} to {number(ends[1])}"
-        for title, ends in _ends(table, "").items()
+        f"{title} goes from {number(first)} to {number(last)}"
+        for title, first, last in _first_and_last(table, "")
     ]
-    return (
-        f"Over {integer(table['step'].max())} steps, {', '.join(parts)}." if parts else "Nothing was scored."
-    )
+    steps = integer(table["step"].max())
+    return f"Over {steps} steps, {', '.join(parts)}." if parts else "Nothing was scored."
 
 
 def budgeted(table: pd.DataFrame, target: float) -> str:
     """Return the samples that C needs, at the first and the last step of a trajectory (as for :func:`stepwise`)."""
     parts = [
-        f"from {integer(ends[0])} to {integer(ends[1])} by {title}"
-        for title, ends in _ends(table, "budget_").items()
+        f"from {integer(first)} to {integer(last)} by {title}"
+        for title, first, last in _first_and_last(table, "budget_")
     ]
     return f"The samples needed for C = {target:g} go {', '.join(parts)}." if parts else "Nothing was scored."
 
 
-def _ends(table: pd.DataFrame, prefix: str) -> dict[str, tuple[float, float]]:
-    """Return the first and the last known value of each series, by its title."""
+def _first_and_last(table: pd.DataFrame, prefix: str) -> list[tuple[str, float, float]]:
+    """Return the title, the first and the last known value of each series that has values."""
     known = {title: table[f"{prefix}{column}"].dropna() for column, title in _SERIES.items()}
-    return {title: (values.iloc[0], values.iloc[-1]) for title, values in known.items() if len(values)}
-
-
-RELIABILITY = (
-    "Points: success rate and mean reward of each bin, with 95% intervals. Below the dashed diagonal, rewards "
-    "overestimate the success probability."
-)
-"""How to read a reliability diagram."""
-
-BINS = "Bars: number of prefixes in each bin."
-"""How to read the histogram below a reliability diagram."""
+    return [(title, values.iloc[0], values.iloc[-1]) for title, values in known.items() if len(values)]
