@@ -155,8 +155,11 @@ def _longtable(grid: _Grid, columns: Sequence[int], caption: str, label: str) ->
 
 def _columns(count: int, share: float, side: str) -> str:
     """Return the layout of some columns, each with a share of the width of a line."""
-    width = rf"\dimexpr{share:.4f}\linewidth-2\tabcolsep\relax"
-    return rf"*{{{count}}}{{>{{\ragged{side}\arraybackslash}}p{{{width}}}}}" if count else ""
+    return rf"*{{{count}}}{{>{{\ragged{side}\arraybackslash}}p{{{_width(share)}}}}}" if count else ""
+
+
+def _width(share: float) -> str:
+    return rf"\dimexpr{share:.4f}\linewidth-2\tabcolsep\relax"
 
 
 def _common_heads(grid: _Grid, columns: Sequence[int]) -> list[str]:
@@ -165,7 +168,9 @@ def _common_heads(grid: _Grid, columns: Sequence[int]) -> list[str]:
     heads, rules, start = [], [], 1
     for group, members in groupby(columns, key=lambda i: grid.groups[i]):
         size = len(list(members))
-        heads += [rf"\multicolumn{{{size}}}{{c}}{{{_code(group)}}}"] if group else [""] * size
+        width = _width(size / _COLUMNS)
+        common = rf"\multicolumn{{{size}}}{{>{{\centering\arraybackslash}}p{{{width}}}}}{{{_code(group)}}}"
+        heads += [common] if group else [""] * size
         rules += [rf"\cmidrule(lr){{{start}-{start + size - 1}}}"] if group else []
         start += size
     return [latex_line(heads), "".join(rules)]
