@@ -18,6 +18,8 @@ import threading
 from pathlib import Path
 from typing import NoReturn
 
+from tests.forked_workers import share_server, use_shared_server
+
 ROOT = Path(__file__).parents[1]
 SECONDS = 1800
 """The longest time that a command may take."""
@@ -82,6 +84,7 @@ def main() -> None:
     for name in IMPORTED:
         importlib.import_module(name)
     assert not THREADED & sys.modules.keys()
+    share_server()
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
@@ -94,6 +97,7 @@ def _run(arguments: list[str], environment: dict[str, str], out: str, errors: st
     for stream, path in enumerate((os.devnull, out, errors)):
         mode = os.O_RDONLY if stream == 0 else os.O_WRONLY | os.O_CREAT
         os.dup2(os.open(path, mode), stream)
+    use_shared_server()
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = ["prmcal", *arguments]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_server import CommandServer
+from tests.forked_workers import fork_workers
 from tests.shared import made_once
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # test files run side by side, one per core
@@ -42,6 +43,8 @@ if importlib.util.find_spec("hypothesis"):  # the environment of the tests of vL
 
     settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("any machine")
+
+fork_workers()
 
 Prmcal = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -74,7 +77,7 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the run that tests/db/factory.py describes. Tests must not write to it."""
     from tests.db import factory
 
-    return made_once(tmp_path_factory, "small-run", factory.build)
+    return made_once(tmp_path_factory, "run", factory.build)
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +85,7 @@ def merged_board(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the leaderboard that tests/db/merged_factory.py describes. Tests must not write to it."""
     from tests.db import merged_factory
 
-    return made_once(tmp_path_factory, "merged-board", merged_factory.build)
+    return made_once(tmp_path_factory, "board", merged_factory.build)
 
 
 @pytest.fixture

@@ -5,10 +5,11 @@ from __future__ import annotations
 import fcntl
 import re
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlalchemy as sa
@@ -19,9 +20,10 @@ from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import LOCK_FILE, database_path
 from prmcal.db.writer import Writer
 from tests.db import merged_factory
+from tests.shared import made_once, served_once
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page
+    from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page
 
 SECONDS = 240
 IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
@@ -78,45 +80,47 @@ def server(*directories: Path) -> Iterator[str]:
         yield address
 
 
-# These fixtures end with the last test of this folder, since Playwright runs an event loop that disturbs other tests.
-@pytest.fixture(scope="package")
-def run_folder(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder `run` of the small run that tests/db/factory.py describes. Tests must not write to it."""
-    return Path(shutil.copytree(small_run, tmp_path_factory.mktemp("small") / "run"))
+@pytest.fixture(scope="session")
+def run_folder(small_run: Path) -> Path:
+    """The folder of the small run that tests/db/factory.py describes. Tests must not write to it."""
+    return small_run
 
 
-@pytest.fixture(scope="package")
-def address(run_folder: Path) -> Iterator[str]:
+@pytest.fixture(scope="session")
+def address(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the dashboard of that run."""
-    with server(run_folder) as address:
+    with served_once(tmp_path_factory, "run", lambda: server(run_folder)) as address:
         yield address
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def merged(merged_board: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the merged leaderboard of tests/db/merged_factory.py, with a submitter of a hostile name.
 
     The run of Bob has a grid, with the seed 2.
     """
-    directory = Path(shutil.copytree(merged_board, tmp_path_factory.mktemp("merged") / "board"))
-    writer = Writer(database_path(directory))
-    renamed = sa.text("UPDATE submissions SET submitter = :name WHERE submission_id = :id")
-    with engine_for(writer.path).begin() as connection:
-        connection.execute(renamed, {"name": HOSTILE, "id": merged_factory.CLEO})
-        given = sa.text("UPDATE runs SET grid = :grid WHERE run_id = 'run-2'")
-        connection.execute(given, {"grid": GRID.replace("seed: 3", "seed: 2")})
-    writer.publish()
-    return directory
+
+    def make(directory: Path) -> None:
+        shutil.copytree(merged_board, directory, dirs_exist_ok=True)
+        writer = Writer(database_path(directory))
+        renamed = sa.text("UPDATE submissions SET submitter = :name WHERE submission_id = :id")
+        with engine_for(writer.path).begin() as connection:
+            connection.execute(renamed, {"name": HOSTILE, "id": merged_factory.CLEO})
+            given = sa.text("UPDATE runs SET grid = :grid WHERE run_id = 'run-2'")
+            connection.execute(given, {"grid": GRID.replace("seed: 3", "seed: 2")})
+        writer.publish()
+
+    return made_once(tmp_path_factory, "hostile-board", make)
 
 
-@pytest.fixture(scope="package")
-def merged_address(merged: Path) -> Iterator[str]:
+@pytest.fixture(scope="session")
+def merged_address(merged: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the dashboard of that leaderboard."""
-    with server(merged) as address:
+    with served_once(tmp_path_factory, "board", lambda: server(merged)) as address:
         yield address
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
     """A folder that tests change, and the address of its dashboard."""
     directory = tmp_path_factory.mktemp("living")
@@ -133,30 +137,37 @@ def live(living: tuple[Path, str]) -> tuple[Path, str]:
     return living
 
 
+# These fixtures end with the last test of this folder, since Playwright runs an event loop that disturbs other tests.
 @pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
-    """A headless Chromium."""
+def chromium() -> Iterator[Callable[..., BrowserContext]]:
+    """Start a headless Chromium with some options of its context. It keeps the compiled scripts of its pages."""
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="the package 'playwright' is not installed"
     )
     names = ("chromium", "chromium-browser", "google-chrome")
-    chromium = next((path for name in names if (path := shutil.which(name))), None)
-    if chromium is None:
+    program = next((path for name in names if (path := shutil.which(name))), None)
+    if program is None:
         pytest.skip("no chromium is installed (Debian: apt-get install chromium)")
     playwright.expect.set_options(timeout=1000 * SECONDS)
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield browser
-        browser.close()
+    with playwright.sync_playwright() as driver, ExitStack() as ending:
+
+        def start(**options: Any) -> BrowserContext:
+            folder = ending.enter_context(TemporaryDirectory(ignore_cleanup_errors=True))
+            size: Any = {"width": 1280, "height": 1000}
+            context: BrowserContext = driver.chromium.launch_persistent_context(
+                folder, executable_path=program, args=FLAGS, **{"viewport": size, **options}
+            )
+            ending.callback(context.close)
+            context.set_default_timeout(1000 * SECONDS)
+            return context
+
+        yield start
 
 
 @pytest.fixture(scope="package")
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    """A browser context that all pages share, so that they load and compile scripts only once."""
-    context = browser.new_context(viewport={"width": 1280, "height": 1000})
-    context.set_default_timeout(1000 * SECONDS)
-    yield context
-    context.close()
+def context(chromium: Callable[..., BrowserContext]) -> BrowserContext:
+    """The browser that all pages share, so that they load and compile scripts only once."""
+    return chromium()
 
 
 @pytest.fixture
@@ -192,6 +203,7 @@ def rows(page: Page, place: int = 0) -> list[list[str]]:
     """The cells of a table as text, with spaces as a reader sees them."""
     table = page.get_by_test_id("stTable").nth(place)
     table.locator("td").first.wait_for()
+    drawn(page)  # The tables above it may be drawn later.
     texts = table.evaluate(
         "t => [...t.querySelectorAll('tr')].map(r => [...r.children].map(c => c.textContent))"
     )
@@ -212,6 +224,18 @@ def expect_cells(page: Page, cells: Sequence[str], board: str = ".leaderboard") 
     expect(rows).to_have_count(len(cells))
     for place, cell in enumerate(cells):
         expect(rows.nth(place)).to_have_attribute("data-cell", cell)
+
+
+def grid(page: Page, rows: int) -> list[list[str]]:
+    """The cells of an interactive table, from its markup for screen readers, once it has some rows below its head."""
+    from playwright.sync_api import expect
+
+    table = page.get_by_test_id("stDataFrame").first.locator("table[role=grid]")
+    expect(table.locator("tbody tr")).to_have_count(rows)
+    texts: list[list[str]] = table.evaluate(
+        "t => [...t.querySelectorAll('tr')].map(r => [...r.children].map(c => c.textContent))"
+    )
+    return texts
 
 
 def as_shown(value: float, low: float, high: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ from tests.dashboard.conftest import SECONDS, drawn, server
 from tests.harness.share import small_runs
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 
 def shown(page: Page) -> tuple[str, str]:
@@ -57,7 +57,7 @@ def choose(page: Page, select: str, option: str, place: str = "stMain") -> None:
 
 
 def test_choices_follow_the_reader_and_every_address_shows_the_same_again(
-    page: Page, address: str, browser: Browser
+    page: Page, address: str, chromium: Callable[..., BrowserContext]
 ) -> None:
     seen: list[tuple[str, str, str]] = []
 
@@ -94,14 +94,14 @@ def test_choices_follow_the_reader_and_every_address_shows_the_same_again(
     see("trajectories?llms=strong&dataset=nano-aime&*", "Trajectories", text)
     go(page, "Runs")
     see("runs?llms=strong&dataset=nano-aime&*", "Runs")
-    stranger = browser.new_context(viewport={"width": 1280, "height": 1000}).new_page()
-    stranger.set_default_timeout(1000 * SECONDS)
+    stranger = chromium().new_page()
     for state in reversed(seen[:-1]):
         page.go_back()
-        stranger.goto(state[0])
-        for each in (page, stranger):
-            check(each, *state)
-        assert_equal_pages(page, stranger)
+        check(page, *state)
+        if state in (seen[1], seen[4], seen[7]):  # the filter, a choice, and an address that a page made
+            stranger.goto(state[0])
+            check(stranger, *state)
+            assert_equal_pages(page, stranger)
     page.go_forward()
     check(page, *seen[1])
     stranger.context.close()

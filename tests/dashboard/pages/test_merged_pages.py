@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import re
-import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 import pytest
-import sqlalchemy as sa
 import yaml
 
 from prmcal.dashboard.controls.address import link
 from prmcal.db import catalog
 from prmcal.db.metrics import cell_id
-from prmcal.db.reader import engine_for
-from prmcal.db.run_folder import database_path, published_path
-from prmcal.db.writer import Writer
+from prmcal.db.run_folder import published_path
 from prmcal.harness.site import write_site
-from tests.dashboard.conftest import SECONDS, rows
-from tests.dashboard.pages.test_trajectories import grid
+from tests.dashboard.conftest import SECONDS, grid, rows
 from tests.db import factory, merged_factory
 from tests.db.merged_factory import ADA, BOB, CLEO, OUTDATED, OUTDATED_CELL
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 
 @pytest.fixture(scope="module")
@@ -88,11 +84,10 @@ def test_a_row_that_is_not_current_says_why_and_who_verified_it(page: Page, site
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_index_of_submissions_works_without_a_script_on_a_phone(
-    browser: Browser, site: Path, scheme: Literal["light", "dark"]
+    chromium: Callable[..., BrowserContext], site: Path, scheme: Literal["light", "dark"]
 ) -> None:
-    context = browser.new_context(
-        viewport={"width": 390, "height": 800}, java_script_enabled=False, color_scheme=scheme
-    )
+    size = {"width": 390, "height": 800}
+    context = chromium(viewport=size, java_script_enabled=False, color_scheme=scheme)
     page = context.new_page()
     page.goto((site / "index.html").as_uri())
     expect(page.locator("#submissions article")).to_have_count(3)
@@ -141,18 +136,3 @@ def test_a_cell_whose_grid_is_not_there_has_no_grid_of_others(page: Page, merged
         page.goto(f"{merged_address}/" + link("runs", cell=cell))
         page.get_by_text(expected).wait_for()
         expect(page.get_by_text("prmcal run cell.yaml")).to_have_count(0)
-
-
-def test_a_league_without_results_names_no_grid_file(
-    page: Page, merged_board: Path, merged_address: str, live: tuple[Path, str]
-) -> None:
-    page.goto(f"{merged_address}/league?tier=reproduced")
-    page.get_by_text("No result of the league matches the filters.").wait_for()
-    directory, address = live
-    shutil.copytree(merged_board, directory, dirs_exist_ok=True)
-    writer = Writer(database_path(directory))
-    with engine_for(writer.path).begin() as connection:
-        connection.execute(sa.text("DELETE FROM cells WHERE leaderboard = 'league'"))
-    writer.publish()
-    page.goto(f"{address}/league")
-    page.get_by_text("No submission has results of the league.").wait_for()

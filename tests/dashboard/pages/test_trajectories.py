@@ -12,7 +12,7 @@ from prmcal.dashboard.formats import number
 from prmcal.db import catalog
 from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import published_path
-from tests.dashboard.conftest import SECONDS
+from tests.dashboard.conftest import SECONDS, grid
 from tests.db import factory
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
@@ -24,16 +24,6 @@ CELL = cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator="isoto
 def go(page: Page, address: str, **state: str) -> None:
     page.goto(f"{address}/" + link("trajectories", **state))
     page.get_by_text("Samples needed for at least one correct answer").wait_for()
-
-
-def grid(page: Page, rows: int) -> list[list[str]]:
-    """The cells of an interactive table, from its markup for screen readers, once it has some rows below its head."""
-    table = page.get_by_test_id("stDataFrame").first.locator("table[role=grid]")
-    expect(table.locator("tbody tr")).to_have_count(rows)
-    texts: list[list[str]] = table.evaluate(
-        "t => [...t.querySelectorAll('tr')].map(r => [...r.children].map(c => c.textContent))"
-    )
-    return texts
 
 
 def test_questions_show_the_numbers_of_the_database(page: Page, address: str, run_folder: Path) -> None:

@@ -19,20 +19,19 @@ from prmcal.registry.plugins import calibrators, prms
 from tests.conftest import ROOT, environment
 
 ARGUMENTS = {"layers": (1,), "epochs": 3, "batch_size": 3, "learning_rate": 0.01}
-VARIANTS: dict[str, dict[str, Any]] = {"lora": {}, "full": {"head": "full", "batches": "prefixes"}}
 QUESTIONS = 24
 
 SCRIPT = """
 import sys
 from pathlib import Path
 from tests.registry.calibrators.lora.test_lora_resume import fit
-fit(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), lambda line: None).save(Path(sys.argv[4]))
+fit(Path(sys.argv[1]), Path(sys.argv[2]), lambda line: None).save(Path(sys.argv[3]))
 """
 
 Saved = dict[str, bytes]
 
 
-def fit(variant: str, model: Path, checkpoints: Path | None, report: Callable[[str], None]) -> Any:
+def fit(model: Path, checkpoints: Path | None, report: Callable[[str], None]) -> Any:
     """A fit of one or two seconds: 72 steps, with a checkpoint after every third step."""
     prm: Any = prms.create("qwen", checkpoint=str(model), device="cpu")
     questions = [f"Start with {number}. a) add 15." for number in range(QUESTIONS)]
@@ -41,7 +40,7 @@ def fit(variant: str, model: Path, checkpoints: Path | None, report: Callable[[s
         for text in questions
         for steps in ((), ("a) 37+15=52",), ("a) 37+15=52", "So 52"))
     ]
-    calibrator = calibrators.create("quantile-lora", **{**ARGUMENTS, **VARIANTS[variant]})
+    calibrator = calibrators.create("quantile-lora", **ARGUMENTS)
     calibrator.support = FitSupport(checkpoints, report)
     k = np.random.default_rng(0).integers(0, 9, len(prefixes))
     features = ScoredPrefixes(prm, tuple(prefixes), np.zeros(len(prefixes)))
@@ -62,22 +61,17 @@ def step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.rpartition("-")[2])
 
 
-@pytest.fixture(scope="module", params=VARIANTS)
-def variant(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+@pytest.fixture(scope="module")
+def uninterrupted(reward_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    return saved(fit(reward_folder, None, print), tmp_path_factory.mktemp("fit"))
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(variant: str, reward_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Saved:
-    return saved(fit(variant, reward_folder, None, print), tmp_path_factory.mktemp("fit"))
-
-
-@pytest.fixture(scope="module")
-def killed(variant: str, reward_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def killed(reward_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The checkpoints of a fit whose process was killed in its second epoch."""
     folder = tmp_path_factory.mktemp("killed")
     process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, variant, reward_folder, folder, folder / "never"],
+        [sys.executable, "-c", SCRIPT, reward_folder, folder, folder / "never"],
         env=environment(),
         cwd=ROOT,
     )
@@ -93,7 +87,6 @@ def killed(variant: str, reward_folder: Path, tmp_path_factory: pytest.TempPathF
 
 
 def test_a_killed_fit_ends_with_the_bytes_of_an_uninterrupted_one(
-    variant: str,
     killed: Path,
     uninterrupted: Saved,
     reward_folder: Path,
@@ -112,7 +105,7 @@ def test_a_killed_fit_ends_with_the_bytes_of_an_uninterrupted_one(
         return one_step(self, *arguments)
 
     monkeypatch.setattr(TreeTrainer, "training_step", counted)
-    resumed = fit(variant, reward_folder, folder, print)
+    resumed = fit(reward_folder, folder, print)
     assert saved(resumed, tmp_path / "fit") == uninterrupted
     assert done >= 30
     assert steps == list(range(done, 72))
@@ -120,7 +113,7 @@ def test_a_killed_fit_ends_with_the_bytes_of_an_uninterrupted_one(
 
 @pytest.mark.parametrize("damage", ["half-written", "changed"])
 def test_damaged_checkpoints_are_not_gone_on_from(
-    damage: str, variant: str, killed: Path, uninterrupted: Saved, reward_folder: Path, tmp_path: Path
+    damage: str, killed: Path, uninterrupted: Saved, reward_folder: Path, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(killed, tmp_path / "checkpoints"))
     for checkpoint in whole(folder) if damage == "changed" else whole(folder)[-1:]:
@@ -130,13 +123,13 @@ def test_damaged_checkpoints_are_not_gone_on_from(
         else:
             path = checkpoint / "adapter_model.safetensors"
             path.write_bytes(path.read_bytes()[:-1] + b"x")
-    assert saved(fit(variant, reward_folder, folder, print), tmp_path / "fit") == uninterrupted
+    assert saved(fit(reward_folder, folder, print), tmp_path / "fit") == uninterrupted
 
 
 def test_checkpoints_of_another_fit_are_not_gone_on_from(
-    variant: str, killed: Path, reward_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    killed: Path, reward_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = Path(shutil.copytree(killed, tmp_path / "checkpoints"))
     monkeypatch.setitem(ARGUMENTS, "epochs", 1)
-    there, nowhere = (fit(variant, reward_folder, place, print) for place in (folder, None))
+    there, nowhere = (fit(reward_folder, place, print) for place in (folder, None))
     assert saved(there, tmp_path / "one") == saved(nowhere, tmp_path / "two")

@@ -1,0 +1,185 @@
+"""Pages of a folder that changes while a reader looks at it: a run in progress, damage, and progress in numbers."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+import sqlalchemy as sa
+import yaml
+
+from prmcal.dashboard.controls.address import link
+from prmcal.dashboard.data import REFRESH_SECONDS
+from prmcal.db import catalog
+from prmcal.db.connection import engine_for
+from prmcal.db.metrics import cell_id
+from prmcal.db.queries.runs import planned_shards
+from prmcal.db.run_folder import database_path, published_path
+from prmcal.db.tables import Cell, Job, Run
+from prmcal.db.writer import Writer
+from tests.dashboard.conftest import GRID, IDLE, SECONDS, run_in_progress
+
+pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
+from playwright.sync_api import Page, TimeoutError, expect
+
+CELL = cell_id("scaling", "strong", "nano-math", prm="qwen", strategy="best-of-n")
+CLICKS = 12
+
+
+def test_every_page_follows_a_run_from_nothing_to_damage(
+    page: Page, run_folder: Path, live: tuple[Path, str]
+) -> None:
+    directory, address = live
+    page.goto(address)
+    everywhere(page, "There are no results in")
+    with run_in_progress(directory):
+        Writer(database_path(directory)).publish()
+        page.get_by_text("Provisional, the run is in progress").wait_for()
+        everywhere(page, "has started but has not measured anything yet", runs="This database has no runs")
+        shutil.copy(database_path(run_folder), database_path(directory))
+        writer = Writer(database_path(directory))
+        writer.publish()
+        page.get_by_text("11 of 12 cells done · 1 failed").wait_for()
+        here = {"leaderboard": "calibration", "dataset": "nano-math", "llm": "new", "status": "pending"}
+        writer.record([Cell(cell_id="calibration/new", **here)])
+        writer.publish()
+        page.get_by_text("11 of 13 cells done · 1 failed · 1 pending").wait_for()
+    expect(page.get_by_text("Provisional")).to_have_count(0)
+    for version, message, title in (
+        (99, "was written by a newer version", "Overview"),
+        (1, "was written by an older version", "Runs"),
+    ):
+        with engine_for(writer.path).begin() as connection:
+            connection.exec_driver_sql(f"UPDATE schema_version SET version = {version}")
+        writer.publish()
+        open_page(page, title)
+        page.get_by_text(f"{message} of prmcal").wait_for()
+    damaged = directory / "damaged"
+    damaged.write_bytes(b"not a database" * 500)
+    damaged.replace(writer.published)
+    everywhere(page, "leaderboard.duckdb is damaged")
+
+
+def test_every_page_is_shown_while_a_run_is_writing(
+    page: Page, run_folder: Path, live: tuple[Path, str]
+) -> None:
+    directory, address = live
+    shutil.copy(database_path(run_folder), database_path(directory))
+    writer = Writer(database_path(directory))
+    writer.publish()
+    stop, written = Event(), 0
+
+    def write() -> None:
+        nonlocal written
+        while not stop.wait(0.5):
+            written += 1
+            where = {"llm": "new", "prm": "qwen", "calibrator": "isotonic", "dataset": "nano-math"}
+            cell = Cell(
+                cell_id=f"calibration/{written}", leaderboard="calibration", status="pending", **where
+            )
+            writer.record([cell])
+            writer.publish()
+
+    with run_in_progress(directory):
+        page.goto(f"{address}/leaderboard")
+        page.get_by_text("11 of 12 cells done · 1 failed").wait_for()
+        run = Thread(target=write)
+        run.start()
+        try:
+            while written < 7:
+                everywhere(page, writing=True)
+        finally:
+            stop.set()
+            run.join()
+    page.get_by_text(f"11 of {12 + written} cells done · 1 failed · {written} pending").wait_for()
+
+
+def everywhere(page: Page, message: str = "", runs: str = "", writing: bool = False) -> None:
+    """Open every page, the leaderboard last. Wait for a message on each, or for its title.
+
+    While a run is `writing`, a slow machine is still drawing a page when it has to be drawn again.
+    """
+    for title in ("Calibration", "Overview", "Scaling", "Compare", "Trajectories", "Runs", "Leaderboard"):
+        open_page(page, title)
+        if not writing:
+            page.locator(IDLE).wait_for()
+        if message:
+            page.get_by_text(runs if runs and title == "Runs" else message).wait_for()
+        else:
+            page.get_by_role("heading", name=title, exact=True).wait_for()
+        assert page.get_by_test_id("stException").count() == 0
+
+
+def open_page(page: Page, title: str) -> None:
+    """Click the link of a page until the page opens.
+
+    While a run publishes, an open page is drawn again every two seconds. If Streamlit gets the request to draw it again
+    after a click on another page and before it has handled the click, it forgets the click.
+    """
+    address = f"**/{title.lower()}"
+    for _ in range(CLICKS):
+        page.get_by_test_id("stSidebar").get_by_role("link", name=title).click()
+        with suppress(TimeoutError):
+            page.wait_for_url(address, timeout=1000 * SECONDS / CLICKS)
+            return
+    raise AssertionError(f"{CLICKS} clicks did not open page {title}.")
+
+
+def test_progress_is_updated_and_a_cell_can_be_reproduced(
+    page: Page, run_folder: Path, live: tuple[Path, str]
+) -> None:
+    directory, address = live
+    shutil.copy(database_path(run_folder), database_path(directory))
+    writer = Writer(database_path(directory))
+    stored = catalog.runs(published_path(run_folder)).iloc[0].to_dict()
+    shards = [{"key": f"shard-{place}", "seed": place} for place in range(3)]
+    pending = Job(
+        job_key="new", kind="rollout", parameters={"shards": shards}, status="pending", shards=len(shards)
+    )
+    writer.record([Run(**{**stored, "grid": GRID, "finished_at": None}), pending])
+    writer.publish()
+    planned = planned_shards(published_path(directory))["shard_keys"].map(len).sum()
+    artifacts = directory / "artifacts" / "rollout"
+    (artifacts / "shard-0").mkdir(parents=True)
+    (artifacts / ".shard-1-half").mkdir()
+    sent: list[object] = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
+    with run_in_progress(directory):
+        page.goto(f"{address}/" + link("runs", cell=CELL))
+        page.get_by_text(re.compile(rf"^Provisional.* 1 of {planned} shards")).wait_for()
+        (artifacts / "shard-2").mkdir()
+        page.get_by_text(re.compile(rf"^Provisional.* 2 of {planned} shards")).wait_for()
+    page.get_by_text(f"not running: 2 of {planned} shards").wait_for()
+    expect(page.get_by_text("Provisional")).to_have_count(0)
+    for _ in range(5):  # A question may still be on its way.
+        page.locator(IDLE).wait_for()
+        before = len(sent)
+        page.wait_for_timeout(2500 * REFRESH_SECONDS)
+        if len(sent) == before:
+            break
+    assert len(sent) == before, "the page asks again although the run has ended"
+    codes = page.get_by_test_id("stMain").get_by_test_id("stCode").locator("visible=true")
+    expect(codes.nth(1)).to_contain_text(f"prmcal show {CELL} --dir")
+    grid_of_cell = yaml.safe_load(codes.first.inner_text())
+    names = [each["name"] for each in grid_of_cell["llms"] + grid_of_cell["datasets"]]
+    assert names == ["strong", "nano-math"]
+    assert [each["name"] for each in grid_of_cell["strategies"]] == ["best-of-n"]
+
+
+def test_a_league_without_results_names_no_grid_file(
+    page: Page, merged_board: Path, merged_address: str, live: tuple[Path, str]
+) -> None:
+    page.goto(f"{merged_address}/league?tier=reproduced")
+    page.get_by_text("No result of the league matches the filters.").wait_for()
+    directory, address = live
+    shutil.copytree(merged_board, directory, dirs_exist_ok=True)
+    writer = Writer(database_path(directory))
+    with engine_for(writer.path).begin() as connection:
+        connection.execute(sa.text("DELETE FROM cells WHERE leaderboard = 'league'"))
+    writer.publish()
+    page.goto(f"{address}/league")
+    page.get_by_text("No submission has results of the league.").wait_for()
