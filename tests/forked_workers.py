@@ -36,7 +36,7 @@ def fork_workers() -> None:
     def context_of(method: str | None = None) -> Any:
         return context if method == "spawn" else _context_of(method)
 
-    multiprocessing.get_context = context_of  # type: ignore[assignment]
+    multiprocessing.get_context = context_of
 
 
 def share_server() -> None:
@@ -47,7 +47,7 @@ def share_server() -> None:
 
 def use_shared_server() -> None:
     """Use the process that the parent of this one has started."""
-    forkserver._forkserver.ensure_running = lambda: None  # type: ignore[attr-defined]
+    forkserver._forkserver.ensure_running = lambda: None  # type: ignore[method-assign]
 
 
 def _begin(

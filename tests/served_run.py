@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
 import subprocess
 import time
@@ -15,8 +13,8 @@ from typing import Any
 import pytest
 
 import prmcal
-from prmcal.db.run_folder import published_path
 from tests.conftest import PLUGINS, command, environment
+from tests.shared import made_once
 
 CELL = "calibration/nano-weak/nano-prm/quantiles/nano-math"
 NAN, GONE = "give NaN", "go away"
@@ -60,13 +58,10 @@ GRID: dict[str, Any] = {
 
 def shared_run(factory: pytest.TempPathFactory) -> Path:
     """The folder of the run. All processes of the tests share it. Tests must not write to it."""
-    common = factory.getbasetemp()
-    folder = (common.parent if "PYTEST_XDIST_WORKER" in os.environ else common) / "served-run"
-    with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not published_path(folder).exists():
-            prmcal.run(GRID, folder, workers=1, plugins=[PLUGINS / "faulty_prm.py"])
-    return folder
+    plugins = [PLUGINS / "faulty_prm.py"]
+    return made_once(
+        factory, "served-run", lambda folder: prmcal.run(GRID, folder, workers=1, plugins=plugins)
+    )
 
 
 @contextmanager

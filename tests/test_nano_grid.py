@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -106,23 +104,6 @@ def test_adaptive_runs_spend_no_more_than_the_fixed_one(finished: Run) -> None:
         assert 1 <= row["samples"] <= 8
         assert row["budget_ratio"] == pytest.approx(row["samples"] / 8)
         assert row["accuracy"] <= row["pass_at_n"] + 1e-9
-
-
-def test_killed_and_resumed_the_result_is_the_same_to_the_byte(finished: Run, tmp_path: Path) -> None:
-    path, whole, env = finished
-    out = tmp_path / "out"
-    process = subprocess.Popen(
-        arguments(path, out), env=env, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    while len(list(out.glob("artifacts/*/*/artifact.json"))) < 5 and process.poll() is None:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    resumed = run(path, out, env)
-    assert resumed.returncode == 0, resumed.stderr
-    assert " 0 reused" not in resumed.stderr
-    for table in ("calibration", "scaling"):
-        assert exported(out, table, env) == exported(whole, table, env)
 
 
 def test_a_second_run_is_quick_and_loads_no_model(finished: Run) -> None:

@@ -15,6 +15,7 @@ from prmcal.harness.share.writing import write_bundle
 from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS
 from tests.harness.share import small_runs
+from tests.shared import made_once
 
 ABOUT = About("Lab A", "CC-BY-4.0", "First try.")
 PATH = "/home/ada/secret-project/weights.bin"
@@ -36,7 +37,10 @@ class Gone(Calibrator):
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run. Tests must not write to it."""
-    folder = tmp_path_factory.mktemp("bundles")
+    return made_once(tmp_path_factory, "bundled", _run_with_a_broken_calibrator) / "run"
+
+
+def _run_with_a_broken_calibrator(folder: Path) -> None:
     broken = folder / "gone.py"
     broken.write_text(BROKEN)
     grid = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) | {
@@ -53,7 +57,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "scaling": {"samples": 4, "targets": [0.9], "levels": [0.1]},
     }
     prmcal.run(grid, folder / "run", workers=1, plugins=[PLUGINS / "synthetic.py", broken])
-    return folder / "run"
 
 
 @pytest.fixture
@@ -76,21 +79,23 @@ load_plugin_file(PLUGINS / "synthetic.py")
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run of the whole grid."""
-    return small_runs.run(tmp_path_factory.mktemp("whole") / "run")
+    return made_once(tmp_path_factory, "whole", small_runs.run)
 
 
 @pytest.fixture(scope="session")
 def parts(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     """The runs of the parts. The first one is computed from the beginning."""
-    root = tmp_path_factory.mktemp("parts")
-    return {
-        name: small_runs.run(root / name, part, None if name == "llm" else whole)
-        for name, part in small_runs.PARTS.items()
-    }
+
+    def make(root: Path) -> None:
+        for name, part in small_runs.PARTS.items():
+            small_runs.run(root / name, part, None if name == "llm" else whole)
+
+    root = made_once(tmp_path_factory, "parts", make)
+    return {name: root / name for name in small_runs.PARTS}
 
 
 @pytest.fixture(scope="session")
 def second_seed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The part with one LLM, run with another seed."""
     part = small_runs.Part({**small_runs.PARTS["llm"].changes, "seed": 4})
-    return small_runs.run(tmp_path_factory.mktemp("seed") / "run", part)
+    return made_once(tmp_path_factory, "second-seed", lambda folder: small_runs.run(folder, part))

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import prmcal
-from prmcal.db.run_folder import published_path
 from prmcal.errors import RunError
 from prmcal.harness.share.bundle import SUBMISSION_FILE, About
 from prmcal.harness.share.checks import unpack
 from prmcal.harness.share.writing import write_bundle
+from tests.shared import made_once
 
-__all__ = ["GRID", "bundle_of", "sealed", "shared_folder", "verified_run"]
+__all__ = ["GRID", "bundle_of", "sealed", "verified_run"]
 
 GRID: dict[str, Any] = {
     "name": "verified",
@@ -61,18 +59,7 @@ GRID: dict[str, Any] = {
 
 def verified_run(factory: pytest.TempPathFactory) -> Path:
     """The folder of the run. All processes of the tests share it. Tests must not write to it."""
-    folder = shared_folder(factory) / "verified-run"
-    with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not published_path(folder).exists():
-            prmcal.run(GRID, folder, workers=1)
-    return folder
-
-
-def shared_folder(factory: pytest.TempPathFactory) -> Path:
-    """The folder that all processes of the tests share."""
-    common = factory.getbasetemp()
-    return common.parent if "PYTEST_XDIST_WORKER" in os.environ else common
+    return made_once(factory, "verified-run", lambda folder: prmcal.run(GRID, folder, workers=1))
 
 
 def bundle_of(run: Path, folder: Path, texts: bool = True) -> Path:
