@@ -35,12 +35,23 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $$(($$(nproc) + 1)) --dist load
 test: install
 	$(PYTEST) --ignore tests/cluster $(SLOW:%=--ignore %)
 
-# Tests that take long and seldom fail: training, the documentation, whole grids, the wheel, reports and sites, processes
-# and servers that die, and walks through all pages.
-SLOW := tests/docs tests/registry/nano tests/test_nano_grid.py tests/dashboard/test_accessibility.py \
-	tests/dashboard/test_context.py tests/dashboard/test_site.py tests/dashboard/pages/test_try_it.py \
-	tests/harness/serving tests/harness/report tests/harness/share \
-	tests/harness/executors tests/harness/execution/test_interrupted.py tests/test_wheel.py
+# Tests that take long and seldom fail: whole runs of grids and what reads them, sharing, servers, training, the
+# documentation, the wheel, reports and sites, and walks through all pages.
+SLOW := tests/docs tests/registry/nano tests/registry/calibrators/lora/test_lora_resume.py \
+	tests/registry/calibrators/lora/test_lora.py tests/registry/conformance/test_mistakes.py \
+	tests/registry/conformance/test_third_party.py tests/test_nano_grid.py tests/test_wheel.py \
+	tests/dashboard/test_accessibility.py tests/dashboard/test_context.py tests/dashboard/test_site.py \
+	tests/dashboard/pages/test_try_it.py tests/dashboard/pages/test_living.py \
+	tests/dashboard/pages/test_merged_pages.py tests/dashboard/pages/test_scaling.py \
+	tests/harness/serving tests/harness/report tests/harness/share tests/harness/executors \
+	tests/harness/inference tests/harness/recommending tests/harness/notebook \
+	$(filter-out tests/harness/execution/test_run.py,$(wildcard tests/harness/execution/test_*.py)) \
+	$(filter-out tests/harness/jobs/test_scaling_results.py,$(wildcard tests/harness/jobs/test_*_results.py)) \
+	tests/harness/jobs/test_search.py tests/harness/jobs/test_labels.py tests/harness/jobs/test_levels.py \
+	tests/harness/jobs/test_pools.py tests/harness/metrics/test_own_metrics.py \
+	tests/harness/commands/test_ask.py tests/harness/commands/test_compare.py \
+	tests/harness/commands/test_current_folder.py tests/harness/commands/test_export_prm.py \
+	tests/harness/commands/test_published.py tests/harness/commands/test_slurm.py
 
 test-slow: install
 	$(PYTEST) $(SLOW)

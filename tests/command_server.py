@@ -24,17 +24,19 @@ ROOT = Path(__file__).parents[1]
 SECONDS = 1800
 """The longest time that a command may take."""
 IMPORTED = (
-    "jinja2",
-    "numpy",
-    "rich.console",
-    "scipy.special",
-    "sqlalchemy.orm",
-    "prmcal.harness.cli",
-    "prmcal.harness.jobs.parameters",
-    "prmcal.db.tables",
+    "pandas",
+    "pyarrow.parquet",
+    "scipy.stats",
+    "prmcal.db.catalog",
+    "prmcal.db.writer",
+    "prmcal.harness.cli.check",
+    "prmcal.harness.cli.plan",
+    "prmcal.harness.cli.results.commands",
+    "prmcal.harness.cli.run",
+    "prmcal.harness.cli.status",
 )
-THREADED = {"duckdb", "pyarrow", "torch"}
-"""Modules that start threads when they are imported. A process with threads cannot be forked safely."""
+THREADED = {"duckdb", "torch"}
+"""Modules that start threads when they are imported, which no fork copies. Those of pyarrow are prepared for forks."""
 
 
 class CommandServer:

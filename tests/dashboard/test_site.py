@@ -56,7 +56,9 @@ def test_the_page_has_the_numbers_of_the_database(page: Page, site: Path, run_fo
         for row in frame[frame["status"] == "done"].head(3).to_dict("records"):
             shown = as_shown(*(row[each] for each in (metric, f"{metric}_low", f"{metric}_high")))
             expect(page.locator(f"#{name} tr[data-cell='{row['cell_id']}']")).to_contain_text(shown)
-    assert page.locator("figure img").count() == len(list(site.glob("*.svg"))) > 0
+    figures = list(site.glob("*.svg"))
+    assert figures
+    expect(page.locator("figure img")).to_have_count(len(figures))
     page.get_by_role("heading", name="Ranking").wait_for()
 
 
@@ -146,8 +148,8 @@ def test_a_metric_that_a_finished_cell_does_not_have_is_a_dash(page: Page, merge
     board = page.locator("#scaling")
     place = board.locator("thead th").all_inner_texts().index("pass@N")
     row = board.locator("tr", has=page.get_by_role("cell", name="pass@1", exact=True)).first
-    assert row.locator("th, td").nth(place).inner_text() == "\N{EN DASH}"
-    assert board.get_by_role("cell", name="done", exact=True).count() == 0
+    expect(row.locator("th, td").nth(place)).to_have_text("\N{EN DASH}")
+    expect(board.get_by_role("cell", name="done", exact=True)).to_have_count(0)
 
 
 @pytest.mark.parametrize("width", [390, 1280])

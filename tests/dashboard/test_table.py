@@ -100,7 +100,7 @@ def test_selected_rows_lead_to_their_pages(page: Page, address: str, run_folder:
 def test_the_chart_opens_below_the_table(page: Page, address: str) -> None:
     page.goto(leaderboard(address))
     drawn(page)
-    assert page.get_by_test_id("stVegaLiteChart").count() == 0
+    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(0)
     page.get_by_text("Chart of one metric").click()
     expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(
         len(factory.DATASETS), timeout=1000 * SECONDS

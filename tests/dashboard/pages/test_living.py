@@ -15,9 +15,9 @@ import yaml
 from prmcal.dashboard.controls.address import link
 from prmcal.dashboard.data import REFRESH_SECONDS
 from prmcal.db import catalog
-from prmcal.db.connection import engine_for
 from prmcal.db.metrics import cell_id
 from prmcal.db.queries.runs import planned_shards
+from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Cell, Job, Run
 from prmcal.db.writer import Writer
