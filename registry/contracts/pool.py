@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +13,7 @@ from prmcal.errors import PluginFailedError
 Reads = Literal[
     "scores", "step_scores", "rewards", "question_rewards", "trajectory_rewards", "step_rewards", "success"
 ]
-READS: tuple[Reads, ...] = (
-    "scores",
-    "step_scores",
-    "rewards",
-    "question_rewards",
-    "trajectory_rewards",
-    "step_rewards",
-    "success",
-)
+READS: tuple[Reads, ...] = get_args(Reads)
 
 PER_CALIBRATOR: frozenset[str] = frozenset(("question_rewards", "trajectory_rewards", "step_rewards"))
 """What a calibrator gives at all of its levels."""

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from prmcal.registry.contracts.data import Completion, FinishReason, Prefix, Sampling
 from prmcal.registry.contracts.models import LLM
 from prmcal.registry.contracts.plugin import Count, Positive
-from prmcal.registry.llms.prompts import NATIVE, check_chat_template, completion_seed, prompt_identity
+from prmcal.registry.llms.prompts import (
+    NATIVE,
+    chat_tokenizer,
+    check_chat_template,
+    completion_seed,
+    prompt_identity,
+    prompt_ids,
+    prompt_text,
+    token_count,
+)
 from prmcal.registry.messages import excerpt
 from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
 from prmcal.registry.network import DEFAULT_PATIENCE, Address, IncompleteReplyError, ServerClient
@@ -245,27 +254,19 @@ class OpenAILLM(ServedLLM):
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of a text, or of its words if there is no tokenizer."""
-        from prmcal.registry.llms.prompts import token_count
-
         return super().count_tokens(text) if self._tokenizer is None else token_count(self._tokenizer, text)
 
     def opens_thought(self, question: str) -> bool:
         """Tell whether the chat template ends the prompt with ``<think>``."""
-        from prmcal.registry.llms.prompts import prompt_text
-
         return opens_thought(
             prompt_text(self._tokenizer, Prefix(question), self.chat_template, self.system_prompt)
         )
 
     @cached_property
     def _tokenizer(self) -> PreTrainedTokenizerBase | None:
-        from prmcal.registry.llms.prompts import chat_tokenizer
-
         return None if self.tokenizer is None else chat_tokenizer(self.tokenizer, self.chat_template)
 
     def _prompt(self, prefix: Prefix) -> str | list[int]:
-        from prmcal.registry.llms.prompts import prompt_ids, prompt_text
-
         if self._tokenizer is None:
             return prompt_text(None, prefix, self.chat_template, self.system_prompt)
         return list(prompt_ids(self._tokenizer, prefix, self.chat_template, self.system_prompt))

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.registry.contracts.data import Prefix, Sampling
-from prmcal.registry.models.checkpoints import Message, chat_text, pinned_date
+from prmcal.registry.contracts.models import LLM
+from prmcal.registry.models.checkpoints import (
+    Message,
+    chat_text,
+    check_checkpoint,
+    checkpoint_identity,
+    pinned_date,
+)
 from prmcal.steps import THOUGHT_BEGINS, opens_thought, text_so_far
 
 if TYPE_CHECKING:
@@ -285,3 +292,48 @@ class StopStrings:
         return str(
             self._tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         )
+
+
+class ChatLLM(LLM):
+    """The base of LLMs that are loaded here, and whose prompt is written by a chat template.
+
+    Attributes
+    ----------
+    chat_template, system_prompt
+        As in the LLM `transformers`.
+    suits_machine : tuple of str
+        The arguments that only suit the machine, such as the device. They are not part of the job keys.
+    """
+
+    chat_template: str
+    system_prompt: str | None
+    suits_machine: ClassVar[tuple[str, ...]] = ()
+
+    def check_arguments(self) -> None:
+        """Raise an error if there is no such checkpoint, or if the chat template cannot write a prompt."""
+        check_checkpoint(self.checkpoint)
+        check_chat_template(self.chat_template, self.system_prompt)
+
+    def identity(self) -> dict[str, Any]:
+        """Return the identity: the weights, wherever they are stored, the prompt, and what else the texts depend on."""
+        known = super().identity()
+        left_out = (*self.suits_machine, "checkpoint", "chat_template", "system_prompt")
+        known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
+        prompt = prompt_identity(self.chat_template, self.system_prompt)
+        return {**known, "prompt": prompt, "checkpoint": checkpoint_identity(self.checkpoint)}
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of tokens of a text."""
+        return token_count(self._tokenizer, text)
+
+    def opens_thought(self, question: str) -> bool:
+        """Tell whether the chat template ends the prompt with ``<think>``."""
+        prompt = prompt_text(self._tokenizer, Prefix(question), self.chat_template, self.system_prompt)
+        return opens_thought(prompt)
+
+    def _prompt(self, prefix: Prefix) -> tuple[int, ...]:
+        return prompt_ids(self._tokenizer, prefix, self.chat_template, self.system_prompt)
+
+    @cached_property
+    def _tokenizer(self) -> PreTrainedTokenizerBase:
+        return chat_tokenizer(self.checkpoint, self.chat_template)

@@ -5,27 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
-from prmcal.registry.contracts.models import LLM
 from prmcal.registry.contracts.plugin import Count
-from prmcal.registry.llms.prompts import NATIVE, StopStrings, check_chat_template, prompt_identity
-from prmcal.registry.models.checkpoints import Device, Dtype, check_checkpoint, checkpoint_identity
+from prmcal.registry.llms.prompts import NATIVE, ChatLLM, StopStrings, room_for_completion
+from prmcal.registry.models.checkpoints import Device, Dtype
 from prmcal.registry.splitting import BLANK_LINE, Splitting
-from prmcal.steps import opens_thought
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel
 
     from prmcal.registry.llms.sampling import Row
 
 _SEED_RANGE = 2**64
 
 
-class TransformersLLM(LLM):
+class TransformersLLM(ChatLLM):
     """A chat model that is sampled in large batches.
 
     The prompt is a chat template, applied to the system prompt, if there is one, and the question. The steps of a
@@ -61,6 +59,7 @@ class TransformersLLM(LLM):
     """
 
     version = "2"
+    suits_machine = ("device", "batch_tokens")
 
     def __init__(
         self,
@@ -79,22 +78,6 @@ class TransformersLLM(LLM):
         self.chat_template = chat_template
         self.system_prompt = system_prompt
         self.splitting = splitting
-
-    def check_arguments(self) -> None:
-        """Raise an error if there is no such checkpoint, or if the chat template cannot write a prompt."""
-        check_checkpoint(self.checkpoint)
-        check_chat_template(self.chat_template, self.system_prompt)
-
-    def identity(self) -> dict[str, Any]:
-        """Return the identity: the weights, wherever they are stored, the prompt, and what else the texts depend on.
-
-        Arguments that only suit the machine, such as the device, are left out.
-        """
-        known = super().identity()
-        left_out = ("checkpoint", "device", "batch_tokens", "chat_template", "system_prompt")
-        known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
-        prompt = prompt_identity(self.chat_template, self.system_prompt)
-        return {**known, "prompt": prompt, "checkpoint": checkpoint_identity(self.checkpoint)}
 
     def generate(
         self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
@@ -122,20 +105,6 @@ class TransformersLLM(LLM):
         completions = iter(self._sampled(rows, sampling))
         return [list(islice(completions, each.n)) for each in requests]
 
-    def count_tokens(self, text: str) -> int:
-        """Return the number of tokens of a text."""
-        from prmcal.registry.llms.prompts import token_count
-
-        return token_count(self._tokenizer, text)
-
-    def opens_thought(self, question: str) -> bool:
-        """Tell whether the chat template ends the prompt with ``<think>``."""
-        from prmcal.registry.llms.prompts import prompt_text
-
-        return opens_thought(
-            prompt_text(self._tokenizer, Prefix(question), self.chat_template, self.system_prompt)
-        )
-
     def close(self) -> None:
         """Release the model's memory. The model is loaded again at the next use."""
         if "_model" in vars(self):
@@ -145,10 +114,9 @@ class TransformersLLM(LLM):
 
     def _rows(self, prefix: Prefix, n: int, sampling: Sampling, seed: int, first: int = 0) -> Iterator[Row]:
         """The rows of one prefix. Their random numbers depend on the seed and the numbers `first`, `first` + 1, ..."""
-        from prmcal.registry.llms.prompts import prompt_ids, room_for_completion
         from prmcal.registry.llms.sampling import Row
 
-        prompt = prompt_ids(self._tokenizer, prefix, self.chat_template, self.system_prompt)
+        prompt = self._prompt(prefix)
         limit = room_for_completion(prefix, len(prompt), sampling, self.checkpoint, self._context)
         for place in range(first, first + n):
             key = np.array([seed % _SEED_RANGE, place], dtype=np.uint64)
@@ -178,12 +146,6 @@ class TransformersLLM(LLM):
         from prmcal.registry.models.pretrained import load_pretrained
 
         return load_pretrained(AutoModelForCausalLM, self.checkpoint, self.dtype, self.device)
-
-    @cached_property
-    def _tokenizer(self) -> PreTrainedTokenizerBase:
-        from prmcal.registry.llms.prompts import chat_tokenizer
-
-        return chat_tokenizer(self.checkpoint, self.chat_template)
 
     @cached_property
     def _context(self) -> int:

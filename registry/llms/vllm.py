@@ -5,29 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import Completion, FinishReason, GenerationRequest, Prefix, Sampling
-from prmcal.registry.contracts.models import LLM
 from prmcal.registry.contracts.plugin import Count, ShareOrOne
-from prmcal.registry.llms.prompts import (
-    NATIVE,
-    StopStrings,
-    check_chat_template,
-    completion_seed,
-    prompt_identity,
-)
-from prmcal.registry.models.checkpoints import Dtype, check_checkpoint, checkpoint_identity
+from prmcal.registry.llms.prompts import NATIVE, ChatLLM, StopStrings, completion_seed, room_for_completion
+from prmcal.registry.models.checkpoints import Dtype
 from prmcal.registry.models.vllm import start_engine, stop_engine
 from prmcal.registry.splitting import BLANK_LINE, Splitting
-from prmcal.steps import opens_thought
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 
-class VLLM(LLM):
+class VLLM(ChatLLM):
     """A chat model in a vLLM engine, which samples many completions together and shares common beginnings.
 
     The prompt is that of the LLM `transformers`: a chat template, applied to the system prompt, if there is one, and
@@ -66,6 +55,7 @@ class VLLM(LLM):
     """
 
     version = "2"
+    suits_machine = ("tensor_parallel", "gpu_memory")
     packages = ("vllm",)
 
     def __init__(
@@ -87,22 +77,6 @@ class VLLM(LLM):
         self.chat_template = chat_template
         self.system_prompt = system_prompt
         self.splitting = splitting
-
-    def check_arguments(self) -> None:
-        """Raise an error if there is no such checkpoint, or if the chat template cannot write a prompt."""
-        check_checkpoint(self.checkpoint)
-        check_chat_template(self.chat_template, self.system_prompt)
-
-    def identity(self) -> dict[str, Any]:
-        """Return the identity: the weights, wherever they are stored, the prompt, and what else the texts depend on.
-
-        Arguments that only suit the machine, such as the number of GPUs, are left out.
-        """
-        known = super().identity()
-        left_out = ("checkpoint", "tensor_parallel", "gpu_memory", "chat_template", "system_prompt")
-        known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
-        prompt = prompt_identity(self.chat_template, self.system_prompt)
-        return {**known, "prompt": prompt, "checkpoint": checkpoint_identity(self.checkpoint)}
 
     def generate(
         self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
@@ -127,20 +101,6 @@ class VLLM(LLM):
         )
         return [list(islice(completions, each.n)) for each in requests]
 
-    def count_tokens(self, text: str) -> int:
-        """Return the number of tokens of a text."""
-        from prmcal.registry.llms.prompts import token_count
-
-        return token_count(self._tokenizer, text)
-
-    def opens_thought(self, question: str) -> bool:
-        """Tell whether the chat template ends the prompt with ``<think>``."""
-        from prmcal.registry.llms.prompts import prompt_text
-
-        return opens_thought(
-            prompt_text(self._tokenizer, Prefix(question), self.chat_template, self.system_prompt)
-        )
-
     def close(self) -> None:
         """Stop the engine. Another one starts at the next use."""
         stop_engine(self)
@@ -151,12 +111,10 @@ class VLLM(LLM):
         """The completions of requests (prefix, n, seed, index of the prefix), in their order."""
         if not requests:
             return []
-        from prmcal.registry.llms.prompts import prompt_ids
-
         engine = self._engine
         prompts, settings = [], []
         for prefix, n, seed, index in requests:
-            ids = prompt_ids(self._tokenizer, prefix, self.chat_template, self.system_prompt)
+            ids = self._prompt(prefix)
             for sample in range(n):
                 prompts.append({"prompt_token_ids": list(ids)})
                 settings.append(
@@ -168,8 +126,6 @@ class VLLM(LLM):
 
     def _setting(self, prefix: Prefix, prompt: int, sampling: Sampling, seed: int) -> Any:
         from vllm import SamplingParams
-
-        from prmcal.registry.llms.prompts import room_for_completion
 
         context = int(self._engine.model_config.max_model_len)
         limit = room_for_completion(prefix, prompt, sampling, self.checkpoint, context)
@@ -193,12 +149,6 @@ class VLLM(LLM):
             self.gpu_memory,
             prefix_caching=True,
         )
-
-    @cached_property
-    def _tokenizer(self) -> PreTrainedTokenizerBase:
-        from prmcal.registry.llms.prompts import chat_tokenizer
-
-        return chat_tokenizer(self.checkpoint, self.chat_template)
 
 
 def _completion(output: Any, stops: StopStrings) -> Completion:
