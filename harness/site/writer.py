@@ -29,10 +29,10 @@ from prmcal.db.text.overview import PURPOSE, measured, tiles
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.db.text.provenance import TIER_MEANINGS
 from prmcal.errors import PrmcalError
-from prmcal.harness.report.writer import provenance
-from prmcal.harness.site.figures import draw_figures
-from prmcal.harness.site.paper import paper_tables
-from prmcal.harness.site.submissions import SubmissionPage, read_submissions
+from prmcal.harness.report.evidence import read_evidence
+from prmcal.harness.report.exhibits import Chart
+from prmcal.harness.report.writer import can_draw, exhibits_of, provenance
+from prmcal.harness.site.text_tables import paper_tables, submission_pages
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.written_folder import WrittenFolder, write_text
 
@@ -60,7 +60,7 @@ class _Run:
     overview: Overview
     league: League
     frames: dict[Leaderboard, pd.DataFrame]
-    submissions: list[SubmissionPage]
+    submissions: list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,8 @@ def write_site(directories: Sequence[Path], out: Path) -> list[Path]:
         for run in found:
             write_text(fresh / run.page, _run_page(run, found, fresh))
             for submission in run.submissions:
-                write_text(fresh / submission.page, _page("submission.html", run=run, submission=submission))
+                page = _page("submission.html", run=run, submission=submission)
+                write_text(fresh / submission["page"], page)
             for name, frame in run.frames.items():
                 table = frame.to_csv(index=False, lineterminator="\n")
                 write_text(fresh / f"{run.prefix}{name}.csv", table)
@@ -147,7 +148,7 @@ def _read(directory: Path, name: str, page: str, prefix: str) -> _Run:
         frames = {table: leaderboard(source, table) for table in LEADERBOARDS}
         about = provenance(ran.to_dict("records")[-1])
         ranked = overview(source)
-        sent = read_submissions(source, frames, ranked.metrics, page, prefix)
+        sent = submission_pages(source, frames, ranked.metrics, page, prefix)
         if sent:
             about["grid"] = ", ".join(dict.fromkeys(ran["grid_name"]))
         return _Run(name, page, prefix, published, about, ranked, league(source), frames, sent)
@@ -166,7 +167,7 @@ def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
         for name, frame in run.frames.items()
         if len(frame)
     ]
-    figures = draw_figures(run.published, folder, run.prefix) if len(run.frames["calibration"]) else []
+    figures = _figures(run.published, folder, run.prefix) if len(run.frames["calibration"]) else []
     return _page(
         "run.html",
         run=run,
@@ -179,6 +180,28 @@ def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
         papers=paper_tables(run.overview.metrics),
         tiers=TIER_MEANINGS,
     )
+
+
+def _figures(published: Path, folder: Path, prefix: str) -> list[tuple[Chart, list[str]]]:
+    """Write the figures of the report, and return each with the names of its files, which begin with `prefix`.
+
+    Without Altair and vl-convert there are none. A figure is an SVG file with its own style: the browser applies the
+    reader's colour scheme to it, also inside ``<img>``.
+    """
+    if not can_draw():
+        return []
+    from prmcal.db.charts import style_sheet
+    from prmcal.harness.report.figures import svg_of
+
+    style, figures = f"<style>{style_sheet()}</style>", []
+    for chart in exhibits_of(read_evidence(published)):
+        if isinstance(chart, Chart):
+            files = [f"{prefix}{name}.svg" for name in chart.files()]
+            for file, picture in zip(files, chart.pictures, strict=True):
+                text = re.sub(r"(<svg[^>]*>)", rf"\1{style}", svg_of(picture), count=1)
+                write_text(folder / file, text)
+            figures.append((chart, files))
+    return figures
 
 
 def _index_page(found: Sequence[_Run]) -> str:
