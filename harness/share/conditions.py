@@ -24,6 +24,7 @@ from prmcal.registry.plugins import metrics
 
 __all__ = [
     "LEADERBOARDS",
+    "OF_METRICS",
     "SEED",
     "Catalogue",
     "Difference",
@@ -42,7 +43,8 @@ __all__ = [
 LEADERBOARDS: tuple[Leaderboard, ...] = get_args(Leaderboard)
 SEED = "seed"
 """The condition in which replicates differ."""
-_OF_METRICS = "metric "
+OF_METRICS = "metric "
+"""The beginning of the names of conditions that belong to single metrics."""
 _LONGEST_VALUE = 24
 _ENGINES = frozenset(("vllm", "openai", "openai-chat", "pooling-http", "qwen-vllm"))
 """Plugins that ask a GPU engine or a server, which may give other bytes for the same request."""
@@ -91,7 +93,7 @@ def conditions_of(record: RunRecord, plan: Plan, leaderboard: Leaderboard) -> di
     found |= _given(record, _PARTS[leaderboard]) | _versions(_measuring(plan, leaderboard))
     for metric in plan.plugins.get("metric", ()) if leaderboard == "calibration" else ():
         found |= {
-            f"{_OF_METRICS}{metric.name} {name}": each for name, each in plugin_properties(metric).items()
+            f"{OF_METRICS}{metric.name} {name}": each for name, each in plugin_properties(metric).items()
         }
     return found
 
@@ -194,7 +196,7 @@ def _values(plans: Sequence[tuple[RunRecord, Plan]]) -> dict[str, set[str]]:
             conditions |= conditions_of(record, plan, leaderboard)
         fits = {f"calibration {name}": each for name, each in fit_conditions_of(record, plan).items()}
         conditions |= fits | shard_conditions_of(record)
-        conditions = {name: each for name, each in conditions.items() if not name.startswith(_OF_METRICS)}
+        conditions = {name: each for name, each in conditions.items() if not name.startswith(OF_METRICS)}
         for kind, plugins in plan.plugins.items():
             for plugin in plugins:
                 own = plugin_properties(plugin).items()

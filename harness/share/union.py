@@ -24,6 +24,7 @@ from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.share.conditions import (
     LEADERBOARDS,
+    OF_METRICS,
     SEED,
     Catalogue,
     conditions_of,
@@ -401,6 +402,8 @@ class _Words:
             ]
             given = [conditions_of(each.record, each.plan, leaderboard) for each in having]
             names = differing(given)
+            # Arguments of metrics follow from other conditions, such as the bins, unless they alone differ.
+            names = {name for name in names if not name.startswith(OF_METRICS)} or names
             for each, conditions in zip(having, given, strict=True):
                 self._conditions[each.submission_id, leaderboard] = words(conditions, names)
         self._properties: dict[tuple[str, str, str], dict[str, Any]] = {}
