@@ -23,10 +23,12 @@ from prmcal.db.catalog import (
 )
 from prmcal.db.run_folder import published_path
 from prmcal.db.text.overview import measured
+from prmcal.harness.jobs.job import job_key
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan
 from prmcal.harness.share.merge import merge
 from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.storage.store import ArtifactRef
 from tests.conftest import Prmcal
 from tests.harness.share.small_runs import GRID, WEAK, Part, run
 
@@ -186,7 +188,8 @@ def _with_other_version(run: Path, out: Path, plugin: str, version: int) -> Path
     text = (out / "plan.json").read_text()
     behind = [job for job in plan.jobs if job.labels.calibrator == plugin]
     for job in {job.key: job for job in behind}.values():
-        text = text.replace(job.key, _other(job.key))
+        refs = [ArtifactRef(ref.kind, _other(ref.key)) for ref in job.refs]
+        text = text.replace(job.key, job_key(refs))
         for ref in job.refs:
             text = text.replace(ref.key, _other(ref.key))
             (out / "artifacts" / ref.kind / ref.key).rename(out / "artifacts" / ref.kind / _other(ref.key))
