@@ -23,18 +23,9 @@ from tests.forked_workers import share_server, use_shared_server
 ROOT = Path(__file__).parents[1]
 SECONDS = 1800
 """The longest time that a command may take."""
-IMPORTED = (
-    "pandas",
-    "pyarrow.parquet",
-    "scipy.stats",
-    "prmcal.db.catalog",
-    "prmcal.db.writer",
-    "prmcal.harness.cli.check",
-    "prmcal.harness.cli.plan",
-    "prmcal.harness.cli.results.commands",
-    "prmcal.harness.cli.run",
-    "prmcal.harness.cli.status",
-)
+IMPORTED = ("pandas", "pyarrow.parquet", "scipy.stats", "prmcal.db.catalog", "prmcal.db.writer")
+USED = ("plan", "run", "status", "leaderboard", "check")
+"""Commands whose modules are imported too."""
 THREADED = {"duckdb", "torch"}
 """Modules that start threads when they are imported, which no fork copies. Those of pyarrow are prepared for forks."""
 
@@ -83,7 +74,11 @@ class CommandServer:
 
 def main() -> None:
     """Run commands until the input ends."""
-    for name in IMPORTED:
+    from prmcal.harness.cli.app import COMMANDS
+
+    places = {name: place for group in COMMANDS.values() for name, (place, _) in group.items()}
+    modules = (f"prmcal.harness.cli.{places[name].partition(':')[0]}" for name in USED)
+    for name in (*IMPORTED, *modules):
         importlib.import_module(name)
     assert not THREADED & sys.modules.keys()
     share_server()

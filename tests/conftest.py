@@ -44,7 +44,8 @@ if importlib.util.find_spec("hypothesis"):  # the environment of the tests of vL
     settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("any machine")
 
-fork_workers()
+if importlib.util.find_spec("vllm") is None:
+    fork_workers()
 
 Prmcal = Callable[..., "subprocess.CompletedProcess[str]"]
 

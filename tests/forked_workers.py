@@ -6,18 +6,16 @@ start ``prmcal run`` as a user's shell does have such workers.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable, Mapping
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-PRELOADED = ["tests.forked_workers", "prmcal.harness.executors.worker", "scipy.stats", "sklearn.isotonic"]
+PRELOADED = ["tests.forked_workers", "prmcal.harness.execution.worker", "scipy.stats", "sklearn.isotonic"]
 """The only thread that these modules start is one of jemalloc, which is prepared for forks."""
-
-_context_of = multiprocessing.get_context
 
 
 class ForkedWorkers(ForkServerContext):
@@ -29,14 +27,12 @@ class ForkedWorkers(ForkServerContext):
 
 
 def fork_workers() -> None:
-    """Let workers that this process starts from now on be forked."""
+    """Let workers of runs that this process starts from now on be forked."""
+    from prmcal.harness.execution import local
+
     context = ForkedWorkers()
     context.set_forkserver_preload(PRELOADED)
-
-    def context_of(method: str | None = None) -> Any:
-        return context if method == "spawn" else _context_of(method)
-
-    multiprocessing.get_context = context_of
+    local.multiprocessing = SimpleNamespace(get_context=lambda method: context)  # type: ignore[assignment, attr-defined]
 
 
 def share_server() -> None:
