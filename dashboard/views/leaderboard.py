@@ -86,7 +86,7 @@ def show_ranking(
     st.markdown(
         f"{integer(len(kept))} rows" if every else f"{integer(len(kept))} of {integer(len(cells))} rows"
     )
-    _show_board(path, web_board(kept, table, ask(catalog.metrics, path)), table)
+    _show_board(path, kept, table)
     show_downloads(table, ask(_files, path, table))
     chart = st.expander("Chart of one metric with all intervals", key="chart_open", on_change="rerun")
     if chart.open:
@@ -102,22 +102,27 @@ def _kept(cells: pd.DataFrame, filters: Mapping[str, Sequence[str] | None]) -> p
     return cells
 
 
-def _show_board(path: Path, board: Board, table: Leaderboard) -> None:
-    """Show a board that sorts and searches in the browser. The rows that the reader selects lead to their pages."""
-    metrics = [each.title for each in board.columns if each.about]
-    main = [each.title for each in board.columns if each.about and not each.hidden]
+def _show_board(path: Path, cells: pd.DataFrame, table: Leaderboard) -> None:
+    """Show cells in a table that sorts and searches. The rows that the reader selects lead to their pages."""
+    described = ask(catalog.metrics, path)
+    measured = [name for name in cells if f"{name}_low" in cells and cells[name].notna().any()]
+    main = [name for name in LEADERBOARDS[table].main_metrics if name in measured]
     shown = st.multiselect(
-        "Columns", metrics, placeholder="Names only", **bound_several("columns", metrics, main)
+        "Columns",
+        measured,
+        format_func=described.title,
+        placeholder="Names only",
+        **bound_several("columns", measured, main),
     )
     links = st.container()
-    columns = [each for each in board.columns if not each.about or each.title in shown]
-    frame, config = _frame(columns)
+    board = web_board(cells, table, described, shown)
+    frame, config = _frame(board.columns)
     chosen = st.dataframe(
         frame,
         hide_index=True,
         column_config=config,
         height=min(_ROW * (len(frame) + 1) + 3, _HIGHEST),
-        key=f"board {table} {len(frame)}",
+        key=f"board {table} {hash(board.cells)}",
         on_select="rerun",
         selection_mode="multi-row",
     )

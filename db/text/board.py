@@ -171,8 +171,12 @@ def leaderboard_board(
     Board
         The first column has the short numbers of the cells. Each value is followed by its mark and its letters.
     """
-    text, rows = LEADERBOARDS[leaderboard], frame.to_dict("records")
+    text = LEADERBOARDS[leaderboard]
     measured = [name for name in frame.columns if f"{name}_low" in frame.columns]
+    shown = measured if metrics is None else list(metrics)
+    parts = ("", "_low", "_high", "_standing", "_letters")
+    hidden = {f"{name}{part}" for name in measured if name not in shown for part in parts}
+    rows = frame[[name for name in frame if name not in hidden]].to_dict("records")
     names = _name_columns(frame, rows)
     values = [
         Column(
@@ -183,7 +187,7 @@ def leaderboard_board(
             numbers=_numbers(rows, name),
             hidden=name not in text.main_metrics,
         )
-        for name in (measured if metrics is None else metrics)
+        for name in shown
     ]
     counts = [
         Column(
@@ -206,14 +210,20 @@ def leaderboard_board(
     )
 
 
-def web_board(frame: pd.DataFrame, leaderboard: Leaderboard, described: Metrics) -> Board:
-    """Return a leaderboard as pages show it: all measured columns, but no coordinate that is the same in all rows.
+def web_board(
+    frame: pd.DataFrame,
+    leaderboard: Leaderboard,
+    described: Metrics,
+    metrics: Sequence[str] | None = None,
+) -> Board:
+    """Return a leaderboard as pages show it, without the coordinates that are the same in all rows.
 
     A row that failed has its reason as status. A merged leaderboard also has who verified a row, and what of it is no
     longer current. The legend has what is the same in all rows.
     """
-    rows = frame.to_dict("records")
-    board = leaderboard_board(frame, leaderboard, described, marks=_SYMBOLS)
+    board = leaderboard_board(frame, leaderboard, described, metrics, _SYMBOLS)
+    told = ("status", "reason", "tier", "verified_by", "verified_at", "failed_verifications", "outdated")
+    rows = frame[[name for name in told if name in frame]].to_dict("records")
     reasons = tuple(
         row["status"] if missing(row["reason"]) else f"{row['status']}: {row['reason']}" for row in rows
     )
