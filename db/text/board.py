@@ -205,7 +205,7 @@ def leaderboard_board(
         len(names),
         tuple(f"failed ({count} cells): {reason}" for reason, count in failed.items()),
         f"{text.title} leaderboard",
-        leaderboard_legend(marks),
+        leaderboard_legend({standing: mark.strip() for standing, mark in marks.items()}),
         tuple(frame["cell_id"]),
     )
 
