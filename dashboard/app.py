@@ -37,8 +37,6 @@ from prmcal.db import catalog
 from prmcal.db.run_folder import published_path
 from prmcal.errors import DatabaseError, MissingDatabaseError
 
-__all__ = ["main", "read_ahead"]
-
 read_ahead = leaderboard.read_ahead
 
 _SIDEBAR_WIDTH = 250  # pixels; most of the page is for tables

@@ -12,8 +12,6 @@ import streamlit as st
 from prmcal.db.reader import fingerprint
 from prmcal.errors import DatabaseError
 
-__all__ = ["REFRESH_SECONDS", "ask", "ask_cells"]
-
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 

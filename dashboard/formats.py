@@ -15,26 +15,6 @@ import pandas as pd
 from prmcal.db.text import formats
 from prmcal.db.text.presentation import COORDINATE_TITLES, DIGITS
 
-__all__ = [
-    "LEFT_OUT",
-    "MISSING",
-    "coordinates",
-    "escaped",
-    "estimate",
-    "estimates",
-    "integer",
-    "integers",
-    "kept",
-    "names",
-    "number",
-    "numbers",
-    "settings",
-    "submitter",
-    "visible",
-    "with_formulas",
-    "with_line_breaks",
-]
-
 MISSING = "\N{EN DASH}"
 """The text for a value that is missing or does not apply."""
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["commands", "grid_of_cell"]
-
 _CHEAPEST = {"name": "pass@1", "plugin": "pass@1"}
 
 

@@ -15,29 +15,6 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-__all__ = [
-    "DARK",
-    "GREY",
-    "INK",
-    "PAPER",
-    "UNIT",
-    "Layers",
-    "Series",
-    "colour_scale",
-    "curves",
-    "diagonal",
-    "error_histograms",
-    "intervals",
-    "legend",
-    "on_dark",
-    "series_of",
-    "shape_scale",
-    "style_sheet",
-    "tooltips",
-    "with_shapes",
-    "zero_line",
-]
-
 Layers = alt.LayerChart | alt.FacetChart
 
 UNIT = alt.Scale(domain=[0, 1], nice=False)

@@ -18,8 +18,6 @@ from sqlalchemy.exc import DBAPIError
 from prmcal.db.tables import Base
 from prmcal.errors import LoadError
 
-__all__ = ["Files", "insert_columns", "load_files"]
-
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa

@@ -6,27 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-__all__ = [
-    "COORDINATES",
-    "COSTS",
-    "COVERAGE_LEVELS",
-    "MAIN_METRICS",
-    "NOT_COMPARED",
-    "PARTS_OF_COSTS",
-    "RANKING_METRIC",
-    "SCALING",
-    "TIERS",
-    "Better",
-    "Leaderboard",
-    "Metric",
-    "Metrics",
-    "Tier",
-    "cell_id",
-    "cell_number",
-    "counting_terminal",
-    "with_terminal",
-]
-
 Leaderboard = Literal["calibration", "scaling", "league"]
 Better = Literal["lower", "higher", "near zero"]
 

@@ -31,20 +31,6 @@ from prmcal.errors import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "Source",
-    "check_layout",
-    "connect",
-    "connection_of",
-    "create_layout",
-    "driver_errors",
-    "engine_for",
-    "fingerprint",
-    "folder_in_the_way",
-    "frame",
-    "has_tables",
-    "reading",
-]
 
 _LOCKED = ("Conflicting lock is held", "Could not set lock on file")
 _DISK = (

@@ -18,25 +18,6 @@ import fcntl
 import json
 from pathlib import Path
 
-__all__ = [
-    "FAILURES_FILE",
-    "LOCK_FILE",
-    "LOG_FILE",
-    "PLAN_FILE",
-    "RECORD_FILE",
-    "artifact_folder",
-    "artifacts_root",
-    "checkpoint_folder",
-    "checkpoints_root",
-    "crew_file",
-    "database_path",
-    "finished_artifacts",
-    "is_running",
-    "plugin_files",
-    "published_path",
-    "workers_folder",
-]
-
 LOCK_FILE, RECORD_FILE, FAILURES_FILE, LOG_FILE = "run.lock", "run.json", "failures.json", "run.log"
 PLAN_FILE = "plan.json"
 

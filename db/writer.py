@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from prmcal.db.loading import Values
     from prmcal.db.statistics.paired import PairedDifferences
 
-__all__ = ["Compared", "Transaction", "Writer"]
 
 _MEMORY, _THREADS = "1GiB", 4
 """What DuckDB uses in a transaction, however many rows there are. What does not fit into the memory goes to the disk.

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from prmcal.harness.recommending.types import Recommendation
 
-__all__ = ["Run", "open_run", "run"]
 
 Names = str | Sequence[str]
 """One name, or several."""

@@ -21,20 +21,6 @@ from rich.text import Text
 from prmcal.db.text.board import Column
 from prmcal.registry.messages import one_line, printable
 
-__all__ = [
-    "NARROWEST",
-    "UNLIMITED",
-    "Fitted",
-    "broken",
-    "cell_width",
-    "cut",
-    "fit",
-    "show",
-    "terminal_width",
-    "text_table",
-    "wrapped",
-]
-
 _GAP = "  "
 _NUMBER = re.compile(r"[-+]?[\d.,/]*%?")
 _LEAST_TEXT, _LEAST_NAME = 20, 6

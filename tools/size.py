@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-__all__ = ["Module", "figures", "product", "walk"]
-
 FOLDERS = ("registry", "harness", "db", "dashboard", "src")
 WALK = ("prmcal.harness.execution.run", "run_grid")
 # The largest value that each figure may have.

@@ -27,7 +27,6 @@ from prmcal.harness.storage.store import Store, content_key
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["write_synthetic_run"]
 
 Columns = dict[str, Any]
 Tables = dict[str, Columns]

@@ -17,8 +17,6 @@ from pathlib import Path
 from benchmarks.evidence.figures import Figures, load, record
 from benchmarks.evidence.sentences import PLACES
 
-__all__ = ["DOCUMENTS", "written"]
-
 _ROOT = Path(__file__).parents[2]
 DOCUMENTS = (
     _ROOT / "README.md",

@@ -29,8 +29,6 @@ from prmcal.harness.planning.reading import read_grid, shipped_grids
 from prmcal.harness.recommending.recommend import recommend, wanted_of
 from prmcal.harness.storage.store import content_key
 
-__all__ = ["FIGURES", "Figures", "keys_of_the_nano_grid", "load", "recommendation_of", "record"]
-
 FIGURES = Path(__file__).parents[2] / "docs" / "nano"
 
 _METRICS: dict[Leaderboard, tuple[str, ...]] = {

@@ -33,8 +33,6 @@ from prmcal.harness.execution.run import run_grid
 from prmcal.harness.planning.reading import find_grid, grid_of, read_grid
 from prmcal.harness.share.merge import merge
 
-__all__ = ["differences", "parts"]
-
 _DOCS = Path(__file__).parents[2] / "docs" / "nano"
 TABLES = ("overview", "calibration", "scaling", "league")
 FORMATS = ("csv", "json")

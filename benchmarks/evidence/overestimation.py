@@ -25,8 +25,6 @@ from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, estimate
 from prmcal.db.tables import QuestionResult
 from prmcal.registry.strategies.scaling import adaptive_samples
 
-__all__ = ["overestimation"]
-
 
 def overestimation(directory: Path) -> pd.DataFrame:
     """Return the table of a finished run, as text."""

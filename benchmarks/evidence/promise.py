@@ -27,8 +27,6 @@ from prmcal.db.statistics.intervals import bounded_interval
 from prmcal.registry.grading import grade_answer
 from prmcal.registry.plugins import datasets
 
-__all__ = ["PROMISE", "difference", "main"]
-
 PROMISE = FIGURES / "promise.csv"
 """What the last measurement found."""
 

@@ -7,8 +7,6 @@ import pandas as pd
 from benchmarks.evidence.promise import difference
 from benchmarks.evidence.shown import markdown, measured, paragraph, with_interval
 
-__all__ = ["promised"]
-
 
 def promised(table: pd.DataFrame) -> str:
     """Return the table and its text, after the assertion that no difference is clear.

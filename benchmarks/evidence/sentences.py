@@ -19,8 +19,6 @@ from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.harness.planning.resolved import built_in_metrics
 from prmcal.harness.terminal import UNLIMITED, text_table
 
-__all__ = ["PLACES"]
-
 _WIDTH = 120
 _SHOWN = 3
 """The calibrators of the demo that the README shows."""

@@ -10,8 +10,6 @@ import pandas as pd
 
 from prmcal.db.text.formats import markdown_grid
 
-__all__ = ["markdown", "measured", "paragraph", "with_interval"]
-
 _WIDTH = 120
 
 

@@ -26,8 +26,6 @@ from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, estimate
 from prmcal.db.statistics.intervals import bounded_interval
 from prmcal.db.tables import Job, Reward, Trajectory
 
-__all__ = ["verification"]
-
 
 def verification(directory: Path) -> pd.DataFrame:
     """Return the table of a finished run, as text."""

@@ -11,8 +11,6 @@ from prmcal.registry.contracts.models import LLM
 from prmcal.registry.llms.prompts import NATIVE, prompt_ids
 from prmcal.registry.llms.transformers import TransformersLLM
 
-__all__ = ["TransformersGenerate"]
-
 
 class TransformersGenerate(LLM):
     """Samples the model of an LLM with transformers.

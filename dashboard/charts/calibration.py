@@ -21,20 +21,6 @@ from prmcal.db.charts import (
     zero_line,
 )
 
-__all__ = [
-    "CURRENT",
-    "NOT_CURRENT",
-    "NOT_SIGNIFICANT",
-    "SIGNIFICANT",
-    "coverage_chart",
-    "difference_chart",
-    "history_chart",
-    "interval_chart",
-    "prefix_histogram",
-    "reliability_chart",
-    "signed_error_histogram",
-]
-
 _HEIGHT, _SMALL_HEIGHT, _HISTOGRAM_HEIGHT = 320, 220, 120
 _AXIS_WIDTH = 30  # pixels left of an axis, so that charts above each other are aligned
 _PREFIXES = alt.Tooltip("count:Q", title="prefixes", format=",")

@@ -10,18 +10,6 @@ import pandas as pd
 from prmcal.db.metrics import Metric
 from prmcal.db.statistics.paired import merit
 
-__all__ = [
-    "MEDIAN",
-    "baseline_of",
-    "comparable_with",
-    "first_with",
-    "interval_rows",
-    "place_with",
-    "rival_of",
-    "rows_of_group",
-    "settings_of",
-]
-
 MEDIAN = 0.5
 """The level beta of the median, which is the point estimate."""
 

@@ -16,21 +16,6 @@ from prmcal.dashboard.charts.cells import MEDIAN
 from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.statistics.budgets import Curve, frontier, more_accurate
 
-__all__ = [
-    "FIXED",
-    "LEVEL",
-    "TARGET",
-    "TARGETS",
-    "adaptive_points",
-    "difficulty_points",
-    "equal_cost_points",
-    "fixed_points",
-    "frontier_points",
-    "levels_of",
-    "selected",
-    "used_levels",
-]
-
 FIXED = "fixed n"
 """The name of the series in which all questions get the same n."""
 

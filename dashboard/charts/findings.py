@@ -15,27 +15,6 @@ from prmcal.db.metrics import Metric
 from prmcal.db.statistics.budgets import verdict
 from prmcal.db.statistics.paired import merit
 
-__all__ = [
-    "BINS",
-    "RELIABILITY",
-    "best_and_worst",
-    "budgeted",
-    "compared",
-    "covered",
-    "draw",
-    "equal_cost",
-    "fullest",
-    "gain_of",
-    "hardest",
-    "highest_accuracy",
-    "overestimated",
-    "percent",
-    "points",
-    "reliable",
-    "risk_areas",
-    "stepwise",
-]
-
 RELIABILITY = (
     "Points: success rate and mean reward of each bin, with 95% intervals. Below the dashed diagonal, rewards "
     "overestimate the success probability."

@@ -16,8 +16,6 @@ import pandas as pd
 from prmcal.dashboard.charts.curves import LEVEL, TARGET
 from prmcal.db.charts import GREY, INK, UNIT, Layers, Series, curves, legend, tooltips
 
-__all__ = ["difficulty_chart", "equal_cost_chart", "frontier_chart", "league_chart", "risk_chart"]
-
 _AT_LEVEL = f"datum.level == {LEVEL}"
 _AT_SELECTION = f"datum.target == {TARGET} && {_AT_LEVEL}"
 

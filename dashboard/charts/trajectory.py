@@ -16,17 +16,6 @@ from prmcal.db.charts import UNIT, Layers, legend
 from prmcal.db.statistics.budgets import whole_samples_needed
 from prmcal.steps import split_steps
 
-__all__ = [
-    "Solving",
-    "budgets_chart",
-    "clopper_pearson",
-    "reward_table",
-    "rewards_chart",
-    "sample_table",
-    "step_table",
-    "step_texts",
-]
-
 # The column of the DataFrame and the dashes of the line, by the name in the legend.
 _SERIES = {
     "PRM reward": ("reward", [6, 3]),

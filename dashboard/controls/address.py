@@ -10,23 +10,6 @@ import streamlit as st
 
 from prmcal.dashboard.formats import escaped
 
-__all__ = [
-    "OPEN_LINKS_HERE",
-    "PAGE",
-    "address_of",
-    "bound",
-    "bound_several",
-    "bound_text",
-    "enter_page",
-    "given",
-    "given_names",
-    "link",
-    "note",
-    "seed",
-    "widget_key",
-    "write_address",
-]
-
 PAGE = "page"
 """The parameter with the page of a table. Choices that change the rows drop it, which shows the first page again."""
 

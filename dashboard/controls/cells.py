@@ -25,8 +25,6 @@ from prmcal.db.metrics import Leaderboard
 from prmcal.db.text.presentation import COORDINATE_TITLES
 from prmcal.errors import UnknownCellError
 
-__all__ = ["choose_cell", "choose_group", "choose_of", "names_here", "pick_cell"]
-
 _PLACE = ("dataset", "llm", "prm")
 _COORDINATES = ("dataset", "llm", "strategy", "prm", "calibrator", "target", "level")
 _NONE = "none"

@@ -19,25 +19,6 @@ from prmcal.db.text.presentation import COORDINATE_TITLES
 from prmcal.db.text.provenance import VERIFIED, tier_choice
 from prmcal.errors import DatabaseError
 
-__all__ = [
-    "CELLS",
-    "CHOICES",
-    "FILTERS",
-    "KINDS",
-    "RUN",
-    "TIER",
-    "Context",
-    "GridNames",
-    "choose_run",
-    "choose_tier",
-    "context_of",
-    "filter_by",
-    "grid_names",
-    "page_parameters",
-    "run_names",
-    "show_links",
-]
-
 FILTERS = {
     "dataset": "datasets",
     "llm": "llms",

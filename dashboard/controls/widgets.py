@@ -16,22 +16,6 @@ from prmcal.dashboard.controls.address import PAGE, bound, write_address
 from prmcal.db.metrics import Metric, Metrics
 from prmcal.db.text.board import Board
 
-__all__ = [
-    "DEFAULT_TARGET",
-    "SELECT_WIDTH",
-    "choose_level",
-    "choose_metric",
-    "choose_option",
-    "choose_page",
-    "choose_row",
-    "choose_target",
-    "choose_view",
-    "connect_sliders",
-    "files_of",
-    "rows_of_page",
-    "show_downloads",
-]
-
 SELECT_WIDTH = 260
 """The width of a select box that does not need the width of the page, in pixels."""
 

@@ -14,8 +14,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
-__all__ = ["background_server", "launch"]
-
 _OPTIONS = {
     "browser.gatherUsageStats": "false",
     "client.toolbarMode": "minimal",

@@ -19,7 +19,6 @@ from prmcal.dashboard.serving.launch import background_server
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-__all__ = ["MERGED_VIEWS", "VIEWS", "main"]
 
 VIEWS = {
     "overview": link("overview"),

@@ -50,8 +50,6 @@ from prmcal.db.queries.cells import CellDetail
 from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.formats import graded
 
-__all__ = ["show", "show_calibrators", "show_cell", "show_provenance", "show_small_multiples"]
-
 
 def show_calibrators(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
     """Show all calibrators of one data set, LLM and PRM side by side."""

@@ -23,8 +23,6 @@ from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.errors import ArtifactError, IncomparableCellsError
 
-__all__ = ["show"]
-
 _EXCERPT, _WORDS = 90, 9  # characters of a question, and words in a line
 _DIFFERENCE = "A \N{MINUS SIGN} B"
 

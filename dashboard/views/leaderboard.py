@@ -34,8 +34,6 @@ from prmcal.db.queries.leaderboard import REPORTED_TABLES
 from prmcal.db.text.board import Board, Column, cost_board, leaderboard_board, web_board
 from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS, SECONDS_LEGEND
 
-__all__ = ["read_ahead", "show", "show_ranking"]
-
 _CHARTS_IN_A_ROW = 2
 _PER_QUESTION, _IN_TOTAL = "per question", "in total"
 _SELECT_WIDTH = 360  # pixels: the names of the tables are long

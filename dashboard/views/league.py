@@ -22,8 +22,6 @@ from prmcal.db.charts import series_of
 from prmcal.db.html.overview import league_html, overview_style
 from prmcal.db.overview.types import Entry, League, levels_of
 
-__all__ = ["show"]
-
 _COLOURS = ".ov { --ov-page: var(--st-background-color); }"
 _DRAWN = 7
 """The number of curves that are drawn unless the reader chooses others."""

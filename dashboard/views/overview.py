@@ -16,8 +16,6 @@ from prmcal.db import catalog
 from prmcal.db.html.overview import overview_html, overview_style
 from prmcal.db.overview.types import Overview
 
-__all__ = ["show"]
-
 # The background of the page's theme under the name that the style uses.
 _COLOURS = ".ov { --ov-page: var(--st-background-color); } .ov h2 { font-size: 1.4rem; font-weight: 600; }"
 

@@ -35,8 +35,6 @@ from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.formats import duration
 from prmcal.db.text.presentation import LEADERBOARDS
 
-__all__ = ["show", "show_differences"]
-
 _MINUS = "\N{MINUS SIGN}"
 
 

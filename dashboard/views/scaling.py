@@ -55,17 +55,6 @@ from prmcal.db.charts import series_of
 from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.statistics.budgets import verdict
 
-__all__ = [
-    "choose_selection",
-    "show",
-    "show_budget",
-    "show_difficulty",
-    "show_equal_cost",
-    "show_gain",
-    "show_risk",
-    "signals_of",
-]
-
 
 def choose_selection(pool: ExactCurves, row: DeltaGenerator) -> tuple[float, float]:
     """Let the reader choose C and beta in a row of controls."""

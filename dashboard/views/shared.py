@@ -20,8 +20,6 @@ from prmcal.db.text.formats import duration
 from prmcal.db.text.presentation import COORDINATE_TITLES
 from prmcal.errors import DatabaseError
 
-__all__ = ["follow_run", "show_areas", "show_jobs", "show_progress", "show_status", "show_table"]
-
 _JOB_TITLES = {
     "kind": "Kind",
     **{name: COORDINATE_TITLES[name] for name in ("llm", "prm", "calibrator", "dataset")},

@@ -22,8 +22,6 @@ from prmcal.db.text.formats import counted, missing
 from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS
 from prmcal.db.text.provenance import TIER_MEANINGS, VERIFIED, renewal, signature_text, verified_text
 
-__all__ = ["show"]
-
 _CHOSEN = "submission"
 _WIDTHS = {"Submitter": 105, VERIFIED: 220}
 """Pixels of columns of text. Both fit a phone, however long a name is. The whole name is below the table."""

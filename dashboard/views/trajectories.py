@@ -22,8 +22,6 @@ from prmcal.db import catalog
 from prmcal.db.charts import GREY, INK, colour_scale, shape_scale
 from prmcal.db.text.formats import graded
 
-__all__ = ["show", "show_question", "show_questions", "show_worst_prefixes"]
-
 _TARGETS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 _BUDGETS = {
     "PRM": "reward",

@@ -34,19 +34,6 @@ from prmcal.dashboard.views.shared import show_table
 from prmcal.db import catalog
 from prmcal.db.charts import GREY, INK, colour_scale, shape_scale
 
-__all__ = [
-    "LiveError",
-    "Style",
-    "counted",
-    "served",
-    "show",
-    "show_solution",
-    "show_solving",
-    "show_steps",
-    "solving",
-    "style_of",
-]
-
 _TIMEOUT = httpx2.Timeout(20.0, read=600.0)  # Seconds. A large model can take long for a step.
 
 

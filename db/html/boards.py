@@ -17,8 +17,6 @@ from typing import Any
 
 from prmcal.db.text.board import Board, Column
 
-__all__ = ["board_json", "boards_script", "boards_style"]
-
 _ROWS = 50
 _HERE = Path(__file__).parent
 _EXPORTS = re.compile(r"export\s*\{([^{}]*\bas ITable\b[^{}]*)\};?")

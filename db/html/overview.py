@@ -20,7 +20,6 @@ from prmcal.db.text.presentation import SYMBOLS, standings_legend
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["league_html", "overview_html", "overview_style", "template"]
 
 _HERE = Path(__file__).parent
 # The colours of the heat map from much better to worse than uncalibrated. Black text has a contrast of at least 7 on

@@ -20,8 +20,6 @@ from prmcal.db.tables import Cell, Job, QuestionResult, SampleAccuracy
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Gains", "against_equal_cost", "read_gains"]
-
 
 @dataclass(frozen=True)
 class Gains:

@@ -21,7 +21,6 @@ from prmcal.db.tables import Cell, Comparison, Dataset, LeaguePoint, Plugin, Que
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["league", "league_frame", "league_points"]
 
 _BY_QUESTION = ("area", "area_gain", *map(accuracy_at_name, LEAGUE_BUDGETS))
 _RANKING = "area"

@@ -21,8 +21,6 @@ from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, QuestionRes
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["overview", "ranking_frame", "ranking_order"]
-
 
 def overview(
     source: Source,

@@ -16,15 +16,6 @@ from prmcal.resamples import weighted_totals
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "PLACE",
-    "mean_of_ends",
-    "mean_over_places",
-    "means_over_places",
-    "question_means",
-    "rank_by_means",
-    "relative_cut",
-]
 
 PLACE = ["dataset", "llm", "prm", "conditions"]
 """The columns that identify a place."""

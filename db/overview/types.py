@@ -12,8 +12,6 @@ from prmcal.db.metrics import Metrics
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["UNKNOWN", "Entry", "Gain", "League", "LeagueRow", "Overview", "Quantity", "Standing", "levels_of"]
-
 
 @dataclass(frozen=True)
 class Quantity:

@@ -29,23 +29,6 @@ from prmcal.errors import UnknownCellError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "CellDetail",
-    "CellJobs",
-    "Role",
-    "calibration_cell",
-    "calibration_cells",
-    "cell",
-    "cell_numbers",
-    "cell_row",
-    "find_cell",
-    "jobs_of",
-    "metrics",
-    "numbered",
-    "sampled",
-    "unknown_cell",
-    "with_role",
-]
 
 _NAMED = 3
 """How many cells a message names at most."""

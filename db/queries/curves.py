@@ -34,18 +34,6 @@ from prmcal.db.tables import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "ExactCurves",
-    "asking_others",
-    "curve_areas",
-    "curve_points",
-    "exact_curves",
-    "frontier",
-    "question_accuracies",
-    "references",
-    "risk_points",
-    "searches",
-]
 
 _OF_JOB = (Job.dataset, Job.llm, Job.prm, Job.calibrator)
 

@@ -19,16 +19,6 @@ from prmcal.db.tables import Cell, Comparison, Job, JobInput, Result, SignedErro
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "BETWEEN_SEEDS",
-    "REPORTED_TABLES",
-    "beside_measured",
-    "costs",
-    "error_histograms",
-    "leaderboard",
-    "measurements",
-    "reported",
-]
 
 BETWEEN_SEEDS = "_between_seeds"
 """What the names of columns end with that have the standard deviation of a metric between seeds."""

@@ -14,7 +14,6 @@ from prmcal.db.tables import Job
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["job_page", "planned_shards", "progress"]
 
 _COLUMNS = (
     *(

@@ -19,17 +19,6 @@ from prmcal.db.tables import Cell, CellSubmission, Result, Run, SeedSpread, Subm
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "PROVENANCE",
-    "cell_provenance",
-    "history",
-    "is_merged",
-    "iso_times",
-    "seed_spreads",
-    "submission_cells",
-    "submissions",
-    "verifications",
-]
 
 _STORED = ("seed", "conditions", "version", "conflict", "tier", "verified_by", "verified_at", "outdated")
 PROVENANCE = (*_STORED, "failed_verifications", "submissions")

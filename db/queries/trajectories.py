@@ -15,22 +15,6 @@ from prmcal.db.tables import CalibratedReward, Cell, Job, Question, Reward, Sear
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "MEDIAN",
-    "PREFIX",
-    "QUESTION_ORDERS",
-    "CutOff",
-    "counted",
-    "cut_off_thoughts",
-    "graded_texts",
-    "prefixes",
-    "question_page",
-    "questions",
-    "same_prefix",
-    "success_counts",
-    "trajectories",
-    "worst_prefixes",
-]
 
 PREFIX = ("question_id", "trajectory", "step")
 """The columns that identify a prefix within a job."""

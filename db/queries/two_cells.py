@@ -31,8 +31,6 @@ from prmcal.errors import ArtifactError, IncomparableCellsError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CellComparison", "MetricComparison", "compare_cells"]
-
 
 @dataclass(frozen=True)
 class MetricComparison:

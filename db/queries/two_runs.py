@@ -22,8 +22,6 @@ from prmcal.errors import ArtifactError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["RunComparison", "common_prefixes", "compare_runs", "question_differences", "question_values"]
-
 
 def question_values(source: Source, cell_id: str) -> pd.DataFrame:
     """Return the values of single questions of a scaling cell: question_id, metric and value."""

@@ -21,20 +21,6 @@ from numpy.typing import ArrayLike, NDArray
 from prmcal.db.statistics.intervals import IntervalRule, percentile_interval, skewed_interval
 from prmcal.resamples import weighted_totals
 
-__all__ = [
-    "Bootstrap",
-    "Estimate",
-    "LinearisedStatistic",
-    "QuestionMean",
-    "Ratio",
-    "RowMean",
-    "Statistic",
-    "counted_once",
-    "estimate",
-    "intervals",
-    "question_totals",
-]
-
 
 class Statistic(ABC):
     """A number computed from questions, under any weights of the questions.

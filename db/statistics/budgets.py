@@ -14,20 +14,6 @@ from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.db.statistics.intervals import IntervalRule, bounded_interval
 from prmcal.resamples import weighted_totals
 
-__all__ = [
-    "Curve",
-    "EqualCost",
-    "Verdict",
-    "against_fixed",
-    "at_equal_cost",
-    "equal_cost_values",
-    "fixed_at",
-    "frontier",
-    "more_accurate",
-    "verdict",
-    "whole_samples_needed",
-]
-
 _SMALLEST_CHANCE = 1e-4
 # The logarithms may give 2.0000000000000004 for 2; its ceiling must be 2.
 _CEILING_TOLERANCE = 1e-9

@@ -10,21 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
-__all__ = [
-    "Ends",
-    "IntervalRule",
-    "absolute_sum_interval",
-    "bin_edges",
-    "bin_index",
-    "bounded_interval",
-    "centred_interval",
-    "inner_bounds",
-    "known_interval",
-    "percentile_interval",
-    "skewed_interval",
-    "without_noise",
-]
-
 Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
 """The lower and the upper ends of intervals."""
 

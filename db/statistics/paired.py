@@ -22,22 +22,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = [
-    "SIGNIFICANCE",
-    "PairedDifference",
-    "PairedDifferences",
-    "Replicated",
-    "comparable",
-    "holm",
-    "last_places",
-    "merit",
-    "paired_difference",
-    "read_replicates",
-    "replicated_difference",
-    "replicated_differences",
-    "standings",
-    "tie_letters",
-]
 
 _CONFIDENCE = 0.95
 # Smaller differences come from the order of summation.

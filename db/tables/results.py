@@ -10,20 +10,6 @@ from sqlalchemy.orm import Mapped, mapped_column
 from prmcal.db.metrics import TIERS
 from prmcal.db.tables.runs import Base, identified_by
 
-__all__ = [
-    "Cell",
-    "Comparison",
-    "CurveArea",
-    "CurvePoint",
-    "LeaguePoint",
-    "QuestionResult",
-    "ReliabilityBin",
-    "Result",
-    "RiskPoint",
-    "SampleAccuracy",
-    "SignedErrorBin",
-]
-
 
 class Cell(Base):
     """A row of a leaderboard."""

@@ -14,24 +14,6 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from prmcal.db.metrics import TIERS
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "Base",
-    "CellSubmission",
-    "Dataset",
-    "DescribedMetric",
-    "Job",
-    "JobInput",
-    "Plugin",
-    "Question",
-    "Run",
-    "SchemaVersion",
-    "SeedSpread",
-    "Submission",
-    "Verification",
-    "identified_by",
-]
-
 SCHEMA_VERSION = 8
 """The layout. Raise it with every change of a table. Databases of other layouts are built again: `prmcal rebuild`."""
 

@@ -11,8 +11,6 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from prmcal.db.tables.runs import Base, identified_by
 
-__all__ = ["CalibratedReward", "Reward", "Search", "SuccessCount", "Trajectory"]
-
 _VERDICTS = "correct, incorrect, unparsed or timed out"
 
 

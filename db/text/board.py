@@ -38,15 +38,6 @@ if TYPE_CHECKING:
 
     from prmcal.db.queries.two_runs import RunComparison
 
-__all__ = [
-    "Board",
-    "Column",
-    "cost_board",
-    "difference_board",
-    "estimate",
-    "leaderboard_board",
-    "web_board",
-]
 
 _DIFFERS = "*"
 _SYMBOLS = {standing: f" {SYMBOLS[standing]}" for standing in ("best", "tied", "worse")}

@@ -10,22 +10,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = [
-    "amount",
-    "counted",
-    "duration",
-    "escape_latex",
-    "escape_markdown",
-    "file_size",
-    "graded",
-    "interval",
-    "latex_line",
-    "markdown_grid",
-    "missing",
-    "number",
-    "tabular",
-]
-
 _LATEX_SPECIAL = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",

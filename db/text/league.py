@@ -10,14 +10,6 @@ from prmcal.db.statistics.budgets import verdict
 from prmcal.db.text.board import Board, Column
 from prmcal.db.text.formats import counted, interval, number
 
-__all__ = [
-    "LEAGUE_PURPOSE",
-    "league_board",
-    "league_legend",
-    "league_measured",
-    "league_sentence",
-]
-
 LEAGUE_PURPOSE = (
     "The league compares strategies at equal cost: how accurate each is with the same mean number of samples, over its "
     "whole range of budgets."

@@ -13,18 +13,6 @@ from prmcal.db.statistics.budgets import verdict
 from prmcal.db.text.board import Board, Column
 from prmcal.db.text.formats import counted, duration, interval, number
 
-__all__ = [
-    "PURPOSE",
-    "SCORE",
-    "Tile",
-    "measured",
-    "named",
-    "placed",
-    "ranking_board",
-    "ranking_legend",
-    "tiles",
-]
-
 PURPOSE = (
     "prmcal measures how far the scores of process reward models lie from the true chance of a right answer, corrects "
     "them with calibrators, and shows how many samples this saves."

@@ -12,19 +12,6 @@ from dataclasses import dataclass
 from prmcal.db.metrics import MAIN_METRICS, Leaderboard
 from prmcal.db.statistics.paired import SIGNIFICANCE
 
-__all__ = [
-    "COORDINATE_TITLES",
-    "DIGITS",
-    "LEADERBOARDS",
-    "MARKS",
-    "SECONDS_LEGEND",
-    "SYMBOLS",
-    "VARIANT_TITLES",
-    "LeaderboardText",
-    "leaderboard_legend",
-    "standings_legend",
-]
-
 DIGITS = 3
 """Decimal places of a measured value."""
 

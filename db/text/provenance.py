@@ -9,17 +9,6 @@ from typing import Any
 
 from prmcal.db.text.formats import counted, missing
 
-__all__ = [
-    "NOT_VERIFIED",
-    "PROVENANCE_LEGEND",
-    "TIER_MEANINGS",
-    "VERIFIED",
-    "renewal",
-    "signature_text",
-    "tier_choice",
-    "verified_text",
-]
-
 VERIFIED = "Verified"
 """The title of the column with the tier of verification."""
 

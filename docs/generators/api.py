@@ -8,8 +8,6 @@ import prmcal
 from prmcal.docs.generators.markdown import directive
 from prmcal.registry.contracts.plugin import Plugin
 
-__all__ = ["api_reference"]
-
 _RUNS, _USE = "Runs and results", "A calibrated PRM in use"
 _CONTRACTS, _VALUES = "Contracts of plugins", "What passes between plugins"
 

@@ -10,8 +10,6 @@ import typer
 from prmcal.docs.generators.markdown import code, table
 from prmcal.harness.cli.app import app
 
-__all__ = ["commands_reference"]
-
 
 def commands_reference() -> str:
     """Return a section for each command, in the order of the help."""

@@ -18,8 +18,6 @@ from prmcal.docs.generators.mathml import visit_block, visit_inline
 from prmcal.docs.generators.plugins import metrics_table, models_table, plugin_details, plugin_table
 from prmcal.harness.cli.app import EXPLANATION
 
-__all__ = ["PARTS", "filled", "setup"]
-
 PARTS: dict[str, Callable[[], str]] = {
     "api": api_reference,
     "calibration metrics": partial(plugin_table, "metric"),

@@ -23,8 +23,6 @@ from prmcal.harness.planning.grid import (
 )
 from prmcal.harness.planning.schema import grid_schema
 
-__all__ = ["grid_reference", "type_in_words"]
-
 _SECTIONS: dict[str, type[BaseModel]] = {
     "The grid": GridSpec,
     "An entry of `llms` and of `prms`": PluginSpec,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-__all__ = ["code", "directive", "table"]
-
 
 def code(text: object) -> str:
     """Return a text as code; an empty text stays empty."""

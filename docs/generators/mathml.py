@@ -8,8 +8,6 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.util import logging
 from sphinx.writers.html5 import HTML5Translator
 
-__all__ = ["visit_block", "visit_inline"]
-
 _LOGGER = logging.getLogger(__name__)
 
 

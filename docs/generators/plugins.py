@@ -16,8 +16,6 @@ from prmcal.harness.planning.resolved import built_in_metrics
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.plugins import KINDS
 
-__all__ = ["metrics_table", "models_table", "plugin_details", "plugin_table"]
-
 _TITLES = {
     "llm": "LLMs",
     "prm": "PRMs",

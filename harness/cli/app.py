@@ -21,8 +21,6 @@ from typer.models import CommandInfo
 from prmcal import __version__
 from prmcal.errors import PrmcalError
 
-__all__ = ["COMMANDS", "EXPLANATION", "ExitCode", "app", "ending_cleanly", "main"]
-
 _LONGEST_MESSAGE = 2000
 
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {

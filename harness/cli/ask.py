@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from prmcal.harness.inference.calibrated_prm import CalibratedPRM
     from prmcal.harness.inference.results import PrefixRewards, Solution
 
-__all__ = ["ask"]
 
 _HANGING = " " * 13
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from prmcal.harness.inference.calibrated_prm import CalibratedPRM
     from prmcal.harness.inference.results import Solution
 
-__all__ = ["Named", "Summary", "answer_file", "no_garbage_collection"]
 
 _SHOWN = 3
 

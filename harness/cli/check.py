@@ -21,8 +21,6 @@ from prmcal.registry.conformance import NOT_RUN, CheckResult, check_build, compa
 from prmcal.registry.messages import excerpt, reading
 from prmcal.registry.plugins import KINDS, load_plugin_file
 
-__all__ = ["check", "check_plugins"]
-
 _WIDTH = 80
 _LONGEST_MESSAGE = 2000
 _LABELS = ("FAILED", "skipped", "passed")

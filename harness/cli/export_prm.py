@@ -25,8 +25,6 @@ from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.registry.plugins import calibrators, prms
 
-__all__ = ["export_prm"]
-
 _TASK = "token-classification"
 """The task of the hub that fits a PRM, which gives a number at some tokens."""
 

@@ -36,14 +36,6 @@ from prmcal.registry.datasets.jsonl import read_records
 from prmcal.registry.messages import reading
 from prmcal.steps import join_steps, split_steps
 
-__all__ = [
-    "delete_unneeded",
-    "export_success",
-    "gc",
-    "import_first_pass",
-    "rebuild",
-]
-
 _CHECKPOINTS = "checkpoints"
 # The folder of an artifact or of checkpoints, or the temporary folder of an artifact, which a killed run leaves.
 _NAME = re.compile(r"(?P<key>[0-9a-f]{24})|\.[0-9a-f]{24}-\w+")

@@ -38,8 +38,6 @@ from prmcal.harness.terminal import broken, terminal_width, text_table, wrapped
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.plugins import KINDS, calibrators
 
-__all__ = ["build_documentation", "docs", "doctor", "list_plugins", "render_plugins", "schema"]
-
 _PAGES = Path(prmcal.__file__).with_name("docs")
 _GIVEN = "as given"
 _LEGEND = (

@@ -20,45 +20,6 @@ if TYPE_CHECKING:
     from prmcal.db.text.board import Column
     from prmcal.harness.planning.grid import GridSpec
 
-__all__ = [
-    "DEFAULT_RUN",
-    "FORMATS",
-    "CalibratorOption",
-    "CalibratorsOption",
-    "CellArgument",
-    "CellOption",
-    "DatasetsOption",
-    "FormatOption",
-    "GridArgument",
-    "LLMOption",
-    "LLMsOption",
-    "LimitOption",
-    "OnlyOption",
-    "OutOption",
-    "PRMOption",
-    "PRMsOption",
-    "PagerOption",
-    "PluginOption",
-    "RunArgument",
-    "RunOption",
-    "RunsArgument",
-    "SourceArgument",
-    "StrategiesOption",
-    "WideOption",
-    "completing",
-    "completing_cells",
-    "completing_grids",
-    "exported",
-    "given",
-    "hidden_note",
-    "load_plugins",
-    "names_by_kind",
-    "one_of",
-    "plain_row",
-    "read",
-    "tier_named",
-    "time_left",
-]
 
 FORMATS = ("table", "json", "csv", "markdown")
 DEFAULT_RUN = Path("runs/nano")

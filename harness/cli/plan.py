@@ -29,8 +29,6 @@ from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal import text_table, wrapped
 
-__all__ = ["plan", "render_plan"]
-
 
 def plan(
     grid: GridArgument,

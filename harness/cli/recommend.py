@@ -33,8 +33,6 @@ from prmcal.harness.recommending.types import Line, Recommendation, Tested, ask_
 from prmcal.harness.terminal import UNLIMITED, fit, wrapped
 from prmcal.harness.terminal import show as show_text
 
-__all__ = ["recommend", "recommendation_text"]
-
 
 def recommend(
     directory: RunArgument,

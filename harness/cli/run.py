@@ -33,9 +33,6 @@ from prmcal.harness.execution.run import run_grid
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import wrapped
 
-__all__ = ["lines_on_failures", "run"]
-
-
 _EXECUTORS = ("local", "ray")
 
 _ExecutorOption = Annotated[

@@ -17,7 +17,6 @@ from prmcal.harness.cli.options import CalibratorOption, CellOption, LLMOption, 
 if TYPE_CHECKING:
     from prmcal.harness.inference.calibrated_prm import CalibratedPRM
 
-__all__ = ["check_installed", "serve"]
 
 _PACKAGES = ("fastapi", "uvicorn")
 _EXAMPLE = {

@@ -17,8 +17,6 @@ from prmcal.harness.cli.app import app
 from prmcal.harness.cli.options import GridArgument, OutOption
 from prmcal.harness.planning.reading import find_grid, read_grid
 
-__all__ = ["Allocation", "render_script", "slurm"]
-
 _SECONDS_OF_NOTICE = 120
 
 _TIME = re.compile(r"(\d+-)?\d+(:\d\d){0,2}")

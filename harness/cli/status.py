@@ -27,8 +27,6 @@ from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal import text_table, wrapped
 
-__all__ = ["read_status", "status"]
-
 
 def status(
     directory: RunArgument,

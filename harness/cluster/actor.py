@@ -28,8 +28,6 @@ from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, content_key, storage_errors
 
-__all__ = ["CACHE_VARIABLE", "ActorSettings", "Death", "NodeCache", "NodeWorker", "cache_root", "token_file"]
-
 CACHE_VARIABLE = "PRMCAL_NODE_CACHE"
 """The environment variable of a node with the folder of its cache."""
 

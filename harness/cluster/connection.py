@@ -19,8 +19,6 @@ from typing import Any
 from prmcal.errors import ClusterError, DataError
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, storage_errors
 
-__all__ = ["PIECE", "ClusterSettings", "FileServer", "connected"]
-
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:

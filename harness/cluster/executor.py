@@ -27,8 +27,6 @@ from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.registry.sources import local_files
 
-__all__ = ["RayExecutor", "chosen_executor", "modules_of"]
-
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_BETWEEN_NOTES = 5.0
 # Ray tells at once that a worker is gone, and later that its node is.

@@ -19,18 +19,6 @@ from prmcal.harness.planning.gpu_hours import billions, checkpoint_of
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.registry.models.checkpoints import SPREAD
 
-__all__ = [
-    "Census",
-    "Node",
-    "Slot",
-    "alive_nodes",
-    "cause_of",
-    "check_gpus",
-    "inspect_nodes",
-    "on_node",
-    "slots_of",
-]
-
 _SECONDS_TO_ANSWER = 60.0
 
 

@@ -16,8 +16,6 @@ from typing import Any, Literal, Self
 from prmcal.db.text.formats import duration
 from prmcal.harness.execution.failures import FailureGroup
 
-__all__ = ["EndWatch", "Ending", "RunState", "RunSummary", "run_on_finish"]
-
 Ending = Literal["SIGINT", "SIGTERM", "SIGHUP", "max-hours", "error"]
 """What ended a run: Ctrl-C, a scheduler, a terminal that was closed, the limit of its time, or an error."""
 

@@ -16,8 +16,6 @@ from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import write_atomically
 from prmcal.registry.messages import excerpt, message_of
 
-__all__ = ["Failure", "FailureGroup", "failed_cells", "grouped", "read_failures", "write_failures"]
-
 Cause = Literal["network", "plugin", "input", "crash", "time", "error"]
 """What failed: the network of a plugin, a plugin, an input such as a damaged file, the worker process, a shard that
 took too long, or prmcal."""

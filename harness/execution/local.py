@@ -32,8 +32,6 @@ from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.registry.contracts.data import Question
 
-__all__ = ["LocalExecutor", "WorkerDiedError", "WorkerProcess", "run_schedule"]
-
 _ENVIRONMENT = {**ONE_THREAD, "TOKENIZERS_PARALLELISM": "false"}
 _LAST_LINES = 20
 _BYTES_OF_LAST_LINES = 8192

@@ -19,19 +19,6 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.planning.grid import GridSpec, PluginSpec
 from prmcal.registry.models.checkpoints import SPREAD
 
-__all__ = [
-    "check_workers",
-    "default_workers",
-    "describe_gpus",
-    "gpu_environment",
-    "gpus_of",
-    "gpus_of_worker",
-    "hardware",
-    "package_versions",
-    "run_environment",
-    "visible_gpus",
-]
-
 _VARIABLE = "CUDA_VISIBLE_DEVICES"
 _QUERY = "nvidia-smi"
 _QUERY_SECONDS = 20.0

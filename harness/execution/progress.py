@@ -27,8 +27,6 @@ from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import write_atomically
 
-__all__ = ["CrewFile", "Pace", "Progress", "RunLog", "WorkerNow", "crew_now", "read_crew"]
-
 
 class Pace:
     """Repeat work so seldom that it takes at most a share of the time.

@@ -36,8 +36,6 @@ from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord, grid_text
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, content_key
 
-__all__ = ["SECONDS_BETWEEN_WRITES", "SHARE_FOR_WRITING", "Recorder"]
-
 SECONDS_BETWEEN_WRITES, SHARE_FOR_WRITING = 5.0, 0.02
 """Readers see new results after this time, or later if writing and publishing would take more than this share."""
 

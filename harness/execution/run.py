@@ -32,8 +32,6 @@ from prmcal.harness.planning.saved import existing_plan, write_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import Store
 
-__all__ = ["rebuild_database", "run_further", "run_grid"]
-
 
 def run_grid(
     grid: GridSpec,

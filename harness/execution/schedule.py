@@ -20,8 +20,6 @@ from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef, Manifest
 
-__all__ = ["MOST_TRIES", "Event", "Executor", "Notice", "Outcome", "Schedule", "after_death"]
-
 _Turn = tuple[int, bool, int]
 """When a ready shard is handed out: its stage, whether it was not handed out before, and its position in the plan."""
 

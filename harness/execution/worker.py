@@ -35,17 +35,6 @@ from prmcal.registry.contracts.data import Question
 from prmcal.registry.network import LOGGER
 from prmcal.registry.plugins import load_plugin_file
 
-__all__ = [
-    "ONE_THREAD",
-    "MessageError",
-    "end_with",
-    "read_message",
-    "run_shard",
-    "serve",
-    "starting_with",
-    "write_message",
-]
-
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
 """With one thread each, results do not depend on the number of cores, and processes do not disturb each other."""
 

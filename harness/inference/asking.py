@@ -17,8 +17,6 @@ from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.contracts.strategy import PoolStrategy, Setting, Strategy
 from prmcal.registry.plugins import strategies
 
-__all__ = ["Asking", "Defaults", "Settings", "asking_of", "check_question", "check_steps", "reward_level"]
-
 
 class Settings(TypedDict, total=False):
     """The keyword arguments of :meth:`CalibratedPRM.solve` that say how a question is answered."""

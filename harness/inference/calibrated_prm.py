@@ -30,8 +30,6 @@ from prmcal.harness.inference.solving import search, solve
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.strategies.scaling import adaptive_samples
 
-__all__ = ["CalibratedPRM", "Together"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

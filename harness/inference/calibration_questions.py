@@ -27,8 +27,6 @@ from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.messages import reading
 from prmcal.registry.strategies.posterior_vote import PosteriorVote
 
-__all__ = ["AnswerChances", "CalibrationQuestions", "Chance", "familiarity_of"]
-
 _ARRAYS = "calibration.safetensors"
 _NAMES = ("lengths", "correct", "answers", "step_scores", "scores")
 _AVAILABLE: tuple[Reads, ...] = ("scores", "step_scores", "rewards", "question_rewards")

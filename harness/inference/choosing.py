@@ -17,8 +17,6 @@ from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 
-__all__ = ["RULE", "best_fit", "fit_of"]
-
 RULE = (
     "the LLM that is right most often on the calibration questions, the PRM whose scores tell its right trajectories "
     "there from wrong ones best, and the calibrator that is first in the ranking"

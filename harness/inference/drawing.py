@@ -20,8 +20,6 @@ from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.grading import extract_answer
 from prmcal.steps import in_thought, join_steps, split_steps
 
-__all__ = ["Draw", "Drawn", "Failed", "OpenQuestion", "draw_by_steps", "draw_whole", "pool_of", "step_of"]
-
 
 @dataclass(eq=False)
 class Drawn:

@@ -43,8 +43,6 @@ from prmcal.registry.contracts.data import Sampling
 from prmcal.registry.messages import reading
 from prmcal.registry.plugins import calibrators, llms
 
-__all__ = ["load"]
-
 _STRATEGY = PluginReference("posterior vote", "posterior vote", {})
 _TARGET = 0.95
 _SAMPLES = 64

@@ -17,8 +17,6 @@ from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.registry.contracts.data import Completion, GenerationRequest, Sampling
 from prmcal.registry.contracts.models import LLM
 
-__all__ = ["Answerer", "each_or_error"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

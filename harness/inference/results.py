@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-__all__ = ["Familiarity", "Place", "PrefixRewards", "Solution", "Spent", "Step", "Stopped", "Trajectory"]
-
 Stopped = Literal["sure", "planned", "budget", "failed"]
 """Why no more samples were drawn.
 

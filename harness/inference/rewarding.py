@@ -22,8 +22,6 @@ from prmcal.registry.grading import extract_answer
 from prmcal.registry.network import patiently
 from prmcal.steps import join_steps
 
-__all__ = ["Item", "Rewarded", "Rewarder", "first_terminal", "median_place"]
-
 Item = tuple[str, tuple[str, ...]]
 """A question and the steps of one trajectory."""
 

@@ -29,17 +29,6 @@ from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.contracts.strategy import Choice, PoolStrategy
 from prmcal.registry.strategies.sequential import SequentialRule
 
-__all__ = [
-    "IN_FLIGHT",
-    "Given",
-    "failed_solution",
-    "given_answer",
-    "open_questions",
-    "reward_band",
-    "search",
-    "solve",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Given:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from prmcal.harness.jobs.context import Context, Output
     from prmcal.harness.jobs.job import Shard
 
-__all__ = ["compute"]
 
 _MODULES = {
     "success": "rollout",

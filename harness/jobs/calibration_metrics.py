@@ -41,14 +41,6 @@ from prmcal.registry.plugins import metrics
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "MetricOf",
-    "bootstrap_of",
-    "compute_calibration_metrics",
-    "mean_of",
-    "metric_tables",
-    "question_output",
-]
 
 _COLUMNS = {
     "value": np.float64,

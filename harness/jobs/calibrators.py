@@ -20,18 +20,6 @@ from prmcal.steps import split_steps
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "PREFIX",
-    "calibration_rows",
-    "compute_calibrated",
-    "compute_fit",
-    "features_of",
-    "fit_to",
-    "predicted_rewards",
-    "require_prefixes",
-    "scored_prefixes",
-    "without_terminal",
-]
 
 PREFIX = ["question_id", "trajectory", "step"]
 """The columns that identify a prefix of a rollout."""

@@ -54,7 +54,6 @@ from prmcal.remembered import remembered
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["compute_curves", "compute_league"]
 
 _THRESHOLDS = np.round(np.linspace(0, 1, 21), 2)
 

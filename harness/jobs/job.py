@@ -14,8 +14,6 @@ from typing import Any, Generic, TypeVar
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.storage.store import ArtifactRef, content_key, seed_from_key
 
-__all__ = ["TUNING", "Job", "Labels", "Shard", "job_key", "of_other", "shard_key"]
-
 TUNING = "tuning_"
 """What the roles of inputs begin with that belong to the calibration questions."""
 

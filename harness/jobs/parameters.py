@@ -16,32 +16,6 @@ from prmcal.registry.contracts.data import Sampling
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.plugins import Registry
 
-__all__ = [
-    "CalibratedParameters",
-    "CalibrationMetricsParameters",
-    "CalibratorParameters",
-    "CurvesParameters",
-    "FitParameters",
-    "GeneratingParameters",
-    "HiddenParameters",
-    "ImportedParameters",
-    "LeagueParameters",
-    "MeasuringParameters",
-    "Parameters",
-    "PluginReference",
-    "QuestionSlice",
-    "Resampling",
-    "RolloutParameters",
-    "ScoreParameters",
-    "ScoringParameters",
-    "SearchParameters",
-    "SearchResultsParameters",
-    "StrategyParameters",
-    "SuccessParameters",
-    "parameters_of",
-    "plain_data",
-]
-
 AnyPlugin = TypeVar("AnyPlugin", bound=Plugin)
 
 

@@ -41,18 +41,6 @@ from prmcal.steps import (
     text_so_far,
 )
 
-__all__ = [
-    "check_completions",
-    "check_scores",
-    "checked_scores",
-    "in_steps",
-    "next_steps",
-    "plugin_guard",
-    "require",
-    "require_length",
-    "whole_completions",
-]
-
 _MOST_TOKENS = 2**31 - 1
 
 

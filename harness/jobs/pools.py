@@ -20,26 +20,6 @@ from prmcal.registry.contracts.pool import Pool
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "GradedTrajectories",
-    "QuestionAxis",
-    "Tables",
-    "bare_rewards",
-    "graded_trajectories",
-    "last_scores",
-    "levels_of",
-    "pool_of",
-    "require_same_questions",
-    "scored_tokens",
-    "scores_of_whole",
-    "success_rates",
-    "tables_from",
-    "test_pool",
-    "trajectories_of",
-    "tuning_pool",
-    "tuning_trajectories",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class QuestionAxis:

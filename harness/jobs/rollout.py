@@ -22,17 +22,6 @@ from prmcal.registry.grading import extract_answer
 from prmcal.registry.network import patiently
 from prmcal.steps import join_steps, split_steps, text_so_far
 
-__all__ = [
-    "COLUMNS",
-    "chosen_prefixes",
-    "compute_imported",
-    "compute_rollout",
-    "compute_success",
-    "counted",
-    "draw",
-    "typed",
-]
-
 COLUMNS = [
     "question_id",
     "trajectory",

@@ -19,7 +19,6 @@ from prmcal.steps import split_steps
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["compute_hidden", "compute_score", "scoring_requests"]
 
 _Place = tuple[str, int, PrefixScores]
 """The id of a question, the index of one of its trajectories, and the scores of this trajectory."""

@@ -38,8 +38,6 @@ from prmcal.registry.network import patiently
 from prmcal.registry.plugins import strategies
 from prmcal.steps import in_thought, join_steps, split_steps
 
-__all__ = ["Beam", "Searched", "beam_search", "calibrating", "compute_search"]
-
 Calibrate = Callable[[Sequence[Prefix], NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
 """Map prefixes and their logits to their median rewards and their rewards at the level beta. NaN: too long."""
 

@@ -31,8 +31,6 @@ from prmcal.registry.plugins import strategies
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["budgets", "check_answered", "compute_search_results", "compute_strategy"]
-
 
 def compute_strategy(shard: Shard[StrategyParameters], context: Context) -> Output:
     """Return accuracy, samples, budget ratio and costs, and pass@n if the strategy reports it."""

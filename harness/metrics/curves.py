@@ -22,8 +22,6 @@ from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known
 from prmcal.harness.metrics.league import area_of
 from prmcal.registry.strategies.scaling import adaptive_samples
 
-__all__ = ["TARGETS", "RiskCoverageArea", "adaptive_curve", "area_under", "fixed_curve", "risk_at"]
-
 _BLOCK = 2**15
 
 

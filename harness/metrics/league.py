@@ -24,19 +24,6 @@ from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
 from prmcal.remembered import kept
 from prmcal.resamples import weighted_totals
 
-__all__ = [
-    "AccuracyAt",
-    "Area",
-    "AreaGain",
-    "CurveStatistic",
-    "SamplesTo",
-    "Saving",
-    "SmoothStatistic",
-    "accuracy_at",
-    "area_of",
-    "samples_to",
-]
-
 Means = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Mean costs and accuracies of a curve, each of shape (replicates, points)."""
 

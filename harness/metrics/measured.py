@@ -34,8 +34,6 @@ from prmcal.registry.contracts.metric import (
 )
 from prmcal.resamples import weighted_totals
 
-__all__ = ["ReliabilityBins", "SignedErrorBins", "reliability_bins", "signed_error_bins", "statistic_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class ReliabilityBins:

@@ -29,18 +29,6 @@ from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import FollowedUpDataset
 from prmcal.registry.contracts.models import LLM, PRM
 
-__all__ = [
-    "asked_levels",
-    "calibrated_job",
-    "fit_job",
-    "further_rollout_job",
-    "hidden_job",
-    "imported_job",
-    "rollout_job",
-    "score_job",
-    "success_job",
-]
-
 Reading = TypeVar("Reading", bound=CalibratorParameters)
 
 

@@ -26,8 +26,6 @@ from prmcal.harness.planning.gpu_hours import (
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef, Manifest
 
-__all__ = ["CostModel", "Work", "remaining_work", "seconds_left"]
-
 _SECONDS_OF_REPLICATE = 1e-6
 _SECONDS_OF_TRAJECTORY = 1e-3
 _SECONDS_OF_SHARD = 0.05

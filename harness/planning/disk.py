@@ -19,8 +19,6 @@ from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.models.checkpoints import is_on_this_machine, read_config, resolve_checkpoint
 
-__all__ = ["EXPLANATION", "Space", "space_needed"]
-
 _BYTES_OF_TOKEN = 4
 _BYTES_OF_STATE = 2
 _BYTES_IN_MEMORY = 4

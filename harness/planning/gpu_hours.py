@@ -25,23 +25,6 @@ from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.plugins import KINDS, calibrators, strategies
 
-__all__ = [
-    "EXPLANATION",
-    "QUESTION_TOKENS",
-    "SHARE_OF_LONGEST",
-    "STEP_TOKENS",
-    "ModelCost",
-    "billions",
-    "checkpoint_of",
-    "completion_tokens",
-    "followed_up",
-    "longest_completion",
-    "model_costs",
-    "model_seconds",
-    "prefixes",
-    "trajectory_tokens",
-]
-
 SHARE_OF_LONGEST = 0.4
 """Tokens of a whole solution, as a share of the grid's max_tokens."""
 STEP_TOKENS = 60

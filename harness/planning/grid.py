@@ -17,30 +17,6 @@ from prmcal.harness.storage.store import content_key
 from prmcal.registry.contracts.data import Sampling
 from prmcal.registry.contracts.plugin import FinitePositive, Share, ShareOrOne
 
-__all__ = [
-    "Arguments",
-    "Bins",
-    "CalibrationSpec",
-    "CalibratorSpec",
-    "Chosen",
-    "DatasetSpec",
-    "Entries",
-    "FollowUps",
-    "GridSpec",
-    "MetricName",
-    "MetricSpec",
-    "MostPrefixes",
-    "Name",
-    "Number",
-    "PluginSpec",
-    "Replicates",
-    "SamplingSpec",
-    "ShardSpec",
-    "StrategySpec",
-]
-
-__all__ += ["Seed", "Shares", "StrategyName", "Text"]
-
 _MOST = 1_000_000
 
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]

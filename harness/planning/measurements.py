@@ -29,17 +29,6 @@ from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.contracts.strategy import Strategy
 from prmcal.registry.plugins import strategies
 
-__all__ = [
-    "baseline_of",
-    "calibration_metrics_job",
-    "curves_job",
-    "is_search",
-    "league_job",
-    "search_job",
-    "search_results_job",
-    "strategy_job",
-]
-
 Measuring = TypeVar("Measuring", bound=MeasuringParameters)
 
 

@@ -23,8 +23,6 @@ from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.strategy import OnceFor, PoolStrategy, Strategy
 
-__all__ = ["OF_TRAJECTORIES", "Calibrated", "Sampled", "Scored", "StrategyInputs", "make_job", "make_shard"]
-
 AnyParameters = TypeVar("AnyParameters", bound=Parameters)
 
 OF_TRAJECTORIES = frozenset(("trajectory_rewards", "step_rewards"))

@@ -17,19 +17,6 @@ from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.plugin import Plugin
 
-__all__ = [
-    "Cell",
-    "Only",
-    "Plan",
-    "PlannedPlugin",
-    "PlannedQuestions",
-    "asked_part",
-    "cells_to_retry",
-    "cells_with",
-    "lost_cells",
-    "part_of",
-]
-
 AnyParameters = TypeVar("AnyParameters", bound=Parameters)
 AnyPlugin_co = TypeVar("AnyPlugin_co", bound=Plugin, covariant=True)
 

@@ -51,8 +51,6 @@ from prmcal.registry.contracts.pool import PER_CALIBRATOR
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.contracts.strategy import PoolStrategy, Strategy
 
-__all__ = ["build_plan"]
-
 AnyParameters = TypeVar("AnyParameters", bound=Parameters)
 
 

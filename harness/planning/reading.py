@@ -16,8 +16,6 @@ from prmcal.errors import GridError
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.registry.messages import reading, shown
 
-__all__ = ["find_grid", "grid_of", "parse_yaml", "read_grid", "shipped_grids"]
-
 _FOLDER = Path(prmcal.__file__).with_name("grids")
 
 

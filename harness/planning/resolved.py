@@ -29,18 +29,6 @@ from prmcal.registry.messages import shown
 from prmcal.registry.models.checkpoints import is_on_this_machine
 from prmcal.registry.plugins import Registry, calibrators, datasets, llms, metrics, prms, strategies
 
-__all__ = [
-    "GridQuestions",
-    "ResolvedGrid",
-    "absent_checkpoint",
-    "build_plugin",
-    "built_in_metrics",
-    "described_metrics",
-    "metric_specs",
-    "others_of",
-    "resolve",
-]
-
 _BUILT_IN = (
     *("brier", "brier_corrected", "positive_brier"),
     *("ece", "ece_corrected", "adaptive_ce", "adaptive_ce_corrected", "average_ce", "average_ce_corrected"),

@@ -33,8 +33,6 @@ from prmcal.registry.contracts.data import Question
 from prmcal.registry.messages import excerpt, message_of, shown
 from prmcal.registry.plugins import load_plugin_file
 
-__all__ = ["existing_plan", "load_plugins_of", "read_plan", "write_plan"]
-
 _HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 """Half of a surrogate pair, alone or beside the other half. The check of a large plan without any takes a second."""
 

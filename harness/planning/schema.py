@@ -12,8 +12,6 @@ from prmcal.harness.planning.grid import DEFAULT_STRATEGIES, GridSpec
 from prmcal.registry.arguments import arguments_model, documented_arguments
 from prmcal.registry.plugins import KINDS
 
-__all__ = ["grid_schema"]
-
 _ENTRIES = {
     "llms": "llm",
     "prms": "prm",

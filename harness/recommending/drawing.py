@@ -24,8 +24,6 @@ from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.models import LLM
 from prmcal.registry.plugins import llms
 
-__all__ = ["Started", "draw", "more_draws"]
-
 Started = Callable[[int, float | None], None]
 """It takes, before the drawing, the number of trajectories to sample and the estimated seconds."""
 

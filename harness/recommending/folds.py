@@ -33,7 +33,6 @@ from prmcal.registry.contracts.pool import Pool
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FOLDS", "FoldRewards", "KnownPools", "folds_of", "rewards_by_fold"]
 
 FOLDS = 5
 """The number of parts, unless there are fewer questions."""

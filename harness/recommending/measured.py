@@ -29,19 +29,6 @@ from prmcal.registry.strategies.best_of import FixedBudget, best_of_each, curve_
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "FIXED",
-    "Candidate",
-    "Measured",
-    "TestPool",
-    "candidates",
-    "difference",
-    "known_of",
-    "measured",
-    "quantity",
-    "settings_of",
-    "tested",
-]
 
 FIXED = "best-of-n"
 """The registered name of the plain strategy that all others are compared with."""

@@ -28,8 +28,6 @@ from prmcal.harness.storage.store import ArtifactRef, Store
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Places", "Questions", "RunArtifacts"]
-
 
 @dataclass(frozen=True)
 class Questions:

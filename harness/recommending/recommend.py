@@ -26,8 +26,6 @@ from prmcal.harness.recommending.measured import (
 from prmcal.harness.recommending.places import Places, RunArtifacts
 from prmcal.harness.recommending.types import Choice, Line, MoreDraws, Recommendation, Wanted, WantedKind
 
-__all__ = ["affordable", "ordered", "reaches", "recommend", "wanted_of"]
-
 _ROUNDING = 1e-9
 
 

@@ -12,20 +12,6 @@ from prmcal.db.overview.types import UNKNOWN, Quantity
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "Choice",
-    "Known",
-    "LeftOut",
-    "Line",
-    "MoreDraws",
-    "Reached",
-    "Recommendation",
-    "Tested",
-    "Wanted",
-    "WantedKind",
-    "ask_command",
-    "recommendation_frame",
-]
 
 WantedKind = Literal["accuracy", "samples", "tokens"]
 

@@ -22,7 +22,6 @@ from prmcal.errors import PrmcalError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Evidence", "Group", "Value", "Values", "read_evidence"]
 
 # The setting of the tables of the paper. A grid without it is shown with its nearest setting.
 _TARGET, _LEVEL = 0.99, 0.1

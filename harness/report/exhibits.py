@@ -16,10 +16,6 @@ from prmcal.harness.report.evidence import Group, Value
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = [
-    *("VERDICTS", "Chart", "Exhibit", "Panel", "Row", "Table", "TextTable"),
-    *("counts_text", "csv_text", "labels_of", "markdown", "markdown_notes", "numbered", "titles_of"),
-]
 
 VERDICTS = ("kept", "not kept", "open")
 """Standings of values that are compared with a promise."""

@@ -35,11 +35,6 @@ from prmcal.harness.report.evidence import Evidence, Group, Value
 from prmcal.harness.report.exhibits import Chart, numbered
 from prmcal.harness.report.tables import by_difficulty
 
-__all__ = [
-    *("ablation_of_beta", "ablation_of_target", "figure_2", "figure_3"),
-    *("figure_3_main_metric", "figure_4", "figures_7_and_8", "files_of", "svg_of"),
-]
-
 _MINUS = "\N{MINUS SIGN}"
 _ONE_COLUMN, _TWO_COLUMNS = 234, 486  # widths of a column and of both columns of a page, in points
 _PANEL_HEIGHT, _LINE_HEIGHT = 80, 11

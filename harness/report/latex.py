@@ -16,8 +16,6 @@ from prmcal.db.text.presentation import DIGITS
 from prmcal.harness.report.evidence import Value
 from prmcal.harness.report.exhibits import VERDICTS, Panel, Table, TextTable, counts_text
 
-__all__ = ["latex"]
-
 _PREAMBLE = r"\usepackage{array,booktabs,longtable} and \usepackage[T1]{fontenc}"
 _COLUMNS = 6  # of a page, with the names of rows
 _OTHER_HEADINGS = 3  # data set, PRM and LLM, if more columns identify a row

@@ -11,11 +11,6 @@ from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS, standin
 from prmcal.harness.report.evidence import Evidence, Group, Value
 from prmcal.harness.report.exhibits import Panel, Row, Table, TextTable, labels_of, titles_of
 
-__all__ = [
-    *("ByDifficulty", "by_difficulty", "figure_4_in_numbers", "other_metrics", "ranking"),
-    *("table_1", "table_2", "table_3", "table_4", "table_5"),
-]
-
 _MARKS = {"best": "bold", "tied": "="}
 
 # The metrics of Tables 1, 4 and 5 of the paper, in their order, and the labels of all its tables in `reported`.

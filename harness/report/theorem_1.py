@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from prmcal.harness.report.evidence import Evidence, Group, Value, Values
 from prmcal.harness.report.exhibits import Panel, Row, Table, labels_of, titles_of
 
-__all__ = ["theorem_1"]
-
 _PASS = "pass_at_n"
 _CAPTION = (
     "Theorem 1 of the paper is about best-of-N_IAS with the reward at the level beta, if samples are not limited "

@@ -24,8 +24,6 @@ from prmcal.harness.report.latex import latex
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.written_folder import WrittenFolder, write_text
 
-__all__ = ["can_draw", "exhibits_of", "provenance", "write_report"]
-
 
 def write_report(directory: Path, out: Path) -> list[Path]:
     """Write the report of a run from its published database.

@@ -43,8 +43,6 @@ from prmcal.harness.serving.bodies import (
     sentence,
 )
 
-__all__ = ["MEDIA_TYPE", "Ending", "EndingError", "Gate", "Inside", "create_app", "lines"]
-
 _T = TypeVar("_T")
 
 

@@ -26,28 +26,6 @@ from starlette.exceptions import HTTPException
 from prmcal.errors import PluginFailedError, PrmcalError
 from prmcal.harness.inference.results import PrefixRewards
 
-__all__ = [
-    "ENDING",
-    "UNEXPECTED",
-    "Health",
-    "Invalid",
-    "Limits",
-    "Problem",
-    "SamplesBody",
-    "SamplesReply",
-    "ScoreBody",
-    "ScoreReply",
-    "ScoreRow",
-    "ScoredRow",
-    "Served",
-    "SolveBody",
-    "add_handlers",
-    "in_words",
-    "refusal",
-    "sentence",
-    "status_of",
-]
-
 _QUESTION = "Begin at 67, keeping two digits. a) subtract 4, b) add 1, c) subtract 12."
 _STEPS = ["a) 67-4=63", "b) 63+1=64"]
 

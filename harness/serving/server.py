@@ -15,8 +15,6 @@ from prmcal.harness.inference.calibrated_prm import CalibratedPRM
 from prmcal.harness.serving.app import Ending, create_app
 from prmcal.harness.serving.bodies import Limits
 
-__all__ = ["bound_socket", "run"]
-
 _SECONDS_TO_TELL = 5
 _BACKLOG = 2048
 

@@ -47,8 +47,6 @@ from prmcal.harness.storage.folder import RunFolder, RunRecord, grid_text
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, content_key
 from prmcal.registry.plugins import KINDS, datasets
 
-__all__ = ["GRID_NAME", "Recorded", "read_recorded", "write_board"]
-
 GRID_NAME = "merged leaderboard"
 """The name in the record. No grid file can have it, because it contains a space. So no run can claim the folder."""
 _WITHOUT_FILES = ("strategy", "metric")

@@ -26,23 +26,6 @@ from prmcal.harness.storage.folder import check_text, one_problem
 from prmcal.harness.storage.store import file_sha256
 from prmcal.registry.messages import excerpt, reading, shown
 
-__all__ = [
-    "FORMAT",
-    "NAMESPACE",
-    "SIGNATURE_FILE",
-    "SUBMISSION_FILE",
-    "About",
-    "BundledFile",
-    "Signer",
-    "Submission",
-    "described",
-    "extract",
-    "read_submission",
-    "sign",
-    "signer_of",
-    "write_archive",
-]
-
 FORMAT = 1
 SUBMISSION_FILE, SIGNATURE_FILE = "submission.json", "submission.json.sig"
 

@@ -44,7 +44,6 @@ from prmcal.registry.plugins import KINDS
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-__all__ = ["ABOUT_FILES", "check_manifest", "check_run_files", "check_unpacked", "submission_of", "unpack"]
 
 _RUN_FILES = (RECORD_FILE, PLAN_FILE, FAILURES_FILE)
 ABOUT_FILES = (SUBMISSION_FILE, SIGNATURE_FILE, *_RUN_FILES)

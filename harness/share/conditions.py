@@ -22,24 +22,6 @@ from prmcal.harness.storage.store import content_key
 from prmcal.registry.messages import shown
 from prmcal.registry.plugins import metrics
 
-__all__ = [
-    "LEADERBOARDS",
-    "OF_METRICS",
-    "SEED",
-    "Catalogue",
-    "Difference",
-    "conditions_of",
-    "differences_between",
-    "differing",
-    "fit_conditions_of",
-    "is_repeatable",
-    "merged_order",
-    "plugin_properties",
-    "question_properties",
-    "shard_conditions_of",
-    "words",
-]
-
 LEADERBOARDS: tuple[Leaderboard, ...] = get_args(Leaderboard)
 SEED = "seed"
 """The condition in which replicates differ."""

@@ -54,8 +54,6 @@ from prmcal.harness.storage.store import (
     write_atomically,
 )
 
-__all__ = ["MergeSummary", "merge", "rebuild_merged"]
-
 _OLD = "-replaced"
 
 

@@ -19,8 +19,6 @@ from typing import Any
 from prmcal.errors import BundleError
 from prmcal.registry.messages import shown
 
-__all__ = ["ENVIRONMENT", "Machine", "check_file", "check_values", "public_environment"]
-
 ENVIRONMENT = ("prmcal_version", "packages", "hardware")
 """What a bundle says of the environment of a run."""
 _KEPT_HARDWARE = ("machine", "cores", "memory_gib")

@@ -36,21 +36,6 @@ from prmcal.harness.storage.store import (
 )
 from prmcal.registry.messages import reading
 
-__all__ = [
-    "Submitted",
-    "conflicts_of",
-    "incoming",
-    "is_merged",
-    "merged_submissions",
-    "plans_in",
-    "read_inputs",
-    "stored",
-    "submission_folders",
-    "submissions_root",
-    "suffixed",
-    "verifications_root",
-]
-
 FilesOf = Callable[[ArtifactRef], Mapping[str, Path | bytes]]
 """From an artifact to its files, by their names in its folder."""
 _Listed = Mapping[str, tuple[BundledFile, ...]]

@@ -29,16 +29,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = [
-    "HASHES",
-    "TableDigest",
-    "checked_digests",
-    "digest_of",
-    "needed_tables",
-    "serve",
-    "table_digests",
-    "text_hashes",
-]
 
 HASHES = "text_hashes"
 """The table with the hashes of trajectories."""

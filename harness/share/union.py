@@ -39,8 +39,6 @@ from prmcal.harness.share.conditions import (
 from prmcal.harness.share.submissions import Submitted, conflicts_of, stored
 from prmcal.harness.storage.store import ArtifactRef, content_key
 
-__all__ = ["MergedCell", "Union", "union_of"]
-
 _Place = tuple[str, str, str, str]
 """Leaderboard, LLM, PRM and data set."""
 

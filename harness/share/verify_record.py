@@ -14,8 +14,6 @@ from prmcal.harness.storage.folder import check_text, one_problem
 from prmcal.harness.storage.store import write_atomically
 from prmcal.registry.messages import reading, shown
 
-__all__ = ["FORMAT", "Check", "Verification", "read_verification", "write_verification"]
-
 FORMAT = 1
 """The version of the file. A later version of prmcal raises it when it writes what this one cannot read."""
 

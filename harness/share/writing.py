@@ -53,7 +53,6 @@ from prmcal.harness.storage.store import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Bundled", "bundled", "write_bundle"]
 
 _SECTIONS = {name: f"{name}s" for name in ("llm", "prm", "calibrator", "dataset")} | {
     "strategy": "strategies"

@@ -26,8 +26,6 @@ from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.harness.site.finished_cells import FinishedCell, FinishedCells, MeasuredValue
 from prmcal.harness.storage.written_folder import write_text
 
-__all__ = ["SCHEMA_VERSION", "write_records"]
-
 SCHEMA_VERSION = "0.3.0"
 COLLECTION = "prmcal"
 """The folder of the records below ``data``."""

@@ -19,8 +19,6 @@ from prmcal.db.tables import JobInput
 from prmcal.db.text.formats import missing
 from prmcal.db.text.presentation import LEADERBOARDS
 
-__all__ = ["HUB_NAME", "FinishedCell", "FinishedCells", "HubModel", "MeasuredValue", "read_finished_cells"]
-
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 """The name of a repository on the hub."""
 _SHIPPED = "nano:"

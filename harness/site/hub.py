@@ -22,8 +22,6 @@ from prmcal.harness.site.finished_cells import HUB_NAME, FinishedCell, FinishedC
 from prmcal.harness.storage.written_folder import write_text
 from prmcal.registry.messages import excerpt
 
-__all__ = ["check_benchmark", "write_hub_results"]
-
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
 

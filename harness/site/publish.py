@@ -18,8 +18,6 @@ from prmcal.harness.storage.store import storage_errors
 from prmcal.harness.storage.written_folder import WrittenFolder, write_text
 from prmcal.registry.messages import excerpt
 
-__all__ = ["Targets", "publish", "without_licence", "write_recipe"]
-
 _MARK = "prmcal.json"
 _TEMPLATE = Path(__file__).parent / "template"
 _FILES = {

@@ -22,7 +22,6 @@ from prmcal.registry.messages import excerpt
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TextTable", "paper_tables", "submission_pages"]
 
 TextTable = dict[str, Any]
 """A table as text: its title, heads and rows."""

@@ -39,7 +39,6 @@ from prmcal.harness.storage.written_folder import WrittenFolder, write_text
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["write_site"]
 
 _HERE = Path(__file__).parent
 _INDEX = "index.html"

@@ -27,8 +27,6 @@ from prmcal.errors import DatabaseError, DatabaseVersionError, RunError
 from prmcal.harness.storage.store import storage_errors, write_atomically
 from prmcal.registry.messages import excerpt, shown
 
-__all__ = ["RunFolder", "RunRecord", "check_text", "grid_text", "one_problem"]
-
 _SHOWN_BEFORE = 40
 """Characters before a wrong one that a message shows."""
 

@@ -37,20 +37,6 @@ from prmcal.registry.messages import message_of, reading
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "MANIFEST_FILE",
-    "ArtifactRef",
-    "Manifest",
-    "Store",
-    "content_key",
-    "file_sha256",
-    "link_or_copy",
-    "replacing",
-    "seed_from_key",
-    "storage_errors",
-    "write_atomically",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ArtifactRef:

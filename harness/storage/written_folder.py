@@ -12,8 +12,6 @@ from typing import Any
 from prmcal.errors import StorageError
 from prmcal.harness.storage.store import storage_errors
 
-__all__ = ["WrittenFolder", "write_text"]
-
 
 class WrittenFolder:
     """A folder that is new, empty, or an earlier version of what is written now.

@@ -27,8 +27,6 @@ from prmcal.registry.contracts.data import Question
 from prmcal.registry.messages import excerpt, message_of
 from prmcal.registry.plugins import KINDS
 
-__all__ = ["ROUNDING", "TEXT_TABLES", "Again", "Tolerance", "column_flaws", "own_shard"]
-
 TEXT_TABLES = {"rollout": "trajectories", "imported": "trajectories", "search": "searches"}
 """The tables with texts, by the kinds of artifacts."""
 

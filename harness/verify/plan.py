@@ -26,8 +26,6 @@ from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset, conten
 from prmcal.registry.messages import excerpt, shown
 from prmcal.registry.plugins import datasets
 
-__all__ = ["Place", "check_plan", "keyed_plugins", "known_questions"]
-
 Place = tuple[str, str]
 """A data set by its name in the grid, and a split."""
 

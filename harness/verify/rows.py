@@ -32,7 +32,6 @@ from prmcal.registry.messages import excerpt, message_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["check_rows"]
 
 _REWARD_TOLERANCE = 1e-3
 """A reward is the logistic function of the logit. PRMs of others may compute it in half precision."""

@@ -24,7 +24,6 @@ from prmcal.steps import join_steps, split_steps
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DRAWS", "check_samples", "same_chance"]
 
 DRAWS = 8
 """Own samples of each bare question, and own follow-ups of each prefix."""

@@ -23,8 +23,6 @@ from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store
 from prmcal.registry.messages import excerpt
 
-__all__ = ["Flaw", "Subject", "opened", "read_subject"]
-
 _SHOWN = 3
 """Findings that the message of a check has."""
 

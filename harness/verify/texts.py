@@ -33,18 +33,6 @@ from prmcal.steps import split_steps
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "check_fits",
-    "check_grades",
-    "check_scores",
-    "fits_of",
-    "graded_shards",
-    "jobs_here",
-    "not_ready",
-    "random_of",
-    "tolerance_of",
-    "trajectories_of",
-]
 
 FITTED, TRAINED = Tolerance(0.0, 1e-4), Tolerance(0.0, 0.05)
 """How far a calibrated reward may lie from the stored one. Optimisers stop at other places on other processors, and

@@ -41,8 +41,6 @@ from prmcal.harness.verify.texts import (
     random_of,
 )
 
-__all__ = ["Asked", "cost_of", "recomputed_shards", "verified"]
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:

@@ -30,33 +30,6 @@ Each message says what was wrong, where, and what to do about it.
 
 from __future__ import annotations
 
-__all__ = [
-    "ArtifactError",
-    "BundleError",
-    "ClusterError",
-    "DamagedDatabaseError",
-    "DataError",
-    "DatabaseError",
-    "DatabaseStorageError",
-    "DatabaseVersionError",
-    "DuplicatePluginError",
-    "GridError",
-    "IncomparableCellsError",
-    "InvalidArgumentsError",
-    "InvalidPluginError",
-    "LoadError",
-    "LockedDatabaseError",
-    "MissingDatabaseError",
-    "NoAnswerError",
-    "PluginError",
-    "PluginFailedError",
-    "PrmcalError",
-    "RunError",
-    "StorageError",
-    "UnknownCellError",
-    "UnknownPluginError",
-]
-
 
 class PrmcalError(Exception):
     """A problem that the user can act on. The message is the whole explanation."""

@@ -21,8 +21,6 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LIMIT", "Memory", "content_digest", "kept", "remembered"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from prmcal.remembered import kept
 
-__all__ = ["weighted_totals"]
-
 _BITS = 52
 """The bits of the sums of one part. A float64 has 53."""
 

@@ -4,18 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = [
-    "STEP_SEPARATOR",
-    "THOUGHT_BEGINS",
-    "THOUGHT_ENDS",
-    "behind_thought",
-    "in_thought",
-    "join_steps",
-    "opens_thought",
-    "split_steps",
-    "text_so_far",
-]
-
 STEP_SEPARATOR = "\n\n"
 
 

@@ -19,7 +19,6 @@ from prmcal.harness.terminal import fit, wrapped
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["board_text", "provenance_notes"]
 
 _PLACE = ("dataset", "llm", "prm", "conditions")
 _NAMES = (*_PLACE, "strategy", "calibrator")

@@ -34,8 +34,6 @@ from prmcal.harness.terminal import UNLIMITED, cut, fit, wrapped
 from prmcal.harness.terminal import show as show_text
 from prmcal.registry.messages import one_line
 
-__all__ = ["compare", "render_comparison"]
-
 _TEXT_START = 70
 """Characters of a question in Markdown."""
 _SECTION = with_terminal("")

@@ -23,8 +23,6 @@ from prmcal.harness.cli.options import (
 )
 from prmcal.harness.cli.serve import check_installed
 
-__all__ = ["check_folder", "dashboard", "export", "report"]
-
 _SECONDS_TO_ANSWER, _SECONDS_BETWEEN_QUESTIONS = 60, 0.1
 
 

@@ -51,7 +51,6 @@ from prmcal.harness.terminal import show as show_text
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TABLES", "leaderboard", "overview_text", "render_leaderboard"]
 
 TABLES = ("overview", *LEADERBOARDS, "costs")
 _COSTS_LEGEND = (

@@ -29,7 +29,6 @@ from prmcal.harness.terminal import show as show_text
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["render_cell", "show"]
 
 _JOB_WEIGHTS = {
     "depth": 8,

@@ -34,7 +34,6 @@ from prmcal.harness.terminal import show as show_text
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["diff"]
 
 _MOST_ROWS, _MOST_NAMED = 20, 10
 _HASH_START = 12

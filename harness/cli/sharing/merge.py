@@ -17,8 +17,6 @@ from prmcal.harness.share.submissions import Submitted
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.harness.terminal import wrapped
 
-__all__ = ["merge", "summary_text"]
-
 _MOST_CONFLICTS = 5
 
 

@@ -15,8 +15,6 @@ from prmcal.harness.site.publish import Targets, without_licence, write_recipe
 from prmcal.harness.site.publish import publish as publish_to
 from prmcal.harness.terminal import wrapped
 
-__all__ = ["publish", "published"]
-
 _MOST_NAMED = 10
 
 

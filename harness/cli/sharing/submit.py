@@ -29,8 +29,6 @@ from prmcal.harness.share.writing import Bundled, write_bundle
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import wrapped
 
-__all__ = ["submit"]
-
 
 @ending_cleanly()
 def submit(

@@ -22,8 +22,6 @@ from prmcal.harness.terminal import text_table, wrapped
 from prmcal.harness.verify.subject import opened
 from prmcal.harness.verify.tiers import Asked, verified
 
-__all__ = ["verify"]
-
 _SHOWN_CELLS = 3
 _WIDTH = 80
 _SECONDS_BETWEEN_LINES = 5.0

@@ -22,7 +22,7 @@ def plan() -> Plan:
 
 
 def kinds() -> list[type[Parameters]]:
-    found = [getattr(classes, name) for name in classes.__all__]
+    found = [each for name, each in vars(classes).items() if not name.startswith("_")]
     return [each for each in found if isinstance(each, type) and "kind" in vars(each)]
 
 

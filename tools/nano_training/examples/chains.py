@@ -13,18 +13,6 @@ from dataclasses import dataclass
 
 from prmcal.registry.nano.problems import MODULUS, Operation, Problem, render_step
 
-__all__ = [
-    "COPY_MIX",
-    "HARD_FACTOR",
-    "NEAR_SLIP_MIX",
-    "SLIP_MIX",
-    "TAUGHT_MIX",
-    "Chain",
-    "Mix",
-    "noisy_chain",
-    "right_chain",
-]
-
 HARD_FACTOR = 3.0
 """The probability of a mistake in a hard step, relative to an easy step."""
 

@@ -30,8 +30,6 @@ from prmcal.registry.nano.problems import (
 )
 from tools.nano_training.examples.token_trees import Encoder
 
-__all__ = ["Facts", "wrong_shares"]
-
 OPERATIONS = (
     *(Operation(symbol, operand) for symbol in "+-" for operand in (*range(1, 10), *range(11, 20))),
     *(Operation("*", operand) for operand in (2, 3)),

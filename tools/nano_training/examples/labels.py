@@ -12,8 +12,6 @@ from prmcal.registry.contracts.models import LLM
 from prmcal.registry.nano.problems import Problem
 from prmcal.steps import split_steps
 
-__all__ = ["Labelled", "label_prefixes", "read_labels", "sample_trajectories", "write_labels"]
-
 SAMPLING = Sampling(temperature=1.0, max_tokens=256)
 """Temperature 1 and top_p 1 sample from the unmodified distribution of a policy."""
 Steps = tuple[str, ...]

@@ -18,7 +18,6 @@ from tools.nano_training.examples.tokenizer import MARKER, SYSTEM
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["IGNORED", "Encoder", "Example", "Judged", "collate", "judged"]
 
 IGNORED = -100
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from prmcal.registry.nano.problems import DATASETS, draw_problem, solution_steps
 from prmcal.steps import join_steps
 
-__all__ = ["MARKER", "SYSTEM", "build_tokenizer"]
-
 SYSTEM = "Please reason step by step, and put your final answer within \\boxed{}."
 """The system message of the Qwen2.5-Math reward models."""
 MARKER = "<extra_0>"

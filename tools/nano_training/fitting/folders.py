@@ -11,8 +11,6 @@ from safetensors.torch import save_file
 
 from tools.nano_training.fitting.model import SolverAndJudge
 
-__all__ = ["load_trained", "save_policy", "save_reward_model"]
-
 
 def save_policy(model: SolverAndJudge, tokenizer: Any, folder: Path) -> None:
     """Write only the language model, in bfloat16, as a Qwen2ForCausalLM."""

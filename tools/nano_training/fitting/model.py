@@ -9,8 +9,6 @@ from torch import nn
 from torch.nn import functional
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-__all__ = ["SolverAndJudge", "nano_config"]
-
 
 def nano_config(vocabulary: int, pad: int, end: int) -> Qwen2Config:
     """Return the configuration of the base model and the policies, with about 0.6M parameters."""

@@ -11,8 +11,6 @@ import torch
 from tools.nano_training.examples.token_trees import IGNORED, Encoder, Example, collate
 from tools.nano_training.stages import base
 
-__all__ = ["BATCHES", "Probe"]
-
 BATCHES = 16
 """The number of batches for the figures."""
 

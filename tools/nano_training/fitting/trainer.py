@@ -15,8 +15,6 @@ from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
 from tools.nano_training.examples.token_trees import Example, collate
 from tools.nano_training.fitting.model import SolverAndJudge
 
-__all__ = ["train"]
-
 
 class BatchCollator:
     """Draws the examples of a batch from its number.
@@ -29,6 +27,7 @@ class BatchCollator:
         self.pad = pad
 
     def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return one batch; `rows` holds its number."""
         return collate(self.draw(rows[0]["batch"]), self.pad, torch.bfloat16)
 
 

@@ -10,8 +10,6 @@ from prmcal.registry.nano.problems import Problem, draw_problem, longest, split_
 from tools.nano_training.examples.chains import TAUGHT_MIX, Mix, noisy_chain, right_chain
 from tools.nano_training.examples.token_trees import Encoder, Example, judged
 
-__all__ = ["Lesson", "draw_batch", "draw_train_problem"]
-
 LONG_SHARE = 0.2
 """The share of batches with problems of nano-aime's length."""
 BATCH_TOKENS = 3000

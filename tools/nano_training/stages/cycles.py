@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from tools.nano_training.examples.chains import SLIP_MIX
 from tools.nano_training.stages.base import Lesson
 
-__all__ = ["CYCLES", "Cycle"]
-
 
 @dataclass(frozen=True)
 class Cycle:

@@ -26,17 +26,6 @@ from tools.nano_training.examples.facts import Facts
 from tools.nano_training.examples.token_trees import Encoder, Example, Judged
 from tools.nano_training.stages.base import draw_train_problem
 
-__all__ = [
-    "LEARNING_RATE",
-    "STEPS",
-    "dense_chains",
-    "draw_batch",
-    "draw_focused_problem",
-    "draw_shape",
-    "remembered_chains",
-    "writing_batch",
-]
-
 STEPS, LEARNING_RATE = 1500, 8e-4
 BATCH_TOKENS = 3000
 LONG_SHARE = 0.2

@@ -20,21 +20,6 @@ from tools.nano_training.examples.token_trees import Encoder, Example, Judged
 from tools.nano_training.stages.base import draw_train_problem
 from tools.nano_training.stages.drill import draw_focused_problem, writing_batch
 
-__all__ = [
-    "CLEANING_RATE",
-    "CLEANING_STEPS",
-    "GENTLE_NOISE",
-    "GENTLE_RATE",
-    "GENTLE_STEPS",
-    "MENDING_RATE",
-    "MENDING_STEPS",
-    "POLICIES",
-    "Noise",
-    "draw_batch",
-    "draw_cleaning_batch",
-    "draw_mending_batch",
-]
-
 BATCH_TOKENS = 3000
 LONG_SHARE = 0.25
 CHAINS = 3

@@ -14,8 +14,6 @@ from tools.nano_training.examples.chains import right_chain
 from tools.nano_training.examples.token_trees import Encoder, Example, Judged
 from tools.nano_training.stages.base import draw_train_problem
 
-__all__ = ["LEARNING_RATE", "SEED", "STEPS", "draw_batch"]
-
 STEPS, LEARNING_RATE = 900, 5e-4
 SEED = 5
 """Added to the pipeline's seed to draw the batches."""

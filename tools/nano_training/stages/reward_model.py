@@ -26,17 +26,6 @@ from tools.nano_training.stages.drill import (
     writing_batch,
 )
 
-__all__ = [
-    "LABELLED_SHARE",
-    "WRITING_SHARE",
-    "draw_batch",
-    "draw_first_batch",
-    "draw_labelled",
-    "drilled_chains",
-    "group_by_question",
-    "labelled_chain",
-]
-
 BATCH_TOKENS = 3000
 LABELLED_SHARE, WRITING_SHARE = 0.4, 0.25
 

@@ -19,8 +19,6 @@ from prmcal.registry.contracts.data import ScoringRequest
 from prmcal.registry.prms.transformers import TransformersPRM
 from tools.nano_training.examples.labels import Labelled
 
-__all__ = ["settle"]
-
 RIDGE = 1e-3
 """The ridge penalty of the regression of 1 on the features, relative to their mean square."""
 

@@ -36,8 +36,6 @@ from tools.nano_training.stages.reward_model import (
     labelled_chain,
 )
 
-__all__ = ["NEGATIVE", "OUTPUTS", "ROUNDS", "Format", "Twin", "TwinExamples", "save_twin"]
-
 Format = Literal["shepherd", "reasoneval"]
 OUTPUTS: Mapping[Format, int] = {"shepherd": 2, "reasoneval": 3}
 """The number of outputs of each format's head: '+' and '-', or negative, neutral and positive."""
