@@ -19,7 +19,7 @@ from tests.shared import made_once
 CELL = "calibration/nano-weak/nano-prm/quantiles/nano-math"
 NAN, GONE = "give NaN", "go away"
 """What a question has for which the PRM (tests/plugins/faulty_prm.py) returns NaN, or its server goes away."""
-SECONDS = 120
+SECONDS = 600
 GRID: dict[str, Any] = {
     "name": "served",
     "seed": 1,

@@ -64,7 +64,7 @@ def arguments(folder: Path, fate: str) -> list[Any]:
 def assert_all_ended(engines: Path) -> None:
     started = [int(path.name) for path in engines.iterdir()]
     assert started
-    end = time.monotonic() + 120
+    end = time.monotonic() + 600
     while left := [number for number in started if runs(number)]:
         assert time.monotonic() < end, f"processes {left} outlive their workers"
         time.sleep(0.1)

@@ -288,7 +288,7 @@ def test_a_request_that_runs_is_finished_before_the_end(folder: Path) -> None:
         replies: list[httpx2.Response] = []
         client = threading.Thread(target=lambda: replies.append(post(address, "solve", body)))
         client.start()
-        while httpx2.get(f"{address}/health").json()["requests"] == 0:
+        while client.is_alive() and httpx2.get(f"{address}/health").json()["requests"] == 0:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         client.join(SECONDS)

@@ -127,7 +127,7 @@ def test_requests_are_made_many_at_a_time_and_no_more_than_that() -> None:
     eight = threading.Barrier(8)
 
     def together(request: dict[str, Any]) -> dict[str, Any]:
-        eight.wait(timeout=120)
+        eight.wait(timeout=600)
         return {
             "choices": [{"text": "x", "finish_reason": "stop"}],
             "usage": {"completion_tokens": 1, "prompt_tokens": 1},

@@ -75,7 +75,7 @@ def killed(reward_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
         env=environment(),
         cwd=ROOT,
     )
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + 600
     while not any(step_of(path) >= 30 for path in whole(folder)):
         assert process.poll() is None, "the fit ended before it could be killed"
         assert time.monotonic() < deadline
