@@ -43,11 +43,12 @@ SLOW := tests/docs tests/registry/nano tests/registry/calibrators/lora/test_lora
 	tests/dashboard/test_accessibility.py tests/dashboard/test_context.py tests/dashboard/test_site.py \
 	tests/dashboard/pages/test_try_it.py tests/dashboard/pages/test_living.py \
 	tests/dashboard/pages/test_merged_pages.py tests/dashboard/pages/test_scaling.py \
+	tests/dashboard/pages/test_trajectories.py tests/dashboard/pages/test_compare.py \
 	tests/harness/serving tests/harness/report tests/harness/share tests/harness/executors \
 	tests/harness/inference tests/harness/recommending tests/harness/notebook \
 	$(filter-out tests/harness/execution/test_run.py,$(wildcard tests/harness/execution/test_*.py)) \
-	$(filter-out tests/harness/jobs/test_scaling_results.py,$(wildcard tests/harness/jobs/test_*_results.py)) \
-	tests/harness/jobs/test_search.py tests/harness/jobs/test_labels.py tests/harness/jobs/test_levels.py \
+	$(wildcard tests/harness/jobs/test_*_results.py tests/harness/jobs/test_search*.py) \
+	tests/harness/jobs/test_labels.py tests/harness/jobs/test_levels.py \
 	tests/harness/jobs/test_pools.py tests/harness/metrics/test_own_metrics.py \
 	tests/harness/commands/test_ask.py tests/harness/commands/test_compare.py \
 	tests/harness/commands/test_current_folder.py tests/harness/commands/test_export_prm.py \

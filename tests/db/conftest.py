@@ -5,20 +5,12 @@ from pathlib import Path
 import pytest
 
 from prmcal.db.run_folder import published_path
-from tests.db import factory
-from tests.shared import made_once
 
 
 @pytest.fixture(scope="session")
 def results(small_run: Path) -> Path:
     """Folder of a small finished run. Not to be written to."""
     return small_run
-
-
-@pytest.fixture(scope="session")
-def twin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of another run of the same grid. Not to be written to."""
-    return made_once(tmp_path_factory, "twin", factory.build)
 
 
 @pytest.fixture(scope="session")

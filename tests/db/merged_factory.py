@@ -29,7 +29,11 @@ _VERIFIED_AT = datetime(2026, 3, 4, 5, 6, 7)
 
 def build(directory: Path) -> Writer:
     """Write the database of the merged leaderboard, and publish it."""
-    writer = factory.build(directory, publish=False)
+    return extend(directory, factory.build(directory, publish=False))
+
+
+def extend(directory: Path, writer: Writer) -> Writer:
+    """Write what the leaderboard has beside the run of `factory`, which is there, and publish it."""
     factory.write_pool(writer, directory, SEED_2, "nano-math")
     for calibrator in _REPLICATED:
         factory.write_calibration(writer, directory, SEED_2, calibrator, "nano-math")

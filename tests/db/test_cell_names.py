@@ -10,7 +10,6 @@ import pytest
 from prmcal.db import catalog
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.queries.cells import find_cell, numbered
-from prmcal.db.run_folder import published_path
 from prmcal.errors import UnknownCellError
 from tests.db import factory
 
@@ -29,10 +28,6 @@ def test_a_filter_keeps_the_numbers(published: Path) -> None:
     found = catalog.leaderboard(published, calibrator=["isotonic"])
     assert dict(zip(found["cell_id"], found["number"], strict=True)).items() <= numbered(published).items()
     assert len(found) == 4
-
-
-def test_equal_grids_have_equal_numbers(published: Path, twin: Path) -> None:
-    assert numbered(published) == numbered(published_path(twin))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import signal
 import subprocess
 import sys
@@ -50,10 +51,9 @@ def writer(tmp_path: Path) -> Writer:
 def test_building_again_gives_the_same_content(merged: Path, tmp_path: Path) -> None:
     first = content(published_path(merged))
     assert all(first.values())
-    merged_factory.build(tmp_path / "new")
-    assert content(published_path(tmp_path / "new")) == first
-    merged_factory.build(tmp_path / "new")  # over what is there
-    assert content(published_path(tmp_path / "new")) == first
+    new = Path(shutil.copytree(merged, tmp_path / "new"))
+    merged_factory.build(new)
+    assert content(published_path(new)) == first
 
 
 def test_a_bulk_load_equals_inserts_row_by_row(writer: Writer, tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_flipped_byte_is_found_by_the_query_that_reads_it(results: Path, tmp_p
     whole = published_path(results).read_bytes()
     path = published_path(tmp_path)
     found_by_a_query = 0
-    for place in range(3 * 4096 + 1000, len(whole), 256 * 1024):  # DuckDB's headers, and then its blocks.
+    for place in range(3 * 4096 + 1000, len(whole), 3 * 256 * 1024):  # DuckDB's headers, and then its blocks.
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
         opened = False
         try:

@@ -145,12 +145,11 @@ def test_the_best_is_what_the_metric_calls_better(
     )
 
 
-def test_the_exported_leaderboard_is_byte_for_byte_that_of_another_run(results: Path, twin: Path) -> None:
+def test_the_exported_leaderboard_says_nothing_of_its_run(results: Path) -> None:
     for table in ("calibration", "scaling"):
-        one, two = (catalog.leaderboard(published_path(d), table).to_csv() for d in (results, twin))
-        assert one == two
-        assert "run-1" not in one
-        assert "2026" not in one
+        exported = catalog.leaderboard(published_path(results), table).to_csv()
+        assert "run-1" not in exported
+        assert "2026" not in exported
 
 
 def test_a_cell_is_followed_down_to_its_rollouts_seeds_and_versions(published: Path) -> None:

@@ -20,10 +20,10 @@ SHIFT = 0.3
 
 
 def test_cells_are_paired_or_judged_by_their_intervals_and_missing_ones_are_listed(
-    published: Path, twin: Path, tmp_path: Path
+    published: Path, results: Path, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"
-    shutil.copytree(twin, other)
+    shutil.copytree(results, other)
     llm, calibrator, dataset = WHERE
     values = {name: value + SHIFT for name, value in factory.metric_values(*WHERE).items()}
     artifact = artifact_folder(other, "calibration_metrics", "-".join(WHERE))
@@ -55,10 +55,10 @@ def test_cells_are_paired_or_judged_by_their_intervals_and_missing_ones_are_list
 
 
 def test_results_of_the_same_job_are_compared_under_the_names_of_the_first(
-    published: Path, twin: Path, tmp_path: Path
+    published: Path, results: Path, tmp_path: Path
 ) -> None:
     board = tmp_path / "board"
-    shutil.copytree(twin, board)
+    shutil.copytree(results, board)
     writer = Writer(database_path(board))
     renamed = "replace(cell_id, '/strong/', '/strong (seed 1)/')"
     with engine_for(writer.path).begin() as connection:
