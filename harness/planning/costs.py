@@ -8,21 +8,12 @@ from dataclasses import dataclass
 
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import (
-    CalibratorParameters,
     GeneratingParameters,
     MeasuringParameters,
     Parameters,
     RolloutParameters,
-    SearchParameters,
-    StrategyParameters,
-    SuccessParameters,
 )
-from prmcal.harness.planning.gpu_hours import (
-    completion_tokens,
-    followed_up,
-    model_seconds,
-    prefixes,
-)
+from prmcal.harness.planning.gpu_hours import completion_tokens, completions, model_seconds
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef, Manifest
 
@@ -32,51 +23,38 @@ _SECONDS_OF_SHARD = 0.05
 """Measured on one core with the grid `nano`: a replicate of one question, a trajectory that a calibrator reads, and the
 reading and writing of files."""
 
-_Group = tuple[str | bool, ...]
-"""What finished shards have in common: the kind of job, the model, the calibrator or the strategy."""
+_Row = tuple[str, bool | None]
+"""A kind of job, and whether its shards run a model: (kind, True or False). ("", True or False) has all kinds, and
+(kind, None) has also the shards of other plans, of which only the size is known."""
 
 
 @dataclass
 class _Seen:
+    """Totals of finished shards. `assumed` and `expected` are the seconds and samples that were assumed of them."""
+
     size: int = 0
     seconds: float = 0.0
     assumed: float = 0.0
     samples: int = 0
+    expected: float = 0.0
     tokens: int = 0
 
-    def add(self, manifest: Manifest, assumed: float = 0.0) -> None:
+    def add(self, manifest: Manifest, assumed: float = 0.0, expected: float = 0.0) -> None:
         self.size += manifest.size
         self.seconds += manifest.seconds
         self.assumed += assumed
         self.samples += manifest.samples
+        self.expected += expected
         self.tokens += manifest.generated_tokens + manifest.scored_tokens
-
-
-@dataclass(frozen=True, slots=True)
-class _Assumed:
-    """What is assumed of a shard before any is finished: its seconds, and what it has in common with others."""
-
-    kind: str
-    seconds: float
-    runs_model: bool
-    groups: tuple[_Group, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Rate:
-    """The seconds of a shard, for each second that was assumed, or for each unit of its size."""
-
-    of_assumed: float = 0.0
-    of_size: float = 0.0
 
 
 class CostModel:
     """The cost of shards, learnt from finished shards.
 
-    The time of a shard follows from finished ones of the same kind of job with the same model and calibrator or
-    strategy, in proportion to its size. As long as there are none, it follows from the next more general kind that has
-    some, and at last from the assumptions about its tokens, in proportion to all finished shards that run a model.
-    Shards that loaded a model count only as long as there are no others.
+    Time and samples of a shard are those that are assumed of it, times the rate of finished shards of the same kind of
+    job: what they took, divided by what was assumed of them. As long as there are none, the time follows from the rate
+    of all finished shards that also run a model, or also run none, and then from the sizes of the shards of this kind
+    in other plans. Shards that loaded a model count only as long as there are no others.
 
     Parameters
     ----------
@@ -94,23 +72,24 @@ class CostModel:
 
     def __init__(self, plan: Plan, past: Mapping[ArtifactRef, Manifest], on_gpus: bool = False) -> None:
         self.model_seconds = model_seconds(plan)
-        self._assumed = _assumptions(plan, self.model_seconds)
         self._on_gpus = on_gpus
-        self._seen: dict[_Group, _Seen] = defaultdict(_Seen)
-        self._loading: dict[_Group, _Seen] = defaultdict(_Seen)
-        self._rates: dict[tuple[_Group, ...], _Rate | None] = {}
+        self._assumed = {
+            shard.ref: self.model_seconds[shard.ref] or _seconds_without_model(shard)
+            for shard in plan.shards()
+        }
+        self._expected = {shard.ref: completions(shard.parameters) for shard in plan.shards()}
+        self._seen: dict[_Row, _Seen] = defaultdict(_Seen)
+        self._loading: dict[_Row, _Seen] = defaultdict(_Seen)
         for ref, manifest in past.items():
             self.learn(ref, manifest)
 
     def learn(self, ref: ArtifactRef, manifest: Manifest) -> None:
         """Take a finished shard into account."""
-        seen = self._loading if manifest.loading else self._seen
-        seen[ref.kind,].add(manifest)
+        table = self._loading if manifest.loading else self._seen
+        table[ref.kind, None].add(manifest)
         if ref in self._assumed:
-            assumed = self._assumed[ref]
-            for group in assumed.groups:
-                seen[group].add(manifest, assumed.seconds)
-        self._rates.clear()
+            for row in self._rows(ref):
+                table[row].add(manifest, self._assumed[ref], self._expected[ref])
 
     def seconds(self, shards: Iterable[Shard[Parameters]]) -> float | None:
         """Return the single-worker seconds for `shards`; None if one of them cannot be estimated yet."""
@@ -122,83 +101,38 @@ class CostModel:
             total += found
         return total
 
+    def _rows(self, ref: ArtifactRef) -> tuple[_Row, _Row]:
+        """Return the rows of the table that a shard of the plan belongs to, the one most like it first."""
+        runs_model = self.model_seconds[ref] > 0
+        return (ref.kind, runs_model), ("", runs_model)
+
     def _seconds(self, shard: Shard[Parameters]) -> float | None:
         assumed = self._assumed[shard.ref]
-        if assumed.groups not in self._rates:
-            self._rates[assumed.groups] = self._rate(assumed)
-        rate = self._rates[assumed.groups]
-        return None if rate is None else rate.of_assumed * assumed.seconds + rate.of_size * shard.size
-
-    def _rate(self, assumed: _Assumed) -> _Rate | None:
-        """Return how the seconds of shards follow from finished ones; None if there are none to compare with."""
-        for seen in (self._seen, self._loading):
-            found = next((seen[group] for group in assumed.groups if group in seen), None)
-            if found is not None:
-                return _Rate(of_assumed=found.seconds / found.assumed)
-            every = seen.get((assumed.kind,))  # Shards of other plans, of which only the size is known.
-            if every is not None:
-                return _Rate(of_size=every.seconds / every.size)
-        return _Rate(of_assumed=1.0) if self._on_gpus or not assumed.runs_model else None
+        rows = self._rows(shard.ref)
+        for table in (self._seen, self._loading):
+            for row in rows:
+                if row in table:
+                    return assumed * table[row].seconds / table[row].assumed
+            if (every := table.get((shard.ref.kind, None))) is not None:
+                return shard.size * every.seconds / every.size
+        return assumed if self._on_gpus or self.model_seconds[shard.ref] == 0 else None
 
     def samples(self, shard: Shard[Parameters]) -> float:
         """Return the completions that a shard will sample: known for rollouts, estimated for other kinds."""
-        parameters = shard.parameters
-        if not isinstance(parameters, GeneratingParameters):
-            return 0
-        if isinstance(parameters, RolloutParameters):
-            return shard.size
-        seen = self._for(shard)
-        if seen.size:
-            return shard.size * (seen.samples / seen.size)
-        longest = parameters.sampling.max_tokens
-        if isinstance(parameters, SuccessParameters):
-            return shard.size * followed_up(longest, parameters.most_prefixes)
-        # A search samples all of its candidates for every step.
-        candidates = parameters.candidates if isinstance(parameters, SearchParameters) else 1
-        return shard.size * prefixes(longest) * candidates
+        expected, seen = self._expected[shard.ref], self._alike(shard)
+        known = isinstance(shard.parameters, RolloutParameters) or not seen.expected
+        return expected if known else expected * seen.samples / seen.expected
 
     def tokens(self, shard: Shard[Parameters]) -> float:
         """Return the tokens of these completions; 0 if the shard samples none."""
-        parameters = shard.parameters
-        if not isinstance(parameters, GeneratingParameters):
+        if not isinstance(shard.parameters, GeneratingParameters):
             return 0
-        seen = self._for(shard)
+        seen = self._alike(shard)
         each = seen.tokens / seen.samples if seen.samples else 0
-        return self.samples(shard) * (each or completion_tokens(parameters))
+        return self.samples(shard) * (each or completion_tokens(shard.parameters))
 
-    def _for(self, shard: Shard[Parameters]) -> _Seen:
-        """Return the finished shards of the same kind that are most like this one."""
-        groups = list(self._assumed[shard.ref].groups[:-1])
-        if not isinstance(
-            shard.parameters, SuccessParameters
-        ):  # These may follow up other numbers of prefixes.
-            groups.append((shard.ref.kind,))
-        return next((self._seen[group] for group in groups if group in self._seen), _Seen())
-
-
-def _detail(shard: Shard[Parameters]) -> str:
-    """Return which calibrator or strategy a shard is about, or how many prefixes it may follow up."""
-    given = shard.parameters
-    if isinstance(given, SuccessParameters):
-        return str(given.most_prefixes or "")
-    if isinstance(given, CalibratorParameters):
-        return given.calibrator.plugin
-    return given.strategy.plugin if isinstance(given, SearchParameters | StrategyParameters) else ""
-
-
-def _groups(shard: Shard[Parameters], runs_model: bool) -> tuple[_Group, ...]:
-    """Return what a shard has in common with others, those most like it first."""
-    kind, detail, data = shard.ref.kind, _detail(shard), shard.parameters.data.dataset.name
-    own: list[_Group] = [
-        (kind, shard.resource, detail, data),
-        (kind, "", detail, data),
-        (kind, shard.resource, detail, ""),
-        (kind, "", detail, ""),
-    ]
-    # The times of different strategies have much in common, those of different calibrators or limits have not.
-    apart = isinstance(shard.parameters, CalibratorParameters | SuccessParameters)
-    alike: list[_Group] = [] if apart else [(kind, "all")]
-    return (*own, *alike, ("all", runs_model))
+    def _alike(self, shard: Shard[Parameters]) -> _Seen:
+        return self._seen.get(self._rows(shard.ref)[0], _Seen())
 
 
 def _seconds_without_model(shard: Shard[Parameters]) -> float:
@@ -207,17 +141,6 @@ def _seconds_without_model(shard: Shard[Parameters]) -> float:
     if isinstance(given, MeasuringParameters):
         return _SECONDS_OF_SHARD + _SECONDS_OF_REPLICATE * shard.size * given.bootstrap.replicates
     return _SECONDS_OF_SHARD + _SECONDS_OF_TRAJECTORY * shard.size
-
-
-def _assumptions(plan: Plan, on_models: Mapping[ArtifactRef, float]) -> dict[ArtifactRef, _Assumed]:
-    found = {}
-    shared: dict[tuple[_Group, ...], tuple[_Group, ...]] = {}
-    for shard in plan.shards():
-        on_model = on_models[shard.ref]
-        groups = _groups(shard, on_model > 0)
-        seconds = on_model or _seconds_without_model(shard)
-        found[shard.ref] = _Assumed(shard.ref.kind, seconds, on_model > 0, shared.setdefault(groups, groups))
-    return found
 
 
 @dataclass(frozen=True)

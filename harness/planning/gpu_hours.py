@@ -62,6 +62,18 @@ def completion_tokens(parameters: GeneratingParameters) -> float:
     return whole / 2 if isinstance(parameters, SuccessParameters) else whole
 
 
+def completions(parameters: Parameters) -> float:
+    """Return the completions that a shard is assumed to sample, which are known for rollouts; 0 if it samples none."""
+    match parameters:
+        case RolloutParameters():
+            return parameters.size
+        case SuccessParameters():
+            return parameters.size * followed_up(parameters.sampling.max_tokens, parameters.most_prefixes)
+        case SearchParameters():  # It samples all of its candidates for every step.
+            return parameters.size * parameters.candidates * prefixes(parameters.sampling.max_tokens)
+    return 0
+
+
 Kind = Literal["llm", "prm"]
 Task = Literal["generate", "read", "train"]
 
@@ -166,15 +178,12 @@ def _tasks(shard: Shard[Parameters], longest: int) -> Iterator[tuple[Kind, Plugi
     given, whole = shard.parameters, trajectory_tokens(longest)
     read = shard.size * (QUESTION_TOKENS + whole)
     match given:
-        case RolloutParameters():
-            yield "llm", given.llm, "generate", shard.size * completion_tokens(given)
-        case SuccessParameters():
-            drawn = shard.size * followed_up(longest, given.most_prefixes)
-            yield "llm", given.llm, "generate", drawn * completion_tokens(given)
         case SearchParameters():
-            drawn = shard.size * given.candidates * prefixes(longest)
+            drawn = completions(given)
             yield "llm", given.llm, "generate", drawn * completion_tokens(given)
             yield "prm", given.prm, "read", drawn / _steps_per_score(given) * (QUESTION_TOKENS + whole / 2)
+        case GeneratingParameters():
+            yield "llm", given.llm, "generate", completions(given) * completion_tokens(given)
         case ScoringParameters():
             yield "prm", given.prm, "read", read
         case CalibratedParameters() if shard.resource:
