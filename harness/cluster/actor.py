@@ -162,7 +162,7 @@ _SECONDS_UNTIL_SHARED = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ActorSettings:
-    """What all actors of a run are given.
+    """The settings that all actors of a run share.
 
     Attributes
     ----------

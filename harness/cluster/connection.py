@@ -22,7 +22,7 @@ from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, storage_e
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """How a run uses a cluster.
+    """The use of a cluster by a run.
 
     Attributes
     ----------

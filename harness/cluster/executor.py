@@ -39,7 +39,7 @@ class _Worker:
     name: str
     actor: Any
     answer: Any
-    """What Ray answers next: that the actor is ready, or what came of its shard; None while it is idle."""
+    """The next answer of Ray: that the actor is ready, or what came of its shard; None while it is idle."""
     shard: Shard[Parameters] | None = None
     loaded: str = ""
     ready: bool = False
@@ -106,12 +106,12 @@ class RayExecutor:
 
     @property
     def workers(self) -> int:
-        """How many workers there is room for now."""
+        """The number of workers that there is room for now."""
         return max(1, len(self._slots()))
 
     @property
     def nodes(self) -> int:
-        """How many nodes are used now."""
+        """The number of nodes that are used now."""
         return len({slot.node for slot in self._slots()})
 
     def run(self, schedule: Schedule) -> Generator[Event]:

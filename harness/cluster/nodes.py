@@ -125,8 +125,8 @@ def _difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
     named = [name for name in differing if name != "files of prmcal" or differing == [name]]
     if not named:
         return ""
-    told = ", ".join(f"{name} {theirs.get(name) or 'absent'} instead of {ours[name]}" for name in named)
-    return f"has other versions: {told}. Install the same versions there."
+    versions = ", ".join(f"{name} {theirs.get(name) or 'absent'} instead of {ours[name]}" for name in named)
+    return f"has other versions: {versions}. Install the same versions there."
 
 
 def _absence(missing: Sequence[str]) -> str:
@@ -257,9 +257,9 @@ def check_gpus(grid: GridSpec, nodes: Iterable[Node]) -> None:
         size = billions(checkpoint_of(kind, spec.reference())) or 0.0
         large = size >= _SMALLEST_ON_A_GPU and device != "cpu"
         if not most and (large or needed > 1 or device.startswith(("cuda", SPREAD))):
-            told = f" has {size:g} billion parameters and" if size else ""
+            its_size = f" has {size:g} billion parameters and" if size else ""
             raise ClusterError(
-                f"{spec.name}{told} needs a GPU, and no node of the cluster has one. Add nodes with GPUs, or set "
+                f"{spec.name}{its_size} needs a GPU, and no node of the cluster has one. Add nodes with GPUs, or set "
                 "'device: cpu' among its arguments in the grid file."
             )
         if most and needed > most:
@@ -297,7 +297,7 @@ class Census:
     Raises
     ------
     ClusterError
-        If a node cannot be used at the beginning. Later, such a node is told and left out.
+        If a node cannot be used at the beginning. Later, such a node is reported and left out.
     """
 
     def __init__(self, ray: Any, paths: Sequence[Path]) -> None:
@@ -316,7 +316,7 @@ class Census:
         self.usable = {key: node for key, node in nodes.items() if key not in found}
 
     def take(self) -> tuple[list[Node], list[Notice]]:
-        """Count the nodes again, every two seconds. Return those that have left, and what is to be told."""
+        """Count the nodes again, every two seconds. Return those that have left, and notices to be reported."""
         if time.monotonic() < self._next:
             return [], []
         self._next = time.monotonic() + _SECONDS_BETWEEN_COUNTS
@@ -374,8 +374,8 @@ class Census:
             why = found.get(node.id)
             if why is None:
                 self.usable[node.id] = node
-                told = f"The node {node.name} has joined the cluster ({node.cpus} cores, {node.gpus} GPUs)."
-                notices.append(Notice(told))
+                resources = f"{node.cpus} cores, {node.gpus} GPUs"
+                notices.append(Notice(f"The node {node.name} has joined the cluster ({resources})."))
             elif why:
                 self._refused.add(node.id)
                 notices.append(Notice(f"{why} The run does not use it."))

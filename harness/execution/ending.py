@@ -17,7 +17,7 @@ from prmcal.db.text.formats import duration
 from prmcal.harness.execution.failures import FailureGroup
 
 Ending = Literal["SIGINT", "SIGTERM", "SIGHUP", "max-hours", "error"]
-"""What ended a run: Ctrl-C, a scheduler, a terminal that was closed, the limit of its time, or an error."""
+"""The causes that end a run: Ctrl-C, a scheduler, a terminal that was closed, the limit of its time, or an error."""
 
 _SIGNALS: tuple[Ending, ...] = ("SIGINT", "SIGTERM", "SIGHUP")
 
@@ -26,7 +26,7 @@ _SECONDS_OF_ONE_SIGNAL = 1.0
 
 
 RunState = Literal["done", "failed", "interrupted", "ended"]
-"""How a run ended: with all cells that it was asked for, with failed ones, by a signal or an error, or out of time."""
+"""The ends of a run: all cells that it was asked for, failed ones among them, a signal or an error, or no time left."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class RunSummary:
 
     @property
     def state(self) -> RunState:
-        """How it ended."""
+        """The way in which it ended."""
         if self.ending is not None:
             return "ended" if self.ending == "max-hours" else "interrupted"
         return "failed" if self.failed_cells else "done"
@@ -91,7 +91,7 @@ class EndWatch:
 
     @property
     def ending(self) -> Ending | None:
-        """What ends the run; None as long as it may go on."""
+        """The cause that ends the run; None as long as it may go on."""
         if self._noticed is None and time.monotonic() >= self._deadline:
             return "max-hours"
         return self._noticed
@@ -124,7 +124,7 @@ _MOST_SECONDS = 600.0
 
 
 def run_on_finish(command: str, directory: Path, summary: RunSummary, seconds: float = _MOST_SECONDS) -> str:
-    """Run a shell command that is told by its environment how the run ended.
+    """Run a shell command that finds in its environment how the run ended.
 
     The variables are PRMCAL_RUN (the absolute path of the output folder), PRMCAL_STATE (done, failed, interrupted or
     ended), PRMCAL_CELLS_DONE and PRMCAL_CELLS_FAILED.

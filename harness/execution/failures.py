@@ -17,8 +17,8 @@ from prmcal.harness.storage.store import write_atomically
 from prmcal.registry.messages import excerpt, message_of
 
 Cause = Literal["network", "plugin", "input", "crash", "time", "error"]
-"""What failed: the network of a plugin, a plugin, an input such as a damaged file, the worker process, a shard that
-took too long, or prmcal."""
+"""The part that failed: the network of a plugin, a plugin, an input such as a damaged file, the worker process, a
+shard that took too long, or prmcal."""
 
 _ADVICE: dict[Cause, str] = {
     "network": "Check the server, then run the same command again. It tries only the failed cells again.",

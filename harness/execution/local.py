@@ -101,7 +101,7 @@ class WorkerProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process has not ended."""
+        """True as long as the process has not ended."""
         return self._process.is_alive()
 
     def send(self, shard: Shard[Parameters]) -> None:
@@ -271,7 +271,7 @@ class LocalExecutor:
             self._end(worker, schedule)
 
     def _look_at(self, worker: _Worker, ready: bool, schedule: Schedule) -> list[Outcome | Notice]:
-        """Read a message of a worker, and end it if it died or takes too long. Return what is to be told."""
+        """Read a message of a worker, and end it if it died or takes too long. Return the events to be reported."""
         shard = worker.shard
         if shard is None:
             if ready:

@@ -56,7 +56,7 @@ class Pace:
 
     @property
     def due(self) -> bool:
-        """Whether the work can be done now. It also begins with a pause."""
+        """True if the work can be done now. It also begins with a pause."""
         return time.monotonic() >= self._next
 
     @contextmanager
@@ -80,7 +80,7 @@ _SHARE_FOR_CREWS = 0.005
 
 @dataclass(frozen=True, slots=True)
 class WorkerNow:
-    """What a worker does.
+    """The present activity of a worker.
 
     Attributes
     ----------

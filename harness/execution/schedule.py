@@ -55,7 +55,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Gate:
-    """What shards that read the same artifacts wait for. It is open when none of the artifacts is missing."""
+    """A gate before shards that read the same artifacts. It is open when none of the artifacts is missing."""
 
     missing: int
     waiting: list[ArtifactRef] = field(default_factory=list)
@@ -109,7 +109,7 @@ class Schedule:
 
     @property
     def finished(self) -> bool:
-        """Whether no shard is ready or running."""
+        """True if no shard is ready or running."""
         return not self._ready and not self._running
 
     @property
@@ -261,7 +261,7 @@ class Executor(Protocol):
 
 
 MOST_TRIES = 3
-"""How often a shard is computed if its workers die."""
+"""The most times that a shard is computed if its workers die."""
 
 
 def after_death(
@@ -285,7 +285,7 @@ def after_death(
     Returns
     -------
     list of Outcome and Notice
-        What is to be told.
+        The outcomes and notices to be reported.
     """
     schedule.deaths[shard.ref] += 1
     deaths = schedule.deaths[shard.ref]

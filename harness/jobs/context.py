@@ -1,4 +1,4 @@
-"""What the function of a job works with: its inputs as tables, and its plugins.
+"""The context of the function of a job: its inputs as tables, and its plugins.
 
 Each worker keeps one context. A model stays loaded until a shard needs another one.
 """
@@ -53,7 +53,7 @@ _PREFIX, _COUNTS = ["question_id", "trajectory", "step", "terminal"], ["successe
 
 @dataclass
 class Output:
-    """What a shard produces.
+    """The output of a shard.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class Models:
 
     @property
     def models_loaded(self) -> int:
-        """How many models were loaded so far."""
+        """The number of models that were loaded so far."""
         return self._llm.built + self._prm.built
 
     def llm(self, reference: PluginReference, beside: bool = False) -> LLM:

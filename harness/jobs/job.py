@@ -1,4 +1,4 @@
-"""What a job is: shards, each with a content key.
+"""Jobs and their shards, each with a content key.
 
 A shard is the unit of work and of resume. It is a pure function from keyed inputs to one artifact. Its key follows from
 everything that decides its output. Its `parameters` and `inputs` are everything that it needs to run. Both are plain
@@ -15,11 +15,11 @@ from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.storage.store import ArtifactRef, content_key, seed_from_key
 
 TUNING = "tuning_"
-"""What the roles of inputs begin with that belong to the calibration questions."""
+"""The beginning of the roles of inputs that belong to the calibration questions."""
 
 
 def of_other(llm: str) -> str:
-    """Return what the roles of inputs begin with that belong to another LLM of the grid, by its name."""
+    """Return the beginning of the roles of inputs that belong to another LLM of the grid, by its name."""
     return f"other_{llm}_"
 
 
@@ -60,7 +60,7 @@ class Shard(Generic[P_co]):
 
     @property
     def size(self) -> int:
-        """How much work it is, compared with shards of the same kind."""
+        """The amount of work, compared with shards of the same kind."""
         return self.parameters.size
 
 

@@ -1,4 +1,4 @@
-"""What a shard is given: one frozen dataclass for each kind of job, and the types of their fields.
+"""The parameters of shards: one frozen dataclass for each kind of job, and the types of their fields.
 
 Parameters are plain data, so that a shard can be sent to any process. They are not what a shard's key is made from: the
 planner names everything that decides the output separately, since parameters also hold the names that a grid gives to
@@ -53,7 +53,7 @@ class QuestionSlice:
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """How a measurement resamples its questions: the arguments of ``prmcal.db.statistics.bootstrap.Bootstrap``."""
+    """The resampling of questions: the arguments of ``prmcal.db.statistics.bootstrap.Bootstrap``."""
 
     replicates: int
     seed: int
@@ -81,7 +81,7 @@ class Parameters:
 
     @property
     def size(self) -> int:
-        """How much work it is, compared with shards of the same kind: questions x trajectories x follow-ups."""
+        """The amount of work, compared with shards of the same kind: questions x trajectories x follow-ups."""
         ranges = [each for each in vars(self).values() if isinstance(each, range)]
         return math.prod(map(len, [self.data.questions, *ranges]))
 

@@ -366,4 +366,4 @@ _AT_LEVELS: dict[str, Callable[[pd.DataFrame, GradedTrajectories], NDArray[np.fl
     "trajectory_rewards": _last,
     "step_rewards": _steps,
 }
-"""How what a calibrator gives at all levels is read at one level."""
+"""The functions that read the output of a calibrator for all levels at one of them."""

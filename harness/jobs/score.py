@@ -1,4 +1,4 @@
-"""What a PRM makes of trajectories: the logit and the reward of every prefix, and the hidden states at every token."""
+"""Scores of trajectories by a PRM: the logit and the reward of every prefix, and the hidden states at every token."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from prmcal.registry.contracts.strategy import OnceFor, PoolStrategy, Strategy
 AnyParameters = TypeVar("AnyParameters", bound=Parameters)
 
 OF_TRAJECTORIES = frozenset(("trajectory_rewards", "step_rewards"))
-"""What a strategy may read that needs calibrated rewards of all trajectories."""
+"""The things that a strategy may read for which calibrated rewards of all trajectories are needed."""
 
 
 def make_shard(
@@ -127,7 +127,7 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class StrategyInputs:
-    """What a strategy can read: trajectories, their scores if any, rewards if any, and at a level beta if any.
+    """The inputs of a strategy: trajectories, their scores if any, rewards if any, and at a level beta if any.
 
     Attributes
     ----------

@@ -146,7 +146,7 @@ class GridQuestions:
 
     @property
     def planned(self) -> PlannedQuestions:
-        """What the plan says of them."""
+        """The questions as the plan describes them."""
         return PlannedQuestions(
             self.dataset.name,
             self.split,

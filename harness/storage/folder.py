@@ -86,7 +86,7 @@ _ATTEMPTS, _SECONDS_BETWEEN = 5, 0.02
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What is needed to plan the latest run of a folder again.
+    """The record of the latest run of a folder, from which it can be planned again.
 
     Attributes
     ----------
