@@ -8,7 +8,8 @@ Their formulas belong in `prmcal.harness.metrics`.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from prmcal.harness.jobs.parameters import Parameters
 
@@ -30,8 +31,12 @@ _MODULES = {
 
 
 def compute(shard: Shard[Parameters], context: Context) -> Output:
-    """Compute a shard with the function for its kind. The module is imported when it is first needed."""
-    kind = shard.parameters.kind
+    """Compute a shard with the function for its kind."""
+    return function_of(shard.parameters.kind)(shard, context)
+
+
+def function_of(kind: str) -> Callable[[Shard[Any], Context], Output]:
+    """Return the function for a kind of job. Its module is imported when it is first needed."""
     module = importlib.import_module(f"prmcal.harness.jobs.{_MODULES.get(kind, kind)}")
-    output: Output = getattr(module, f"compute_{kind}")(shard, context)
-    return output
+    found: Callable[[Shard[Any], Context], Output] = getattr(module, f"compute_{kind}")
+    return found

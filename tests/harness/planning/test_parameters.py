@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import pickle
 
 import pytest
 
+from prmcal.harness.jobs import function_of
 from prmcal.harness.jobs import parameters as classes
-from prmcal.harness.jobs.parameters import MeasuringParameters, Parameters, SearchParameters
+from prmcal.harness.jobs.parameters import Parameters, SearchParameters
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import read_grid
@@ -29,8 +29,7 @@ def kinds() -> list[type[Parameters]]:
 def test_every_kind_of_job_has_a_function() -> None:
     assert len({each.kind for each in kinds()}) == len(kinds()) == 13
     for each in kinds():
-        room = "measurement." if issubclass(each, MeasuringParameters) else ""
-        assert callable(importlib.import_module(f"prmcal.harness.jobs.{room}{each.kind}").compute)
+        assert callable(function_of(each.kind))
 
 
 def test_every_shard_can_be_sent_to_a_worker(plan: Plan) -> None:
