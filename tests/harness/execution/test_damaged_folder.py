@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal.db.run_folder import FAILURES_FILE, RECORD_FILE, artifacts_root
-from prmcal.errors import GridError, RunError
+from prmcal.errors import RunError
 from prmcal.harness.execution.failures import Failure, read_failures, write_failures
-from prmcal.harness.planning.saved import existing_plan
-from prmcal.harness.storage.folder import RunFolder, RunRecord
+from prmcal.harness.storage.folder import RunFolder
 from tests.mutations import FEW, TEXTS, changed, damaged, reads_or_refuses
 
 RECORD: dict[str, Any] = {
@@ -77,12 +76,6 @@ def test_a_file_in_the_place_of_a_folder_is_told_and_not_called_damaged(tmp_path
         RunFolder(bundle).lock(),
     ):
         pass
-
-
-def test_a_recorded_grid_that_is_none_is_refused(tmp_path: Path) -> None:
-    RunFolder(tmp_path).write_record(RunRecord(**{**RECORD, "plugin_files": []}))
-    with pytest.raises(GridError, match=r"The grid in .*run\.json: the key 'prms' is missing"):
-        existing_plan(RunFolder(tmp_path))
 
 
 @given(content=changed({"key": {"reason": "out of luck", "cause": "plugin"}}).map(json.dumps) | TEXTS)
