@@ -35,7 +35,7 @@ def values_of(seed: int, **shift: float) -> pd.DataFrame:
         for llm, calibrator in itertools.product(("weak", "strong"), shift):
             noise = draw.normal(0, 0.02, count)
             rows += [
-                (dataset, llm, "prm", calibrator, f"q{i}", difficulty[i] + noise[i] + shift[calibrator])
+                (dataset, llm, "prm", "", calibrator, f"q{i}", difficulty[i] + noise[i] + shift[calibrator])
                 for i in range(count)
             ]
     return pd.DataFrame(rows, columns=[*PLACE, "calibrator", "question_id", "value"])
@@ -84,7 +84,16 @@ def test_intervals_over_two_data_sets_contain_the_truth() -> None:
     inside = 0
     for _ in range(300):
         parts = [
-            pd.DataFrame({"dataset": name, "llm": "l", "prm": "p", "question_id": range(n), "value": drawn})
+            pd.DataFrame(
+                {
+                    "dataset": name,
+                    "llm": "l",
+                    "prm": "p",
+                    "conditions": "",
+                    "question_id": range(n),
+                    "value": drawn,
+                }
+            )
             for name, n in (("a", 60), ("b", 30))
             for drawn in [draw.gamma(1.0, 0.1, n)]
         ]
@@ -149,7 +158,7 @@ def test_the_difference_to_equal_cost_is_that_of_the_accuracies() -> None:
     count, most = 30, 8
     curve = np.sort(draw.random((count, most)), axis=1)
     samples = draw.integers(1, most + 1, count)
-    place = {"dataset": "math", "llm": "weak", "prm": "prm"}
+    place = {"dataset": "math", "llm": "weak", "prm": "prm", "conditions": ""}
     questions = [f"q{i}" for i in range(count)]
     spent = pd.DataFrame({**place, "calibrator": "good", "question_id": questions, "value": samples})
     right = spent.assign(value=curve[np.arange(count), samples - 1])
@@ -176,7 +185,7 @@ def test_the_difference_to_equal_cost_is_that_of_the_accuracies() -> None:
 
 
 def test_the_whole_budget_costs_as_much_as_itself() -> None:
-    place = {"dataset": "math", "llm": "weak", "prm": "prm"}
+    place = {"dataset": "math", "llm": "weak", "prm": "prm", "conditions": ""}
     spent = pd.DataFrame({**place, "calibrator": "c", "question_id": ["a", "b"], "value": [4.0, 4.0]})
     curves = pd.DataFrame(
         {

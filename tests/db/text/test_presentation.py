@@ -69,5 +69,5 @@ def test_marks_letters_and_reasons_are_shown(published: Path) -> None:
     best = frame[frame["brier_standing"] == "best"].iloc[0]
     low, high = best["brier_low"], best["brier_high"]
     assert f"{best['brier']:.3f} [{low:.3f}, {high:.3f}]* a" in by_cell[best["cell_id"]]
-    assert by_cell[factory.FAILED_CELL][-4:] == ["", "", "", "failed"]
+    assert by_cell[factory.FAILED_CELL][-4:] == ("", "", "", "failed")
     assert found.notes == (f"failed (1 cells): {factory.REASON}",)
