@@ -23,9 +23,8 @@ BUILT_IN = [
     calibrators.create("ensemble", spread="mixture", conservative=0.1),
     calibrators.create("monotone-quantile", loss="pinball", held_out=0),
     calibrators.create("beta-binomial-lora", epochs=1),
-    calibrators.create("quantile-lora"),
-    calibrators.create("quantile-lora", loss="mse"),
-    calibrators.create("quantile-lora", head="full", batches="prefixes"),
+    calibrators.create("quantile-lora", epochs=1),
+    calibrators.create("quantile-lora", head="full", batches="prefixes", epochs=1),
     calibrators.create("conformal", calibrator="isotonic"),
     calibrators.create("conformal", calibrator="monotone-quantile", level=0.25),
 ]
