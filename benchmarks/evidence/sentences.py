@@ -43,7 +43,9 @@ def _scaling_example(figures: Figures) -> str:
 
 
 def _printed(rows: pd.DataFrame, name: Leaderboard) -> str:
-    found = leaderboard_board(rows, name, Metrics(built_in_metrics()), LEADERBOARDS[name].main_metrics)
+    found = leaderboard_board(
+        rows.assign(cell_id=""), name, Metrics(built_in_metrics()), LEADERBOARDS[name].main_metrics
+    )
     lines = textwrap.dedent(text_table(found.head, found.rows, UNLIMITED).strip("\n")).splitlines()
     return "\n".join(["```text", *(line.rstrip() for line in lines), "```"])
 

@@ -25,7 +25,7 @@ from tests.shared import made_once, served_once
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page
 
-SECONDS = 30
+SECONDS = 240
 IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
 """The page after the server has sent all of it."""
 DRAWN = """() => {

@@ -15,9 +15,7 @@ from prmcal.db.metrics import cell_id
 from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import database_path
 from prmcal.db.writer import Writer
-from prmcal.harness.share.merge import merge
 from tests.dashboard.conftest import SECONDS, drawn, server
-from tests.harness.share import small_runs
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 from playwright.sync_api import BrowserContext, Page, expect
@@ -161,21 +159,3 @@ def test_one_server_shows_several_runs_and_their_differences(page: Page, two_run
     page.wait_for_url("**/runs?run=second&llm=strong&view=Differences+between+runs")
     page.get_by_text("9 finished cells are in both runs.").wait_for()
     page.get_by_text("2 only in run").wait_for()
-
-
-def test_an_llm_with_another_name_on_a_leaderboard_stays_chosen(page: Page, tmp_path: Path) -> None:
-    measurement = {**small_runs.GRID["measurement"], "bins": 5}
-    parts = [{"llms": small_runs.GRID["llms"]}, {"llms": [small_runs.WEAK], "measurement": measurement}]
-    runs = [
-        small_runs.run(tmp_path / str(number), small_runs.Part(part)) for number, part in enumerate(parts)
-    ]
-    merge(tmp_path / "board", runs)
-    place = {"dataset": "synthetic-questions", "prm": "verifier"}
-    with server(tmp_path / "board") as own:
-        page.goto(f"{own}/" + link("calibration", **place, llm="weak (bins 5)", view="Calibrators"))
-        for title, llm in (("Scaling", "weak"), ("League", "weak"), ("Trajectories", "weak (bins 5)")):
-            go(page, title)
-            chosen = page.get_by_test_id("stMain").get_by_role("combobox", name="LLM", exact=True)
-            expect(chosen).to_have_value(llm, timeout=1000 * SECONDS)
-            assert "not been computed" not in shown(page)[1] and "There is no cell" not in shown(page)[1]
-        page.goto("about:blank")  # Otherwise the page misses its server.

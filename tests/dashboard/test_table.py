@@ -114,7 +114,7 @@ def test_downloads_have_the_numbers_of_the_database(page: Page, address: str, ru
     files = {}
     for title in ("CSV", "Parquet", "Markdown", "LaTeX"):
         with page.expect_download() as download:
-            page.get_by_role("button", name=title).click()
+            page.get_by_role("button", name=title, exact=True).click()
         files[title] = Path(download.value.path())
     assert files["CSV"].read_text() == stored.to_csv(index=False)
     assert list(pd.read_parquet(files["Parquet"])["brier"].dropna()) == list(stored["brier"].dropna())
