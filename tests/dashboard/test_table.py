@@ -79,9 +79,10 @@ def test_a_reader_filters_and_chooses_columns_and_the_address_keeps_them(page: P
     expect(page.get_by_test_id("stDataFrame")).to_have_count(1)
     page.get_by_text("6 of 12 rows").wait_for()
     page.get_by_text("11 of 12 cells done · 1 failed").wait_for()
+    drawn(page)
     page.get_by_role("combobox", name="Columns").click()
     page.get_by_role("option", name="Signed error", exact=True).click()
-    page.wait_for_url(re.compile("llms=weak.*columns=ece&columns=signed_error"))
+    expect(page).to_have_url(re.compile("llms=weak.*columns=ece&columns=signed_error"))
 
 
 def test_selected_rows_lead_to_their_pages(page: Page, address: str, run_folder: Path) -> None:
