@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Callable
 from functools import cache
 from html import escape
@@ -80,8 +81,8 @@ def _data(column: Column) -> list[Any]:
     texts = [escape(_SIGN.sub("\N{MINUS SIGN}", value)) for value in column.values]
     if not column.numbers:
         return list(texts)
-    return [
-        {"text": text, "number": None if math.isnan(number) else number}
+    return [  # What has no number comes after the largest one.
+        {"text": text, "number": sys.float_info.max if math.isnan(number) else number}
         for text, number in zip(texts, column.numbers, strict=True)
     ]
 

@@ -107,7 +107,9 @@ def merged(merged_board: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
         with engine_for(writer.path).begin() as connection:
             connection.execute(renamed, {"name": HOSTILE, "id": merged_factory.CLEO})
             given = sa.text("UPDATE runs SET grid = :grid WHERE run_id = 'run-2'")
-            connection.execute(given, {"grid": GRID.replace("seed: 3", "seed: 2")})
+            connection.execute(
+                given, {"grid": GRID.replace("seed: 3", "seed: 2").replace("weak", merged_factory.SEED_2)}
+            )
         writer.publish()
 
     return made_once(tmp_path_factory, "hostile-board", make)

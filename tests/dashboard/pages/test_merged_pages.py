@@ -27,7 +27,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 def site(merged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("site") / "site"
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("prmcal.harness.site.figures.can_draw", lambda: False)
+        patched.setattr("prmcal.harness.site.writer.can_draw", lambda: False)
         write_site([merged], out)
     return out
 
@@ -124,7 +124,7 @@ def test_a_cell_is_reproduced_by_the_grid_of_its_own_submission(page: Page, merg
     expect(shell).to_contain_text(f"prmcal show {own.replace(merged_factory.SEED_2, 'weak')} --dir")
     code = page.get_by_test_id("stCode").filter(has_text="tiny-cell")
     found = yaml.safe_load(code.inner_text())
-    assert (found["seed"], [each["name"] for each in found["llms"]]) == (2, ["weak"])
+    assert (found["seed"], [each["name"] for each in found["llms"]]) == (2, [merged_factory.SEED_2])
     assert [each["name"] for each in found["calibrators"]] == ["temperature"]
 
 
