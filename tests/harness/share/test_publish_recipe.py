@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -137,9 +139,10 @@ def bundles(run: Path, prmcal: Prmcal, tmp_path_factory: pytest.TempPathFactory)
     forged = out / "forged"
     shutil.copytree(run, forged)
     for artifact in (forged / "artifacts" / "calibration_metrics").iterdir():
+        schema = pq.read_schema(artifact / "results.parquet")
         table = pd.read_parquet(artifact / "results.parquet")
         table.loc[table["metric"].str.startswith("brier"), ["value", "low", "high"]] /= 2
-        table.to_parquet(artifact / "results.parquet", index=False)
+        pq.write_table(pa.Table.from_pandas(table, schema, preserve_index=False), artifact / "results.parquet")
         manifest = json.loads((artifact / "artifact.json").read_text())
         content = (artifact / "results.parquet").read_bytes()
         manifest["files"]["results.parquet"] = [len(content), hashlib.sha256(content).hexdigest()]
