@@ -169,7 +169,7 @@ def _compared(
     what: str, job: Job[Any], own: pd.DataFrame, theirs: pd.DataFrame
 ) -> Iterator[tuple[str, Job[Any], Compared]]:
     """Compare counts by question, of the questions that both have: right ones, and all."""
-    both = own.join(theirs, how="inner", lsuffix="_own")
+    both = own.merge(theirs, left_index=True, right_index=True, suffixes=("_own", ""))
     if len(both):
         yield what, job, same_chance(*(both[name].to_numpy(np.int64) for name in both))
 

@@ -142,7 +142,9 @@ def bundles(run: Path, prmcal: Prmcal, tmp_path_factory: pytest.TempPathFactory)
         schema = pq.read_schema(artifact / "results.parquet")
         table = pd.read_parquet(artifact / "results.parquet")
         table.loc[table["metric"].str.startswith("brier"), ["value", "low", "high"]] /= 2
-        pq.write_table(pa.Table.from_pandas(table, schema, preserve_index=False), artifact / "results.parquet")
+        pq.write_table(
+            pa.Table.from_pandas(table, schema, preserve_index=False), artifact / "results.parquet"
+        )
         manifest = json.loads((artifact / "artifact.json").read_text())
         content = (artifact / "results.parquet").read_bytes()
         manifest["files"]["results.parquet"] = [len(content), hashlib.sha256(content).hexdigest()]
