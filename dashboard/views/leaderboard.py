@@ -119,6 +119,7 @@ def _show_board(path: Path, cells: pd.DataFrame, table: Leaderboard) -> None:
         frame,
         hide_index=True,
         column_config=config,
+        placeholder="",
         height=min(_ROW * (len(frame) + 1) + 3, _HIGHEST),
         key=f"board {table} {hash(board.cells)}",
         on_select="rerun",
