@@ -65,7 +65,7 @@ class StepSplitting(BaseModel):
 
     @property
     def changes_texts(self) -> bool:
-        """Whether a text can get other steps than those between its blank lines."""
+        """True if a text can get other steps than those between its blank lines."""
         return self.rule != BLANK_LINE or self.least_tokens is not None or self.most_tokens is not None
 
     def identity(self) -> dict[str, Any]:

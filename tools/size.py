@@ -1,7 +1,7 @@
 """Measure the size and the shape of the product: ``python -m tools.size``.
 
 The product is the Python code of registry, harness, db, dashboard and src. Tests, tools, benchmarks and documents do
-not count. With ``--check`` the exit code is 1 if a figure exceeds its limit, which continuous integration does.
+not count. With ``--check`` the exit code is 1 if a figure exceeds its limit.
 """
 
 from __future__ import annotations

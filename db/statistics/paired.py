@@ -359,27 +359,6 @@ def _bits(cells: int) -> list[int]:
     return [index for index in range(cells.bit_length()) if cells >> index & 1]
 
 
-def last_places(table: pd.DataFrame, metric: str, wins: str | None) -> set[str]:
-    """Return the worst cell of each group, if it is significantly worse than the best.
-
-    Parameters
-    ----------
-    table : DataFrame
-        As :func:`prmcal.db.queries.leaderboard.leaderboard` returns it.
-    metric : str
-        A metric of the leaderboard.
-    wins : {"lower", "higher", "near zero"} or None
-        Which value of the metric wins. With None, the result is empty.
-    """
-    if wins is None:
-        return set()
-    worse = table[table[f"{metric}_standing"] == "worse"]
-    group = _group(worse)
-    places = worse[["cell_id", *group]].assign(merit=merit(worse[metric].astype(float), wins))
-    places = places.sort_values(["merit", "cell_id"], ascending=[True, False])
-    return set(places.drop_duplicates(group)["cell_id"])
-
-
 def _group(table: pd.DataFrame) -> list[str]:
     """Return the columns that cells which compete share. A table of a run has no conditions."""
     return [name for name in _GROUP if name in table]

@@ -1,4 +1,4 @@
-"""What is published of results: the leaderboards of runs as a static site that needs no server, and exports.
+"""Published results: the leaderboards of runs as a static site that needs no server, and exports.
 
     writer                 the folder of the site, its pages and figures
     text_tables            the tables of the paper, and the submissions of a merged leaderboard

@@ -57,7 +57,7 @@ class MeasuredValue:
 
     @property
     def scored(self) -> bool:
-        """Whether a direction makes it better."""
+        """True if a direction makes it better."""
         return self.metric.better in ("lower", "higher")
 
 

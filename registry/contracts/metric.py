@@ -96,7 +96,7 @@ class PrefixRows:
 
     @property
     def is_point(self) -> bool:
-        """Whether the calibrator predicts the median only, which is then used for every level."""
+        """True if the calibrator predicts the median only, which is then used for every level."""
         return self.levels == (_MEDIAN,)
 
     def at(self, level: float) -> PrefixRows:

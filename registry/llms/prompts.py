@@ -273,7 +273,7 @@ class StopStrings:
         self._can_end: dict[int, bool] = {}
 
     def __call__(self, tokens: list[int]) -> bool:
-        """Whether the tokens contain a stop string. Call it after every token of a completion."""
+        """Return True if the tokens contain a stop string. Call it after every token of a completion."""
         if not self._stop:
             return False
         newest = tokens[-1]

@@ -229,7 +229,7 @@ class Escalation(PoolStrategy):
         return own + other if self.by == "answer" else max(own, other)
 
     def _good_enough(self, pool: Pool) -> NDArray[np.bool_]:
-        """Whether each trajectory would be kept if it had the best score."""
+        """Return for each trajectory whether it would be kept if it had the best score."""
         if self.by == "answer":
             return self.evidence_.chance(pool.scores) >= self.threshold
         return np.broadcast_to((pool.rewards >= self.threshold)[:, None], pool.correct.shape)
