@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from prmcal.db.run_folder import workers_folder
 from prmcal.errors import ClusterError, DataError
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, storage_errors
 
@@ -161,11 +162,14 @@ class FileServer:
             return file.read(PIECE)
 
     def begin(self, ref: ArtifactRef) -> str:
-        """Return a new temporary folder for an artifact that a worker is going to send."""
-        target = self._store.folder(ref.kind, ref.key)
+        """Return a new temporary folder for an artifact that a worker is going to send.
+
+        The end of the run deletes it, so that nothing stays of an artifact whose worker was killed meanwhile.
+        """
+        parent = workers_folder(self._store.directory)
         with storage_errors(self._store.directory):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            return tempfile.mkdtemp(prefix=f".{ref.key}-", dir=target.parent)
+            parent.mkdir(parents=True, exist_ok=True)
+            return tempfile.mkdtemp(prefix=f"{ref.key}-", dir=parent)
 
     def write(self, folder: str, name: str, offset: int, piece: bytes) -> None:
         """Write a piece of a file into a temporary folder.
