@@ -334,9 +334,7 @@ def _checked_address(url: str) -> str:
 
 
 Address = Annotated[
-    str,
-    AfterValidator(_checked_address),
-    Field(description="an address such as http://localhost:8000/v1"),
+    str, AfterValidator(_checked_address), Field(description="an address such as http://localhost:8000/v1")
 ]
 """The annotation of a constructor argument that is the address of a server."""
 

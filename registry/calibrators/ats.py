@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from prmcal.arrays import Floats, Ints
 from prmcal.errors import DataError, PluginFailedError
 from prmcal.registry.calibrators.logit import TemperatureScaling
 from prmcal.registry.contracts.calibrator import Calibrator
@@ -134,7 +135,7 @@ class AdaptiveTemperatureScaling(Calibrator):
                 f"{2 * self.heads}. Got {self.width} instead."
             )
 
-    def fit(self, features: HiddenStates, k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+    def fit(self, features: HiddenStates, k: Ints, n: Ints) -> Self:
         """Train the head on the success counts.
 
         Raises
@@ -162,7 +163,7 @@ class AdaptiveTemperatureScaling(Calibrator):
         self.root_ = _common_root(features.states[sorted({each.root for each in trees})])
         return self
 
-    def predict(self, features: HiddenStates) -> NDArray[np.float64]:
+    def predict(self, features: HiddenStates) -> Floats:
         """Return sigmoid(logit / T(x)), of shape (rows, 1).
 
         Raises
@@ -174,10 +175,10 @@ class AdaptiveTemperatureScaling(Calibrator):
 
         self.check_fitted()
         self.check_features(features)
-        rewards: NDArray[np.float64] = expit(features.logit / self.temperatures(features))
+        rewards: Floats = expit(features.logit / self.temperatures(features))
         return rewards[:, None]
 
-    def temperatures(self, features: HiddenStates) -> NDArray[np.float64]:
+    def temperatures(self, features: HiddenStates) -> Floats:
         """Return T(x) of each prefix, in [0.01, 100], of shape (rows,). Raises the same errors as ``predict``."""
         import torch
 
@@ -245,9 +246,7 @@ class AdaptiveTemperatureScaling(Calibrator):
             )
 
 
-def _moments(
-    features: HiddenStates, trees: Sequence[QuestionTree]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _moments(features: HiddenStates, trees: Sequence[QuestionTree]) -> tuple[Floats, Floats]:
     """Mean and standard deviation of the trees' states, each of shape (width,).
 
     The standard deviation of a constant dimension is 1. Only one tree at a time is copied, since the states of a large
@@ -262,13 +261,13 @@ def _moments(
     return mean, np.where(scale > 1e-6 * np.maximum(np.abs(mean), 1e-30), scale, 1.0)
 
 
-def _common_root(roots: NDArray[np.float32]) -> NDArray[np.float64]:
+def _common_root(roots: NDArray[np.float32]) -> Floats:
     """The state of the first token of all questions. Empty if they differ, or are too few to tell."""
     root = roots.mean(0, dtype=np.float64)
     return root if len(roots) >= _ROOTS_TO_KNOW_A_PRM and _all_near(roots, root) else np.empty(0)
 
 
-def _all_near(roots: NDArray[np.float32], root: NDArray[np.float64]) -> bool:
+def _all_near(roots: NDArray[np.float32], root: Floats) -> bool:
     """Whether the states are equal up to rounding, which is more than 1% in bfloat16."""
     return bool(np.all(np.linalg.norm(roots - root, axis=1) <= _SAME_ROOT * np.linalg.norm(root)))
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
+from prmcal.arrays import Floats, Ints
 from prmcal.registry.calibrators.training import TrainingSettings, train
 from prmcal.registry.contracts.data import HiddenStates
 from prmcal.registry.prms.token_tree import ROOT, TokenTree, collate_token_trees
@@ -32,7 +33,7 @@ class QuestionTree:
     """
 
     root: int
-    rows: NDArray[np.int64]
+    rows: Ints
     tree: TokenTree
 
 
@@ -183,9 +184,7 @@ def _rotated(vectors: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
     return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
 
 
-def make_head(
-    mean: NDArray[np.float64], scale: NDArray[np.float64], width: int, layers: int, heads: int, seed: int
-) -> TemperatureHead:
+def make_head(mean: Floats, scale: Floats, width: int, layers: int, heads: int, seed: int) -> TemperatureHead:
     """Return a head that predicts T = 1 everywhere, with inner weights that depend on `seed` alone.
 
     The last layer is zero, so that the first prediction is the PRM's own reward.
@@ -252,8 +251,8 @@ def train_head(
     head: TemperatureHead,
     features: HiddenStates,
     trees: Sequence[QuestionTree],
-    k: NDArray[np.int64],
-    n: NDArray[np.int64],
+    k: Ints,
+    n: Ints,
     settings: TrainingSettings,
     held_out: float,
     seed: int,
@@ -314,5 +313,5 @@ def _split(
     return [questions[i] for i in order[count:]], [questions[i] for i in order[:count]]
 
 
-def _rows(trees: Sequence[QuestionTree]) -> NDArray[np.int64]:
+def _rows(trees: Sequence[QuestionTree]) -> Ints:
     return np.concatenate([each.rows for each in trees])

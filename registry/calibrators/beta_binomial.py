@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.calibrators.heads import HeadCalibrator, folds
 from prmcal.registry.contracts.data import HiddenStates
 from prmcal.registry.contracts.plugin import Count, FiniteFromZero, FinitePositive, Seed
@@ -34,38 +34,30 @@ class BetaLaw:
         The smallest possible size.
     """
 
-    weights: NDArray[np.float64]
-    offsets: NDArray[np.float64]
+    weights: Floats
+    offsets: Floats
     least_size: float
 
-    def mean_and_size(self, inputs: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def mean_and_size(self, inputs: Floats) -> tuple[Floats, Floats]:
         """Return mean and size, each of shape (rows,), for inputs of shape (rows, inputs)."""
         from scipy.special import expit
 
         log_odds, before = (_product(inputs, w) + b for w, b in zip(self.weights, self.offsets, strict=True))
-        mean: NDArray[np.float64] = expit(log_odds)
+        mean: Floats = expit(log_odds)
         return mean, np.logaddexp(0, before) + self.least_size
 
 
-def negative_log_likelihood(
-    mean: NDArray[np.float64], size: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def negative_log_likelihood(mean: Floats, size: Floats, k: Ints, n: Ints) -> Floats:
     """Return the negative Beta-Binomial log-likelihood of k of n in nats, of shape (rows,), without ln C(n, k)."""
     from scipy.special import betaln
 
     a, b = mean * size + _LEAST, (1 - mean) * size + _LEAST
-    loss: NDArray[np.float64] = betaln(a, b) - betaln(k + a, n - k + b)
+    loss: Floats = betaln(a, b) - betaln(k + a, n - k + b)
     return loss
 
 
 def fit_beta_law(
-    inputs: NDArray[np.float64],
-    k: NDArray[np.int64],
-    n: NDArray[np.int64],
-    start: BetaLaw,
-    decay: float,
-    lam: float,
-    near: BetaLaw | None = None,
+    inputs: Floats, k: Ints, n: Ints, start: BetaLaw, decay: float, lam: float, near: BetaLaw | None = None
 ) -> BetaLaw:
     r"""Minimise the mean negative log-likelihood of k of n, with two penalties.
 
@@ -111,9 +103,7 @@ def fit_beta_law(
     return law
 
 
-def beta_quantiles(
-    mean: NDArray[np.float64], size: NDArray[np.float64], levels: Sequence[float]
-) -> NDArray[np.float64]:
+def beta_quantiles(mean: Floats, size: Floats, levels: Sequence[float]) -> Floats:
     """Return the quantiles of Beta distributions at ascending levels, in [0, 1], of shape (rows, levels)."""
     from scipy.special import betaincinv
 
@@ -126,32 +116,32 @@ def beta_quantiles(
     return np.asarray(np.maximum.accumulate(found, axis=1), dtype=np.float64)
 
 
-def _product(inputs: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def _product(inputs: Floats, weights: Floats) -> Floats:
     """A product of matrix and vector that is the same for any number of threads and of rows."""
-    result: NDArray[np.float64] = np.einsum("ri,i->r", inputs, weights)
+    result: Floats = np.einsum("ri,i->r", inputs, weights)
     return result
 
 
-def _flat(law: BetaLaw) -> NDArray[np.float64]:
-    both: NDArray[np.float64] = np.concatenate([law.weights, law.offsets[:, None]], axis=1)
+def _flat(law: BetaLaw) -> Floats:
+    both: Floats = np.concatenate([law.weights, law.offsets[:, None]], axis=1)
     return both.ravel()
 
 
-def _law(flat: NDArray[np.float64], width: int, least_size: float) -> BetaLaw:
+def _law(flat: Floats, width: int, least_size: float) -> BetaLaw:
     both = flat.reshape(2, width + 1)
     return BetaLaw(both[:, :-1].copy(), both[:, -1].copy(), least_size)
 
 
 def _loss(
-    flat: NDArray[np.float64],
-    inputs: NDArray[np.float64],
-    k: NDArray[np.int64],
-    n: NDArray[np.int64],
-    cost_of_size: NDArray[np.float64],
-    pulled: NDArray[np.float64],
-    strength: NDArray[np.float64],
+    flat: Floats,
+    inputs: Floats,
+    k: Ints,
+    n: Ints,
+    cost_of_size: Floats,
+    pulled: Floats,
+    strength: Floats,
     least_size: float,
-) -> tuple[float, NDArray[np.float64]]:
+) -> tuple[float, Floats]:
     """The loss with its penalties, and its gradient by the flat weights."""
     from scipy.special import digamma, expit
 
@@ -259,13 +249,7 @@ class BetaBinomial(HeadCalibrator):
         self.components = components
         self.seed = seed
 
-    def train(
-        self,
-        inputs: NDArray[np.float64],
-        k: NDArray[np.int64],
-        n: NDArray[np.int64],
-        questions: NDArray[np.int64],
-    ) -> None:
+    def train(self, inputs: Floats, k: Ints, n: Ints, questions: Ints) -> None:
         """Choose the penalties on held-out questions, and fit to all."""
         decays = _DECAYS if self.decay is None else (self.decay,)
         lams = _LAMS if self.lam is None else (self.lam,)
@@ -281,11 +265,11 @@ class BetaBinomial(HeadCalibrator):
         law = self._fitted(inputs, k, n, [(self.decay_, self.lam_)])[0]
         self.weights_, self.offsets_, self.least_size_ = law.weights, law.offsets, float(law.least_size)
 
-    def quantiles(self, inputs: NDArray[np.float64], levels: Sequence[float]) -> NDArray[np.float64]:
+    def quantiles(self, inputs: Floats, levels: Sequence[float]) -> Floats:
         """Return the quantiles of the Beta distributions, of shape (rows, levels)."""
         return beta_quantiles(*self._law.mean_and_size(inputs), levels)
 
-    def mean_and_size(self, features: HiddenStates) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def mean_and_size(self, features: HiddenStates) -> tuple[Floats, Floats]:
         """Return mu in [0, 1] and kappa above 0 of each prefix, each of shape (rows,)."""
         return self._law.mean_and_size(self.read(features))
 
@@ -296,11 +280,11 @@ class BetaBinomial(HeadCalibrator):
     def _held_out(
         self,
         penalties: Sequence[tuple[float, float]],
-        inputs: NDArray[np.float64],
-        k: NDArray[np.int64],
-        n: NDArray[np.int64],
-        parts: Sequence[NDArray[np.bool_]],
-    ) -> NDArray[np.float64]:
+        inputs: Floats,
+        k: Ints,
+        n: Ints,
+        parts: Sequence[Bools],
+    ) -> Floats:
         """The sum of the losses of held-out prefixes for each pair of decay and lam."""
         losses = np.zeros(len(penalties))
         for number, held in enumerate(parts, 1):
@@ -313,11 +297,7 @@ class BetaBinomial(HeadCalibrator):
         return losses
 
     def _fitted(
-        self,
-        inputs: NDArray[np.float64],
-        k: NDArray[np.int64],
-        n: NDArray[np.int64],
-        penalties: Sequence[tuple[float, float]],
+        self, inputs: Floats, k: Ints, n: Ints, penalties: Sequence[tuple[float, float]]
     ) -> list[BetaLaw]:
         """Fit with each pair of decay and lam. Each fit begins at the one before, so large penalties come first."""
         weights, offsets = np.zeros((2, inputs.shape[1])), np.array([0.0, np.log(np.expm1(_FIRST_SIZE))])

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.plugin import Seed, Share
 from prmcal.registry.plugins import calibrators
@@ -155,13 +155,7 @@ class ConformalBound(Calibrator):
         """Return the identity, with the identity of the wrapped calibrator."""
         return {**super().identity(), "wrapped": self.wrapped.identity()}
 
-    def fit(
-        self,
-        features: Any,
-        k: NDArray[np.int64],
-        n: NDArray[np.int64],
-        questions: NDArray[np.int64] | None = None,
-    ) -> Self:
+    def fit(self, features: Any, k: Ints, n: Ints, questions: Ints | None = None) -> Self:
         """Fit the wrapped calibrator to some questions, and the correction to the held-out ones.
 
         Parameters
@@ -190,11 +184,11 @@ class ConformalBound(Calibrator):
             )
         return self
 
-    def predict(self, features: Any) -> NDArray[np.float64]:
+    def predict(self, features: Any) -> Floats:
         """Return the bound and the rewards of the wrapped calibrator, of shape (rows, levels)."""
         return self.predict_at(features, self.levels)
 
-    def predict_at(self, features: Any, levels: Sequence[float]) -> NDArray[np.float64]:
+    def predict_at(self, features: Any, levels: Sequence[float]) -> Floats:
         """Return the bound at `level`, and the rewards of the wrapped calibrator at other levels.
 
         See :meth:`prmcal.Calibrator.predict_at`.
@@ -237,7 +231,7 @@ class ConformalBound(Calibrator):
         """The level at which Q is taken; see the notes on success rate and success probability."""
         return self.level if self.covers == "success_rate" else self.level / 2
 
-    def _labels(self, k: NDArray[np.int64], n: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _labels(self, k: Ints, n: Ints) -> Floats:
         if self.covers == "success_rate":
             return k / n
         from scipy.special import betaincinv
@@ -245,7 +239,7 @@ class ConformalBound(Calibrator):
         limits = betaincinv(np.maximum(k, 1), n - k + 1, self.level / 2)
         return np.where(k > 0, limits, 0.0)
 
-    def _held_out(self, groups: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _held_out(self, groups: Ints) -> Bools:
         numbers = np.unique(groups)
         count = min(round(self.share * len(numbers)), len(numbers) - 1)
         chosen = np.random.default_rng(self.seed).permutation(numbers)[:count]
@@ -264,7 +258,7 @@ def _enough(questions: int, level: float) -> bool:
     return bool((1 - level) * (questions + 1) <= questions + _TOLERANCE)
 
 
-def _corrected(scores: NDArray[np.float64], groups: NDArray[np.int64], level: float) -> float:
+def _corrected(scores: Floats, groups: Ints, level: float) -> float:
     """Q of scores in [-1, 1]. It is 1, the largest possible score, if the quantile is infinite."""
     _, index, counts = np.unique(groups, return_inverse=True, return_counts=True)
     if not _enough(len(counts), level):

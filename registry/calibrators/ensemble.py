@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.calibrators.heads import HeadCalibrator, held_out_rows
 from prmcal.registry.contracts.data import HiddenStates
 from prmcal.registry.contracts.plugin import (
@@ -27,9 +28,7 @@ _SIZES = (0.1, 1e4)
 _ROWS = 1024
 
 
-def weighted_quantiles(
-    values: NDArray[np.float64], weights: NDArray[np.float64], levels: Sequence[float]
-) -> NDArray[np.float64]:
+def weighted_quantiles(values: Floats, weights: Floats, levels: Sequence[float]) -> Floats:
     """Return quantiles of weighted points, of shape (rows, levels).
 
     A point is the quantile at the middle of its share of the weight. In between, quantiles are linear in the level.
@@ -49,12 +48,7 @@ def weighted_quantiles(
     )
 
 
-def fit_mixture_size(
-    means: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    k: NDArray[np.int64],
-    n: NDArray[np.int64],
-) -> float:
+def fit_mixture_size(means: Floats, weights: Floats, k: Ints, n: Ints) -> float:
     """Return the size of the Beta distributions, in [0.1, 10000], that makes k of n likeliest.
 
     Each row has Beta distributions with these `means` and `weights`, of shape (rows, points), and one size for all.
@@ -72,9 +66,7 @@ def fit_mixture_size(
     return float(np.exp(minimize_scalar(loss, bounds=(low, high), method="bounded").x))
 
 
-def beta_mixture_quantiles(
-    means: NDArray[np.float64], weights: NDArray[np.float64], size: float, levels: Sequence[float]
-) -> NDArray[np.float64]:
+def beta_mixture_quantiles(means: Floats, weights: Floats, size: float, levels: Sequence[float]) -> Floats:
     """Return quantiles of mixtures of Beta distributions of one size, in [0, 1], of shape (rows, levels).
 
     They are found by halving [0, 1] 40 times.
@@ -95,7 +87,7 @@ def beta_mixture_quantiles(
     return found
 
 
-def _parameters(means: NDArray[np.float64], size: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _parameters(means: Floats, size: float) -> tuple[Floats, Floats]:
     return means * size + 1e-6, (1 - means) * size + 1e-6
 
 
@@ -198,13 +190,7 @@ class Ensemble(HeadCalibrator):
         self.components = components
         self.seed = seed
 
-    def train(
-        self,
-        inputs: NDArray[np.float64],
-        k: NDArray[np.int64],
-        n: NDArray[np.int64],
-        questions: NDArray[np.int64],
-    ) -> None:
+    def train(self, inputs: Floats, k: Ints, n: Ints, questions: Ints) -> None:
         """Train the heads on most questions, and the weights on the others."""
         import torch
 
@@ -253,20 +239,20 @@ class Ensemble(HeadCalibrator):
             means, weights = self._means_and_weights(inputs[chosen])
             self.size_ = fit_mixture_size(means, weights, k[chosen], n[chosen])
 
-    def quantiles(self, inputs: NDArray[np.float64], levels: Sequence[float]) -> NDArray[np.float64]:
+    def quantiles(self, inputs: Floats, levels: Sequence[float]) -> Floats:
         """Return the weighted quantiles, of shape (rows, levels)."""
         means, weights = self._means_and_weights(inputs)
         if self.spread == "mixture":
             return beta_mixture_quantiles(means, weights, self.size_, levels)
         return weighted_quantiles(means, weights, levels)
 
-    def mean_and_spread(self, features: HiddenStates) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def mean_and_spread(self, features: HiddenStates) -> tuple[Floats, Floats]:
         """Return the weighted mean r of the heads, and the weighted mean of (mu - r)^2, each of shape (rows,)."""
         means, weights = self._means_and_weights(self.read(features))
         reward = (weights * means).sum(1)
         return reward, (weights * (means - reward[:, None]) ** 2).sum(1)
 
-    def _seen(self, questions: NDArray[np.int64], fitted: NDArray[np.bool_]) -> NDArray[np.float32]:
+    def _seen(self, questions: Ints, fitted: Bools) -> NDArray[np.float32]:
         """1 where a head sees a row, of shape (rows, heads). Each head sees whole questions, at least one."""
         numbers, index = np.unique(questions, return_inverse=True)
         trained = np.unique(index[fitted])
@@ -277,9 +263,7 @@ class Ensemble(HeadCalibrator):
             seen[random.permutation(trained)[:count], head] = 1
         return seen[index]
 
-    def _means_and_weights(
-        self, inputs: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _means_and_weights(self, inputs: Floats) -> tuple[Floats, Floats]:
         """The predictions of the heads and their weights, each of shape (rows, heads)."""
         import torch
         from scipy.special import expit, softmax
@@ -291,7 +275,7 @@ class Ensemble(HeadCalibrator):
             given = torch.from_numpy(inputs)
             log_odds = heads(given)
             logarithms = beliefs(given, torch.sigmoid(log_odds)).numpy()
-        means: NDArray[np.float64] = expit(log_odds.numpy())
+        means: Floats = expit(log_odds.numpy())
         if self.conservative is not None:
             logarithms = logarithms - means / self.conservative
         return means, softmax(logarithms, axis=1)

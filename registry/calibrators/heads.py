@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from prmcal.arrays import Bools, Floats, Ints
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import HiddenStates
@@ -43,13 +43,7 @@ class HeadCalibrator(Calibrator):
     components: int
 
     @abstractmethod
-    def train(
-        self,
-        inputs: NDArray[np.float64],
-        k: NDArray[np.int64],
-        n: NDArray[np.int64],
-        questions: NDArray[np.int64],
-    ) -> None:
+    def train(self, inputs: Floats, k: Ints, n: Ints, questions: Ints) -> None:
         """Fit the head.
 
         Parameters
@@ -61,16 +55,10 @@ class HeadCalibrator(Calibrator):
         """
 
     @abstractmethod
-    def quantiles(self, inputs: NDArray[np.float64], levels: Sequence[float]) -> NDArray[np.float64]:
+    def quantiles(self, inputs: Floats, levels: Sequence[float]) -> Floats:
         """Return the quantiles of the success probability, in [0, 1], of shape (rows, levels)."""
 
-    def fit(
-        self,
-        features: HiddenStates,
-        k: NDArray[np.int64],
-        n: NDArray[np.int64],
-        questions: NDArray[np.int64] | None = None,
-    ) -> Self:
+    def fit(self, features: HiddenStates, k: Ints, n: Ints, questions: Ints | None = None) -> Self:
         """Standardise the states, and train the head on the success counts.
 
         Parameters
@@ -94,15 +82,15 @@ class HeadCalibrator(Calibrator):
         self.train(self._inputs(raw), np.asarray(k), np.asarray(n), groups)
         return self
 
-    def predict(self, features: HiddenStates) -> NDArray[np.float64]:
+    def predict(self, features: HiddenStates) -> Floats:
         """Return the quantiles at `levels`, of shape (rows, levels). The point estimate is the median."""
         return self.predict_at(features, self.levels)
 
-    def predict_at(self, features: HiddenStates, levels: Sequence[float]) -> NDArray[np.float64]:
+    def predict_at(self, features: HiddenStates, levels: Sequence[float]) -> Floats:
         """Return the quantiles at any levels; see :meth:`prmcal.Calibrator.predict_at`."""
         return self.quantiles(self.read(features), levels)
 
-    def read(self, features: HiddenStates) -> NDArray[np.float64]:
+    def read(self, features: HiddenStates) -> Floats:
         """Return the inputs of the head, of shape (rows, inputs).
 
         Raises
@@ -131,20 +119,20 @@ class HeadCalibrator(Calibrator):
         if not np.all(np.isfinite(states[leaves])):
             raise ValueError("Each hidden state must be finite.")
 
-    def _inputs(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
-        standard: NDArray[np.float64] = (raw - self.mean_) / self.scale_
+    def _inputs(self, raw: Floats) -> Floats:
+        standard: Floats = (raw - self.mean_) / self.scale_
         if not len(self.axes_):
             return standard
         return np.concatenate([standard[:, :1], standard[:, 1:] @ self.axes_.T], axis=1)
 
 
-def _raw(features: HiddenStates) -> NDArray[np.float64]:
+def _raw(features: HiddenStates) -> Floats:
     """The logit and the state of each prefix, of shape (rows, 1 + width)."""
     states = features.states[features.leaves].astype(np.float64)
     return np.concatenate([np.asarray(features.logit, dtype=np.float64)[:, None], states], axis=1)
 
 
-def _principal_axes(states: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+def _principal_axes(states: Floats, most: int) -> Floats:
     """The directions of the largest variance, of shape (components, width); no rows if the states are narrow.
 
     They are scaled by one number, so that the projections have a mean variance of about 1.
@@ -162,7 +150,7 @@ def _principal_axes(states: NDArray[np.float64], most: int) -> NDArray[np.float6
     return np.ascontiguousarray(axes.T.numpy() / max(spread, _LEAST_SCALE))
 
 
-def held_out_rows(questions: NDArray[np.int64], share: float, seed: int) -> NDArray[np.bool_]:
+def held_out_rows(questions: Ints, share: float, seed: int) -> Bools:
     """Return the rows of a share of the questions, chosen at random and rounded down.
 
     Parameters
@@ -178,7 +166,7 @@ def held_out_rows(questions: NDArray[np.int64], share: float, seed: int) -> NDAr
     return np.isin(questions, chosen)
 
 
-def folds(questions: NDArray[np.int64], count: int, seed: int) -> list[NDArray[np.bool_]]:
+def folds(questions: Ints, count: int, seed: int) -> list[Bools]:
     """Return `count` selections of rows that contain every question once, or fewer if there are fewer questions.
 
     scikit-learn's GroupKFold evens out the rows of the folds, and would give other fits for the same arguments.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from prmcal.arrays import Floats, Ints
 from prmcal.registry.contracts.calibrator import Calibrator
 
 _PENALTY = 1e-6
@@ -16,12 +16,7 @@ _DECREMENT = 1e-20
 """The fit ends when a Newton step would lower the loss by less than about this."""
 
 
-def fit_logistic(
-    inputs: NDArray[np.float64],
-    k: NDArray[np.int64],
-    n: NDArray[np.int64],
-    centre: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], float]:
+def fit_logistic(inputs: Floats, k: Ints, n: Ints, centre: Floats) -> tuple[Floats, float]:
     r"""Maximise the likelihood of k successes of n with success probability sigmoid(inputs . weights).
 
     scikit-learn's LogisticRegression cannot do it: its penalty pulls towards 0, and it ends at other last digits.
@@ -47,7 +42,7 @@ def fit_logistic(
     """
     from scipy.special import expit
 
-    def loss(weights: NDArray[np.float64]) -> float:
+    def loss(weights: Floats) -> float:
         log_odds = inputs @ weights
         likelihood = k * np.logaddexp(0, -log_odds) + (n - k) * np.logaddexp(0, log_odds)
         return float(likelihood.sum() + _PENALTY * np.sum((weights - centre) ** 2))
@@ -89,7 +84,7 @@ class PlattScaling(Calibrator):
     citation = "Platt (1999), Advances in Large Margin Classifiers"
     reads = "logit"
 
-    def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+    def fit(self, features: Floats, k: Ints, n: Ints) -> Self:
         """Compute slope and offset by Newton's method."""
         self.check_calibration_data(features, k, n)
         logits = np.asarray(features, dtype=np.float64)
@@ -98,15 +93,13 @@ class PlattScaling(Calibrator):
         self.slope_, self.offset_ = float(slope), float(offset)
         return self
 
-    def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+    def predict(self, features: Floats) -> Floats:
         """Return sigmoid(slope * logit + offset), of shape (rows, 1)."""
         from scipy.special import expit
 
         self.check_fitted()
         self.check_features(features)
-        rewards: NDArray[np.float64] = expit(
-            self.slope_ * np.asarray(features, dtype=np.float64) + self.offset_
-        )
+        rewards: Floats = expit(self.slope_ * np.asarray(features, dtype=np.float64) + self.offset_)
         return rewards[:, None]
 
 
@@ -134,7 +127,7 @@ class BetaCalibration(Calibrator):
     citation = "Kull et al. (2017), AISTATS"
     reads = "logit"
 
-    def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+    def fit(self, features: Floats, k: Ints, n: Ints) -> Self:
         """Fit with every choice of the inputs, and keep the best fit without a negative weight."""
         self.check_calibration_data(features, k, n)
         inputs = _inputs(features)
@@ -150,7 +143,7 @@ class BetaCalibration(Calibrator):
         self.a_, self.b_, self.c_ = map(float, best)
         return self
 
-    def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+    def predict(self, features: Floats) -> Floats:
         """Return sigmoid(a ln s - b ln(1 - s) + c), of shape (rows, 1)."""
         from scipy.special import expit
 
@@ -158,11 +151,11 @@ class BetaCalibration(Calibrator):
         self.check_features(features)
         # Not a product of matrices, which can round differently for one row and for many.
         rises, falls, _ = _inputs(features).T
-        rewards: NDArray[np.float64] = expit(self.a_ * rises + self.b_ * falls + self.c_)
+        rewards: Floats = expit(self.a_ * rises + self.b_ * falls + self.c_)
         return rewards[:, None]
 
 
-def _inputs(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+def _inputs(logits: Floats) -> Floats:
     """Return ln s, -ln(1 - s) and 1, of shape (rows, 3)."""
     logits = np.asarray(logits, dtype=np.float64)
     return np.stack([-np.logaddexp(0, -logits), np.logaddexp(0, logits), np.ones_like(logits)], axis=1)
@@ -197,24 +190,24 @@ class TemperatureScaling(Calibrator):
     def __init__(self, loss: Literal["likelihood", "brier"] = "likelihood") -> None:
         self.loss = loss
 
-    def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+    def fit(self, features: Floats, k: Ints, n: Ints) -> Self:
         """Choose T for k of n successes."""
         self.check_calibration_data(features, k, n)
         choose = _most_likely if self.loss == "likelihood" else _least_brier
         self.temperature_ = float(np.exp(choose(features, k, n))) if np.any(features) else 1.0
         return self
 
-    def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+    def predict(self, features: Floats) -> Floats:
         """Return sigmoid(logit / T), of shape (rows, 1)."""
         from scipy.special import expit
 
         self.check_fitted()
         self.check_features(features)
-        scaled: NDArray[np.float64] = expit(np.asarray(features, dtype=np.float64) / self.temperature_)
+        scaled: Floats = expit(np.asarray(features, dtype=np.float64) / self.temperature_)
         return scaled[:, None]
 
 
-def _most_likely(logits: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> float:
+def _most_likely(logits: Floats, k: Ints, n: Ints) -> float:
     """The log of the temperature with the largest binomial likelihood."""
     from scipy.optimize import brentq
     from scipy.special import expit
@@ -230,7 +223,7 @@ def _most_likely(logits: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[n
     return float(brentq(slope, -_HOTTEST, _HOTTEST, xtol=1e-12))
 
 
-def _least_brier(logits: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> float:
+def _least_brier(logits: Floats, k: Ints, n: Ints) -> float:
     """The log of the temperature with the lowest Brier score.
 
     The score can have several minima. The search begins at the best of many temperatures.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from prmcal.arrays import Floats, Ints
 from prmcal.registry.calibrators.heads import HeadCalibrator, held_out_rows
 from prmcal.registry.contracts.plugin import Count, FiniteFromZero, FinitePositive, Seed, ShareOrZero
 
@@ -94,13 +94,7 @@ class MonotoneQuantile(HeadCalibrator):
         self.components = components
         self.seed = seed
 
-    def train(
-        self,
-        inputs: NDArray[np.float64],
-        k: NDArray[np.int64],
-        n: NDArray[np.int64],
-        questions: NDArray[np.int64],
-    ) -> None:
+    def train(self, inputs: Floats, k: Ints, n: Ints, questions: Ints) -> None:
         """Train the network."""
         from prmcal.registry.calibrators.networks import MonotoneNetwork, train_quantiles
         from prmcal.registry.calibrators.training import TrainingSettings, flat_weights, one_thread
@@ -116,7 +110,7 @@ class MonotoneQuantile(HeadCalibrator):
             )
         self.width_, self.network_ = self.width, flat_weights(network)
 
-    def quantiles(self, inputs: NDArray[np.float64], levels: Sequence[float]) -> NDArray[np.float64]:
+    def quantiles(self, inputs: Floats, levels: Sequence[float]) -> Floats:
         """Return Q(level | hidden state), of shape (rows, levels)."""
         import torch
         from scipy.special import expit
@@ -128,7 +122,7 @@ class MonotoneQuantile(HeadCalibrator):
         place = np.asarray(levels, dtype=np.float64) * (knots.shape[1] - 1)
         below = np.minimum(place.astype(np.int64), knots.shape[1] - 2)
         low, high = knots[:, below], knots[:, below + 1]
-        rewards: NDArray[np.float64] = expit(low + (place - below) * (high - low))
+        rewards: Floats = expit(low + (place - below) * (high - low))
         # Log-odds rise with the level, and the last bits of a product may not.
         return np.maximum.accumulate(rewards, axis=1)
 

@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
+from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.calibrators.training import TrainingSettings, train_rows
 
 
@@ -62,7 +62,7 @@ def train_heads(
     inputs: torch.Tensor,
     k: torch.Tensor,
     n: torch.Tensor,
-    rows: NDArray[np.int64],
+    rows: Ints,
     seen: torch.Tensor,
     settings: TrainingSettings,
     report: Callable[[str], None],
@@ -96,7 +96,7 @@ def train_beliefs(
     log_odds: torch.Tensor,
     k: torch.Tensor,
     n: torch.Tensor,
-    rows: NDArray[np.int64],
+    rows: Ints,
     divergence: float,
     settings: TrainingSettings,
     report: Callable[[str], None],
@@ -173,10 +173,10 @@ class MonotoneNetwork(nn.Module):
 
 def train_quantiles(
     network: MonotoneNetwork,
-    inputs: NDArray[np.float64],
-    k: NDArray[np.int64],
-    n: NDArray[np.int64],
-    held_out: NDArray[np.bool_],
+    inputs: Floats,
+    k: Ints,
+    n: Ints,
+    held_out: Bools,
     loss: Literal["likelihood", "pinball"],
     settings: TrainingSettings,
     report: Callable[[str], None],

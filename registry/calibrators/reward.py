@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from prmcal.arrays import Floats, Ints
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.plugin import Count
 
@@ -17,12 +18,12 @@ class Uncalibrated(Calibrator):
 
     reads = "reward"
 
-    def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+    def fit(self, features: Floats, k: Ints, n: Ints) -> Self:
         """Check the data. There is nothing to learn."""
         self.check_calibration_data(features, k, n)
         return self
 
-    def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+    def predict(self, features: Floats) -> Floats:
         """Return the rewards, of shape (rows, 1)."""
         self.check_features(features)
         return np.array(features, dtype=np.float64)[:, None]
@@ -58,7 +59,7 @@ class HistogramBinning(Calibrator):
         self.bins = bins
         self.strategy = strategy
 
-    def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+    def fit(self, features: Floats, k: Ints, n: Ints) -> Self:
         """Compute the success rate of each bin."""
         self.check_calibration_data(features, k, n)
         self.edges_ = self._edges(features, n)
@@ -71,13 +72,13 @@ class HistogramBinning(Calibrator):
         self.success_rates_ = np.interp(centres, centres[filled], successes[filled] / follow_ups[filled])
         return self
 
-    def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+    def predict(self, features: Floats) -> Floats:
         """Return the success rate of the bin of each reward, of shape (rows, 1)."""
         self.check_fitted()
         self.check_features(features)
         return self.success_rates_[_bin_index(features, self.edges_)][:, None]
 
-    def _edges(self, features: NDArray[np.float64], n: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _edges(self, features: Floats, n: Ints) -> Floats:
         shares = (
             np.arange(self.bins + 1) / self.bins
         )  # Not linspace, whose fourth edge of 10 bins is above .3.
@@ -87,7 +88,7 @@ class HistogramBinning(Calibrator):
         return np.unique(np.concatenate([[0.0], inner, [1.0]]))
 
 
-def _bin_index(features: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.intp]:
+def _bin_index(features: Floats, edges: Floats) -> NDArray[np.intp]:
     return np.searchsorted(edges[1:-1], features, side="right")
 
 
@@ -110,7 +111,7 @@ class IsotonicCalibrator(Calibrator):
     citation = "Zadrozny and Elkan (2002), KDD, doi:10.1145/775047.775151"
     reads = "reward"
 
-    def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+    def fit(self, features: Floats, k: Ints, n: Ints) -> Self:
         """Fit by the pool-adjacent-violators algorithm of scikit-learn."""
         from sklearn.isotonic import IsotonicRegression
 
@@ -121,7 +122,7 @@ class IsotonicCalibrator(Calibrator):
         self.success_rates_ = np.asarray(regression.y_thresholds_, dtype=np.float64)
         return self
 
-    def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+    def predict(self, features: Floats) -> Floats:
         """Return the interpolated success rate at each reward, of shape (rows, 1)."""
         self.check_fitted()
         self.check_features(features)
@@ -167,7 +168,7 @@ class SplineCalibration(Calibrator):
     def __init__(self, knots: Knots = 6) -> None:
         self.knots = knots
 
-    def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+    def fit(self, features: Floats, k: Ints, n: Ints) -> Self:
         """Fit the spline to the cumulative error."""
         from scipy.interpolate import CubicSpline
 
@@ -187,7 +188,7 @@ class SplineCalibration(Calibrator):
         self.success_rates_ = np.clip(rewards + np.diff(basis @ values) / np.diff(shares), 0.0, 1.0)
         return self
 
-    def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+    def predict(self, features: Floats) -> Floats:
         """Return the calibrated rewards, of shape (rows, 1). They are constant outside of the calibration data."""
         self.check_fitted()
         self.check_features(features)

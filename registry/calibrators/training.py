@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from prmcal.arrays import Ints
 from prmcal.errors import PluginFailedError
 
 _LARGEST_GRADIENT = 1.0
@@ -134,7 +135,7 @@ def train(
 def train_rows(
     module: nn.Module,
     loss_of: Callable[[torch.Tensor], torch.Tensor],
-    rows: NDArray[np.int64],
+    rows: Ints,
     settings: TrainingSettings,
     held_out_loss: Callable[[], float] | None,
     report: Callable[[str], None],

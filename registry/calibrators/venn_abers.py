@@ -6,8 +6,8 @@ from bisect import bisect_left
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from prmcal.arrays import Floats, Ints
 from prmcal.registry.contracts.calibrator import Calibrator
 
 _Point = tuple[float, float]
@@ -54,9 +54,7 @@ class _Hull:
         return self.points[bisect_left(self.slopes, self.sign * slope)]
 
 
-def values_with_one_more(
-    follow_ups: NDArray[np.float64], successes: NDArray[np.float64], outcome: int
-) -> NDArray[np.float64]:
+def values_with_one_more(follow_ups: Floats, successes: Floats, outcome: int) -> Floats:
     r"""Return the value of an isotonic fit at an added outcome, for every place of this outcome.
 
     An isotonic fit has the slopes of the greatest convex minorant of the cumulative sums. If the points before the
@@ -145,7 +143,7 @@ class VennAbers(Calibrator):
     citation = "Vovk et al. (2015), NeurIPS, arXiv:1511.00213"
     reads = "reward"
 
-    def fit(self, features: NDArray[np.float64], k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+    def fit(self, features: Floats, k: Ints, n: Ints) -> Self:
         """Compute p0 and p1 for every place that a new reward can take among those of the calibration data."""
         self.check_calibration_data(features, k, n)
         self.rewards_, group = np.unique(np.asarray(features, dtype=np.float64), return_inverse=True)
@@ -154,13 +152,13 @@ class VennAbers(Calibrator):
         self.succeeded_ = values_with_one_more(follow_ups, successes, 1)
         return self
 
-    def predict(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+    def predict(self, features: Floats) -> Floats:
         """Return p1 / (1 - p0 + p1), of shape (rows, 1)."""
         failed, succeeded = self.pairs(features).T
-        rewards: NDArray[np.float64] = succeeded / (1 - failed + succeeded)
+        rewards: Floats = succeeded / (1 - failed + succeeded)
         return rewards[:, None]
 
-    def pairs(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+    def pairs(self, features: Floats) -> Floats:
         """Return p0 and p1 of each reward, of shape (rows, 2), with 0 <= p0 <= p1 <= 1 and p0 < 1, p1 > 0."""
         self.check_fitted()
         self.check_features(features)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from prmcal.arrays import Floats
 from prmcal.errors import PluginFailedError
 from prmcal.registry.conformance.fitting import (
     calibration_data,
@@ -109,7 +109,7 @@ def check_any_level(plugin: Calibrator) -> None:
             _same(alone[:, 0], rewards[:, place], f"the level {level}", "when it is asked for alone")
 
 
-def _predict_at(fitted: Calibrator, features: Any, levels: Sequence[float]) -> NDArray[np.float64]:
+def _predict_at(fitted: Calibrator, features: Any, levels: Sequence[float]) -> Floats:
     """The result of predict_at, after a check of its shape and range."""
     rewards = fitted.predict_at(features, levels)
     shape = (len(features), len(levels))
@@ -119,7 +119,7 @@ def _predict_at(fitted: Calibrator, features: Any, levels: Sequence[float]) -> N
     return rewards
 
 
-def _same(first: NDArray[np.float64], second: NDArray[np.float64], levels: str, other: str) -> None:
+def _same(first: Floats, second: Floats, levels: str, other: str) -> None:
     gap = np.abs(first - second).max()
     expect(gap == 0, "predict_at() must return at", levels=levels, other=other, gap=gap)
 

@@ -12,9 +12,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from prmcal.arrays import Floats, Ints
 from prmcal.registry.conformance.plugin import expect, expect_array
 from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
 from prmcal.registry.contracts.data import HiddenStates, Prefix, ScoringRequest
@@ -30,9 +30,9 @@ class CalibrationData:
     """The features of prefixes, their k successes of n follow-ups, and the number of each prefix's question."""
 
     features: Any
-    k: NDArray[np.int64]
-    n: NDArray[np.int64]
-    questions: NDArray[np.int64]
+    k: Ints
+    n: Ints
+    questions: Ints
 
 
 def calibration_data(plugin: Calibrator, rows: int | None = None, seed: int = 0) -> CalibrationData:
@@ -48,9 +48,9 @@ def calibration_data(plugin: Calibrator, rows: int | None = None, seed: int = 0)
     return CalibrationData(features, k, n, np.arange(count) // _PREFIXES_PER_QUESTION)
 
 
-def scores_of(features: Any) -> NDArray[np.float64]:
+def scores_of(features: Any) -> Floats:
     """Return the score of each prefix: the features themselves, or their logits."""
-    scores: NDArray[np.float64] = features.logit if hasattr(features, "logit") else features
+    scores: Floats = features.logit if hasattr(features, "logit") else features
     return scores
 
 
@@ -78,7 +78,7 @@ def joined(first: Any, second: Any) -> Any:
     return np.append(first, second)
 
 
-def tied(features: Any) -> tuple[Any, NDArray[np.int64]]:
+def tied(features: Any) -> tuple[Any, Ints]:
     """Return prefixes with many duplicates, and a number for each prefix that is the same for duplicates."""
     if isinstance(features, np.ndarray):
         coarse = np.round(features, 1)
@@ -96,7 +96,7 @@ def _features(plugin: Calibrator, rows: int, random: np.random.Generator) -> Any
     return expit(logit) if plugin.reads == "reward" else logit
 
 
-def _forest(logit: NDArray[np.float64], random: np.random.Generator) -> HiddenStates:
+def _forest(logit: Floats, random: np.random.Generator) -> HiddenStates:
     """Questions with three tokens. Each prefix has one more token behind them."""
     stem = np.array([-1, 0, 1])
     parents: list[int] = []
@@ -168,7 +168,7 @@ def fit_to(plugin: Calibrator, data: CalibrationData) -> Calibrator:
     return plugin
 
 
-def predicted_by(fitted: Calibrator, features: Any, situation: str) -> NDArray[np.float64]:
+def predicted_by(fitted: Calibrator, features: Any, situation: str) -> Floats:
     """Predictions, after a check of their shape and range."""
     rewards = fitted.predict(features)
     shape = (len(features), len(fitted.levels))
@@ -207,7 +207,7 @@ def predicted_by(fitted: Calibrator, features: Any, situation: str) -> NDArray[n
     return rewards
 
 
-def predicted_twice_by(fitted: Calibrator, features: Any) -> NDArray[np.float64]:
+def predicted_twice_by(fitted: Calibrator, features: Any) -> Floats:
     """Predictions, after a check that they are the same each time."""
     first, again = (predicted_by(fitted, features, "for new rows") for _ in range(2))
     gap = np.abs(first - again).max()

@@ -9,6 +9,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from prmcal.arrays import Floats
 from prmcal.registry.conformance.plugin import expect, expect_array, further_checks
 from prmcal.registry.contracts.metric import (
     AbsoluteSum,
@@ -41,7 +42,7 @@ def _rows(seed: int = 0, levels: bool = True) -> PrefixRows:
     return PrefixRows(median, successes, follow_ups, question, terminal, (0.1, 0.5, 0.9), quantiles)
 
 
-def _value(plugin: Metric, rows: PrefixRows, weights: NDArray[np.float64] | None = None) -> float | None:
+def _value(plugin: Metric, rows: PrefixRows, weights: Floats | None = None) -> float | None:
     """The value under weights of the questions, after a check of what the metric returns."""
     measured: Any = plugin.measure(rows)
     if measured is None:
@@ -55,7 +56,7 @@ def _value(plugin: Metric, rows: PrefixRows, weights: NDArray[np.float64] | None
     return float(values[0])
 
 
-def _values(measured: Any, rows: PrefixRows, weights: NDArray[np.float64]) -> Any:
+def _values(measured: Any, rows: PrefixRows, weights: Floats) -> Any:
     """The values under rows of weights: (resamples, questions) gives (resamples,)."""
     questions = weights.shape[1]
     if isinstance(measured, QuestionRatio):

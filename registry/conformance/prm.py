@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from unittest import SkipTest
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from prmcal.arrays import Floats
 from prmcal.errors import PluginFailedError
 from prmcal.registry.conformance.plugin import Check, expect, expect_array, failed, further_checks
 from prmcal.registry.contracts.data import HiddenStates, PrefixScores, ScoringRequest
@@ -80,7 +80,7 @@ def _require_scores(method: str, scored: object) -> None:
     )
 
 
-def _gap(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+def _gap(first: Floats, second: Floats) -> float:
     """The largest difference. NaN equals NaN only."""
     if not np.array_equal(np.isnan(first), np.isnan(second)):
         return float("inf")

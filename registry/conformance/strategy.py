@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from prmcal.arrays import Floats
 from prmcal.registry.conformance.plugin import expect, expect_array, failed, further_checks
 from prmcal.registry.contracts.pool import PER_CALIBRATOR, PER_TRAJECTORY, READS, Pool
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting, Strategy
@@ -48,9 +49,7 @@ def _arrays(seed: int = 0, llm: int = 0) -> dict[str, NDArray[Any]]:
     }
 
 
-def _step_scores(
-    scores: NDArray[np.float64], bare: NDArray[np.float64], random: np.random.Generator
-) -> NDArray[np.float64]:
+def _step_scores(scores: Floats, bare: Floats, random: np.random.Generator) -> Floats:
     """Scores of trajectories of 1 to 4 steps, whose last one is that of the whole trajectory."""
     steps = np.round(random.normal(scores[..., None], 1.0, (*scores.shape, _STEPS + 1)), 1)
     steps[..., 0] = bare[:, None]
@@ -59,8 +58,8 @@ def _step_scores(
     return np.where(numbers < last, steps, np.where(numbers == last, scores[..., None], np.nan))
 
 
-def _at_levels(rewards: NDArray[np.float64]) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = np.clip(rewards[..., None] + np.array([-0.1, 0.0, 0.1]), 0, 1)
+def _at_levels(rewards: Floats) -> Floats:
+    found: Floats = np.clip(rewards[..., None] + np.array([-0.1, 0.0, 0.1]), 0, 1)
     return found
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from prmcal.arrays import Bools, Floats, Ints
 from prmcal.errors import DataError, PluginFailedError
 from prmcal.registry.contracts.data import HiddenStates, Prefix
 from prmcal.registry.contracts.models import PRM
@@ -68,12 +68,12 @@ class ScoredPrefixes:
 
     prm: PRM
     prefixes: tuple[Prefix, ...]
-    logit: NDArray[np.float64]
+    logit: Floats
 
     def __len__(self) -> int:
         return len(self.prefixes)
 
-    def __getitem__(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> ScoredPrefixes:
+    def __getitem__(self, rows: Ints | Bools | slice) -> ScoredPrefixes:
         """Return some of the prefixes, with the same PRM."""
         chosen = np.arange(len(self.prefixes))[rows]
         return ScoredPrefixes(self.prm, tuple(self.prefixes[i] for i in chosen), self.logit[rows])
@@ -111,7 +111,7 @@ class Calibrator(Plugin, ABC):
     any_level: bool = False
 
     @abstractmethod
-    def fit(self, features: Any, k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+    def fit(self, features: Any, k: Ints, n: Ints) -> Self:
         """Fit to Monte Carlo success counts.
 
         Parameters
@@ -128,10 +128,10 @@ class Calibrator(Plugin, ABC):
         """
 
     @abstractmethod
-    def predict(self, features: Any) -> NDArray[np.float64]:
+    def predict(self, features: Any) -> Floats:
         """Return the calibrated rewards in [0, 1], of shape (rows, levels). They do not decrease along the levels."""
 
-    def predict_at(self, features: Any, levels: Sequence[float]) -> NDArray[np.float64]:
+    def predict_at(self, features: Any, levels: Sequence[float]) -> Floats:
         """Return the calibrated rewards at some levels. Override it, and set `any_level`, if every level is possible.
 
         At the levels in `levels` of the calibrator, they equal those of ``predict`` to the bit. The reward at one level
@@ -203,7 +203,7 @@ class Calibrator(Plugin, ABC):
             "it does not change the PRM. Choose a calibrator that fine-tunes the PRM, such as quantile-lora."
         )
 
-    def check_calibration_data(self, features: Any, k: NDArray[np.int64], n: NDArray[np.int64]) -> None:
+    def check_calibration_data(self, features: Any, k: Ints, n: Ints) -> None:
         """Raise ValueError unless the arguments of ``fit`` are valid. Call it in the first line of ``fit``."""
         self.check_features(features)
         if not len(features):
@@ -218,7 +218,7 @@ class Calibrator(Plugin, ABC):
         if not np.all((n >= 1) & (k >= 0) & (k <= n)):
             raise ValueError("Each prefix needs k successes of n follow-ups with 0 <= k <= n and n >= 1.")
 
-    def question_numbers(self, features: Any, questions: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    def question_numbers(self, features: Any, questions: Ints | None) -> Ints:
         """Return the question of each prefix, of shape (rows,). With None, each prefix is of a different question.
 
         Raises

@@ -9,6 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from prmcal.arrays import Bools, Floats, Ints
+
 FinishReason = Literal["end", "stop", "length", "thought"]
 """Why a completion ended: at the LLM's end token, at a stop string, or at the largest number of tokens.
 
@@ -139,8 +141,8 @@ class PrefixScores:
     """
 
     logit: NDArray[np.float32]
-    reward: NDArray[np.float64]
-    over_long: NDArray[np.bool_]
+    reward: Floats
+    over_long: Bools
     tokens: int
 
 
@@ -182,14 +184,14 @@ class HiddenStates:
     """
 
     states: NDArray[np.float32]
-    parents: NDArray[np.int64]
-    leaves: NDArray[np.int64]
-    logit: NDArray[np.float64]
+    parents: Ints
+    leaves: Ints
+    logit: Floats
 
     def __len__(self) -> int:
         return len(self.leaves)
 
-    def __getitem__(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> HiddenStates:
+    def __getitem__(self, rows: Ints | Bools | slice) -> HiddenStates:
         """Return some of the prefixes, over the same forest."""
         return HiddenStates(self.states, self.parents, self.leaves[rows], self.logit[rows])
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from prmcal.arrays import Bools, Floats
 from prmcal.registry.contracts.plugin import Plugin
 
 _MEDIAN = 0.5
@@ -51,14 +52,14 @@ class PrefixRows:
         If there are no rows, the shapes differ, or a value is out of range.
     """
 
-    reward: NDArray[np.float64]
+    reward: Floats
     successes: NDArray[np.integer[Any]]
     follow_ups: NDArray[np.integer[Any]]
     question: NDArray[Any]
-    terminal: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    terminal: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))
     levels: tuple[float, ...] = (_MEDIAN,)
-    level_rewards: NDArray[np.float64] | None = None
-    success_rate: NDArray[np.float64] = field(init=False)
+    level_rewards: Floats | None = None
+    success_rate: Floats = field(init=False)
     question_ids: NDArray[Any] = field(init=False)
     question_index: NDArray[np.intp] = field(init=False)
 
@@ -90,7 +91,7 @@ class PrefixRows:
         object.__setattr__(self, "question_index", index)
 
     @property
-    def quantiles(self) -> NDArray[np.float64]:
+    def quantiles(self) -> Floats:
         """The rewards of all `levels`, of shape (rows, levels)."""
         return self.reward[:, None] if self.level_rewards is None else self.level_rewards
 
@@ -115,25 +116,19 @@ class PrefixRows:
             )
         return self._with_reward(self.quantiles[:, self.levels.index(level)])
 
-    def totals(self, quantity: NDArray[np.float64]) -> NDArray[np.float64]:
+    def totals(self, quantity: Floats) -> Floats:
         """Sum a quantity of shape (rows,) over the rows of each question: shape (questions,)."""
         totals = np.bincount(self.question_index, weights=quantity, minlength=len(self.question_ids))
         return totals.astype(np.float64)
 
     @property
-    def counts(self) -> NDArray[np.float64]:
+    def counts(self) -> Floats:
         """The number of rows of each question, of shape (questions,)."""
         return self.totals(np.ones(len(self.reward)))
 
-    def _with_reward(self, reward: NDArray[np.float64]) -> PrefixRows:
+    def _with_reward(self, reward: Floats) -> PrefixRows:
         return PrefixRows(
-            reward,
-            self.successes,
-            self.follow_ups,
-            self.question,
-            self.terminal,
-            self.levels,
-            self.quantiles,
+            reward, self.successes, self.follow_ups, self.question, self.terminal, self.levels, self.quantiles
         )
 
 
@@ -151,8 +146,8 @@ class QuestionRatio:
         The range of S_q / c_q if it is known, such as (0, 1). The interval then stays in it.
     """
 
-    sums: NDArray[np.float64]
-    counts: NDArray[np.float64]
+    sums: Floats
+    counts: Floats
     bounds: tuple[float, float] | None = None
 
 
@@ -170,7 +165,7 @@ class AbsoluteSum:
         Whether to remove the noise of the errors, which is measured by resampling the questions.
     """
 
-    errors: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    errors: Callable[[Floats], Floats]
     corrected: bool = False
 
 
@@ -192,7 +187,7 @@ class UnderWeights:
         ends are percentiles of the resamples.
     """
 
-    values: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    values: Callable[[Floats], Floats]
     above_zero: bool = False
 
 
@@ -209,7 +204,7 @@ class Known:
 
 
 Better = Literal["lower", "higher", "near zero"]
-Measured = NDArray[np.float64] | QuestionRatio | AbsoluteSum | UnderWeights | Known
+Measured = Floats | QuestionRatio | AbsoluteSum | UnderWeights | Known
 """What :meth:`Metric.measure` returns."""
 
 _POINT, _LEVELS = (0.5,), (0.1, 0.5, 0.9)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-import numpy as np
 from numpy.typing import NDArray
 
+from prmcal.arrays import Bools, Floats, Ints
 from prmcal.errors import PluginFailedError
 
 Reads = Literal[
@@ -78,15 +78,15 @@ class Pool:
 
     def __init__(
         self,
-        correct: NDArray[np.bool_],
-        answers: NDArray[np.int64],
-        scores: NDArray[np.float64] | None = None,
-        rewards: NDArray[np.float64] | None = None,
-        success: NDArray[np.float64] | None = None,
-        step_scores: NDArray[np.float64] | None = None,
-        question_rewards: NDArray[np.float64] | None = None,
-        trajectory_rewards: NDArray[np.float64] | None = None,
-        step_rewards: NDArray[np.float64] | None = None,
+        correct: Bools,
+        answers: Ints,
+        scores: Floats | None = None,
+        rewards: Floats | None = None,
+        success: Floats | None = None,
+        step_scores: Floats | None = None,
+        question_rewards: Floats | None = None,
+        trajectory_rewards: Floats | None = None,
+        step_rewards: Floats | None = None,
         levels: tuple[float, ...] = (),
         others: Mapping[str, Pool] | None = None,
     ) -> None:
@@ -94,7 +94,7 @@ class Pool:
         self.answers = answers
         self.levels = levels
         self.others: Mapping[str, Pool] = _Others(others or {})
-        self._given: dict[str, NDArray[np.float64] | None] = {
+        self._given: dict[str, Floats | None] = {
             "scores": scores,
             "rewards": rewards,
             "success": success,
@@ -117,37 +117,37 @@ class Pool:
     # Reading what a strategy does not declare is an error, since the pool of a run would not have it.
 
     @property
-    def scores(self) -> NDArray[np.float64]:
+    def scores(self) -> Floats:
         """The PRM's scores of whole trajectories, of shape (questions, M)."""
         return self._read("scores")
 
     @property
-    def step_scores(self) -> NDArray[np.float64]:
+    def step_scores(self) -> Floats:
         """The PRM's scores after t steps, of shape (questions, M, T + 1)."""
         return self._read("step_scores")
 
     @property
-    def rewards(self) -> NDArray[np.float64]:
+    def rewards(self) -> Floats:
         """The calibrated rewards of the bare questions at one level, of shape (questions,)."""
         return self._read("rewards")
 
     @property
-    def question_rewards(self) -> NDArray[np.float64]:
+    def question_rewards(self) -> Floats:
         """The calibrated rewards of the bare questions at all levels, of shape (questions, levels)."""
         return self._read("question_rewards")
 
     @property
-    def trajectory_rewards(self) -> NDArray[np.float64]:
+    def trajectory_rewards(self) -> Floats:
         """The calibrated rewards of whole trajectories, of shape (questions, M, levels)."""
         return self._read("trajectory_rewards")
 
     @property
-    def step_rewards(self) -> NDArray[np.float64]:
+    def step_rewards(self) -> Floats:
         """The calibrated rewards after t steps, of shape (questions, M, T + 1, levels)."""
         return self._read("step_rewards")
 
     @property
-    def success(self) -> NDArray[np.float64]:
+    def success(self) -> Floats:
         """The success rates of the bare questions, of shape (questions,)."""
         return self._read("success")
 
@@ -176,11 +176,11 @@ class Pool:
         """Return whether the pool has what a strategy may read under this name."""
         return self._given[name] is not None
 
-    def with_grades(self, correct: NDArray[np.bool_]) -> Pool:
+    def with_grades(self, correct: Bools) -> Pool:
         """Return the same trajectories with other grades, of shape (questions, M)."""
         return Pool(correct, self.answers, levels=self.levels, others=self.others, **self._given)
 
-    def _read(self, name: Reads) -> NDArray[np.float64]:
+    def _read(self, name: Reads) -> Floats:
         value = self._given[name]
         if value is None:
             raise PluginFailedError(

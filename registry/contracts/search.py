@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
+from prmcal.arrays import Floats
 from prmcal.registry.contracts.plugin import Count
 from prmcal.registry.contracts.pool import Reads
 from prmcal.registry.contracts.strategy import OnceFor, Strategy
@@ -106,7 +104,7 @@ class SearchStrategy(Strategy):
         found = super().once_for
         return "calibrator" if found == "prm" and self.rank == "calibrated" else found
 
-    def expand(self, rewards: NDArray[np.float64], target: float | None) -> int:
+    def expand(self, rewards: Floats, target: float | None) -> int:
         """Return how many continuations each unfinished prefix gets, in [1, M]. By default M.
 
         Parameters
@@ -120,7 +118,7 @@ class SearchStrategy(Strategy):
         """
         return self.expansions
 
-    def keep(self, rewards: NDArray[np.float64], target: float | None) -> int:
+    def keep(self, rewards: Floats, target: float | None) -> int:
         """Return how many of the best prefixes are kept, in [1, K]. By default K.
 
         Parameters

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from prmcal.arrays import Floats, Ints
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.pool import PER_CALIBRATOR, Pool, Reads
 
@@ -52,9 +52,9 @@ class Asked:
     """
 
     llm: str
-    chance: NDArray[np.float64]
-    samples: NDArray[np.float64]
-    alone: NDArray[np.float64]
+    chance: Floats
+    samples: Floats
+    alone: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,13 +88,13 @@ class Answered:
         theirs. The costs in tokens follow from it.
     """
 
-    accuracy: NDArray[np.float64]
-    samples: NDArray[np.float64]
-    pass_at_samples: NDArray[np.float64] | None = None
+    accuracy: Floats
+    samples: Floats
+    pass_at_samples: Floats | None = None
     fixed: bool = False
-    estimated_from: NDArray[np.float64] | None = None
-    order_error: NDArray[np.float64] | None = None
-    abstained: NDArray[np.float64] | None = None
+    estimated_from: Floats | None = None
+    order_error: Floats | None = None
+    abstained: Floats | None = None
     asked: tuple[Asked, ...] = ()
 
     def budget_flaw(self) -> str | None:
@@ -251,7 +251,7 @@ class PoolStrategy(Strategy):
         Answered
         """
 
-    def needed(self, pool: Pool, drawn: NDArray[np.int64], setting: Setting) -> NDArray[np.int64]:
+    def needed(self, pool: Pool, drawn: Ints, setting: Setting) -> Ints:
         """Return how many trajectories each new question needs before the strategy decides again.
 
         It is called before the first trajectory of new questions is drawn, and again when they have as many as it said.

@@ -182,9 +182,7 @@ class AIME25(_AIME):
     """
 
     citation = "Mathematical Association of America (2025)"
-    tables: ClassVar = {
-        "test": _HubTable("opencompass/AIME2025", ("AIME2025-I", "AIME2025-II"), "test"),
-    }
+    tables: ClassVar = {"test": _HubTable("opencompass/AIME2025", ("AIME2025-I", "AIME2025-II"), "test")}
 
 
 class AIME2425(Dataset):

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from transformers import DynamicCache, PreTrainedModel
 
+from prmcal.arrays import Floats
 from prmcal.registry.llms.shared_prompts import SharedPrompts, can_share, growing_cache, sharing
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ class Row:
 
     prompt: tuple[int, ...]
     limit: int
-    uniforms: NDArray[np.float64]
+    uniforms: Floats
     tokens: list[int] = field(default_factory=list)
     ended: Literal["end", "stop"] | None = None
 

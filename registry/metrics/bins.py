@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from prmcal.arrays import Floats
 from prmcal.registry.contracts.metric import AbsoluteSum, Metric, PrefixRows
 from prmcal.registry.contracts.plugin import Count
 from prmcal.remembered import kept
@@ -20,7 +21,7 @@ from prmcal.resamples import weighted_totals
 _ROUNDING = 1e-12
 
 
-def equal_width(rewards: NDArray[np.float64], bins: int) -> NDArray[np.intp]:
+def equal_width(rewards: Floats, bins: int) -> NDArray[np.intp]:
     """Return the bin of each reward, from 0. A bin contains its lower edge, and the last bin also contains 1."""
     bounds = np.arange(1, bins) / bins - _ROUNDING
     return np.searchsorted(bounds, rewards, side="right")
@@ -48,7 +49,7 @@ class BinTotals:
         )
         self.under = kept(self._under)
 
-    def _under(self, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _under(self, weights: Floats) -> tuple[Floats, Floats]:
         both = weighted_totals(weights, np.concatenate([self.errors, self.counts], axis=1))
         errors, counts = np.split(both, 2, axis=1)
         return errors, counts
@@ -91,7 +92,7 @@ class EqualMass:
             for values in (np.ones(len(order)), self._error)
         )
 
-    def __call__(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def __call__(self, weights: Floats) -> Floats:
         """Return the sum of r - y over each bin, divided by the mass. Its shape is (resamples, bins)."""
         # Resamples are in the last axis, along which processors work fast. Whole numbers have exact sums in any order.
         mass = (weights @ self._mass_up_to_blocks).T.copy()
@@ -121,9 +122,7 @@ class EqualMass:
         return np.asarray((np.diff(at_ends, axis=0) / mass[-1]).T, dtype=np.float64)
 
 
-def _share_below(
-    masses: NDArray[np.float64], group: NDArray[np.intp], wanted: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _share_below(masses: Floats, group: NDArray[np.intp], wanted: Floats) -> Floats:
     """Return the share of each row that lies below a cut, of the shape of `masses`.
 
     Parameters
@@ -140,11 +139,11 @@ def _share_below(
     resample = np.arange(len(wanted))
     left, right = up_to_groups[whole, resample], up_to_groups[whole + 1, resample]
     groups_below = whole + (wanted - left) / (right - left)
-    share: NDArray[np.float64] = np.clip(groups_below - group[:, None], 0.0, 1.0)
+    share: Floats = np.clip(groups_below - group[:, None], 0.0, 1.0)
     return share
 
 
-Errors = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+Errors = Callable[[Floats], Floats]
 """From weights of shape (resamples, questions) to signed shares of bins, of shape (resamples, bins)."""
 
 
@@ -259,7 +258,7 @@ class CorrectedAdaptiveCE(AdaptiveCE):
 def _weighted(rows: PrefixRows, bins: int) -> Errors:
     totals = bin_totals(rows, bins)
 
-    def shares(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def shares(weights: Floats) -> Floats:
         errors, counts = totals.under(weights)
         return np.asarray(errors / counts.sum(axis=1, keepdims=True))
 
@@ -269,7 +268,7 @@ def _weighted(rows: PrefixRows, bins: int) -> Errors:
 def _unweighted(rows: PrefixRows, bins: int) -> Errors:
     totals = bin_totals(rows, bins)
 
-    def shares(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def shares(weights: Floats) -> Floats:
         errors, counts = totals.under(weights)
         # An empty bin has the error 0, so it may be divided by any number.
         return np.asarray(errors / np.maximum(counts, 1) / np.count_nonzero(counts, axis=1, keepdims=True))

@@ -17,6 +17,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from prmcal.arrays import Floats
 from prmcal.registry.contracts.metric import Metric, PrefixRows, UnderWeights
 from prmcal.remembered import Memory, content_digest, kept
 from prmcal.resamples import weighted_totals
@@ -107,18 +108,18 @@ class _Scores:
         self._of_what = content_digest(run, rows.question_index, rows.successes, rows.follow_ups)
         self.isotonic = kept(self._isotonic)
 
-    def of_rewards(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def of_rewards(self, weights: Floats) -> Floats:
         """Compute S(r) under each row of `weights`."""
         n, _, _, errors = self._under(weights)
         return np.asarray(errors / n, dtype=np.float64)
 
-    def constant(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def constant(self, weights: Floats) -> Floats:
         """Compute S(c) under each row of `weights`: the variance of the success rates."""
         n, k, squares, _ = self._under(weights)
-        variance: NDArray[np.float64] = np.maximum(squares / n - (k / n) ** 2, 0.0)
+        variance: Floats = np.maximum(squares / n - (k / n) ** 2, 0.0)
         return variance
 
-    def _isotonic(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _isotonic(self, weights: Floats) -> Floats:
         """Compute S(isotonic) under each row of `weights`."""
         together = max(1, _ELEMENTS // self._of_runs[0].shape[1])
         parts = [weights[first : first + together] for first in range(0, len(weights), together)]
@@ -127,10 +128,10 @@ class _Scores:
             lambda: np.concatenate([self._explained(part) for part in parts]),
         )
         n, _, squares, _ = self._under(weights)
-        scores: NDArray[np.float64] = np.maximum(squares - explained, 0.0) / n
+        scores: Floats = np.maximum(squares - explained, 0.0) / n
         return scores
 
-    def _explained(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _explained(self, weights: Floats) -> Floats:
         """Return the sum of n f^2 over all rows, for the recalibrated rewards f, under each row of `weights`.
 
         The sum of n (f - y)^2 is that of n y^2 - n f^2, because f is the mean of y within every block of equal f.
@@ -151,7 +152,7 @@ class _Scores:
         return np.add.reduceat(explained, starts)
 
 
-def _runs(reward: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.intp]:
+def _runs(reward: Floats, y: Floats) -> NDArray[np.intp]:
     """Return the run of each row, numbered from 0 by ascending rewards, of shape (rows,).
 
     Rows of a run have equal recalibrated rewards under all weights. These are rows with equal rewards, and neighbours

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import comb, gammaln, xlog1py, xlogy
 
+from prmcal.arrays import Bools, Floats
 from prmcal.registry.contracts.metric import Metric, PrefixRows, QuestionRatio
 
 _MOST_POWERS = 1000
 """The n up to which the numbers of combinations are not too large for a float."""
 
 
-def binomial(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> NDArray[np.float64]:
+def binomial(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
     """Return the probability of k successes of n, each with the probability p.
 
     Parameters
@@ -36,7 +37,7 @@ def binomial(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(np.exp(logarithm), dtype=np.float64)
 
 
-def every_outcome(n: int, p: NDArray[np.float64]) -> NDArray[np.float64]:
+def every_outcome(n: int, p: Floats) -> Floats:
     """Return :func:`binomial` of k = 0, ..., n. Powers take a part of the time of logarithms.
 
     Parameters
@@ -84,13 +85,13 @@ class Mixing:
         posterior.
     """
 
-    density: NDArray[np.float64]
-    relative: NDArray[np.float64]
-    _mass: NDArray[np.float64] = field(repr=False)
-    _likelihood: NDArray[np.float64] = field(repr=False)
+    density: Floats
+    relative: Floats
+    _mass: Floats = field(repr=False)
+    _likelihood: Floats = field(repr=False)
     _steps: list[_Step] = field(repr=False)
 
-    def by_mass(self, by_density: NDArray[np.float64]) -> NDArray[np.float64]:
+    def by_mass(self, by_density: Floats) -> Floats:
         """Return the derivative of a function of the densities by the mass of each outcome, by the chain rule.
 
         Parameters
@@ -123,13 +124,13 @@ class _Step:
     probability of the outcome; 0 for an outcome without mass.
     """
 
-    density: NDArray[np.float64]
-    inverse: NDArray[np.float64]
-    factor: NDArray[np.float64]
+    density: Floats
+    inverse: Floats
+    factor: Floats
 
 
 def fit_mixing(
-    mass: NDArray[np.float64], successes: NDArray[np.integer[Any]], follow_ups: NDArray[np.integer[Any]]
+    mass: Floats, successes: NDArray[np.integer[Any]], follow_ups: NDArray[np.integer[Any]]
 ) -> Mixing:
     """Estimate the distribution of p in each group by expectation maximisation.
 
@@ -149,9 +150,9 @@ def fit_mixing(
     density = np.full((len(mass), _POINTS), 1 / _POINTS)
     steps = []
 
-    def inverse_of(density: NDArray[np.float64]) -> NDArray[np.float64]:
+    def inverse_of(density: Floats) -> Floats:
         chance = np.einsum("bg,og->bo", density, likelihood)
-        inverse: NDArray[np.float64] = np.divide(1.0, chance, where=mass > 0, out=np.zeros_like(chance))
+        inverse: Floats = np.divide(1.0, chance, where=mass > 0, out=np.zeros_like(chance))
         return inverse
 
     for _ in range(_ITERATIONS):
@@ -162,13 +163,13 @@ def fit_mixing(
     return Mixing(density, inverse_of(density)[:, :, None] * likelihood, mass, likelihood, steps)
 
 
-def divided_point(bound: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+def divided_point(bound: Floats) -> tuple[NDArray[np.intp], Floats]:
     """Return the grid point whose values each bound divides, and the share of these values that is at least the bound.
 
     Bounds are above 0 and at most 1. All values behind later points are at least the bound.
     """
     point = np.searchsorted(_UPPER[1:-2], bound) + 1
-    share: NDArray[np.float64] = (_UPPER[point] - bound) / (_UPPER - _LOWER)[point]
+    share: Floats = (_UPPER[point] - bound) / (_UPPER - _LOWER)[point]
     return point, share
 
 
@@ -215,9 +216,7 @@ class Coverage(Metric):
         return f"{self.description[:-1]} ({which}): {1 - level:g} is ideal."
 
 
-def _covered(
-    rows: PrefixRows, terminal: NDArray[np.bool_], weights: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _covered(rows: PrefixRows, terminal: Bools, weights: Floats) -> Floats:
     """Return the contribution of each prefix: 0 or 1 if p is known, else an estimate, which can be slightly outside."""
     covered = (rows.success_rate >= rows.reward).astype(np.float64)
     unknown = ~terminal & (rows.reward > 0)
@@ -249,7 +248,7 @@ def _covered(
     return covered
 
 
-def _equal_mass(reward: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.intp]:
+def _equal_mass(reward: Floats, weight: Floats) -> NDArray[np.intp]:
     """Return the bin of each prefix, numbered from 0 without gaps. Equal rewards are in the same bin."""
     shares = np.arange(1, _BINS) / _BINS
     edges = np.unique(np.quantile(reward, shares, weights=weight, method="inverted_cdf"))
@@ -289,7 +288,7 @@ class LawScore(Metric):
         "whole predicted law of the success probability."
     )
 
-    def measure(self, rows: PrefixRows) -> NDArray[np.float64]:
+    def measure(self, rows: PrefixRows) -> Floats:
         """Return the score of each row."""
         scores = np.empty(len(rows.reward))
         for follow_ups in np.unique(rows.follow_ups):
@@ -304,9 +303,7 @@ class LawScore(Metric):
         return scores
 
 
-def implied_law(
-    quantiles: NDArray[np.float64], levels: tuple[float, ...], follow_ups: int
-) -> NDArray[np.float64]:
+def implied_law(quantiles: Floats, levels: tuple[float, ...], follow_ups: int) -> Floats:
     """Return the probabilities of k = 0, ..., n successes that quantiles of p imply.
 
     Parameters
@@ -330,7 +327,7 @@ def implied_law(
     # Within a part, p is uniform. Probabilities are polynomials of degree n in p, for which these nodes are exact.
     nodes, weights = np.polynomial.legendre.leggauss(_nodes(follow_ups))
     p = ends[:, :-1, None] + np.diff(ends, axis=1)[:, :, None] * ((nodes + 1) / 2)
-    law: NDArray[np.float64] = np.einsum(
+    law: Floats = np.einsum(
         "krp,p->rk", every_outcome(follow_ups, p.reshape(rows, -1)), np.outer(shares, weights / 2).ravel()
     )
     return law

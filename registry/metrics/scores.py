@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from prmcal.arrays import Floats
 from prmcal.registry.contracts.metric import Metric, PrefixRows, QuestionRatio
 
 
@@ -18,7 +18,7 @@ class Brier(Metric):
     title, better = "Brier", "lower"
     description = "Mean squared difference between reward and success rate."
 
-    def measure(self, rows: PrefixRows) -> NDArray[np.float64]:
+    def measure(self, rows: PrefixRows) -> Floats:
         """Return (r - y)^2 of each row."""
         return (rows.reward - rows.success_rate) ** 2
 
@@ -36,7 +36,7 @@ class CorrectedBrier(Metric):
         "Brier score minus the Monte Carlo noise of the success rates; it can fall below 0 by chance."
     )
 
-    def measure(self, rows: PrefixRows) -> NDArray[np.float64] | None:
+    def measure(self, rows: PrefixRows) -> Floats | None:
         """Return (r - y)^2 - y(1 - y)/(n - 1) of each row, or None if n = 1 in one of them."""
         if np.any(rows.follow_ups < 2):
             return None
@@ -51,7 +51,7 @@ class PositiveBrier(Metric):
     title, better = "Positive Brier", "lower"
     description = "Brier score of overestimation only: rewards below the success rate count as 0."
 
-    def measure(self, rows: PrefixRows) -> NDArray[np.float64]:
+    def measure(self, rows: PrefixRows) -> Floats:
         """Return max(r - y, 0)^2 of each row."""
         return np.maximum(rows.reward - rows.success_rate, 0) ** 2
 
@@ -62,7 +62,7 @@ class SignedError(Metric):
     title, better = "Signed error", "near zero"
     description = "Mean of reward minus success rate: above 0 the PRM overestimates."
 
-    def measure(self, rows: PrefixRows) -> NDArray[np.float64]:
+    def measure(self, rows: PrefixRows) -> Floats:
         """Return r - y of each row."""
         return rows.reward - rows.success_rate
 
@@ -89,11 +89,11 @@ class LogLoss(Metric):
         "predictor is above 0."
     )
 
-    def measure(self, rows: PrefixRows) -> NDArray[np.float64]:
+    def measure(self, rows: PrefixRows) -> Floats:
         """Return the cross-entropy of each row."""
         reward = np.clip(rows.reward, _SMALLEST, 1 - _SMALLEST)
         y = rows.success_rate
-        loss: NDArray[np.float64] = -(y * np.log(reward) + (1 - y) * np.log1p(-reward))
+        loss: Floats = -(y * np.log(reward) + (1 - y) * np.log1p(-reward))
         return loss
 
 
@@ -135,7 +135,7 @@ class AUROCWithin(Metric):
         return QuestionRatio(areas, mixed.astype(np.float64), bounds=(0.0, 1.0))
 
 
-def _pairs(rows: PrefixRows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _pairs(rows: PrefixRows) -> tuple[Floats, Floats]:
     """Return the sums of y_i (1 - y_j) [r_i > r_j, or 1/2 if equal] and of y_i (1 - y_j) over pairs i != j.
 
     Both have shape (questions,). A sum of pairs that is a rounding error is 0.

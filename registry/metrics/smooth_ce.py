@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import dct, idct
 
+from prmcal.arrays import Floats, Ints
 from prmcal.registry.contracts.metric import Known, Metric, PrefixRows, UnderWeights
 from prmcal.registry.contracts.plugin import Count
 from prmcal.registry.metrics.bins import BinTotals, bin_totals
@@ -60,7 +61,7 @@ class SmoothCE(Metric):
         series = _cosine_series(rows, rows.reward - rows.success_rate)
         counts = rows.counts
 
-        def values(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        def values(weights: Floats) -> Floats:
             totals = weighted_totals(weights, series)
             totals /= weighted_totals(weights, counts)[:, None]
             return _fixed_point(totals)
@@ -103,7 +104,7 @@ class SmoothCENull(Metric):
         return Known(_high_quantile(series, _LIMIT))
 
 
-def _cosine_series(rows: PrefixRows, residuals: NDArray[np.float64]) -> NDArray[np.float64]:
+def _cosine_series(rows: PrefixRows, residuals: Floats) -> Floats:
     """Return the cosine series of the residuals of each question, of shape (questions, points).
 
     It is rounded, which halves the time of its sums: they have few digits then.
@@ -111,11 +112,11 @@ def _cosine_series(rows: PrefixRows, residuals: NDArray[np.float64]) -> NDArray[
     questions = len(rows.question_ids)
     cell = rows.question_index * _POINTS + _points(rows.reward)
     totals = np.bincount(cell, weights=residuals, minlength=questions * _POINTS)
-    series: NDArray[np.float64] = dct(totals.reshape(questions, _POINTS), axis=1, norm="ortho")
+    series: Floats = dct(totals.reshape(questions, _POINTS), axis=1, norm="ortho")
     return np.rint(series * _SERIES_STEPS) / _SERIES_STEPS
 
 
-def _fixed_point(series: NDArray[np.float64]) -> NDArray[np.float64]:
+def _fixed_point(series: Floats) -> Floats:
     """Return the scale that equals the error at this scale, for each row: (resamples, points) gives (resamples,).
 
     The error falls with the scale, so there is one such scale. It is exact to about 1e-6.
@@ -132,7 +133,7 @@ def _fixed_point(series: NDArray[np.float64]) -> NDArray[np.float64]:
     return found
 
 
-def _high_quantile(series: NDArray[np.float64], level: float) -> float:
+def _high_quantile(series: Floats, level: float) -> float:
     """Return a high quantile of :func:`_fixed_point` of all rows. Values far below it are not computed."""
     # The error falls with the scale. So a row whose error at some scale is above the scale has a value above it.
     some = np.quantile(_fixed_point(series[:_TOGETHER]), level - _MARGIN, method="lower", keepdims=True)
@@ -145,9 +146,7 @@ def _high_quantile(series: NDArray[np.float64], level: float) -> float:
     return float(np.quantile(values, level))
 
 
-def _crossing(
-    series: NDArray[np.float64], near: NDArray[np.float64], first_fall: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _crossing(series: Floats, near: Floats, first_fall: float) -> tuple[Floats, Floats]:
     """Return :func:`_fixed_point` of a few rows, and how fast the error minus the scale falls there.
 
     The search begins at `near`, and takes the fall to be `first_fall` until it is known. Each row has a bracket: the
@@ -177,7 +176,7 @@ def _crossing(
     return found, falls
 
 
-def _errors(series: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[np.float64]:
+def _errors(series: Floats, scale: Floats) -> Floats:
     """Return the error of each row at its scale, or at one scale for all."""
     # The kernel is 0 beyond these frequencies.
     kept = min(_POINTS, 1 + int(_FARTHEST / (np.pi * scale.min())))
@@ -188,13 +187,11 @@ def _errors(series: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[
     )
     # At point i the series is even + odd, and at the point opposite to it even - odd: |a + b| + |a - b| is twice the
     # larger of |a| and |b|.
-    errors: NDArray[np.float64] = 2 * np.maximum(even, odd, out=even).sum(axis=1)
+    errors: Floats = 2 * np.maximum(even, odd, out=even).sum(axis=1)
     return errors
 
 
-def _drawn(
-    random: np.random.Generator, n: NDArray[np.integer[Any]], p: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _drawn(random: np.random.Generator, n: NDArray[np.integer[Any]], p: Floats) -> Floats:
     """Draw numbers of successes from binomial distributions with n and p of shape (cells,): (draws, cells)."""
     # The smallest k with P(K <= k) > u. This takes a part of the time of `random.binomial`.
     uniform, drawn = random.random((len(n), _DRAWS)), np.empty((len(n), _DRAWS))
@@ -206,7 +203,7 @@ def _drawn(
     return drawn.T
 
 
-def _points(reward: NDArray[np.float64]) -> NDArray[np.int64]:
+def _points(reward: Floats) -> Ints:
     """Return the point of the grid that is closest to each reward. Point i is at (i + 1/2) / 256."""
     return np.minimum((reward * _POINTS).astype(np.int64), _POINTS - 1)
 
@@ -252,7 +249,7 @@ class SquaredCE(Metric):
         return UnderWeights(lambda weights: _by_pairs(weights, totals))
 
 
-def _by_pairs(weights: NDArray[np.float64], totals: BinTotals) -> NDArray[np.float64]:
+def _by_pairs(weights: Floats, totals: BinTotals) -> Floats:
     """Return the error under each row of weights. A question that was drawn twice is not a pair with itself."""
     total, mass = totals.under(weights)
     squares_of_each = np.concatenate([totals.errors**2, totals.counts**2], axis=1)
@@ -262,5 +259,5 @@ def _by_pairs(weights: NDArray[np.float64], totals: BinTotals) -> NDArray[np.flo
     known = pairs > 0.5
     squares = np.divide(total**2 - own, pairs, out=np.zeros_like(pairs), where=known)
     share = np.where(known, mass, 0.0)
-    found: NDArray[np.float64] = (squares * share).sum(axis=1) / np.maximum(share.sum(axis=1), 1.0)
+    found: Floats = (squares * share).sum(axis=1) / np.maximum(share.sum(axis=1), 1.0)
     return found

@@ -8,9 +8,9 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from prmcal.arrays import Floats
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
 from prmcal.registry.contracts.plugin import Count, FinitePositive, ShareOrOne
@@ -376,14 +376,12 @@ class GenerativePRM(TransformersPRM):
             for prefix, of_prefix in rows.items()
         }
 
-    def _probabilities(
-        self, read: dict[_Prefix, TokenizedTrajectory | None]
-    ) -> dict[_Prefix, NDArray[np.float64]]:
+    def _probabilities(self, read: dict[_Prefix, TokenizedTrajectory | None]) -> dict[_Prefix, Floats]:
         """The probability of Yes behind each verification, of shape (thoughts,), by prefix."""
         from scipy.special import expit
 
         prefixes = [(prefix, texts) for prefix, texts in read.items() if texts is not None]
-        found: dict[_Prefix, NDArray[np.float64]] = {}
+        found: dict[_Prefix, Floats] = {}
         for batch in self._batches([texts for _, texts in prefixes]):
             values = self._forward(
                 [[ids for i in tree for ids in prefixes[i][1].sequences] for tree in batch]
@@ -408,7 +406,7 @@ def _out_of_thought(text: str) -> str:
     return f"{text}{gap}{THOUGHT_ENDS}\n\n"
 
 
-def _random_numbers(prompt: str, count: int, length: int) -> list[NDArray[np.float64]]:
+def _random_numbers(prompt: str, count: int, length: int) -> list[Floats]:
     """Random numbers for some texts of at most `length` tokens. They follow from the prompt alone."""
     seed = int.from_bytes(hashlib.sha256(prompt.encode()).digest()[:8])
     keys = [np.array([seed, number], dtype=np.uint64) for number in range(count)]
@@ -422,7 +420,7 @@ def _counts(request: ScoringRequest, steps: Sequence[str]) -> range:
 def _mean_scores(
     prefixes: Sequence[_Prefix],
     read: dict[_Prefix, TokenizedTrajectory | None],
-    probabilities: dict[_Prefix, NDArray[np.float64]],
+    probabilities: dict[_Prefix, Floats],
 ) -> PrefixScores:
     """The scores of a trajectory, given by its prefixes."""
     from scipy.special import expit, logit

@@ -17,7 +17,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import NDArray
+
+from prmcal.arrays import Bools, Ints
 
 if TYPE_CHECKING:
     import torch
@@ -41,10 +42,10 @@ class TokenTree:
         The node of the last token of every sequence. Equal sequences share one.
     """
 
-    input_ids: NDArray[np.int64]
-    position_ids: NDArray[np.int64]
-    parents: NDArray[np.int64]
-    leaves: NDArray[np.int64]
+    input_ids: Ints
+    position_ids: Ints
+    parents: Ints
+    leaves: Ints
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -121,7 +122,7 @@ def shared_length(first: Sequence[int], second: Sequence[int]) -> int:
     return shared
 
 
-def ancestor_mask(parents: NDArray[np.int64]) -> NDArray[np.bool_]:
+def ancestor_mask(parents: Ints) -> Bools:
     """Return which nodes every node attends to: its ancestors and itself.
 
     Parameters

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc
 
+from prmcal.arrays import Floats, Ints
 from prmcal.registry.contracts.plugin import Count, Share
 from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies.orders import highest_so_far
@@ -137,36 +138,36 @@ class CertifiedSelfConsistency(SequentialRule):
 
 
 @lru_cache(maxsize=8)
-def _doubt(most: int) -> NDArray[np.float64]:
+def _doubt(most: int) -> Floats:
     """P(X <= 1/2) for 0, 1, ..., `most` votes v1 and v2."""
     votes = np.arange(most + 1)
     return np.asarray(betainc(votes[:, None] + 1, votes + 1, 0.5), dtype=np.float64)
 
 
 @lru_cache(maxsize=8)
-def _log_prices(most: int) -> NDArray[np.float64]:
+def _log_prices(most: int) -> Floats:
     """log(k (k + 1)) for the answer that appeared as the k-th of all, at k; infinite at 0, which is no answer."""
     k = np.arange(1, most + 1)
     return np.append(np.inf, np.log(k * (k + 1.0)))
 
 
 @lru_cache(maxsize=8)
-def log_evidence(most: int) -> NDArray[np.float64]:
+def log_evidence(most: int) -> Floats:
     """Return log e(s, f) for 0, 1, ..., `most` votes s and f, of shape (most + 1, most + 1)."""
     likely = np.sin(np.pi / 4 * (1 + (np.arange(_MIXED) + 0.5) / _MIXED)) ** 2
     votes = np.arange(most + 1)
     terms = votes[:, None, None] * np.log(2 * likely) + votes[:, None] * np.log(2 * (1 - likely))
-    found: NDArray[np.float64] = np.logaddexp.reduce(terms, axis=2) - np.log(_MIXED)
+    found: Floats = np.logaddexp.reduce(terms, axis=2) - np.log(_MIXED)
     found.flags.writeable = False
     return found
 
 
-def _after_agreement(answers: NDArray[np.signedinteger], window: int) -> NDArray[np.int64]:
+def _after_agreement(answers: NDArray[np.signedinteger], window: int) -> Ints:
     """The number of draws of each order, of shape (orders,), with one size of the window."""
     orders, draws = answers.shape
     if window > draws:
         return np.full(orders, draws, dtype=np.int64)
     windows = answers[:, : draws // window * window].reshape(orders, -1, window)
     agree = (windows == windows[..., :1]).all(axis=2) & (windows[..., 0] >= 0)
-    found: NDArray[np.int64] = np.where(agree.any(axis=1), (agree.argmax(axis=1) + 1) * window, draws)
+    found: Ints = np.where(agree.any(axis=1), (agree.argmax(axis=1) + 1) * window, draws)
     return found

@@ -14,15 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit
 
+from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.contracts.plugin import Count
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, Choice, PoolStrategy, Setting, most_probable
 from prmcal.remembered import remembered
 
 
-def best_of_n(
-    scores: NDArray[np.floating[Any]], correct: ArrayLike, counts: ArrayLike
-) -> NDArray[np.float64]:
+def best_of_n(scores: NDArray[np.floating[Any]], correct: ArrayLike, counts: ArrayLike) -> Floats:
     """Compute the expected accuracy of the best-scored of n samples.
 
     Parameters
@@ -51,7 +50,7 @@ def best_of_n(
     return _expected(ranked(scores, graded)[1], chances)
 
 
-def pass_at_n(correct: ArrayLike, counts: ArrayLike) -> NDArray[np.float64]:
+def pass_at_n(correct: ArrayLike, counts: ArrayLike) -> Floats:
     """Compute the probability that at least one of n samples is right, without bias.
 
     With c right samples in the pool, it is 1 - C(M - c, n) / C(M, n). This is best-of-n with a perfect PRM. Parameters,
@@ -63,33 +62,31 @@ def pass_at_n(correct: ArrayLike, counts: ArrayLike) -> NDArray[np.float64]:
 
 
 @remembered
-def best_of_each(
-    scores: NDArray[np.floating[Any]], correct: NDArray[np.bool_], most: int
-) -> NDArray[np.float64]:
+def best_of_each(scores: NDArray[np.floating[Any]], correct: Bools, most: int) -> Floats:
     """Return :func:`best_of_n` for every n from 1 to `most`, which all strategies of an LLM and a PRM share."""
     return best_of_n(scores, correct, np.arange(1, most + 1))
 
 
 @remembered
-def pass_at_each(correct: NDArray[np.bool_], most: int) -> NDArray[np.float64]:
+def pass_at_each(correct: Bools, most: int) -> Floats:
     """Return :func:`pass_at_n` for every n from 1 to `most`, which all strategies of an LLM share."""
     return pass_at_n(correct, np.arange(1, most + 1))
 
 
-def pass_at_1(correct: ArrayLike) -> NDArray[np.float64]:
+def pass_at_1(correct: ArrayLike) -> Floats:
     """Compute the share of right samples of each question, of shape (questions,)."""
-    means: NDArray[np.float64] = _graded_pool(correct).mean(axis=1)
+    means: Floats = _graded_pool(correct).mean(axis=1)
     return means
 
 
-def _graded_pool(correct: ArrayLike) -> NDArray[np.float64]:
+def _graded_pool(correct: ArrayLike) -> Floats:
     graded = np.asarray(correct, dtype=np.float64)
     if graded.ndim != 2 or not graded.shape[1]:
         raise ValueError(f"A pool must have shape (questions, M) with M at least 1. Got {graded.shape}.")
     return graded
 
 
-def rank_chances(size: int, counts: ArrayLike) -> NDArray[np.float64]:
+def rank_chances(size: int, counts: ArrayLike) -> Floats:
     """Return the probability that each rank of the pool is the best of n samples.
 
     Parameters
@@ -113,9 +110,7 @@ def rank_chances(size: int, counts: ArrayLike) -> NDArray[np.float64]:
     return np.cumprod(np.concatenate([n[:, None] / size, ratios], axis=1), axis=1)
 
 
-def ranked(
-    scores: NDArray[np.floating[Any]], correct: ArrayLike
-) -> tuple[NDArray[np.floating[Any]], NDArray[np.float64]]:
+def ranked(scores: NDArray[np.floating[Any]], correct: ArrayLike) -> tuple[NDArray[np.floating[Any]], Floats]:
     """Return scores and correctness in descending order of the scores.
 
     Parameters
@@ -139,22 +134,20 @@ def ranked(
     begins[:, 1:] = (values[:, 1:] != values[:, :-1]) & ~(unread[:, 1:] & unread[:, :-1])
     group = np.cumsum(begins) - 1
     totals = np.bincount(group, weights=np.take_along_axis(graded, order, axis=1).ravel())
-    shared: NDArray[np.float64] = (totals / np.bincount(group))[group].reshape(graded.shape)
+    shared: Floats = (totals / np.bincount(group))[group].reshape(graded.shape)
     return values, shared
 
 
-def _expected(ranked: NDArray[np.float64], chances: NDArray[np.float64]) -> NDArray[np.float64]:
+def _expected(ranked: Floats, chances: Floats) -> Floats:
     # Not `@`: the order of BLAS sums depends on the number of threads, and results must be equal to the bit.
-    products: NDArray[np.float64] = np.einsum("qm,nm->qn", ranked, chances)
+    products: Floats = np.einsum("qm,nm->qn", ranked, chances)
     return np.minimum(products, 1.0)
 
 
 Aggregate = Literal["last", "min", "product", "mean", "sum-logit"]
 
 
-def aggregated(
-    step_scores: NDArray[np.float64], scores: NDArray[np.float64], aggregate: Aggregate
-) -> NDArray[np.float64]:
+def aggregated(step_scores: Floats, scores: Floats, aggregate: Aggregate) -> Floats:
     """Return one score for each trajectory.
 
     Let r_1, ..., r_T be the rewards of the steps, and l_1, ..., l_T their log-odds. The reward of the trajectory is
@@ -230,21 +223,21 @@ class RanksByScore(PoolStrategy):
         scores = self.scores_of(pool)[0]
         return Choice(int(np.argmax(np.where(np.isnan(scores), -np.inf, scores))))
 
-    def scores_of(self, pool: Pool) -> NDArray[np.float64]:
+    def scores_of(self, pool: Pool) -> Floats:
         """Return the scores by which trajectories are ranked, log-odds of shape (questions, M)."""
         if self.aggregate == "last":
             return pool.scores
         return aggregated(pool.step_scores, pool.scores, self.aggregate)
 
 
-def _log_sum(logs: NDArray[np.float64], there: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _log_sum(logs: Floats, there: Bools) -> Floats:
     """The logarithm of the sum of exp(logs) over the steps that are there."""
     return np.asarray(
         np.logaddexp.reduce(np.where(there, logs, -np.inf), axis=-1, initial=-np.inf), np.float64
     )
 
 
-def _only(steps: NDArray[np.float64], there: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _only(steps: Floats, there: Bools) -> Floats:
     """The score of the only step, without rounding."""
     return np.asarray(np.where(there, steps, 0.0).sum(axis=-1), dtype=np.float64)
 
@@ -267,9 +260,7 @@ class FixedBudget(PoolStrategy):
         self.samples = samples
 
     @abstractmethod
-    def accuracies(
-        self, pool: Pool, counts: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    def accuracies(self, pool: Pool, counts: Ints) -> tuple[Floats, Floats | None]:
         """Return the expected accuracy with n samples, and its standard error.
 
         Parameters
@@ -308,7 +299,7 @@ class FixedBudget(PoolStrategy):
         """
         return count_of("samples", self.samples, setting)
 
-    def needed(self, pool: Pool, drawn: NDArray[np.int64], setting: Setting) -> NDArray[np.int64]:
+    def needed(self, pool: Pool, drawn: Ints, setting: Setting) -> Ints:
         """Return the number of samples; see :meth:`prmcal.PoolStrategy.needed`."""
         return np.full(pool.questions, self.count(setting))
 
@@ -317,7 +308,7 @@ class FixedBudget(PoolStrategy):
         whole = np.array([pool.size])
         return Choice(most_probable(pool, lambda graded: float(self.accuracies(graded, whole)[0][0, 0])))
 
-    def _results(self, pool: Pool, counts: NDArray[np.int64]) -> tuple[Answered, ...]:
+    def _results(self, pool: Pool, counts: Ints) -> tuple[Answered, ...]:
         accuracy, error = self.accuracies(pool, counts)
         passed = pass_at_n(pool.correct, counts)
         return tuple(
@@ -345,7 +336,7 @@ class PassAtN(FixedBudget):
 
     reference = True
 
-    def accuracies(self, pool: Pool, counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], None]:
+    def accuracies(self, pool: Pool, counts: Ints) -> tuple[Floats, None]:
         """Compute 1 - C(M - c, n) / C(M, n) for c right of M."""
         return pass_at_n(pool.correct, counts), None
 
@@ -360,12 +351,12 @@ class BestOfN(FixedBudget, RanksByScore):
         FixedBudget.__init__(self, samples)
         RanksByScore.__init__(self, aggregate)
 
-    def accuracies(self, pool: Pool, counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], None]:
+    def accuracies(self, pool: Pool, counts: Ints) -> tuple[Floats, None]:
         """Compute the expectation in closed form."""
         return best_of_n(self.scores_of(pool), pool.correct, counts), None
 
 
-def curve_counts(most: int) -> NDArray[np.int64]:
+def curve_counts(most: int) -> Ints:
     """Return the numbers of samples of a curve: about 24 from 1 to `most`, in about equal ratios, and powers of 2."""
     spread = np.rint(np.geomspace(1, most, _POINTS)).astype(np.int64)
     return np.union1d(spread, 2 ** np.arange(int(most).bit_length()))

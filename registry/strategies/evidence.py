@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
+
+from prmcal.arrays import Bools, Floats
 
 LARGEST_LOG_RATIO = 30.0
 _NEWTON_STEPS = 100
@@ -32,10 +33,10 @@ class ScoreEvidence:
     slope: float
     offset: float
     base: float
-    known: NDArray[np.float64] = field(repr=False)
+    known: Floats = field(repr=False)
 
     @classmethod
-    def fit(cls, scores: NDArray[np.float64], correct: NDArray[np.bool_]) -> ScoreEvidence:
+    def fit(cls, scores: Floats, correct: Bools) -> ScoreEvidence:
         """Fit slope and offset by maximum likelihood.
 
         The labels of r right and w wrong trajectories are (r + 1) / (r + 2) and 1 / (w + 2), as Platt proposes, so that
@@ -55,14 +56,14 @@ class ScoreEvidence:
         slope, offset = _platt(values, np.where(graded, (right + 1) / (right + 2), 1 / (wrong + 2)), base)
         return cls(slope, offset, base, np.sort(values))
 
-    def chance(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def chance(self, scores: Floats) -> Floats:
         """Return the probability that trajectories with these scores are right, if nothing is known of the question.
 
         NaN stays NaN.
         """
         return np.asarray(expit(self.slope * scores + self.offset), dtype=np.float64)
 
-    def log_ratio(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def log_ratio(self, scores: Floats) -> Floats:
         """Return log(P(score | right) / P(score | wrong)): the log-odds of `chance` minus those of `base`.
 
         It is clipped to [-30, 30]. A trajectory that is too long for the PRM (NaN) says nothing: 0.
@@ -70,7 +71,7 @@ class ScoreEvidence:
         ratio = self.slope * scores + (self.offset - float(logit(self.base)))
         return np.clip(np.nan_to_num(ratio, nan=0.0), -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO)
 
-    def gain(self, success: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gain(self, success: Floats, best: Floats) -> Floats:
         """Return how much one more trajectory is expected to add to the probability of a right answer.
 
         It is sum_s max(p f1(s) - c [p f1(s) + (1 - p) f0(s)], 0) over the scores it was fitted to. Here f1(s) and f0(s)
@@ -99,19 +100,19 @@ class ScoreEvidence:
         return np.asarray(np.maximum(gained, 0.0), dtype=np.float64)
 
     @cached_property
-    def _of_known(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    def _of_known(self) -> tuple[Floats, Floats, Floats]:
         """The shares of right and of wrong trajectories from each known score on, and their L, ascending."""
         chance = self.chance(self.known)
         return _shares_from(chance), _shares_from(1 - chance), np.exp(self.log_ratio(self.known))
 
 
-def _shares_from(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def _shares_from(weights: Floats) -> Floats:
     """The share of the weights from each place to the end, and 0 after the end."""
-    sums: NDArray[np.float64] = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
+    sums: Floats = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
     return np.asarray(sums / max(float(sums[0]), 1e-300), dtype=np.float64)
 
 
-def _platt(scores: NDArray[np.float64], labels: NDArray[np.float64], base: float) -> tuple[float, float]:
+def _platt(scores: Floats, labels: Floats, base: float) -> tuple[float, float]:
     """Return slope and offset with the largest likelihood, by Newton's method on standardised scores."""
     level = float(logit(base))
     middle, spread = (float(scores.mean()), float(scores.std())) if len(scores) else (0.0, 0.0)
@@ -136,6 +137,6 @@ def _platt(scores: NDArray[np.float64], labels: NDArray[np.float64], base: float
     return float(found[0] / spread), float(found[1] - found[0] * middle / spread)
 
 
-def _loss(found: NDArray[np.float64], rows: NDArray[np.float64], labels: NDArray[np.float64]) -> float:
+def _loss(found: Floats, rows: Floats, labels: Floats) -> float:
     log_odds = np.einsum("i,in->n", found, rows)
     return float((np.logaddexp(0, log_odds) - labels * log_odds).sum())

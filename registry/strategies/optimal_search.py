@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, stdtr, stdtrit
 
+from prmcal.arrays import Floats, Ints
 from prmcal.registry.contracts.plugin import Count, FinitePositive
 from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies.orders import Orders, highest_so_far, sum_so_far
@@ -68,7 +68,7 @@ class Pandora(SequentialRule):
 
 
 @remembered
-def _losses(scores: NDArray[np.float64], least: int, orders: Orders) -> NDArray[np.float64]:
+def _losses(scores: Floats, least: int, orders: Orders) -> Floats:
     """The lowest expected gain of one more sample so far, with a minus sign, of shape (orders, N).
 
     It is infinite before `least` samples are drawn. `scores` has shape (M,).
@@ -83,9 +83,7 @@ def _losses(scores: NDArray[np.float64], least: int, orders: Orders) -> NDArray[
     return highest_so_far(found.T, out=found.T)
 
 
-def _gain(
-    median: NDArray[np.float64], scale: NDArray[np.float64], best: NDArray[np.float64], draws: int
-) -> NDArray[np.float64]:
+def _gain(median: Floats, scale: Floats, best: Floats, draws: int) -> Floats:
     """The expected gain in utility of one more sample, for what :func:`_hands` returns, of N = `draws` samples."""
     # Without a spread, no better sample is expected.
     spread = scale > 0
@@ -97,7 +95,7 @@ def _gain(
     return share
 
 
-def _hands(odds: NDArray[np.float64], orders: Orders) -> tuple[NDArray[np.float64], ...]:
+def _hands(odds: Floats, orders: Orders) -> tuple[Floats, ...]:
     """Return the median of the samples in hand, the mean excess of those above it, and the best one, after each draw.
 
     Each has the shape (N, orders). `odds` has shape (M,).
@@ -129,7 +127,7 @@ def _hands(odds: NDArray[np.float64], orders: Orders) -> tuple[NDArray[np.float6
     return median, scale, best
 
 
-def _scaled_integral(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _scaled_integral(x: Floats) -> Floats:
     """Return exp(x) E_2(x) for x from 1 on, where E_2 is the exponential integral.
 
     It is a continued fraction: Abramowitz and Stegun, 5.1.22.
@@ -194,7 +192,7 @@ class Beacon(SequentialRule):
 
 
 @remembered
-def _lowest_costs(scores: NDArray[np.float64], orders: Orders) -> NDArray[np.float64]:
+def _lowest_costs(scores: Floats, orders: Orders) -> Floats:
     """The lowest reservation cost so far, with a minus sign, of shape (orders, N). `scores` has shape (M,)."""
     read = ~np.isnan(scores)
     # Only differences of scores count, and smaller numbers leave smaller rounding errors.
@@ -215,13 +213,7 @@ def _lowest_costs(scores: NDArray[np.float64], orders: Orders) -> NDArray[np.flo
     return highest_so_far(found.T, out=found.T)
 
 
-def _costs(
-    table: NDArray[np.float64],
-    k: NDArray[np.int64],
-    sums: NDArray[np.float64],
-    squares: NDArray[np.float64],
-    best: NDArray[np.float64],
-) -> NDArray[np.float64]:
+def _costs(table: Floats, k: Ints, sums: Floats, squares: Floats, best: Floats) -> Floats:
     """The reservation cost after k draws with these sums of values and of squares, and the best value."""
     mean = sums / np.maximum(k, 1)
     deviations = np.maximum(squares - k * mean**2, 0.0)
@@ -234,7 +226,7 @@ def _costs(
     return np.where(known, np.where(spread, costs, 0.0), np.inf)
 
 
-def one_step_gain(lead: NDArray[np.float64], freedom: float) -> NDArray[np.float64]:
+def one_step_gain(lead: Floats, freedom: float) -> Floats:
     """Return E[max(T - z, 0)] for the leads z, where T has Student's t law with `freedom` above 1."""
     log_density = (
         gammaln((freedom + 1) / 2)
@@ -247,7 +239,7 @@ def one_step_gain(lead: NDArray[np.float64], freedom: float) -> NDArray[np.float
 
 
 @lru_cache(maxsize=8)
-def reservation_costs(most: int) -> NDArray[np.float64]:
+def reservation_costs(most: int) -> Floats:
     """Return h_k(z) on a grid, by backward induction.
 
     Let G_k(z, c) be the expected gain of the best decisions after k draws, in units of sigma, if a sample costs c
@@ -287,9 +279,7 @@ def reservation_costs(most: int) -> NDArray[np.float64]:
     return found
 
 
-def _bilinear(
-    table: NDArray[np.float64], leads: NDArray[np.float64], log_costs: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _bilinear(table: Floats, leads: Floats, log_costs: Floats) -> Floats:
     """The table at all pairs of leads and costs. Beyond its edges it has the values of the edges."""
     row = np.clip(leads / _LEADS[1], 0, len(_LEADS) - 1)
     column = np.clip((log_costs - _LOG_COSTS[0]) / (_LOG_COSTS[1] - _LOG_COSTS[0]), 0, len(_LOG_COSTS) - 1)
@@ -300,9 +290,7 @@ def _bilinear(
     return np.asarray((1 - y) * rows[:, j] + y * rows[:, j + 1], dtype=np.float64)
 
 
-def _interpolated(
-    table: NDArray[np.float64], k: NDArray[np.int64], lead: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _interpolated(table: Floats, k: Ints, lead: Floats) -> Floats:
     """h_k at leads between those of the grid."""
     place = np.minimum(np.maximum(lead / _LEADS[1], 0), len(_LEADS) - 1)
     below = np.minimum(place.astype(np.int64), len(_LEADS) - 2)

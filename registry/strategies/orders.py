@@ -21,6 +21,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from prmcal.arrays import Floats, Ints
+
 ORDERS = 256
 """The smallest number of orders."""
 
@@ -46,10 +48,10 @@ class Orders:
 
     size: int
     draws: int
-    given: NDArray[np.int64] | None = None
+    given: Ints | None = None
 
     @classmethod
-    def these(cls, given: NDArray[np.int64]) -> Orders:
+    def these(cls, given: Ints) -> Orders:
         """Return these orders, of shape (orders, N), of as many trajectories as they name."""
         return cls(int(given.max()) + 1, given.shape[1], given)
 
@@ -60,7 +62,7 @@ class Orders:
         return orders, draws
 
     @property
-    def trajectories(self) -> NDArray[np.int64]:
+    def trajectories(self) -> Ints:
         """The trajectories that are drawn, of shape (orders, N)."""
         return _first_of(self.size, self.draws).T if self.given is None else self.given
 
@@ -77,7 +79,7 @@ class Orders:
 
 
 @lru_cache(maxsize=8)
-def orders_of(size: int) -> NDArray[np.int64]:
+def orders_of(size: int) -> Ints:
     """Return the orders of a pool.
 
     Parameters
@@ -97,13 +99,13 @@ def orders_of(size: int) -> NDArray[np.int64]:
     ring, steps = random.random((blocks, size)).argsort(axis=1), random.random((blocks, size))
     steps[:, 0] = -1.0  # The first step is none.
     places = ring.argsort(axis=1)[:, :, None] + steps.argsort(axis=1)[:, None, :]
-    found: NDArray[np.int64] = np.take_along_axis(ring[:, None, :], places % size, axis=2)
+    found: Ints = np.take_along_axis(ring[:, None, :], places % size, axis=2)
     found.flags.writeable = False
     return found
 
 
 @lru_cache(maxsize=8)
-def _first_of(size: int, draws: int) -> NDArray[np.int64]:
+def _first_of(size: int, draws: int) -> Ints:
     """The first trajectories of the orders of a pool, of shape (N, orders)."""
     found = np.ascontiguousarray(orders_of(size).reshape(-1, size)[:, :draws].T)
     found.flags.writeable = False
@@ -117,7 +119,7 @@ def _positions_of(size: int, draws: int) -> NDArray[np.unsignedinteger]:
     return found
 
 
-def _positions(trajectories: NDArray[np.int64], size: int) -> NDArray[np.unsignedinteger]:
+def _positions(trajectories: Ints, size: int) -> NDArray[np.unsignedinteger]:
     orders, draws = trajectories.shape
     found = np.full((size, orders), draws, np.min_scalar_type(draws))
     found[trajectories.T, np.arange(orders)] = np.arange(draws)[:, None]
@@ -146,7 +148,7 @@ def sum_so_far(values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def block_means(values: NDArray[Any], size: int) -> NDArray[np.float64]:
+def block_means(values: NDArray[Any], size: int) -> Floats:
     """Return the mean over each block of the orders of :func:`orders_of`.
 
     Parameters
@@ -164,7 +166,7 @@ def block_means(values: NDArray[Any], size: int) -> NDArray[np.float64]:
     return np.asarray(blocks.sum(axis=-1) / size, dtype=np.float64)
 
 
-def mean_of_blocks(means: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def mean_of_blocks(means: Floats) -> tuple[Floats, Floats]:
     """Return the mean over all orders, and its standard error, each of shape (...).
 
     Parameters

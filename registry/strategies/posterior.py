@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, betaln
 
+from prmcal.arrays import Bools, Floats
 from prmcal.registry.contracts.plugin import ShareOrZero
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
@@ -19,8 +19,8 @@ from prmcal.registry.strategies.sequential import Drawn, Outcome, SequentialRule
 from prmcal.remembered import LIMIT, remembered
 
 _CELLS = 24
-_EDGES: NDArray[np.float64] = np.sin(np.linspace(0, np.pi / 2, _CELLS + 1)) ** 2
-GRID: NDArray[np.float64] = np.sin((np.arange(_CELLS) + 0.5) * np.pi / (2 * _CELLS)) ** 2
+_EDGES: Floats = np.sin(np.linspace(0, np.pi / 2, _CELLS + 1)) ** 2
+GRID: Floats = np.sin((np.arange(_CELLS) + 0.5) * np.pi / (2 * _CELLS)) ** 2
 """Success probabilities, each for a cell of [0, 1]. Cells are smaller near 0 and 1."""
 
 _SHARES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
@@ -48,14 +48,12 @@ class SuccessPrior:
         concentration x (1 - r).
     """
 
-    overall: NDArray[np.float64]
+    overall: Floats
     share: float
     concentration: float
 
     @classmethod
-    def fit(
-        cls, rewards: NDArray[np.float64], levels: tuple[float, ...], correct: NDArray[np.bool_]
-    ) -> SuccessPrior:
+    def fit(cls, rewards: Floats, levels: tuple[float, ...], correct: Bools) -> SuccessPrior:
         """Choose the share, and for one level the concentration, that make the number of right trajectories likeliest.
 
         The shares are .02, .05, .1, .2, .4, .7 and 1. The calibrator was fitted to the same questions, so the rewards
@@ -82,7 +80,7 @@ class SuccessPrior:
                     best, found = value, cls(overall, share, float(concentration))
         return found
 
-    def cells(self, rewards: NDArray[np.float64], levels: tuple[float, ...]) -> NDArray[np.float64]:
+    def cells(self, rewards: Floats, levels: tuple[float, ...]) -> Floats:
         """Return the probabilities of the cells for one question.
 
         Parameters
@@ -99,11 +97,11 @@ class SuccessPrior:
         if not np.isfinite(rewards).all():
             return self.overall
         law = _law(rewards[None], levels, self.concentration)[0]
-        mixed: NDArray[np.float64] = (1 - self.share) * law + self.share * self.overall
+        mixed: Floats = (1 - self.share) * law + self.share * self.overall
         return mixed
 
 
-def beta_of(correct: NDArray[np.bool_]) -> tuple[float, float]:
+def beta_of(correct: Bools) -> tuple[float, float]:
     """Return the Beta law of the success probability that makes the numbers of right trajectories likeliest.
 
     Its mean is the share of right trajectories. Its size a + b is one of 40 values from .05 to 100.
@@ -125,9 +123,7 @@ def beta_of(correct: NDArray[np.bool_]) -> tuple[float, float]:
     return float(base) * best, float(1 - base) * best
 
 
-def _law(
-    rewards: NDArray[np.float64], levels: tuple[float, ...], concentration: float
-) -> NDArray[np.float64]:
+def _law(rewards: Floats, levels: tuple[float, ...], concentration: float) -> Floats:
     """The probabilities of the cells that follow from rewards of shape (questions, levels)."""
     if len(levels) == 1:
         middle = np.clip(rewards[:, 0], _SMALLEST, 1 - _SMALLEST)
@@ -144,7 +140,7 @@ def _law(
     return np.diff(cumulative, axis=1)
 
 
-def _beta_cells(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+def _beta_cells(a: Floats, b: Floats) -> Floats:
     """The probabilities of the cells under Beta laws, of shape (laws, cells)."""
     return np.diff(np.asarray(betainc(a[:, None], b[:, None], _EDGES), dtype=np.float64), axis=1)
 
@@ -172,12 +168,12 @@ class Beliefs:
         The probability that no trajectory is right.
     """
 
-    success: NDArray[np.float64]
-    best: NDArray[np.float64]
-    none: NDArray[np.float64]
+    success: Floats
+    best: Floats
+    none: Floats
 
 
-def believe(prior: NDArray[np.float64], log_ratio: NDArray[np.float64], orders: Orders) -> Beliefs:
+def believe(prior: Floats, log_ratio: Floats, orders: Orders) -> Beliefs:
     """Return what is known after each draw.
 
     Parameters
@@ -221,9 +217,9 @@ def believe(prior: NDArray[np.float64], log_ratio: NDArray[np.float64], orders: 
 
 
 @lru_cache(maxsize=8)
-def _all_wrong(most: int) -> NDArray[np.float64]:
+def _all_wrong(most: int) -> Floats:
     """The probability that all of 1, 2, ..., `most` trajectories are wrong, of shape (`most`, cells)."""
-    found: NDArray[np.float64] = (1 - GRID) ** np.arange(1, most + 1)[:, None]
+    found: Floats = (1 - GRID) ** np.arange(1, most + 1)[:, None]
     found.flags.writeable = False
     return found
 
@@ -312,12 +308,8 @@ def _have_room(drawn: Drawn) -> bool:
 
 @remembered
 def _lowest(
-    prior: NDArray[np.float64],
-    log_ratio: NDArray[np.float64],
-    orders: Orders,
-    evidence: ScoreEvidence,
-    watched: tuple[str, ...],
-) -> tuple[NDArray[np.float64], ...]:
+    prior: Floats, log_ratio: Floats, orders: Orders, evidence: ScoreEvidence, watched: tuple[str, ...]
+) -> tuple[Floats, ...]:
     """The lowest values so far of what is watched, with a minus sign, each of shape (orders, N).
 
     The "doubt" is the probability that no trajectory is right, and the "gain" what one more sample is expected to add.
@@ -330,9 +322,7 @@ def _lowest(
     return tuple(highest_so_far(each.T, out=each.T) for each in found)
 
 
-def _losses(
-    success: NDArray[np.float64], best: NDArray[np.float64], evidence: ScoreEvidence
-) -> NDArray[np.float64]:
+def _losses(success: Floats, best: Floats, evidence: ScoreEvidence) -> Floats:
     """The expected gain of one more sample with a minus sign; see :meth:`ScoreEvidence.gain`."""
     found = np.empty(success.shape)
     for start in range(0, len(found), _GAINS_TOGETHER):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, gammaln
 
+from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies.evidence import LARGEST_LOG_RATIO, ScoreEvidence
@@ -64,7 +65,7 @@ class PosteriorVote(TargetedRule):
         self.successes_ = beta_of(pool.correct)
         self.diversity_ = diversity_of(pool.answers, pool.correct)
 
-    def chances(self, scores: NDArray[np.float64], answers: NDArray[np.int64]) -> NDArray[np.float64]:
+    def chances(self, scores: Floats, answers: Ints) -> Floats:
         """Return the probability that each answer of one question is right.
 
         Parameters
@@ -109,23 +110,19 @@ class _Laws:
     theta: float
     agreement: float
 
-    def log_odds(
-        self, best: NDArray[np.float64], votes: NDArray[Any], drawn: int, voting: NDArray[Any] | int
-    ) -> NDArray[np.float64]:
+    def log_odds(self, best: Floats, votes: NDArray[Any], drawn: int, voting: NDArray[Any] | int) -> Floats:
         """Return the log-odds of each answer, of the shape of `best` and `votes`; -inf without a vote.
 
         `best` is the highest log L of each answer, and `voting` is v, for each entry of the last axis or for all.
         """
         table = _log_votes(self.a, self.b, self.theta, drawn, self.agreement)
-        found: NDArray[np.float64] = table.take(votes + voting * len(table))
+        found: Floats = table.take(votes + voting * len(table))
         found += best
         return found
 
 
 @remembered
-def _likeliest_agreement(
-    log_ratio: NDArray[np.float64], answers: NDArray[np.int64], correct: NDArray[np.bool_], laws: _Laws
-) -> float:
+def _likeliest_agreement(log_ratio: Floats, answers: Ints, correct: Bools, laws: _Laws) -> float:
     """The g for which the right answers of questions are likeliest, given all of their trajectories.
 
     `log_ratio`, `answers` and `correct` have shape (questions, M). g of `laws` does not matter.
@@ -145,12 +142,8 @@ def _likeliest_agreement(
 
 @remembered
 def _most_probable(
-    log_ratio: NDArray[np.float64],
-    answers: NDArray[np.int64],
-    share: NDArray[np.float64],
-    laws: _Laws,
-    orders: Orders,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    log_ratio: Floats, answers: Ints, share: Floats, laws: _Laws, orders: Orders
+) -> tuple[Floats, Floats]:
     """The doubt about the most probable answer, and the share of right ones in it, of shape (orders, N).
 
     The doubt is the lowest probability so far that it is wrong, with a minus sign. `log_ratio` and `answers` have shape
@@ -186,12 +179,8 @@ def _most_probable(
 
 
 def _log_odds(
-    log_ratio: NDArray[np.float64],
-    rows: NDArray[np.int64],
-    voting: NDArray[Any],
-    laws: _Laws,
-    orders: Orders,
-) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    log_ratio: Floats, rows: Ints, voting: NDArray[Any], laws: _Laws, orders: Orders
+) -> Iterator[tuple[slice, Floats]]:
     """Yield some draws, and the log-odds of the answers after each of them; below -1e5 without a vote.
 
     They have the shape (draws, rows + 1, orders), and are overwritten by the next ones.
@@ -218,7 +207,7 @@ def _count_type(most: int) -> np.dtype[Any]:
     return np.min_scalar_type((most + 1) ** 2)
 
 
-def _alone(log_ratio: NDArray[np.float64], answers: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _alone(log_ratio: Floats, answers: Ints) -> Bools:
     """Return which trajectories have an answer and a ratio that no other trajectory has, of shape (M,).
 
     There are many such trajectories. Their answers always have one vote, so only the best of them can be the most
@@ -228,15 +217,13 @@ def _alone(log_ratio: NDArray[np.float64], answers: NDArray[np.int64]) -> NDArra
     return np.asarray((answers >= 0) & once, dtype=np.bool_)
 
 
-def _times(values: NDArray[Any]) -> NDArray[np.int64]:
+def _times(values: NDArray[Any]) -> Ints:
     """How often each value occurs."""
     _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray(counts[which], dtype=np.int64)
 
 
-def _others_alone(
-    log_ratio: NDArray[np.float64], alone: NDArray[np.bool_], orders: Orders
-) -> NDArray[np.float64]:
+def _others_alone(log_ratio: Floats, alone: Bools, orders: Orders) -> Floats:
     """The sum of L of all trajectories that are alone but the best one, divided by L of the best, of shape (N, orders).
 
     Nothing is ever subtracted, so small sums keep their digits.
@@ -252,7 +239,7 @@ def _others_alone(
 
 
 @lru_cache(maxsize=1024)
-def _log_votes(a: float, b: float, theta: float, drawn: int, agreement: float) -> NDArray[np.float64]:
+def _log_votes(a: float, b: float, theta: float, drawn: int, agreement: float) -> Floats:
     """The logarithm of V(1) (V(n) / V(1))^g after t draws, at [v, n], for n from 1 to v."""
     n = np.arange(1, drawn + 1)
     beta = betaln(a + n, b + drawn - n) - betaln(a, b + drawn) - np.log(theta) - gammaln(n)
@@ -265,7 +252,7 @@ def _log_votes(a: float, b: float, theta: float, drawn: int, agreement: float) -
     return table
 
 
-def diversity_of(answers: NDArray[np.int64], correct: NDArray[np.bool_]) -> float:
+def diversity_of(answers: Ints, correct: Bools) -> float:
     """Return theta, which says how rarely wrong answers agree: two of them are equal with probability 1 / (1 + theta).
 
     It is estimated from all pairs of wrong answers of the same question, with one equal and one different pair added.

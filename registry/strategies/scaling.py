@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from prmcal.arrays import Floats, Ints
 from prmcal.registry.contracts.plugin import FinitePositive
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.search import SearchStrategy
@@ -23,7 +24,7 @@ _SMALLEST_CHANCE = 1e-4
 _CEILING_TOLERANCE = 1e-9
 
 
-def samples_needed(probability: ArrayLike, target: ArrayLike) -> NDArray[np.float64]:
+def samples_needed(probability: ArrayLike, target: ArrayLike) -> Floats:
     """Return N_IAS(p, C) = log(1 - C) / log(1 - p) (Proposition 1).
 
     With so many samples, at least one is right with probability C.
@@ -50,18 +51,16 @@ def samples_needed(probability: ArrayLike, target: ArrayLike) -> NDArray[np.floa
         raise ValueError(f"The target probability C must be in (0, 1). Got {wanted}.")
     if np.any((p < 0) | (p > 1)):
         raise ValueError("Success probabilities must be in [0, 1].")
-    needed: NDArray[np.float64] = np.log1p(-wanted) / np.log1p(
-        -np.clip(p, _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE)
-    )
+    needed: Floats = np.log1p(-wanted) / np.log1p(-np.clip(p, _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE))
     return needed
 
 
-def adaptive_samples(probability: ArrayLike, target: ArrayLike, maximum: int) -> NDArray[np.int64]:
+def adaptive_samples(probability: ArrayLike, target: ArrayLike, maximum: int) -> Ints:
     """Return min(ceil(N_IAS(p, C)), N_max), at least 1. Where p is NaN (too long for the PRM), return N_max."""
     if maximum < 1:
         raise ValueError(f"The largest number of samples must be an int in [1, inf). Got {maximum} instead.")
     needed = np.ceil(samples_needed(probability, target) * (1 - _CEILING_TOLERANCE))
-    samples: NDArray[np.int64] = np.clip(np.nan_to_num(needed, nan=maximum), 1, maximum).astype(np.int64)
+    samples: Ints = np.clip(np.nan_to_num(needed, nan=maximum), 1, maximum).astype(np.int64)
     return samples
 
 
@@ -201,7 +200,7 @@ def target_of(setting: Setting) -> float:
     return setting.target
 
 
-def _best_of_own(pool: Pool, samples: NDArray[np.int64], scores: NDArray[np.float64], most: int) -> Answered:
+def _best_of_own(pool: Pool, samples: Ints, scores: Floats, most: int) -> Answered:
     """Answer each question with the best-scored of its own number of samples.
 
     Parameters
@@ -222,13 +221,7 @@ def _best_of_own(pool: Pool, samples: NDArray[np.int64], scores: NDArray[np.floa
     )
 
 
-def _mixed(
-    pool: Pool,
-    scores: NDArray[np.float64],
-    counts: NDArray[np.int64],
-    chances: NDArray[np.float64],
-    samples: NDArray[np.int64],
-) -> Answered:
+def _mixed(pool: Pool, scores: Floats, counts: Ints, chances: Floats, samples: Ints) -> Answered:
     """Best-of-n where each question has the same probability for each n, from which the mean of `samples` results."""
     return Answered(
         accuracy=np.einsum("qn,n->q", best_of_n(scores, pool.correct, counts), chances),
@@ -275,14 +268,14 @@ class MarginalGains(RanksByScore):
         """Return the results for means of 1 to N samples; see :meth:`prmcal.PoolStrategy.sweep`."""
         return self._results(pool, setting.samples, np.geomspace(1, setting.samples, 24))
 
-    def _results(self, pool: Pool, most: int, means: NDArray[np.float64]) -> tuple[Answered, ...]:
+    def _results(self, pool: Pool, most: int, means: Floats) -> tuple[Answered, ...]:
         samples = allocated(pool.rewards, means, most)
         accuracy = _between(best_of_each(self.scores_of(pool), pool.correct, most), samples)
         passed = _between(pass_at_each(pool.correct, most), samples)
         return tuple(map(Answered, accuracy, samples, passed))
 
 
-def allocated(rewards: NDArray[np.float64], means: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+def allocated(rewards: Floats, means: Floats, most: int) -> Floats:
     """Return the expected number of samples of each question, for each mean.
 
     Parameters
@@ -320,7 +313,7 @@ def allocated(rewards: NDArray[np.float64], means: NDArray[np.float64], most: in
     return samples
 
 
-def _between(values: NDArray[np.float64], samples: NDArray[np.float64]) -> NDArray[np.float64]:
+def _between(values: Floats, samples: Floats) -> Floats:
     """The values of questions at numbers of samples that are between two whole numbers.
 
     Column 0 of `values`, of shape (questions, N), is that of 1 sample. `samples` has shape (means, questions).
@@ -345,7 +338,7 @@ class BeamSearchWithIASOfK(SearchStrategy):
     reads = ("scores", "rewards")
     targeted = True
 
-    def keep(self, rewards: NDArray[np.float64], target: float | None) -> int:
+    def keep(self, rewards: Floats, target: float | None) -> int:
         """Return K_IAS, the smallest k with N_IAS(r_k, C) <= k M, at most K, where r_k is the k-th highest reward."""
         assert target is not None
         return beams_needed(rewards, target, self.expansions, self.width)
@@ -358,7 +351,7 @@ class BeamSearchWithIASOfM(SearchStrategy):
     reads = ("scores", "rewards")
     targeted = True
 
-    def expand(self, rewards: NDArray[np.float64], target: float | None) -> int:
+    def expand(self, rewards: Floats, target: float | None) -> int:
         """Return M_IAS = min(ceil(N_IAS(r_min, C) / K), M), where K is the number of kept prefixes."""
         assert target is not None
         return expansions_needed(rewards, target, self.expansions)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.contracts.plugin import Share
 from prmcal.registry.contracts.pool import PER_TRAJECTORY, READS, Pool
 from prmcal.registry.contracts.strategy import (
@@ -52,12 +53,12 @@ class Drawn:
         return self.pool.levels
 
     @cached_property
-    def own(self) -> dict[str, NDArray[np.float64]]:
+    def own(self) -> dict[str, Floats]:
         """What `reads` names, under these names. Values of trajectories have shape (M, ...)."""
         return {name: getattr(self.pool, name)[self.question] for name in READS if name in self.reads}
 
     @cached_property
-    def values(self) -> dict[str, NDArray[np.float64]]:
+    def values(self) -> dict[str, Floats]:
         """What `reads` names, under these names. Values of trajectories have shape (orders, N, ...).
 
         Values of the bare question, such as `question_rewards`, have no axis of orders.
@@ -74,7 +75,7 @@ class Drawn:
         return self.orders.of(named.astype(np.min_scalar_type(-len(named))))
 
     @cached_property
-    def correct(self) -> NDArray[np.bool_]:
+    def correct(self) -> Bools:
         """The grades of the trajectories, of shape (orders, N). A rule must not read them to decide."""
         return self.orders.of(self.pool.correct[self.question])
 
@@ -109,7 +110,7 @@ class Outcome:
 
     stops: NDArray[np.integer]
     right: NDArray[Any]
-    silent: NDArray[np.bool_] | None = None
+    silent: Bools | None = None
 
     def right_at_stops(self) -> NDArray[Any]:
         """Return the probability that the answer is right where the rule stops, of shape (points, orders)."""
@@ -154,7 +155,7 @@ class SequentialRule(PoolStrategy):
         """Compute all points of the curve from the same orders; see :meth:`prmcal.PoolStrategy.sweep`."""
         return self._run(pool, setting, self.curve_points(setting))
 
-    def needed(self, pool: Pool, drawn: NDArray[np.int64], setting: Setting) -> NDArray[np.int64]:
+    def needed(self, pool: Pool, drawn: Ints, setting: Setting) -> Ints:
         """Return where the rule has stopped, or one more than is drawn; see :meth:`prmcal.PoolStrategy.needed`.
 
         What the rule decides after t draws depends on the first t only, so those that are not drawn do no harm.
@@ -219,7 +220,7 @@ class TargetedRule(SequentialRule):
         return SWEPT_TARGETS
 
 
-def first_at_least(values: NDArray[np.float64], points: tuple[float, ...]) -> NDArray[np.unsignedinteger]:
+def first_at_least(values: Floats, points: tuple[float, ...]) -> NDArray[np.unsignedinteger]:
     """Return the first draw after which a value is at least each point, or N if there is none.
 
     Parameters

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.contracts.plugin import Count, Share
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, Asked, Choice, PoolStrategy, Setting
@@ -92,7 +92,7 @@ class AbstainingBestOfN(RanksByScore):
     def _most(self, setting: Setting) -> int:
         return min(setting.samples, int(self.known_[1].shape[1]))
 
-    def _results(self, pool: Pool, counts: NDArray[np.int64]) -> tuple[Answered, ...]:
+    def _results(self, pool: Pool, counts: Ints) -> tuple[Answered, ...]:
         scores, right = ranked(self.scores_of(pool), pool.correct)
         chances, passed = rank_chances(pool.size, counts), pass_at_n(pool.correct, counts)
         results = []
@@ -111,7 +111,7 @@ class AbstainingBestOfN(RanksByScore):
         return tuple(results)
 
 
-def risk_bound(scores: NDArray[np.float64], correct: NDArray[np.bool_], count: int, risk: float) -> float:
+def risk_bound(scores: Floats, correct: Bools, count: int, risk: float) -> float:
     """Return the lowest bound above which the best score of n samples may be, for the promised risk.
 
     Parameters
@@ -228,14 +228,14 @@ class Escalation(PoolStrategy):
         other = count_of("to_samples", self.to_samples, setting)
         return own + other if self.by == "answer" else max(own, other)
 
-    def _good_enough(self, pool: Pool) -> NDArray[np.bool_]:
+    def _good_enough(self, pool: Pool) -> Bools:
         """Return for each trajectory whether it would be kept if it had the best score."""
         if self.by == "answer":
             return self.evidence_.chance(pool.scores) >= self.threshold
         return np.broadcast_to((pool.rewards >= self.threshold)[:, None], pool.correct.shape)
 
 
-def _best_of_groups(pool: Pool, size: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _best_of_groups(pool: Pool, size: int) -> tuple[Floats, Bools]:
     """Return the best score of each group of `size` trajectories, and whether the trajectory with it is right."""
     groups = pool.size // size
     shape = (pool.questions * groups, size)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import comb, expit, gammaln
 
+from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.contracts.plugin import Count
 from prmcal.registry.contracts.pool import Pool, Reads
 from prmcal.registry.strategies.best_of import Aggregate, FixedBudget, RanksByScore
@@ -25,7 +26,7 @@ _UNITS = 2.0**40
 
 
 @remembered
-def right_if_best(scores: NDArray[np.float64], correct: NDArray[np.bool_], orders: Orders) -> NDArray[Any]:
+def right_if_best(scores: Floats, correct: Bools, orders: Orders) -> NDArray[Any]:
     """Return whether the best-scored of the first 1, 2, ..., N trajectories is right.
 
     Trajectories with equal scores are equally likely to be chosen.
@@ -77,11 +78,11 @@ class Votes:
     first: NDArray[np.signedinteger]
     second: NDArray[np.signedinteger]
     discovered: NDArray[np.signedinteger]
-    right: NDArray[np.float64]
+    right: Floats
 
 
 @remembered
-def count_votes(answers: NDArray[np.int64], correct: NDArray[np.bool_], orders: Orders) -> Votes:
+def count_votes(answers: Ints, correct: Bools, orders: Orders) -> Votes:
     """Count the votes after each draw.
 
     Parameters
@@ -105,11 +106,8 @@ def count_votes(answers: NDArray[np.int64], correct: NDArray[np.bool_], orders: 
 
 @remembered
 def right_if_most_votes(
-    answers: NDArray[np.int64],
-    correct: NDArray[np.bool_],
-    orders: Orders,
-    weights: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
+    answers: Ints, correct: Bools, orders: Orders, weights: Floats | None = None
+) -> Floats:
     """Return whether the answer with most votes among the first 1, 2, ..., N trajectories is right.
 
     Answers with equal votes are equally likely to win. Without a vote it is 0.
@@ -150,11 +148,11 @@ class _Tally:
 
     own: NDArray[np.signedinteger]
     most: NDArray[np.signedinteger]
-    leads: NDArray[np.bool_]
-    joins: NDArray[np.bool_]
+    leads: Bools
+    joins: Bools
 
 
-def _tally(named: NDArray[np.int64], votes: NDArray[np.signedinteger], orders: Orders) -> _Tally:
+def _tally(named: Ints, votes: NDArray[np.signedinteger], orders: Orders) -> _Tally:
     """Count votes of shape (M,) for the answers that are numbered from 0 upwards; -1 is none."""
     draws = orders.trajectories.T
     # An answer has -1 votes until its first one, since a vote can have the weight 0. None has -1 votes for ever.
@@ -174,9 +172,7 @@ def _tally(named: NDArray[np.int64], votes: NDArray[np.signedinteger], orders: O
     return _Tally(own, most, leads, joins)
 
 
-def _right(
-    tally: _Tally, named: NDArray[np.int64], correct: NDArray[np.bool_], orders: Orders
-) -> NDArray[np.float64]:
+def _right(tally: _Tally, named: Ints, correct: Bools, orders: Orders) -> Floats:
     """The probability that the winner is right, of shape (orders, N)."""
     count = _ones(named).dtype
     share = right_of_answers(named, correct)
@@ -185,11 +181,11 @@ def _right(
     winners = tally.leads | tally.joins
     right = _sum_since(tally.leads, winners * orders.of(share[named]).T)
     tied = _sum_since(tally.leads, winners.astype(count))
-    found: NDArray[np.float64] = np.divide(right, np.maximum(tied, 1), dtype=np.float64)
+    found: Floats = np.divide(right, np.maximum(tied, 1), dtype=np.float64)
     return found.T
 
 
-def _numbers(named: NDArray[np.int64], new: NDArray[np.bool_], orders: Orders) -> NDArray[np.signedinteger]:
+def _numbers(named: Ints, new: Bools, orders: Orders) -> NDArray[np.signedinteger]:
     """Which answer is drawn, if they are numbered from 1 upwards in the order of their first votes in each order.
 
     It has the shape (N, orders), like `new`, which says whether the answer is drawn for the first time.
@@ -203,7 +199,7 @@ def _numbers(named: NDArray[np.int64], new: NDArray[np.bool_], orders: Orders) -
     return found
 
 
-def places_of(named: NDArray[np.int64], orders: Orders) -> Iterator[NDArray[np.int64]]:
+def places_of(named: Ints, orders: Orders) -> Iterator[Ints]:
     """Yield for each draw the places of the answers that are drawn, of shape (orders,).
 
     They are places in a flat table of shape (answers + 1, orders). Its last row is that of trajectories without an
@@ -215,29 +211,29 @@ def places_of(named: NDArray[np.int64], orders: Orders) -> Iterator[NDArray[np.i
         yield rows.take(drawn) + columns
 
 
-def _classes(named: NDArray[np.int64]) -> int:
+def _classes(named: Ints) -> int:
     """The number of answers that are numbered from 0 upwards, or 1 if there is none."""
     return max(int(named.max()) + 1, 1)
 
 
-def _ones(named: NDArray[np.int64]) -> NDArray[np.signedinteger]:
+def _ones(named: Ints) -> NDArray[np.signedinteger]:
     """One vote for each trajectory, in the smallest type that can count them."""
     return np.ones(len(named), np.min_scalar_type(-len(named) - 1))
 
 
-def _sum_since(starts: NDArray[np.bool_], added: NDArray[Any]) -> NDArray[Any]:
+def _sum_since(starts: Bools, added: NDArray[Any]) -> NDArray[Any]:
     """The sums of what is added from the last start on, along axis 0. It overwrites `added`."""
     for (before, after), goes_on in zip(pairwise(added), ~starts[1:], strict=True):
         after += before * goes_on
     return added
 
 
-def numbered(answers: NDArray[np.int64]) -> NDArray[np.int64]:
+def numbered(answers: Ints) -> Ints:
     """Return the answers of one question as the numbers 0, 1, 2, ...; -1 stays -1."""
     return np.asarray(np.unique(answers, return_inverse=True)[1] - int(-1 in answers), dtype=np.int64)
 
 
-def right_of_answers(answers: NDArray[np.int64], correct: NDArray[np.bool_]) -> NDArray[np.float64]:
+def right_of_answers(answers: Ints, correct: Bools) -> Floats:
     """Return the share of right ones among the trajectories with each answer, of shape (answers,).
 
     Grades belong to answers, so it is 0 or 1, unless equal texts were graded differently.
@@ -253,9 +249,7 @@ class MajorityVote(FixedBudget):
 
     citation = "Wang et al. (2023), ICLR, arXiv:2203.11171"
 
-    def accuracies(
-        self, pool: Pool, counts: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    def accuracies(self, pool: Pool, counts: Ints) -> tuple[Floats, Floats | None]:
         """Compute the expectation: exactly for one n, which takes a while, and over the shared orders for several."""
         if len(counts) > 1:
             return _over_orders(pool, None, counts)
@@ -298,9 +292,7 @@ class WeightedBestOfN(FixedBudget, RanksByScore):
                 f"'aggregate' must be 'last' if 'weights' is 'calibrated'. Got {self.aggregate!r} instead."
             )
 
-    def accuracies(
-        self, pool: Pool, counts: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def accuracies(self, pool: Pool, counts: Ints) -> tuple[Floats, Floats]:
         """Compute the mean over the shared orders."""
         return _over_orders(pool, self._weights(pool), counts)
 
@@ -311,16 +303,14 @@ class WeightedBestOfN(FixedBudget, RanksByScore):
             known["arguments"].pop("weights", None)
         return known if self.samples or self.weights != "raw" else {**known, "version": "1"}
 
-    def _weights(self, pool: Pool) -> NDArray[np.float64]:
+    def _weights(self, pool: Pool) -> Floats:
         if self.weights == "raw":
             return np.asarray(np.nan_to_num(expit(self.scores_of(pool)), nan=0.0), dtype=np.float64)
         middle = int(np.argmin(np.abs(np.array(pool.levels) - 0.5)))
         return np.nan_to_num(pool.trajectory_rewards[..., middle], nan=0.0)
 
 
-def _over_orders(
-    pool: Pool, weights: NDArray[np.float64] | None, counts: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _over_orders(pool: Pool, weights: Floats | None, counts: Ints) -> tuple[Floats, Floats]:
     """The mean and its error over the shared orders, for each question and n. The whole pool leaves no error."""
     orders = Orders(pool.size, int(counts.max()))
     means = np.empty((pool.questions, len(counts), len(orders.trajectories) // pool.size))
@@ -332,7 +322,7 @@ def _over_orders(
     return accuracy, np.where(counts < pool.size, error, 0.0)
 
 
-def majority_of_n(answers: NDArray[np.int64], correct: NDArray[np.bool_], count: int) -> NDArray[np.float64]:
+def majority_of_n(answers: Ints, correct: Bools, count: int) -> Floats:
     """Return the exact probability that the most frequent answer of n drawn trajectories is right.
 
     Let c_a be the number of trajectories with answer a in the pool. The number of draws in which a has v votes and wins
@@ -356,7 +346,7 @@ def majority_of_n(answers: NDArray[np.int64], correct: NDArray[np.bool_], count:
     return np.array([_majority(*each, count) for each in zip(answers, correct, strict=True)])
 
 
-def _majority(answers: NDArray[np.int64], correct: NDArray[np.bool_], count: int) -> float:
+def _majority(answers: Ints, correct: Bools, count: int) -> float:
     names, index, sizes = np.unique(answers, return_inverse=True, return_counts=True)
     right = np.bincount(index, correct) / sizes
     total = 0.0

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from prmcal.arrays import Ints
 from prmcal.errors import PluginFailedError
 from prmcal.registry.calibrators.lora.calibrator import QuantileLora, Quantiles, transformers_prm
 from prmcal.registry.contracts.calibrator import ScoredPrefixes
@@ -70,7 +70,7 @@ class QuantileAdapter(QuantileLora):
         files = {name: file_hash(self._folder / name) for name in _FILES}
         return {**known, "arguments": arguments, "files": files}
 
-    def fit(self, features: ScoredPrefixes, k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+    def fit(self, features: ScoredPrefixes, k: Ints, n: Ints) -> Self:
         """Read the adapter and measure its loss on the data; see :meth:`prmcal.Calibrator.fit`.
 
         Raises

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from peft import PeftModel
 
+from prmcal.arrays import Bools, Floats, Ints
 from prmcal.errors import PluginFailedError
 from prmcal.registry.calibrators.lora.model import ADAPTER
 from prmcal.registry.contracts.data import Prefix
@@ -55,8 +55,8 @@ class TreeBatch:
     """
 
     inputs: dict[str, torch.Tensor]
-    rows: NDArray[np.int64]
-    taken: NDArray[np.bool_]
+    rows: Ints
+    taken: Bools
 
 
 def token_ids(prm: TransformersPRM, prefixes: Sequence[Prefix]) -> list[tuple[int, ...]]:
@@ -80,7 +80,7 @@ def token_ids(prm: TransformersPRM, prefixes: Sequence[Prefix]) -> list[tuple[in
     return found
 
 
-def trajectories_of(prefixes: Sequence[Prefix]) -> list[NDArray[np.int64]]:
+def trajectories_of(prefixes: Sequence[Prefix]) -> list[Ints]:
     """Return the rows of each trajectory: a run in which each prefix continues or repeats the one before."""
     starts = [
         row for row, prefix in enumerate(prefixes) if row == 0 or not _continues(prefix, prefixes[row - 1])
@@ -88,9 +88,7 @@ def trajectories_of(prefixes: Sequence[Prefix]) -> list[NDArray[np.int64]]:
     return [np.arange(a, b) for a, b in zip(starts, [*starts[1:], len(prefixes)], strict=True)]
 
 
-def plan_batches(
-    units: Sequence[NDArray[np.int64]], batch_size: int, epochs: int, seed: int
-) -> list[list[NDArray[np.int64]]]:
+def plan_batches(units: Sequence[Ints], batch_size: int, epochs: int, seed: int) -> list[list[Ints]]:
     """Return the rows of every batch, for every epoch.
 
     A batch has about `batch_size` rows and consists of whole units. Their order is random in each epoch, and the
@@ -169,7 +167,7 @@ _WITHOUT = "__base__"  # PEFT's name for a row of a batch that no adapter touche
 
 def predict_log_odds(
     model: PeftModel, prm: TransformersPRM, prefixes: Sequence[Prefix], quantiles: int, original: bool
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """Return the log-odds of prefixes. Equal prefixes are computed once.
 
     Returns

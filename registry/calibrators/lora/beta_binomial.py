@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from prmcal.arrays import Floats, Ints
 from prmcal.errors import PluginFailedError
 from prmcal.registry.calibrators.lora.calibrator import Layers, QuantileLora, TargetModules
 from prmcal.registry.contracts.calibrator import ScoredPrefixes
@@ -92,7 +92,7 @@ class BetaBinomialLora(QuantileLora):
         self.lam = lam
         self.kappa_min = kappa_min
 
-    def fit(self, features: ScoredPrefixes, k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+    def fit(self, features: ScoredPrefixes, k: Ints, n: Ints) -> Self:
         """Train an adapter on k of n; see :meth:`prmcal.Calibrator.fit`.
 
         Raises
@@ -120,13 +120,13 @@ class BetaBinomialLora(QuantileLora):
             self.card_[f"{name}_loss"] = float(negative_log_likelihood(mean, size, k, n).mean())
         return self
 
-    def predict_at(self, features: ScoredPrefixes, levels: Sequence[float]) -> NDArray[np.float64]:
+    def predict_at(self, features: ScoredPrefixes, levels: Sequence[float]) -> Floats:
         """Return quantiles at any levels; see :meth:`prmcal.Calibrator.predict_at`."""
         from prmcal.registry.calibrators.beta_binomial import beta_quantiles
 
         return beta_quantiles(*self.mean_and_size(features), levels)
 
-    def mean_and_size(self, features: ScoredPrefixes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def mean_and_size(self, features: ScoredPrefixes) -> tuple[Floats, Floats]:
         """Return mu in [0, 1] and kappa above 0 of each prefix, each of shape (rows,)."""
         return self._mean_and_size(self._forward(features, original=False)[0])
 
@@ -151,12 +151,12 @@ class BetaBinomialLora(QuantileLora):
                 weights[model.score.outputs :] = 0
         return model
 
-    def _rewards(self, log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _rewards(self, log_odds: Floats) -> Floats:
         from prmcal.registry.calibrators.beta_binomial import beta_quantiles
 
         return beta_quantiles(*self._mean_and_size(log_odds), self.levels)
 
-    def _mean_and_size(self, outputs: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _mean_and_size(self, outputs: Floats) -> tuple[Floats, Floats]:
         from scipy.special import expit
 
         return expit(outputs[:, 0]), np.logaddexp(0, outputs[:, 1] + _SHIFT) + self.kappa_min

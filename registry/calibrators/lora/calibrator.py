@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
+from prmcal.arrays import Floats, Ints
 from prmcal.errors import DataError, PluginFailedError
 from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
 from prmcal.registry.contracts.models import PRM
@@ -170,7 +170,7 @@ class QuantileLora(Calibrator):
         self.batches = batches
         self.levels = (0.5,) if loss == "mse" else tuple(quantiles)
 
-    def fit(self, features: ScoredPrefixes, k: NDArray[np.int64], n: NDArray[np.int64]) -> Self:
+    def fit(self, features: ScoredPrefixes, k: Ints, n: Ints) -> Self:
         """Train an adapter on the success rates k/n; see :meth:`prmcal.Calibrator.fit`.
 
         The PRM itself is not changed.
@@ -187,14 +187,7 @@ class QuantileLora(Calibrator):
         self._train(features, k, n, rates, row_loss(self.loss, self.levels))
         return self.compared(features, rates)
 
-    def _train(
-        self,
-        features: ScoredPrefixes,
-        k: NDArray[np.int64],
-        n: NDArray[np.int64],
-        targets: NDArray[np.float64],
-        loss: Any,
-    ) -> None:
+    def _train(self, features: ScoredPrefixes, k: Ints, n: Ints, targets: Floats, loss: Any) -> None:
         """Train an adapter on targets of the prefixes, and write the card."""
         from prmcal.registry.calibrators.lora.fitting import fit_adapter
 
@@ -214,7 +207,7 @@ class QuantileLora(Calibrator):
             "steps": steps,
         }
 
-    def predict(self, features: ScoredPrefixes) -> NDArray[np.float64]:
+    def predict(self, features: ScoredPrefixes) -> Floats:
         """Return calibrated rewards, of shape (rows, levels); see :meth:`prmcal.Calibrator.predict`.
 
         Raises
@@ -224,9 +217,7 @@ class QuantileLora(Calibrator):
         """
         return self._rewards(self._forward(features, original=False)[0])
 
-    def predict_with_scores(
-        self, features: ScoredPrefixes
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def predict_with_scores(self, features: ScoredPrefixes) -> tuple[Floats, Floats]:
         """Return calibrated rewards, of shape (rows, levels), and the PRM's own log-odds, of shape (rows,).
 
         One forward pass computes both. Every token tree is in the batch twice, with and without the adapter. The
@@ -235,7 +226,7 @@ class QuantileLora(Calibrator):
         log_odds, own = self._forward(features, original=True)
         return self._rewards(log_odds), own
 
-    def compared(self, features: ScoredPrefixes, rates: NDArray[np.float64]) -> Self:
+    def compared(self, features: ScoredPrefixes, rates: Floats) -> Self:
         """Add the mean losses of the PRM's own and of the calibrated rewards to the card, and return self."""
         from prmcal.registry.calibrators.lora.fitting import mean_loss
 
@@ -325,9 +316,7 @@ class QuantileLora(Calibrator):
         card = {**self.card_, "levels": list(self.levels), "reward_level": level}
         export_checkpoint(model, known, self.levels, level, card, folder)
 
-    def _forward(
-        self, features: ScoredPrefixes, original: bool
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _forward(self, features: ScoredPrefixes, original: bool) -> tuple[Floats, Floats]:
         """The log-odds of the outputs, and the PRM's own, which have no rows unless `original` is true."""
         from prmcal.registry.calibrators.lora.batches import predict_log_odds
 
@@ -348,7 +337,7 @@ class QuantileLora(Calibrator):
 
         return quantile_model(prm, self._outputs)
 
-    def _rewards(self, log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _rewards(self, log_odds: Floats) -> Floats:
         """The rewards at `levels`, of shape (rows, levels), for log-odds of shape (rows, outputs)."""
         return np.sort(_reward(log_odds), axis=1)
 
@@ -392,10 +381,10 @@ def transformers_prm(features: ScoredPrefixes) -> TransformersPRM:
     return features.prm
 
 
-def _reward(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
+def _reward(log_odds: Floats) -> Floats:
     from scipy.special import expit
 
-    reward: NDArray[np.float64] = expit(np.asarray(log_odds, dtype=np.float64))
+    reward: Floats = expit(np.asarray(log_odds, dtype=np.float64))
     return reward
 
 

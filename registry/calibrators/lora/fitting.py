@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from peft import LoraConfig, get_peft_model_state_dict
 
+from prmcal.arrays import Floats, Ints
 from prmcal.registry.calibrators.lora.batches import (
     Packing,
     collate,
@@ -97,7 +97,7 @@ def fit_adapter(
     prm: TransformersPRM,
     base: QuantileRewardModel,
     prefixes: Sequence[Prefix],
-    targets: NDArray[np.float64],
+    targets: Floats,
     loss: RowLoss,
     settings: Mapping[str, Any],
     support: FitSupport,
@@ -156,10 +156,10 @@ def fit_adapter(
 
 
 def batch_parts(
-    rows: NDArray[np.int64],
+    rows: Ints,
     prefixes: Sequence[Prefix],
     sequences: Sequence[Sequence[int]],
-    targets: NDArray[np.float64],
+    targets: Floats,
     packing: Packing,
 ) -> Parts:
     """Return the forward passes of a batch. Each prefix has the weight one over the batch size."""
@@ -182,9 +182,7 @@ def row_loss(name: str, levels: Sequence[float]) -> RowLoss:
     return lambda outputs, target: loss(torch.sigmoid(outputs), target)
 
 
-def mean_loss(
-    predicted: NDArray[np.float64], rates: NDArray[np.float64], levels: Sequence[float], name: str
-) -> float:
+def mean_loss(predicted: Floats, rates: Floats, levels: Sequence[float], name: str) -> float:
     """Return the mean loss of predictions of shape (rows, levels)."""
     return float(_reward_loss(name, levels)(torch.from_numpy(predicted), torch.from_numpy(rates)).mean())
 
