@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import csv
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, get_args
 
 Leaderboard = Literal["calibration", "scaling", "league"]
@@ -55,7 +57,7 @@ class Metric:
     ----------
     name, title : str
         The name in the database, and the one that readers see.
-    leaderboard : {"calibration", "scaling"}
+    leaderboard : {"calibration", "scaling", "league"}
         The leaderboard that has the column.
     better : {"lower", "higher", "near zero"} or None
         Which value wins. None if no value is better by itself: a small budget, for example, may be too small.
@@ -70,173 +72,21 @@ class Metric:
     description: str
 
 
-SCALING = (
-    Metric(
-        "accuracy",
-        "Accuracy",
-        "scaling",
-        "higher",
-        "Share of questions that are answered correctly.",
-    ),
-    Metric(
-        "budget_ratio",
-        "Budget ratio",
-        "scaling",
-        None,
-        "Mean number of generations per question, divided by that of the fixed budget.",
-    ),
-    Metric(
-        "samples",
-        "Samples",
-        "scaling",
-        None,
-        "LLM calls per question: trajectories that are drawn, or steps of a beam search.",
-    ),
-    Metric(
-        "pass_at_n",
-        "pass@N",
-        "scaling",
-        "higher",
-        "Share of questions with a correct answer among the samples that were drawn.",
-    ),
-    Metric(
-        "abstained",
-        "Not answered",
-        "scaling",
-        None,
-        "Share of questions for which the strategy says that it does not know.",
-    ),
-    Metric(
-        "wrong",
-        "Answered wrongly",
-        "scaling",
-        "lower",
-        "Share of questions that are answered, and wrongly: the risk that an abstaining strategy promises.",
-    ),
-    Metric(
-        "order_error",
-        "Order error",
-        "scaling",
-        None,
-        "Standard error of the accuracy that comes from a limited number of random orders of the samples.",
-    ),
-    Metric(
-        "generated_tokens",
-        "Generated tokens",
-        "scaling",
-        None,
-        "Mean tokens per question that the LLM generates.",
-    ),
-    Metric(
-        "prefill_tokens",
-        "Prefill tokens",
-        "scaling",
-        None,
-        "Mean prompt tokens per question that the LLM reads; the prompt of several samples counts once.",
-    ),
-    Metric(
-        "prm_tokens",
-        "PRM tokens",
-        "scaling",
-        None,
-        "Mean tokens per question that the PRM reads.",
-    ),
-    Metric(
-        "other_tokens",
-        "Other LLM's tokens",
-        "scaling",
-        None,
-        "The part of the generated tokens that a strategy asks of another LLM.",
-    ),
-    Metric(
-        "escalated",
-        "Escalated",
-        "scaling",
-        None,
-        "Share of questions on which a strategy asks another LLM.",
-    ),
-    Metric(
-        "gain_over_own",
-        "Gain over own LLM",
-        "scaling",
-        None,
-        "Accuracy of a strategy that may ask another LLM, minus that of its own LLM alone.",
-    ),
-    Metric(
-        "gain_over_other",
-        "Gain over other LLM",
-        "scaling",
-        None,
-        "Accuracy of a strategy that may ask another LLM, minus that of the other LLM alone.",
-    ),
-    Metric(
-        "routing_gain",
-        "Gain over chance",
-        "scaling",
-        None,
-        "Accuracy minus that if as many questions, chosen at random, were left to the other LLM.",
-    ),
-    Metric(
-        "area",
-        "Accuracy over budgets",
-        "league",
-        "higher",
-        "Mean accuracy over budgets from 1 to N samples, where every doubling of the budget counts the same.",
-    ),
-    Metric(
-        "area_gain",
-        "Gain over fixed n",
-        "league",
-        None,
-        "Accuracy over budgets, minus that of best-of-n with the same number of samples for every question.",
-    ),
-    Metric(
-        "samples_to_95",
-        "Samples for 95%",
-        "league",
-        "lower",
-        "Mean samples with which it reaches 95% of the accuracy of best-of-N; N if it never does.",
-    ),
-    Metric(
-        "saving_95",
-        "Saving at 95%",
-        "league",
-        None,
-        "Share of samples that it saves at 95% of the accuracy of best-of-N, compared with the smallest fixed n.",
-    ),
-    *(
-        Metric(
-            accuracy_at_name(budget),
-            f"At {budget}",
-            "league",
-            "higher",
-            f"Accuracy with {budget} samples per question on average.",
-        )
-        for budget in LEAGUE_BUDGETS
-    ),
-)
-"""The metrics of the scaling leaderboard. Those of the calibration leaderboard are plugins."""
+_FILE = Path(__file__).with_name("metrics.csv")
+
+with _FILE.open(encoding="utf-8", newline="") as _file:
+    SCALING = tuple(
+        Metric(**{**row, "better": row["better"] or None})  # type: ignore[arg-type]
+        for row in csv.DictReader(_file)
+    )
+"""The metrics of the scaling leaderboard and of the league. Those of the calibration leaderboard are plugins."""
 
 
-class Metrics(Mapping[str, Metric]):
-    """The metrics of a run by name, in the order of columns.
-
-    Parameters
-    ----------
-    metrics : iterable of Metric
-    """
+class Metrics(dict[str, Metric]):
+    """The metrics of a run by name, in the order of columns."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
-        self._known = {metric.name: metric for metric in metrics}
-
-    def __getitem__(self, name: str) -> Metric:
-        return self._known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
+        super().__init__((metric.name, metric) for metric in metrics)
 
     def title(self, name: str) -> str:
         """Return the title of a metric, also of one that the run does not describe."""
