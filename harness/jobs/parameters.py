@@ -112,10 +112,12 @@ class GeneratingParameters(Parameters):
     sampling: Sampling
 
 
+@dataclass(frozen=True, kw_only=True)
 class MeasuringParameters(Parameters):
     """The base of the parameters of jobs that compute results from artifacts. They run no model."""
 
     bootstrap: Resampling
+    data: QuestionSlice
 
 
 @dataclass(frozen=True)
@@ -254,7 +256,7 @@ class SearchParameters(GeneratingParameters):
     data: QuestionSlice
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CalibrationMetricsParameters(MeasuringParameters):
     """Compare calibrated rewards with success rates by these metrics, and in this number of bins for the diagram.
 
@@ -265,12 +267,10 @@ class CalibrationMetricsParameters(MeasuringParameters):
     version = 7
     bins: int
     terminal: bool
-    bootstrap: Resampling
-    data: QuestionSlice
     metrics: tuple[PluginReference, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StrategyParameters(MeasuringParameters):
     """Compute what a strategy achieves on the pool.
 
@@ -288,11 +288,9 @@ class StrategyParameters(MeasuringParameters):
     target: float | None
     level: float | None
     strategy: PluginReference
-    bootstrap: Resampling
-    data: QuestionSlice
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LeagueParameters(MeasuringParameters):
     """Compute the whole curve of a strategy, for budgets of up to N = `samples`, at a level beta if it has one."""
 
@@ -301,29 +299,23 @@ class LeagueParameters(MeasuringParameters):
     samples: int
     level: float | None
     strategy: PluginReference
-    bootstrap: Resampling
-    data: QuestionSlice
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CurvesParameters(MeasuringParameters):
     """Compute accuracy against budget for budgets of up to N = `samples`."""
 
     kind = "curves"
     version = 5
     samples: int
-    bootstrap: Resampling
-    data: QuestionSlice
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SearchResultsParameters(MeasuringParameters):
     """Compare a search with the search of fixed width."""
 
     kind = "search_results"
     version = 3
-    bootstrap: Resampling
-    data: QuestionSlice
 
 
 def parameters_of(kind: str) -> type[Parameters]:

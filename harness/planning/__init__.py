@@ -5,12 +5,10 @@ reading       finding and reading grid files
 schema        their JSON Schema
 resolved      a grid with its plugins and questions
 planner       all jobs and cells of a grid
-parts         the parts of a plan that build on each other
 chain         jobs from trajectories to calibrated rewards
-measurements  jobs that measure, and searches
+parts         the parts of a plan that build on each other
 plan          the plan, and parts of it
 saved         the plan in the folder of a run
-columns       a check of plans from elsewhere
 costs         samples, tokens and seconds
 gpu_hours     the same from the sizes of models
 disk          the space that it will take

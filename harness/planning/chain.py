@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
+from itertools import compress
 from typing import Any, TypeVar
 
 from prmcal.harness.jobs.job import Job, Labels, Shard
@@ -14,236 +15,253 @@ from prmcal.harness.jobs.parameters import (
     HiddenParameters,
     ImportedParameters,
     Parameters,
-    PluginReference,
-    QuestionSlice,
     RolloutParameters,
     ScoreParameters,
     SuccessParameters,
 )
-from prmcal.harness.planning.grid import GridSpec
-from prmcal.harness.planning.parts import Sampled, Scored, make_job, make_shard
+from prmcal.harness.planning.parts import Calibrated, Sampled, Scored, make_job, make_shard
 from prmcal.harness.planning.plan import PlannedPlugin
-from prmcal.harness.planning.resolved import GridQuestions
-from prmcal.harness.storage.store import ArtifactRef
+from prmcal.harness.planning.resolved import GridQuestions, ResolvedGrid
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import FollowedUpDataset
 from prmcal.registry.contracts.models import LLM, PRM
 
+AnyParameters = TypeVar("AnyParameters", bound=Parameters)
 Reading = TypeVar("Reading", bound=CalibratorParameters)
 
 
-def rollout_job(
-    grid: GridSpec, llm: PlannedPlugin[LLM], data: GridQuestions, trajectories: int
-) -> Job[RolloutParameters]:
-    """Sample and grade the trajectories of a data set."""
-    return _rollout_of(grid, llm, data, _blocks(trajectories, grid.shards.trajectories))
+class Chain:
+    """Plans trajectories and what follows from them, step by step.
 
+    Parameters
+    ----------
+    resolved : ResolvedGrid
 
-def further_rollout_job(
-    grid: GridSpec, llm: PlannedPlugin[LLM], data: GridQuestions, drawn: int, trajectories: int
-) -> Job[RolloutParameters]:
-    """Sample and grade the trajectories of a data set that come after the first `drawn` ones.
-
-    The blocks double the number of trajectories, as far as the shards of the grid may. So a job that stops at 32 and
-    one that stops at 64 share what both have.
+    Attributes
+    ----------
+    jobs : list of Job
+        Every job that was planned so far, after its inputs.
     """
-    blocks = []
-    first = drawn
-    while first < trajectories:
-        last = min(2 * first, first + grid.shards.trajectories, trajectories)
-        blocks.append(range(first, last))
-        first = last
-    return _rollout_of(grid, llm, data, blocks)
 
+    def __init__(self, resolved: ResolvedGrid) -> None:
+        self.grid = resolved.spec
+        self.resolved = resolved
+        self.jobs: list[Job[Parameters]] = []
+        self._planned: dict[tuple[str, Labels], Job[Any]] = {}
+        self._sampling = self.grid.sampling.sampling()
+        self._decisive = {"sampling": asdict(self._sampling), "seed": self.grid.seed}
 
-def _rollout_of(
-    grid: GridSpec, llm: PlannedPlugin[LLM], data: GridQuestions, blocks: Sequence[range]
-) -> Job[RolloutParameters]:
-    sampling = grid.sampling.sampling()
-    plain = asdict(sampling)
-    shards = [
-        make_shard(
-            {
-                "llm": llm.identity,
-                "data": data.key(questions),
-                "trajectories": [block.start, block.stop],
-                "sampling": plain,
-                "seed": grid.seed,
-            },
-            RolloutParameters(llm.reference, questions, block, sampling),
-            {},
-            resource=f"llm:{llm.name}",
+    def add(self, job: Job[AnyParameters]) -> Job[AnyParameters]:
+        """Add a job to the plan. One that is there already, since another LLM's strategy reads it, is returned."""
+        place = (job.key, job.labels)
+        if place not in self._planned:
+            self._planned[place] = job
+            self.jobs.append(job)
+        return self._planned[place]
+
+    def blocks(self, count: int) -> list[range]:
+        """Return trajectories or follow-ups by their indices, as many together as a shard may have."""
+        size = self.grid.shards.trajectories
+        return [range(start, min(start + size, count)) for start in range(0, count, size)]
+
+    def rollout(
+        self, llm: PlannedPlugin[LLM], data: GridQuestions, blocks: Iterable[range]
+    ) -> Job[RolloutParameters]:
+        """Sample and grade some trajectories of a data set."""
+        shards = [
+            make_shard(
+                {
+                    "llm": llm.identity,
+                    "data": data.key(questions),
+                    "trajectories": [block.start, block.stop],
+                    **self._decisive,
+                },
+                RolloutParameters(llm.reference, questions, block, self._sampling),
+                {},
+                f"llm:{llm.name}",
+            )
+            for block in blocks
+            for questions in data.slices()
+        ]
+        return self.add(make_job(_labels(llm, data), shards))
+
+    def sampled(
+        self,
+        llm: PlannedPlugin[LLM],
+        data: GridQuestions,
+        trajectories: int,
+        measured: int,
+        follow_ups: int,
+        most_prefixes: int | None,
+    ) -> Sampled:
+        """Sample trajectories, and follow up all prefixes of the first `measured` ones, or `most_prefixes` of each."""
+        rollout = self.rollout(llm, data, self.blocks(trajectories))
+        limit = {} if most_prefixes is None else {"most_prefixes": most_prefixes}
+        shards = [
+            make_shard(
+                {
+                    "llm": llm.identity,
+                    "trajectories": [first.start, first.stop],
+                    "follow_ups": [block.start, block.stop],
+                    **self._decisive,
+                    **limit,
+                },
+                SuccessParameters(
+                    llm.reference, source.parameters.data, first, block, self._sampling, most_prefixes
+                ),
+                {"rollout": [source.ref]},
+                f"llm:{llm.name}",
+            )
+            for source in rollout.shards
+            if (first := _first(source, measured))
+            for block in self.blocks(follow_ups)
+        ]
+        success = self.add(make_job(rollout.labels, shards, [rollout]))
+        return Sampled(llm, data, measured, rollout, success)
+
+    def calibration(self, llm: PlannedPlugin[LLM]) -> Sampled:
+        """Plan the trajectories that calibrators are fitted to: sampled ones, or published ones with success rates."""
+        spec, data = self.grid.calibration, self.resolved.calibration
+        published = data.dataset.built
+        if not isinstance(published, FollowedUpDataset):
+            return self.sampled(
+                llm, data, spec.trajectories, spec.trajectories, spec.follow_ups, spec.most_prefixes
+            )
+        content = published.content(llm.name)
+        shards = [
+            make_shard(
+                {
+                    "trajectories": [0, spec.trajectories],
+                    "follow_ups": [0, spec.follow_ups],
+                    "data": data.key(questions),
+                    "published": content,
+                },
+                ImportedParameters(
+                    range(spec.trajectories), range(spec.follow_ups), llm.reference, questions
+                ),
+                {},
+            )
+            for questions in data.slices()
+        ]
+        imported = self.add(make_job(_labels(llm, data), shards))
+        return Sampled(llm, data, spec.trajectories, imported, imported)
+
+    def test_pool(self, llm: PlannedPlugin[LLM], data: GridQuestions) -> Sampled:
+        """Plan the pool of test questions, with the success rates of the measured trajectories."""
+        spec = self.grid.measurement
+        samples = self.grid.scaling.samples
+        return self.sampled(llm, data, samples, spec.measured, spec.follow_ups, spec.most_prefixes)
+
+    def score(self, prm: PlannedPlugin[PRM], rollout: Job[Any]) -> Job[ScoreParameters]:
+        """Score all prefixes of all trajectories."""
+        shards = [
+            make_shard(
+                {"prm": prm.identity},
+                ScoreParameters(prm.reference, source.parameters.data, source.parameters.trajectories),
+                {"rollout": [source.ref]},
+                f"prm:{prm.name}",
+            )
+            for source in rollout.shards
+        ]
+        return self.add(make_job(replace(rollout.labels, prm=prm.name), shards, [rollout]))
+
+    def scored(self, prm: PlannedPlugin[PRM], sampled: Sampled) -> Scored:
+        """Score trajectories, and compute the hidden states of the measured ones if a calibrator reads them."""
+        scored = Scored(**vars(sampled), prm=prm, scores=self.score(prm, sampled.rollout), hidden=None)
+        calibrators = self.resolved.calibrators_for(sampled.llm.name, prm.name)
+        reads_hidden = any(calibrator.built.reads == "hidden" for calibrator in calibrators)
+        return replace(scored, hidden=self.hidden(scored)) if reads_hidden else scored
+
+    def hidden(self, scored: Scored) -> Job[HiddenParameters]:
+        """Compute the hidden states of the measured trajectories."""
+        prm = scored.prm
+        shards = [
+            make_shard(
+                {"prm": prm.identity, "measured": scored.measured},
+                HiddenParameters(prm.reference, source.parameters.data, trajectories),
+                {"rollout": [source.ref], "score": [scores.ref]},
+                f"prm:{prm.name}",
+            )
+            for source, scores in zip(scored.rollout.shards, scored.scores.shards, strict=True)
+            if (trajectories := _first(source, scored.measured))
+        ]
+        return self.add(make_job(scored.scores.labels, shards, [scored.rollout, scored.scores]))
+
+    def fit(self, calibrator: PlannedPlugin[Calibrator], scored: Scored) -> Job[FitParameters]:
+        """Fit a calibrator to scored trajectories."""
+        spec = self.grid.calibration
+        parameters = FitParameters(
+            **_reading(calibrator, scored), terminal=spec.terminal, most_prefixes=spec.most_prefixes
         )
-        for block in blocks
-        for questions in data.slices()
-    ]
-    return make_job(_labels(llm, data), shards)
+        decisive = {"terminal": spec.terminal}
+        return self._read(parameters, calibrator, scored, decisive, {"success": scored.success})
 
+    def asked_levels(self, calibrator: Calibrator) -> tuple[float, ...]:
+        """Return the levels of the grid that a calibrator of any level predicts besides its own, ascending."""
+        asked = set(self.grid.scaling.levels) - set(calibrator.levels) if calibrator.any_level else ()
+        return tuple(sorted(asked))
 
-def success_job(
-    grid: GridSpec,
-    llm: PlannedPlugin[LLM],
-    rollout: Job[RolloutParameters],
-    measured: int,
-    follow_ups: int,
-    most_prefixes: int | None,
-) -> Job[SuccessParameters]:
-    """Follow up all prefixes of the first `measured` trajectories, or at most `most_prefixes` of each."""
-    sampling = grid.sampling.sampling()
-    limit = {} if most_prefixes is None else {"most_prefixes": most_prefixes}
-    plain = asdict(sampling)
-    shards = [
-        make_shard(
-            {
-                "llm": llm.identity,
-                "trajectories": [trajectories.start, trajectories.stop],
-                "follow_ups": [block.start, block.stop],
-                "sampling": plain,
-                "seed": grid.seed,
-                **limit,
-            },
-            SuccessParameters(
-                llm.reference, source.parameters.data, trajectories, block, sampling, most_prefixes
-            ),
-            {"rollout": [source.ref]},
-            resource=f"llm:{llm.name}",
+    def rewards(
+        self, calibrator: PlannedPlugin[Calibrator], scored: Scored, fit: Job[FitParameters]
+    ) -> Job[CalibratedParameters]:
+        """Predict the rewards of scored trajectories with a fitted calibrator, also at the levels of the grid.
+
+        Only a calibrator of any level has levels in its key: those that are not its own.
+        """
+        asked = self.asked_levels(calibrator.built)
+        parameters = CalibratedParameters(**_reading(calibrator, scored), levels=asked)
+        return self._read(
+            parameters, calibrator, scored, {"levels": list(asked)} if asked else {}, {"fit": fit}
         )
-        for source in rollout.shards
-        if (trajectories := _first(source, measured))
-        for block in _blocks(follow_ups, grid.shards.trajectories)
-    ]
-    return make_job(rollout.labels, shards, [rollout])
 
+    def calibrated(
+        self, calibrator: PlannedPlugin[Calibrator], scored: Scored, fit: Job[FitParameters]
+    ) -> Calibrated:
+        """Return scored trajectories with the rewards of their measured prefixes."""
+        rewards = self.rewards(calibrator, scored, fit)
+        return Calibrated(**vars(scored), calibrator=calibrator, fit=fit, rewards=rewards)
 
-def imported_job(
-    grid: GridSpec, llm: PlannedPlugin[LLM], data: GridQuestions, published: FollowedUpDataset
-) -> Job[ImportedParameters]:
-    """Read published trajectories of an LLM with their success rates, in place of the other two jobs."""
-    calibration = grid.calibration
-    content = published.content(llm.name)
-    shards = [
-        make_shard(
-            {
-                "trajectories": [0, calibration.trajectories],
-                "follow_ups": [0, calibration.follow_ups],
-                "data": data.key(questions),
-                "published": content,
-            },
-            ImportedParameters(
-                range(calibration.trajectories), range(calibration.follow_ups), llm.reference, questions
-            ),
-            {},
+    def _read(
+        self,
+        parameters: Reading,
+        calibrator: PlannedPlugin[Calibrator],
+        scored: Scored,
+        decisive: Mapping[str, Any],
+        inputs: Mapping[str, Job[Parameters]],
+    ) -> Job[Reading]:
+        """Plan a job in which a calibrator reads the measured trajectories.
+
+        `decisive` are those of its own parameters that its key contains.
+        """
+        reads = calibrator.built.reads
+        sources: dict[str, Job[Parameters]] = {"score": scored.scores}
+        if reads == "hidden" and scored.hidden is not None:
+            sources["hidden"] = scored.hidden
+        if reads == "prm":
+            sources["rollout"] = scored.rollout
+        measured = [bool(_first(shard, scored.measured)) for shard in scored.rollout.shards]
+        refs = {
+            role: job.refs if role == "hidden" else list(compress(job.refs, measured))
+            for role, job in sources.items()
+        }
+        shard = make_shard(
+            {"calibrator": calibrator.identity, "measured": scored.measured, **decisive},
+            parameters,
+            refs | {role: job.refs for role, job in inputs.items()},
+            f"prm:{scored.prm.name}" if reads == "prm" else "",
         )
-        for questions in data.slices()
-    ]
-    return make_job(_labels(llm, data), shards)
+        labels = replace(scored.labels, calibrator=calibrator.name)
+        return self.add(make_job(labels, [shard], [*sources.values(), *inputs.values()]))
 
 
-def score_job(sampled: Sampled, prm: PlannedPlugin[PRM]) -> Job[ScoreParameters]:
-    """Score all prefixes of all trajectories."""
-    shards = [
-        make_shard(
-            {"prm": prm.identity},
-            ScoreParameters(prm.reference, source.parameters.data, source.parameters.trajectories),
-            {"rollout": [source.ref]},
-            resource=f"prm:{prm.name}",
-        )
-        for source in sampled.rollout.shards
-    ]
-    return make_job(replace(sampled.labels, prm=prm.name), shards, [sampled.rollout])
-
-
-def hidden_job(
-    sampled: Sampled, prm: PlannedPlugin[PRM], scores: Job[ScoreParameters]
-) -> Job[HiddenParameters]:
-    """Compute the hidden states of the measured trajectories."""
-    shards = [
-        make_shard(
-            {"prm": prm.identity, "measured": sampled.measured},
-            HiddenParameters(prm.reference, source.parameters.data, trajectories),
-            {"rollout": [source.ref], "score": [scored.ref]},
-            resource=f"prm:{prm.name}",
-        )
-        for source, scored in zip(sampled.rollout.shards, scores.shards, strict=True)
-        if (trajectories := _first(source, sampled.measured))
-    ]
-    return make_job(scores.labels, shards, [sampled.rollout, scores])
-
-
-def fit_job(grid: GridSpec, calibrator: PlannedPlugin[Calibrator], scored: Scored) -> Job[FitParameters]:
-    """Fit a calibrator to scored trajectories."""
-    success, terminal = scored.sampled.success, grid.calibration.terminal
-    parameters = FitParameters(*_reading(calibrator, scored), terminal, grid.calibration.most_prefixes)
-    shard = _read(parameters, calibrator, scored, {"terminal": terminal}, {"success": success.refs})
-    labels = replace(scored.labels, calibrator=calibrator.name)
-    return make_job(labels, [shard], [*_sources(calibrator, scored), success])
-
-
-def asked_levels(grid: GridSpec, calibrator: Calibrator) -> tuple[float, ...]:
-    """Return the levels of the grid that a calibrator of any level has to predict besides its own, ascending."""
-    return tuple(sorted(set(grid.scaling.levels) - set(calibrator.levels))) if calibrator.any_level else ()
-
-
-def calibrated_job(
-    grid: GridSpec, calibrator: PlannedPlugin[Calibrator], scored: Scored, fit: Job[FitParameters]
-) -> Job[CalibratedParameters]:
-    """Predict the rewards of scored trajectories with a fitted calibrator, also at the levels that the grid asks for.
-
-    Only a calibrator of any level has levels in its key: those that are not its own.
-    """
-    asked = asked_levels(grid, calibrator.built)
-    parameters = CalibratedParameters(*_reading(calibrator, scored), asked)
-    shard = _read(parameters, calibrator, scored, {"levels": list(asked)} if asked else {}, {"fit": fit.refs})
-    labels = replace(scored.labels, calibrator=calibrator.name)
-    return make_job(labels, [shard], [fit, *_sources(calibrator, scored)])
-
-
-def _reading(
-    calibrator: PlannedPlugin[Calibrator], scored: Scored
-) -> tuple[PluginReference, PluginReference, QuestionSlice, range]:
+def _reading(calibrator: PlannedPlugin[Calibrator], scored: Scored) -> dict[str, Any]:
     """Return the fields of CalibratorParameters: who reads which trajectories."""
-    sampled = scored.sampled
-    return calibrator.reference, scored.prm.reference, sampled.data.whole, range(sampled.measured)
-
-
-def _read(
-    parameters: Reading,
-    calibrator: PlannedPlugin[Calibrator],
-    scored: Scored,
-    decisive: Mapping[str, Any],
-    inputs: Mapping[str, Sequence[ArtifactRef]],
-) -> Shard[Reading]:
-    """Make a shard in which a calibrator reads the measured trajectories.
-
-    `decisive` are those of its own parameters that its key contains.
-    """
-    reads, sampled, prm = calibrator.built.reads, scored.sampled, scored.prm
-    shards = [
-        (source.ref, scores.ref)
-        for source, scores in zip(sampled.rollout.shards, scored.scores.shards, strict=True)
-        if _first(source, sampled.measured)
-    ]
-    read: dict[str, Sequence[ArtifactRef]] = {"score": [scores for _, scores in shards]}
-    if reads == "hidden" and scored.hidden is not None:
-        read["hidden"] = scored.hidden.refs
-    if reads == "prm":
-        read["rollout"] = [source for source, _ in shards]
-    return make_shard(
-        {"calibrator": calibrator.identity, "measured": sampled.measured, **decisive},
-        parameters,
-        {**read, **inputs},
-        resource=f"prm:{prm.name}" if reads == "prm" else "",
-    )
-
-
-def _sources(calibrator: PlannedPlugin[Calibrator], scored: Scored) -> list[Job[Parameters]]:
-    """Return the jobs whose artifacts a calibrator reads."""
-    extra = {"hidden": scored.hidden, "prm": scored.sampled.rollout}.get(calibrator.built.reads)
-    return [scored.scores, *([extra] if extra is not None else [])]
-
-
-def _blocks(count: int, size: int) -> list[range]:
-    return [range(start, min(start + size, count)) for start in range(0, count, size)]
+    return {
+        "calibrator": calibrator.reference,
+        "prm": scored.prm.reference,
+        "data": scored.data.whole,
+        "trajectories": range(scored.measured),
+    }
 
 
 def _first(source: Shard[RolloutParameters | ImportedParameters], measured: int) -> range:

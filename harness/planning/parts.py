@@ -47,9 +47,8 @@ def make_shard(
     resource : str
         The model that it needs loaded, if any.
     """
-    key = shard_key(parameters.kind, parameters.version, identity, inputs)
+    ref = ArtifactRef(parameters.kind, shard_key(parameters.kind, parameters.version, identity, inputs))
     references = {role: tuple(refs) for role, refs in inputs.items()}
-    ref = ArtifactRef(parameters.kind, key)
     return Shard(ref, parameters, references, resource, identity, parameters.version)
 
 
@@ -80,27 +79,36 @@ class Sampled:
 
     @property
     def labels(self) -> Labels:
-        """The LLM and the data set."""
+        """The names of the plugins and of the data set."""
         return self.rollout.labels
+
+    @property
+    def once_for(self) -> OnceFor:
+        """The strategies that are run once for these trajectories, by their `once_for`."""
+        return "data"
 
 
 @dataclass(frozen=True)
-class Scored:
+class Scored(Sampled):
     """Trajectories with the scores of a PRM. `hidden` is None unless a calibrator of the grid reads hidden states."""
 
-    sampled: Sampled
     prm: PlannedPlugin[PRM]
     scores: Job[ScoreParameters]
     hidden: Job[HiddenParameters] | None
 
     @property
     def labels(self) -> Labels:
-        """The LLM, the PRM and the data set."""
+        """The names of the plugins and of the data set."""
         return self.scores.labels
+
+    @property
+    def once_for(self) -> OnceFor:
+        """The strategies that are run once for these scores, by their `once_for`."""
+        return "prm"
 
 
 @dataclass(frozen=True)
-class Calibrated:
+class Calibrated(Scored):
     """Scored trajectories with the rewards of a calibrator.
 
     Attributes
@@ -111,78 +119,70 @@ class Calibrated:
         The rewards of the prefixes of measured trajectories.
     pool_rewards : Job or None
         The rewards of the prefixes of all trajectories; None unless a strategy of the grid reads them.
+    level : float or None
+        The level beta at which a strategy reads them; None for all levels.
     """
 
-    scored: Scored
     calibrator: PlannedPlugin[Calibrator]
     fit: Job[FitParameters]
     rewards: Job[CalibratedParameters]
     pool_rewards: Job[CalibratedParameters] | None = None
+    level: float | None = None
 
     @property
     def labels(self) -> Labels:
-        """The LLM, the PRM, the calibrator and the data set."""
+        """The names of the plugins and of the data set."""
         return self.rewards.labels
+
+    @property
+    def once_for(self) -> OnceFor:
+        """The strategies that are run once for these rewards, by their `once_for`."""
+        return "calibrator" if self.level is None else "level"
 
 
 @dataclass(frozen=True)
 class StrategyInputs:
-    """The inputs of a strategy: trajectories, their scores if any, rewards if any, and at a level beta if any.
+    """The inputs of a strategy: trajectories, perhaps scored or calibrated.
 
     Attributes
     ----------
-    tuning : StrategyInputs or None
+    own : Sampled
+        Those of the test questions.
+    tuning : Sampled
         The same of the calibration questions.
     others : mapping of str to StrategyInputs
         The same of other LLMs, by their names in the grid: those that the strategy names in its `others`.
     """
 
-    sampled: Sampled
-    tuning: StrategyInputs | None = None
-    scored: Scored | None = None
-    calibrated: Calibrated | None = None
-    level: float | None = None
+    own: Sampled
+    tuning: Sampled
     others: Mapping[str, StrategyInputs] = field(default_factory=dict)
 
     @property
-    def labels(self) -> Labels:
-        """The labels of the strategy's job."""
-        return (self.calibrated or self.scored or self.sampled).labels
-
-    def suits(self, strategy: Strategy) -> bool:
-        """Return whether the strategy is run once for each of these inputs."""
-        if self.calibrated is not None:
-            return strategy.once_for == ("calibrator" if self.level is None else "level")
-        return strategy.once_for == ("data" if self.scored is None else "prm")
-
-    def at(self, once_for: OnceFor) -> StrategyInputs:
-        """Return the part of these inputs that a strategy which is run once for `once_for` can read."""
-        tuning = self.tuning.at(once_for) if self.tuning else None
-        match once_for:
-            case "data":
-                return StrategyInputs(self.sampled, tuning)
-            case "prm":
-                return StrategyInputs(self.sampled, tuning, self.scored)
-            case "calibrator":
-                return StrategyInputs(self.sampled, tuning, self.scored, self.calibrated)
-            case "level":
-                return self
+    def level(self) -> float | None:
+        """The level beta, if there is one."""
+        return self.own.level if isinstance(self.own, Calibrated) else None
 
     def roles(self, strategy: Strategy) -> dict[str, Job[Parameters]]:
         """Return the jobs whose artifacts the strategy reads, by role."""
-        found: dict[str, Job[Parameters]] = {"rollout": self.sampled.rollout}
-        reads = set(strategy.reads)
-        if self.scored is not None and reads & {"scores", "step_scores", *OF_TRAJECTORIES}:
-            found["score"] = self.scored.scores
-        if self.calibrated is not None:
-            if reads & {"rewards", "question_rewards"}:
-                found["calibrated"] = self.calibrated.rewards
-            if reads & OF_TRAJECTORIES and self.calibrated.pool_rewards is not None:
-                found["pool_rewards"] = self.calibrated.pool_rewards
-        if "success" in reads:
-            found["success"] = self.sampled.success
+        found = _roles(self.own, strategy)
         for name, other in self.others.items():
             found |= {f"{of_other(name)}{role}": job for role, job in other.roles(strategy).items()}
-        if self.tuning is not None and isinstance(strategy, PoolStrategy) and strategy.tuned:
-            found |= {f"{TUNING}{role}": job for role, job in self.tuning.roles(strategy).items()}
+        if isinstance(strategy, PoolStrategy) and strategy.tuned:
+            found |= {f"{TUNING}{role}": job for role, job in _roles(self.tuning, strategy).items()}
         return found
+
+
+def _roles(known: Sampled, strategy: Strategy) -> dict[str, Job[Parameters]]:
+    found: dict[str, Job[Parameters]] = {"rollout": known.rollout}
+    reads = set(strategy.reads)
+    if isinstance(known, Scored) and reads & {"scores", "step_scores", *OF_TRAJECTORIES}:
+        found["score"] = known.scores
+    if isinstance(known, Calibrated):
+        if reads & {"rewards", "question_rewards"}:
+            found["calibrated"] = known.rewards
+        if reads & OF_TRAJECTORIES and known.pool_rewards is not None:
+            found["pool_rewards"] = known.pool_rewards
+    if "success" in reads:
+        found["success"] = known.success
+    return found

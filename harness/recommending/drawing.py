@@ -13,8 +13,7 @@ from prmcal.harness.execution.machine import default_workers
 from prmcal.harness.execution.run import run_further
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.planning.chain import further_rollout_job, rollout_job, score_job
-from prmcal.harness.planning.parts import Sampled
+from prmcal.harness.planning.chain import Chain
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.reading import grid_of
 from prmcal.harness.planning.resolved import ResolvedGrid, resolve
@@ -154,7 +153,7 @@ def _planned(
 ) -> tuple[list[Job[Parameters]], Further]:
     grid, data = resolved.spec, resolved.calibration
     own = grid.calibration.trajectories
-    jobs: list[Job[Parameters]] = []
+    chain = Chain(resolved)
     further: dict[tuple[str, str], Sequence[ArtifactRef]] = {}
     for llm in (each for each in resolved.llms if each.name in wanted["llm"]):
         (known,) = run.jobs(["rollout"], run.calibration, llm.name)[:1] or (None,)
@@ -162,19 +161,28 @@ def _planned(
             raise RunError(
                 f"The calibration trajectories of '{llm.name}' are not finished. Run the grid to its end first."
             )
-        if known.refs != rollout_job(grid, llm, data, own).refs:
+        if known.refs != Chain(resolved).rollout(llm, data, chain.blocks(own)).refs:
             raise RunError(
                 f"The LLM '{llm.name}', the calibration questions or their grader have changed since the run, so more "
                 "trajectories would not belong to the others. Run the grid again."
             )
         if trajectories <= own:
             continue
-        rollout = further_rollout_job(grid, llm, data, own, trajectories)
-        sampled = Sampled(llm, data, trajectories, rollout, rollout)
-        jobs.append(rollout)
+        rollout = chain.rollout(llm, data, _further(own, trajectories, grid.shards.trajectories))
         further[llm.name, ""] = rollout.refs
         for prm in (each for each in resolved.prms if each.name in _scored_by(run, llm.name, wanted["prm"])):
-            scores = score_job(sampled, prm)
-            jobs.append(scores)
-            further[llm.name, prm.name] = scores.refs
-    return jobs, further
+            further[llm.name, prm.name] = chain.score(prm, rollout).refs
+    return chain.jobs, further
+
+
+def _further(drawn: int, trajectories: int, most: int) -> list[range]:
+    """Return the trajectories after the first `drawn` ones in blocks, of at most `most`, which double their number.
+
+    So a job that stops at 32 and one that stops at 64 share what both have.
+    """
+    blocks = []
+    while drawn < trajectories:
+        last = min(2 * drawn, drawn + most, trajectories)
+        blocks.append(range(drawn, last))
+        drawn = last
+    return blocks

@@ -80,7 +80,7 @@ def searched(store: Store, own: np.ndarray, baseline: np.ndarray) -> Output:
         "fixed": {"searches": searches(baseline, random)},
     }
     return strategy.compute_search_results(
-        shard(store, SearchResultsParameters(RESAMPLING, DATA), tables), Context(store)
+        shard(store, SearchResultsParameters(bootstrap=RESAMPLING, data=DATA), tables), Context(store)
     )
 
 
@@ -134,7 +134,12 @@ def answered(store: Store, name: str, targeted: bool = True) -> Output:
     bare = pd.DataFrame({"question_id": IDS, "trajectory": 0, "step": 0, "level": 0.5, "reward": chance})
     target = 0.9 if targeted else None
     parameters = StrategyParameters(
-        POOL, target, 0.5 if targeted else None, PluginReference(name, name, {}), RESAMPLING, DATA
+        samples=POOL,
+        target=target,
+        level=0.5 if targeted else None,
+        strategy=PluginReference(name, name, {}),
+        bootstrap=RESAMPLING,
+        data=DATA,
     )
     tables = {
         "rollout": {"trajectories": trajectories},
