@@ -6,6 +6,7 @@
     tables      the tables, one function each
     theorem_1   what Theorem 1 promises
     figures     the figures, one function each
+    pictures    small multiples, and their files
     writer      the folder of the report, with the exhibits in their order
 
 Equal databases give equal bytes: nothing here reads the clock.

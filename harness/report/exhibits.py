@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 from prmcal.db.text.board import Board
 from prmcal.db.text.formats import escape_markdown, interval, markdown_grid, number
 from prmcal.db.text.presentation import COORDINATE_TITLES, DIGITS
-from prmcal.harness.report.evidence import Group, Value
+from prmcal.harness.report.evidence import PLACE
 
 if TYPE_CHECKING:
     import altair as alt
+    import pandas as pd
 
 
 VERDICTS = ("kept", "not kept", "open")
@@ -24,16 +26,8 @@ _COLUMNS = (
     *("dataset", "prm", "llm", "strategy", "target", "level", "calibrator", "question_level", "metric"),
     *("value", "low", "high", "published", "prefixes", "questions", "standing", "status", "reason"),
 )
-
-
-def titles_of(*names: str) -> tuple[str, ...]:
-    """Return the titles of the data set, the PRM and the LLM, and of further coordinates."""
-    return tuple(COORDINATE_TITLES[name] for name in ("dataset", "prm", "llm", *names))
-
-
-def labels_of(group: Group) -> tuple[str, str, str]:
-    """Return the labels of a row that shows a group, for the usual coordinates of a panel."""
-    return group.dataset, group.prm, group.llm
+_TITLES = {**COORDINATE_TITLES, "question_level": "Difficulty"}
+_FORMATS = {"target": "g", "level": "g", "value": ".6f", "low": ".6f", "high": ".6f"}
 
 
 def numbered(reasons: Iterable[str | None]) -> dict[str, int]:
@@ -43,14 +37,48 @@ def numbered(reasons: Iterable[str | None]) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class Row:
-    """A row of values: its coordinates, and one value for each column of the panel."""
+class Skin:
+    """The look of values in one format: functions from a text to its code.
 
-    labels: tuple[str, ...]
-    values: tuple[Value, ...]
+    Attributes
+    ----------
+    escape, bold, note : callable
+        Of any text, of the best value, and of the number of a footnote behind a dash.
+    below : callable
+        Of a line in small letters below a value.
+    """
+
+    escape: Callable[[str], str]
+    bold: Callable[[str], str]
+    note: Callable[[int], str]
+    below: Callable[[str], str]
+    tied: str
+
+    def cell(self, row: Mapping[str, Any], notes: Mapping[str, int]) -> str:
+        """Return a value with its mark, its interval, and the number of the paper."""
+        value, standing = row["value"], row["standing"]
+        published = f"paper {row['published']}" if row.get("published") else ""
+        if value is None:
+            code, between = self.note(notes[row["reason"]]), ""
+        else:
+            code = self.escape(number(value, DIGITS))
+            if standing in VERDICTS:
+                code = f"{code} ({standing})"
+            code = {"best": self.bold(code), "tied": f"{code}{self.tied}"}.get(standing, code)
+            between = "" if row["low"] is None else interval(row["low"], row["high"], DIGITS)
+        return "".join([code, *(self.below(each) for each in (between, published) if each)])
 
 
-@dataclass(frozen=True)
+_MARKDOWN = Skin(
+    escape_markdown,
+    "**{}**".format,
+    "–<sup>{}</sup>".format,  # noqa: RUF001
+    "<br><sub>{}</sub>".format,
+    " =",
+)
+
+
+@dataclass(frozen=True, eq=False)
 class Panel:
     """A rectangle of values.
 
@@ -62,19 +90,34 @@ class Panel:
         Title of the values; empty if the heads have it.
     description : str
         What the values measure, and which values are better.
-    heads : tuple of (str, tuple of str)
-        Columns with a common head: (head, columns). An empty head is not shown.
-    rows : tuple of Row
-    coordinates : tuple of str
-        Titles of the columns that identify a row.
+    values : DataFrame
+        From :func:`prmcal.harness.report.evidence.values`, row by row: every row has the same columns. The column
+        ``column`` has the head of each value, and ``head`` has what several columns have in common, if it is there.
+    names : tuple of str
+        The columns of `values` that identify a row.
     """
 
     name: str
     title: str
     description: str
-    heads: tuple[tuple[str, tuple[str, ...]], ...]
-    rows: tuple[Row, ...]
-    coordinates: tuple[str, ...] = titles_of()
+    values: pd.DataFrame
+    names: tuple[str, ...] = PLACE
+
+    @property
+    def rows(self) -> list[tuple[list[str], list[dict[Any, Any]]]]:
+        """The names and the values of each row."""
+        found = groupby(self.values.to_dict("records"), key=lambda each: [each[name] for name in self.names])
+        return [([_plain(name) for name in names], list(row)) for names, row in found]
+
+    @property
+    def titles(self) -> list[str]:
+        """The titles of the names."""
+        return [_TITLES[name] for name in self.names]
+
+    @property
+    def heads(self) -> list[tuple[str, str]]:
+        """The common head, which may be empty, and the own head of each column."""
+        return [(each.get("head", ""), each["column"]) for each in self.rows[0][1]]
 
 
 @dataclass(frozen=True)
@@ -93,13 +136,9 @@ class Table(_Titled):
     panels: tuple[Panel, ...]
     remarks: tuple[str, ...] = ()
 
-    def values(self) -> list[Value]:
-        """Return all values, panel by panel and row by row."""
-        return [value for panel in self.panels for row in panel.rows for value in row.values]
-
     def notes(self) -> dict[str, int]:
         """Return the reasons for missing values, with their numbers."""
-        return numbered(value.reason for value in self.values())
+        return numbered(reason for panel in self.panels for reason in panel.values["reason"])
 
 
 @dataclass(frozen=True)
@@ -140,16 +179,16 @@ class Chart(_Titled):
 Exhibit = Table | TextTable | Chart
 
 
-def counts_text(values: Sequence[Value]) -> str:
+def counts_text(row: Sequence[Mapping[str, Any]]) -> str:
     """Return ``prefixes / questions`` behind some values, as ranges if they differ; empty if there are no values."""
-    measured = [each for each in values if each.value is not None]
-    spans = [_span(each.prefixes for each in measured), _span(each.questions for each in measured)]
+    measured = [each for each in row if each["value"] is not None]
+    spans = [_span(each[name] for each in measured) for name in ("prefixes", "questions")]
     return " / ".join(spans) if measured else ""
 
 
 def _span(numbers: Iterable[int | None]) -> str:
     known = sorted({each for each in numbers if each is not None})
-    return "-".join(f"{each:,}" for each in dict.fromkeys((known[0], known[-1]))) if known else "?"
+    return "-".join(f"{each:,.0f}" for each in dict.fromkeys((known[0], known[-1]))) if known else "?"
 
 
 def csv_text(table: Table | TextTable) -> str:
@@ -160,17 +199,20 @@ def csv_text(table: Table | TextTable) -> str:
         writer.writerows([table.readable.head, *table.readable.rows])
         return buffer.getvalue()
     writer.writerow(_COLUMNS)
-    for each in table.values():
-        setting = ["" if known is None else f"{known:g}" for known in (each.target, each.level)]
-        numbers = ["" if known is None else f"{known:.6f}" for known in (each.value, each.low, each.high)]
-        writer.writerow(
-            [
-                *(*labels_of(each.group), each.strategy, *setting),
-                *(each.calibrator, each.question_level, each.metric, *numbers, each.published),
-                *(each.prefixes, each.questions, each.standing, each.status, each.reason),
-            ]
-        )
+    for panel in table.panels:
+        for row in panel.values.to_dict("records"):
+            writer.writerow([_digits(name, row.get(name)) for name in _COLUMNS])
     return buffer.getvalue()
+
+
+def _digits(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:{'.0f' if name in ('prefixes', 'questions') else _FORMATS.get(name, '')}}"
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def markdown(table: Table | TextTable) -> str:
@@ -182,20 +224,14 @@ def markdown(table: Table | TextTable) -> str:
     for panel in table.panels:
         parts += [f"### {escape_markdown(panel.title)}"] if panel.title else []
         parts += [escape_markdown(panel.description)] if panel.description else []
-        heads = [
-            "<br>".join(escape_markdown(each) for each in (head, column) if each)
-            for head, columns in panel.heads
-            for column in columns
-        ]
-        rows = [
-            [
-                *map(escape_markdown, shown),
-                *(_markdown_value(each, notes) for each in row.values),
-                counts_text(row.values),
-            ]
-            for row, shown in _without_repetition(panel)
-        ]
-        parts.append(markdown_grid([*panel.coordinates, *heads, "n"], rows, left=len(panel.coordinates)))
+        heads = ["<br>".join(escape_markdown(each) for each in head if each) for head in panel.heads]
+        rows, before = [], list[str]()
+        for names, row in panel.rows:  # Names that repeat the row above are left out.
+            same = next((i for i, pair in enumerate(zip(names, before, strict=False)) if len({*pair}) > 1), 0)
+            shown = [""] * same + [escape_markdown(name) for name in names[same:]]
+            rows.append([*shown, *(_MARKDOWN.cell(each, notes) for each in row), counts_text(row)])
+            before = names
+        parts.append(markdown_grid([*panel.titles, *heads, "n"], rows, left=len(panel.names)))
     return "\n\n".join([*parts, *markdown_notes(notes), *map(escape_markdown, table.remarks)]) + "\n"
 
 
@@ -203,26 +239,3 @@ def markdown_notes(notes: dict[str, int]) -> list[str]:
     """Return the footnotes as a list of one paragraph, or an empty list."""
     lines = [f"<sup>{place}</sup> {escape_markdown(reason)}" for reason, place in notes.items()]
     return ["<br>\n".join(lines)] if lines else []
-
-
-def _markdown_value(value: Value, notes: dict[str, int]) -> str:
-    published = f"<br><sub>paper {value.published}</sub>" if value.published else ""
-    if value.value is None:
-        return f"–<sup>{notes[value.reason or '']}</sup>{published}"  # noqa: RUF001
-    text = number(value.value, DIGITS)
-    if value.standing in VERDICTS:
-        text = f"{text} ({value.standing})"
-    text = {"best": f"**{text}**", "tied": f"{text} ="}.get(value.standing or "", text)
-    between = "" if value.low is None or value.high is None else interval(value.low, value.high, DIGITS)
-    return f"{text}{f'<br><sub>{between}</sub>' if between else ''}{published}"
-
-
-def _without_repetition(panel: Panel) -> list[tuple[Row, list[str]]]:
-    """Return rows with their coordinates. Coordinates that repeat the row above are empty."""
-    shown: list[tuple[Row, list[str]]] = []
-    before = ("",) * len(panel.coordinates)
-    for row in panel.rows:
-        changed = next((i for i, name in enumerate(row.labels) if name != before[i]), len(row.labels))
-        shown.append((row, [name if index >= changed else "" for index, name in enumerate(row.labels)]))
-        before = row.labels
-    return shown

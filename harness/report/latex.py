@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from prmcal.db.text.formats import escape_latex, interval, latex_line, number
-from prmcal.db.text.presentation import DIGITS
-from prmcal.harness.report.evidence import Value
-from prmcal.harness.report.exhibits import VERDICTS, Panel, Table, TextTable, counts_text
+from prmcal.db.text.formats import escape_latex, latex_line
+from prmcal.harness.report.exhibits import Panel, Skin, Table, TextTable, counts_text
 
 _PREAMBLE = r"\usepackage{array,booktabs,longtable} and \usepackage[T1]{fontenc}"
 _COLUMNS = 6  # of a page, with the names of rows
@@ -32,15 +30,14 @@ class _Grid:
     ----------
     names : int
         Number of columns, from the left, that name a row.
-    groups, heads : list of str
-        The common head and the own head of each column.
+    heads : list of (str, str)
+        The common head, which may be empty, and the own head of each column.
     rows : list of (str, list of str)
         The heading above each row, which is empty if there is none, and its cells.
     """
 
     names: int
-    groups: list[str]
-    heads: list[str]
+    heads: list[tuple[str, str]]
     rows: list[tuple[str, list[str]]]
 
 
@@ -55,58 +52,43 @@ def latex(table: Table | TextTable) -> str:
     subject = f"{subject[0].upper()}{subject[1:]}"
     if isinstance(table, TextTable):
         return first + _longtables(_grid_of_texts(table), f"{subject}. {table.caption}", table.name)
-    parts = []
+    notes, parts = table.notes(), list[str]()
     for panel in table.panels:
         named = f"{subject}{f' ({panel.title})' if panel.title else ''}."
         caption = " ".join(text for text in (named, panel.description, table.caption) if text)
         label = "-".join(part for part in (table.name, panel.name) if part)
-        parts += [_longtables(_grid_of_panel(table, panel), caption, label), *_notes(table, panel)]
+        parts.append(_longtables(_grid_of_panel(panel, notes), caption, label))
+        parts += [
+            rf"\noindent\textsuperscript{{{mark}}} {_code(reason)}\par"
+            for reason, mark in notes.items()
+            if reason in set(panel.values["reason"])
+        ]
     return first + "\n".join([*parts, *(f"\\noindent {_code(text)}\\par" for text in table.remarks)]) + "\n"
 
 
-def _grid_of_panel(table: Table, panel: Panel) -> _Grid:
-    count = len(panel.coordinates)
+def _grid_of_panel(panel: Panel, notes: dict[str, int]) -> _Grid:
+    count = len(panel.names)
     headings = _OTHER_HEADINGS if count > _OTHER_HEADINGS + 1 else count - 1
-    notes = table.notes()
     rows = []
-    for row in panel.rows:
-        first, *others = map(_code, row.labels[headings:])
-        counts = counts_text(row.values)
-        cells = [_below(first, f"n = {counts}" if counts else ""), *others]
-        cells += [_cell(value, notes) for value in row.values]
-        rows.append((", ".join(map(_code, row.labels[:headings])), cells))
-    columns = [(head, column) for head, columns in panel.heads for column in columns]
-    return _Grid(
-        count - headings,
-        ["" for _ in range(headings, count)] + [head for head, _ in columns],
-        [*map(_code, panel.coordinates[headings:]), *(_code(column) for _, column in columns)],
-        rows,
-    )
-
-
-def _cell(value: Value, notes: dict[str, int]) -> str:
-    published = f"paper {value.published}" if value.published else ""
-    if value.value is None:
-        return _below(rf"--\textsuperscript{{{notes[value.reason or '']}}}", published)
-    code = _code(number(value.value, DIGITS))
-    if value.standing in VERDICTS:
-        code = f"{code} ({value.standing})"
-    code = {"best": rf"\textbf{{{code}}}", "tied": rf"{code}\textsuperscript{{=}}"}.get(
-        value.standing or "", code
-    )
-    between = "" if value.low is None or value.high is None else interval(value.low, value.high, DIGITS)
-    return _below(code, between, published)
+    for names, row in panel.rows:
+        first, *others = map(_code, names[headings:])
+        counts = counts_text(row)
+        cells = [first + (_below(f"n = {counts}") if counts else ""), *others]
+        cells += [_LATEX.cell(value, notes) for value in row]
+        rows.append((", ".join(map(_code, names[:headings])), cells))
+    heads = [*(("", title) for title in panel.titles[headings:]), *panel.heads]
+    return _Grid(count - headings, heads, rows)
 
 
 def _grid_of_texts(table: TextTable) -> _Grid:
     readable = table.readable
     rows = [("", [_cell_of_text(text) for text in row]) for row in readable.rows]
-    return _Grid(readable.names, [""] * len(readable.head), list(map(_code, readable.head)), rows)
+    return _Grid(readable.names, [("", head) for head in readable.head], rows)
 
 
 def _cell_of_text(text: str) -> str:
     value, _, ends = text.partition(" [")
-    return _below(_code(value), f"[{ends}" if ends else "")
+    return _code(value) + (_below(f"[{ends}") if ends else "")
 
 
 def _longtables(grid: _Grid, caption: str, label: str) -> str:
@@ -125,15 +107,13 @@ def _longtable(grid: _Grid, columns: Sequence[int], caption: str, label: str) ->
     count, values = len(columns), len(columns) - grid.names
     width = (_COLUMNS - values) / (_COLUMNS * grid.names)  # The names of rows get the room that values leave.
     layout = _columns(grid.names, width, "right") + _columns(values, 1 / _COLUMNS, "left")
-    heads = "\n".join(
-        [r"\toprule", *_common_heads(grid, columns), latex_line([grid.heads[i] for i in columns])]
-    )
-    named = rf"\caption{{{escape_latex(caption)}}}\label{{tab:prmcal-{label}}} \\" if caption else ""
+    own = latex_line([_code(grid.heads[i][1]) for i in columns])
+    heads = "\n".join([r"\toprule", *_common_heads(grid, columns), own])
     lines = [
         r"\begingroup\fontsize{8}{9.6}\selectfont\setlength{\tabcolsep}{3pt}",
         *([] if caption else [r"\addtocounter{table}{-1}"]),
         rf"\begin{{longtable}}{{@{{}}{layout}@{{}}}}",
-        *([named] if named else []),
+        *([rf"\caption{{{escape_latex(caption)}}}\label{{tab:prmcal-{label}}} \\"] if caption else []),
         heads,
         r"\midrule\endfirsthead",
         rf"\multicolumn{{{count}}}{{@{{}}l@{{}}}}{{\textit{{Continued.}}}} \\",
@@ -161,10 +141,10 @@ def _width(share: float) -> str:
 
 
 def _common_heads(grid: _Grid, columns: Sequence[int]) -> list[str]:
-    if not any(grid.groups[i] for i in columns):
+    if not any(grid.heads[i][0] for i in columns):
         return []
     heads, rules, start = [], [], 1
-    for group, members in groupby(columns, key=lambda i: grid.groups[i]):
+    for group, members in groupby(columns, key=lambda i: grid.heads[i][0]):
         size = len(list(members))
         width = _width(size / _COLUMNS)
         common = rf"\multicolumn{{{size}}}{{>{{\centering\arraybackslash}}p{{{width}}}}}{{{_code(group)}}}"
@@ -174,18 +154,8 @@ def _common_heads(grid: _Grid, columns: Sequence[int]) -> list[str]:
     return [latex_line(heads), "".join(rules)]
 
 
-def _notes(table: Table, panel: Panel) -> list[str]:
-    here = {value.reason for row in panel.rows for value in row.values if value.reason}
-    return [
-        rf"\noindent\textsuperscript{{{mark}}} {_code(reason)}\par"
-        for reason, mark in table.notes().items()
-        if reason in here
-    ]
-
-
-def _below(code: str, *texts: str) -> str:
-    """Return a cell with texts in small letters below its value."""
-    return "".join([code, *(rf"\prmcalbelow{{{_code(text)}}}" for text in texts if text)])
+def _below(text: str) -> str:
+    return rf"\prmcalbelow{{{_code(text)}}}"
 
 
 def _code(text: str) -> str:
@@ -196,3 +166,8 @@ def _code(text: str) -> str:
     code = code.replace(_BREAK, r"\allowbreak{}")
     # After the end of a row, LaTeX would read a bracket as the distance to the next row.
     return f"{{{code}}}" if code.startswith("[") else code
+
+
+_LATEX = Skin(
+    _code, r"\textbf{{{}}}".format, r"--\textsuperscript{{{}}}".format, _below, r"\textsuperscript{=}"
+)

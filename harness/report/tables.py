@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import pandas as pd
+
 from prmcal.db.queries.leaderboard import reported
 from prmcal.db.text.overview import ranking_board
-from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS, standings_legend
-from prmcal.harness.report.evidence import Evidence, Group, Value
-from prmcal.harness.report.exhibits import Panel, Row, Table, TextTable, labels_of, titles_of
+from prmcal.db.text.presentation import LEADERBOARDS, standings_legend
+from prmcal.harness.report.evidence import PLACE, Evidence, for_every_prm, values, wanted, with_none
+from prmcal.harness.report.exhibits import Panel, Table, TextTable
 
 _MARKS = {"best": "bold", "tied": "="}
 
@@ -24,6 +26,7 @@ _PUBLISHED = (
     "'paper' is the number that the paper reports for the same names. Such numbers have no interval here and are not "
     "ranked."
 )
+_NAMED = ["dataset", "llm", "prm", "calibrator", "strategy", "metric"]
 
 
 def ranking(evidence: Evidence) -> TextTable | None:
@@ -38,16 +41,18 @@ def ranking(evidence: Evidence) -> TextTable | None:
 
 def table_1(evidence: Evidence) -> Table:
     """Make the table of errors before and after calibration for every PRM of the grid: Table 1 of the paper."""
-    pair = _before_and_after(evidence)
+    pair = evidence.before_and_after
     metrics = [metric for metric in _TABLE_1 if metric in evidence.metrics] or _TABLE_1
-    table = Table(
+    shown = values(evidence.among(pair), wanted({**evidence.places, "metric": metrics, "calibrator": pair}))
+    shown = shown.assign(head=shown["metric"].map(evidence.described.title), column=shown["calibrator"])
+    return _table(
         "table-1",
         "Table 1: before and after calibration",
         "Errors of rewards, compared with success rates, over the prefixes of the test questions, "
         f"{_contents(pair)}. Lower is better. {_legend('prefixes', 'the two calibrators')}",
-        (_panel(evidence.among(pair), metrics),),
+        (Panel("", "", "", shown),),
+        "cal_qwen",
     )
-    return _beside_published(table, "cal_qwen")
 
 
 def table_4(evidence: Evidence) -> Table | None:
@@ -57,51 +62,55 @@ def table_4(evidence: Evidence) -> Table | None:
     """
     if len(evidence.prms) < 2:
         return None
-    pair = _before_and_after(evidence)
+    pair, found = evidence.before_and_after, evidence.calibration
     metrics = [metric for metric in _TABLE_4 if metric in evidence.metrics] or _TABLE_4
-    table = Table(
+    asked = wanted(
+        {"metric": metrics, "dataset": evidence.datasets, "llm": evidence.llms, "prm": evidence.prms}
+        | {"calibrator": pair}
+    )
+    # A PRM that the grid has with a calibrator nowhere has no column for it.
+    asked = asked.merge(found[["prm", "calibrator"]].drop_duplicates())
+    shown = values(evidence.among(pair), asked)
+    return _table(
         "table-4",
         "Table 4: the PRMs side by side",
         "Errors of the rewards of every PRM, compared with success rates, over the prefixes of the test questions, "
         f"{_contents(pair)}. All PRMs judge the same solutions. "
         f"{_legend('prefixes', 'the two calibrators of a PRM')} Values of different PRMs are not ranked; the command "
         "'prmcal compare' compares any two.",
-        tuple(_side_by_side(evidence.among(pair), metric) for metric in metrics),
+        _by_metric(evidence, shown.assign(head=shown["prm"], column=shown["calibrator"]), ("dataset", "llm")),
+        "calibration_72b",
     )
-    return _beside_published(table, "calibration_72b")
 
 
 def table_5(evidence: Evidence) -> Table:
     """Make the table of all calibrators: Table 5 of the paper, and the metrics that the leaderboard shows."""
-    table = Table(
-        "table-5",
-        "Table 5: all calibrators",
-        f"All calibrators on the test questions, one panel for each metric. {_legend('prefixes', 'its row')}",
-        tuple(_panel(evidence, [metric]) for metric in _of_table_5(evidence)),
+    return _all_calibrators(
+        evidence, "table-5", "Table 5: all calibrators", _of_table_5(evidence), "ats_comparison"
     )
-    return _beside_published(table, "ats_comparison")
 
 
 def other_metrics(evidence: Evidence) -> Table | None:
     """Make the table of all calibrators with the metrics that Table 5 leaves out."""
     others = [metric for metric in evidence.metrics if metric not in _of_table_5(evidence)]
-    if not others:
-        return None
-    return Table(
-        "other-metrics",
-        "All other metrics",
+    return _all_calibrators(evidence, "other-metrics", "All other metrics", others) if others else None
+
+
+def _all_calibrators(evidence: Evidence, name: str, title: str, metrics: list[str], *labels: str) -> Table:
+    asked = wanted({"metric": metrics, **evidence.places, "calibrator": evidence.calibrators})
+    shown = values(evidence.calibration, asked)
+    return _table(
+        name,
+        title,
         f"All calibrators on the test questions, one panel for each metric. {_legend('prefixes', 'its row')}",
-        tuple(_panel(evidence, [metric]) for metric in others),
+        _by_metric(evidence, shown.assign(column=shown["calibrator"])),
+        *labels,
     )
 
 
 def _of_table_5(evidence: Evidence) -> list[str]:
     shown = LEADERBOARDS["calibration"].main_metrics
     return [*_TABLE_5, *(metric for metric in shown if metric in evidence.metrics and metric not in _TABLE_5)]
-
-
-def _before_and_after(evidence: Evidence) -> list[str]:
-    return [name for name in (evidence.uncalibrated, evidence.method) if name is not None]
 
 
 def _contents(pair: Sequence[str]) -> str:
@@ -118,55 +127,24 @@ def _legend(rows: str, group: str) -> str:
     )
 
 
-def _panel(evidence: Evidence, metrics: Sequence[str]) -> Panel:
-    """Make a panel with calibrators in columns. Several metrics are heads; a single metric is the title."""
-    alone = metrics[0] if len(metrics) == 1 else ""
-    title = evidence.described.title
-    columns = [(metric, calibrator) for metric in metrics for calibrator in evidence.calibrators]
-    rows = [
-        Row(labels_of(group), tuple(evidence.value(group, each, metric) for metric, each in columns))
-        for group in evidence.groups
-    ]
-    return Panel(
-        name=alone.replace("_", "-"),
-        title=title(alone) if alone else "",
-        description=_description(evidence, alone),
-        heads=tuple(("" if alone else title(metric), evidence.calibrators) for metric in metrics),
-        rows=tuple(rows),
-    )
-
-
-def _side_by_side(evidence: Evidence, metric: str) -> Panel:
-    """Make a panel with PRMs in columns. Cells that the grid has for no LLM and data set have no column."""
-    places = [(dataset, llm) for dataset in evidence.datasets for llm in evidence.llms]
-
-    def value(dataset: str, llm: str, prm: str, calibrator: str) -> Value:
-        return evidence.value(Group(dataset, prm, llm), calibrator, metric)
-
-    columns = {
-        prm: tuple(
-            each
-            for each in evidence.calibrators
-            if any(value(*place, prm, each).status != "missing" for place in places)
+def _by_metric(evidence: Evidence, shown: pd.DataFrame, names: tuple[str, ...] = PLACE) -> tuple[Panel, ...]:
+    """Return a panel for each metric. The description of a calibration metric says which values are better."""
+    described = evidence.described
+    return tuple(
+        Panel(
+            str(metric).replace("_", "-"),
+            described.title(str(metric)),
+            " ".join(filter(None, (described.description(str(metric)), _better(evidence, str(metric))))),
+            part,
+            names,
         )
-        for prm in evidence.prms
-    }
-    return Panel(
-        name=metric.replace("_", "-"),
-        title=evidence.described.title(metric),
-        description=_description(evidence, metric),
-        coordinates=tuple(COORDINATE_TITLES[name] for name in ("dataset", "llm")),
-        heads=tuple((prm, shown) for prm, shown in columns.items() if shown),
-        rows=tuple(
-            Row(place, tuple(value(*place, prm, each) for prm, shown in columns.items() for each in shown))
-            for place in places
-        ),
+        for metric, part in shown.groupby("metric", sort=False)
     )
 
 
-def _description(evidence: Evidence, metric: str) -> str:
-    better = evidence.described.direction(metric)
-    return f"{evidence.described.description(metric)}{f' {better.capitalize()}.' if better else ''}"
+def _better(evidence: Evidence, metric: str) -> str:
+    direction = evidence.described.direction(metric)
+    return f"{direction.capitalize()}." if direction else ""
 
 
 def table_2(evidence: Evidence) -> Table | None:
@@ -182,60 +160,38 @@ def table_3(evidence: Evidence) -> Table | None:
 def _of_strategies(evidence: Evidence, place: int, search: str) -> Table | None:
     """Make a table with the strategies of tables of the paper; None if the grid has none with a calibrator.
 
-    Groups of which the grid has no strategy with the PRM are left out: pass@1 alone is not shown.
+    Places of which the grid has no strategy with the PRM are left out: pass@1 alone is not shown.
     """
     labels = [f"{search}_{prm}" for prm in ("qwen", "shepherd", "reasoneval")]
     names = [each for part in evidence.strategies_of_paper(labels[0]) for each in part]
-    cells = evidence.cells
+    cells = with_none(evidence.strategies[evidence.strategies["strategy"].isin(names)])
     # A beam search of fixed width has a calibrator if its grid ranks by calibrated rewards.
-    fixed, heads = (
-        [each for each in names if ((cells["strategy"] == each) & chosen).any()]
-        for chosen in (cells["calibrator"].isna(), cells["calibrator"].notna())
-    )
-    used = cells[cells["strategy"].isin(names) & cells["prm"].notna()]
-    places = {Group(*each) for each in used[["dataset", "prm", "llm"]].itertuples(index=False)}
-    groups = [group for group in evidence.groups if group in places]
-    if not heads or not groups:
+    fixed = wanted({"strategy": names, "calibrator": [None]})
+    columns = fixed.merge(cells[["strategy", "calibrator"]].drop_duplicates()).assign(head="")
+    adaptive = wanted({"strategy": names, "calibrator": evidence.calibrators})
+    adaptive = adaptive.merge(cells[["strategy", "calibrator"]].drop_duplicates())
+    places = wanted(evidence.places).merge(cells[cells["prm"].notna()][[*PLACE]].drop_duplicates())
+    if adaptive.empty or places.empty:
         return None
-    table = Table(
+    columns = pd.concat([columns, adaptive])
+    asked = wanted({"metric": _STRATEGIES}).merge(places, how="cross").merge(columns, how="cross")
+    shown = values(evidence.strategies, asked)
+    alone = shown["calibrator"].isna()
+    shown = shown.assign(
+        head=shown["strategy"].mask(alone, ""), column=shown["calibrator"].where(~alone, shown["strategy"])
+    )
+    return _table(
         f"table-{place}",
         f"Table {place}: {_OF_SEARCH[search]} with instance-adaptive scaling",
         f"Accuracy and cost on the test questions, for C = {evidence.target:g} and the level beta nearest to "
         "0.1 (the median for calibrators with a point estimate). The budget ratio is the mean number of LLM calls, "
         f"divided by that of the fixed budget. {_legend('trajectories', 'its row')}",
-        tuple(_strategies(evidence, groups, metric, fixed, heads) for metric in _STRATEGIES),
-    )
-    return _beside_published(table, *labels)
-
-
-def _strategies(
-    evidence: Evidence, groups: Sequence[Group], metric: str, fixed: Sequence[str], heads: Sequence[str]
-) -> Panel:
-    cells = evidence.cells
-    used = {
-        name: tuple(
-            each
-            for each in evidence.calibrators
-            if ((cells["strategy"] == name) & (cells["calibrator"] == each)).any()
-        )
-        for name in heads
-    }
-    columns: list[tuple[str, str | None]] = [(name, None) for name in fixed]
-    columns += [(name, each) for name, calibrators in used.items() for each in calibrators]
-    rows = [
-        Row(labels_of(group), tuple(evidence.strategy_value(group, *each, metric) for each in columns))
-        for group in groups
-    ]
-    return Panel(
-        name=metric.replace("_", "-"),
-        title=evidence.described.title(metric),
-        description=evidence.described.description(metric),
-        heads=(*([("", tuple(fixed))] if fixed else []), *used.items()),
-        rows=tuple(rows),
+        _by_metric(evidence, shown),
+        *labels,
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ByDifficulty:
     """The contents of Figure 4: data sets with several difficulties, one strategy and one calibrator.
 
@@ -246,15 +202,18 @@ class ByDifficulty:
     strategy, calibrator : str
     level : float
         beta of the strategy.
-    fixed : tuple of int
-        The values of n with a line.
+    fixed : list of str
+        The values of n with a line, such as ``n = 4``.
+    values : DataFrame
+        For each place and question_level: the accuracy for each fixed n, and the accuracy and the samples of IAS.
     """
 
     evidence: Evidence
     strategy: str
     calibrator: str
     level: float
-    fixed: tuple[int, ...]
+    fixed: list[str]
+    values: pd.DataFrame
 
     @property
     def setting(self) -> str:
@@ -262,56 +221,27 @@ class ByDifficulty:
         target = self.evidence.target
         return f"'{self.strategy}' with '{self.calibrator}', C = {target:g} and beta = {self.level:g}"
 
-    @property
-    def places(self) -> list[tuple[Group, int]]:
-        """All groups with each of their difficulties."""
-        groups = self.evidence.groups
-        return [(group, each) for group in groups for each in self.evidence.difficulties(group.dataset)]
-
-    def adaptive(self, group: Group, difficulty: int, metric: str) -> Value:
-        """Return the accuracy or the samples of IAS."""
-        cell = (group, self.calibrator, metric, self.strategy)
-        value = self.evidence.by_difficulty[difficulty].value(*cell)
-        if value.reason is not None:  # the reason is that of the cell over all questions
-            whole = self.evidence.strategy_value(group, self.strategy, self.calibrator, metric)
-            value = replace(value, status=whole.status, reason=whole.reason or "It was not measured.")
-        return replace(value, question_level=difficulty)
-
-    def at_fixed(self, group: Group, difficulty: int, n: int) -> Value:
-        """Return the accuracy of best-of-n with the same n for every question."""
-        points = self.evidence.points
-        at = {"dataset": group.dataset, "prm": group.prm, "llm": group.llm, "question_level": difficulty}
-        for name, wanted in (*at.items(), ("samples", n)):
-            points = points[points[name] == wanted]
-        points = points[points["calibrator"].isna()]
-        value = Value(group, None, "accuracy", "missing", strategy=f"n = {n}", question_level=difficulty)
-        if points.empty:
-            return replace(value, reason="The run has no curve of it yet.")
-        row = points.iloc[0]
-        low, high = (
-            None if row[name] != row[name] else float(row[name]) for name in ("accuracy_low", "accuracy_high")
-        )
-        accuracy, questions = float(row["accuracy"]), int(row["questions"])
-        return replace(value, status="done", value=accuracy, low=low, high=high, questions=questions)
-
 
 def by_difficulty(evidence: Evidence) -> ByDifficulty | None:
     """Return the contents of Figure 4; None if the run has no data set with several difficulties or no IAS."""
-    calibrator = evidence.method
+    calibrator, found = evidence.method, evidence.by_difficulty
     _, adaptive = evidence.strategies_of_paper("bon_qwen")
-    datasets = tuple(each for each in evidence.datasets if len(evidence.difficulties(each)) > 1)
-    cells = evidence.cells[evidence.cells["calibrator"] == calibrator]
+    levels = found.loc[found["value"].notna(), ["dataset", "question_level"]].drop_duplicates()
+    levels = levels.astype({"question_level": int}).sort_values("question_level")
+    levels = levels.groupby("dataset").filter(lambda each: len(each) > 1)
+    datasets = tuple(each for each in evidence.datasets if each in set(levels["dataset"]))
+    cells = evidence.strategies[evidence.strategies["calibrator"] == calibrator]
     used = [each for each in adaptive if (cells["strategy"] == each).any()]
     if calibrator is None or evidence.target is None or not datasets or not used:
         return None
-    counts = evidence.points.loc[evidence.points["question_level"].notna(), "samples"]
-    return ByDifficulty(
-        evidence=replace(evidence, datasets=datasets),
-        strategy=used[0],
-        calibrator=calibrator,
-        level=float(cells.loc[cells["strategy"] == used[0], "level"].iloc[0]),
-        fixed=tuple(n for n in _FIXED if (counts == n).any()),
-    )
+    fixed = [f"n = {n}" for n in _FIXED if (found["strategy"] == f"n = {n}").any()]
+    of_ias = [(used[0], calibrator, metric) for metric in ("accuracy", "samples")]
+    columns = [*((name, None, "accuracy") for name in fixed), *of_ias]
+    of_datasets = replace(evidence, datasets=datasets)
+    asked = wanted(of_datasets.places).merge(levels, on="dataset")
+    asked = asked.merge(pd.DataFrame(columns, columns=["strategy", "calibrator", "metric"]), how="cross")
+    level = float(cells.loc[cells["strategy"] == used[0], "level"].iloc[0])
+    return ByDifficulty(of_datasets, used[0], calibrator, level, fixed, values(found, asked))
 
 
 def figure_4_in_numbers(evidence: Evidence) -> Table | None:
@@ -319,55 +249,34 @@ def figure_4_in_numbers(evidence: Evidence) -> Table | None:
     shown = by_difficulty(evidence)
     if shown is None:
         return None
-    rows = [
-        Row(
-            (*labels_of(group), str(each)),
-            (
-                *(shown.at_fixed(group, each, n) for n in shown.fixed),
-                *(shown.adaptive(group, each, metric) for metric in ("accuracy", "samples")),
-            ),
-        )
-        for group, each in shown.places
-    ]
-    fixed = tuple(f"n = {n}" for n in shown.fixed)
-    heads = (("Accuracy", fixed), (shown.strategy, ("Accuracy", "Samples")))
+    alone = shown.values["calibrator"].isna()
+    numbers = shown.values.assign(
+        head=shown.values["strategy"].mask(alone, "Accuracy"),
+        column=shown.values["metric"].str.capitalize().mask(alone, shown.values["strategy"]),
+    )
     return Table(
         "figure-4-numbers",
         "Figure 4 in numbers",
         f"Accuracy of best-of-n with a fixed n, and accuracy and mean samples of {shown.setting}, by difficulty of the "
         "questions. Below each value is its 95% interval over questions; n is the number of trajectories / questions. "
         "Values are not ranked.",
-        (Panel("", "", "", heads, tuple(rows), (*titles_of(), "Difficulty")),),
+        (Panel("", "", "", numbers, (*PLACE, "question_level")),),
     )
 
 
-def _beside_published(table: Table, *labels: str) -> Table:
-    """Return a table with the numbers of some tables of the paper beside the values with the same names.
+def _table(name: str, title: str, caption: str, panels: tuple[Panel, ...], *labels: str) -> Table:
+    """Return a table, with the numbers of some tables of the paper beside the values with the same names.
 
-    Parameters
-    ----------
-    table : Table
-    *labels : str
-        Keys of :data:`prmcal.db.queries.leaderboard.REPORTED_TABLES`.
+    `labels` are keys of :data:`prmcal.db.queries.leaderboard.REPORTED_TABLES`.
     """
-    names = ["dataset", "llm", "prm", "calibrator", "strategy", "metric"]
     rows = reported()
-    rows = rows[rows["table"].isin(labels)]
-    keys = rows[names].astype(object).where(rows[names].notna(), None).itertuples(index=False, name=None)
-    texts = (f"{value:.{digits}f}" for value, digits in zip(rows["value"], rows["digits"], strict=True))
-    numbers = dict(zip(keys, texts, strict=True))
-
-    def joined(value: Value) -> Value:
-        ends = (value.calibrator, value.strategy, value.metric)
-        # The paper gives no PRM for a strategy that does not use one.
-        own, any_prm = ((value.group.dataset, value.group.llm, prm, *ends) for prm in (value.group.prm, None))
-        return replace(value, published=numbers.get(own, numbers.get(any_prm)))
-
-    panels = tuple(
-        replace(panel, rows=tuple(replace(row, values=tuple(map(joined, row.values))) for row in panel.rows))
-        for panel in table.panels
-    )
-    found = replace(table, panels=panels)
-    if not any(value.published for value in found.values()):
-        return table
-    return replace(found, caption=f"{table.caption} {_PUBLISHED}")
+    rows = with_none(rows[rows["table"].isin(labels)])
+    rows["published"] = [f"{v:.{n}f}" for v, n in zip(rows["value"], rows["digits"], strict=True)]
+    # The paper gives no PRM for a strategy that does not use one.
+    prms = {prm for panel in panels for prm in panel.values["prm"]}
+    rows = for_every_prm(rows, prms).drop_duplicates(_NAMED)[[*_NAMED, "published"]]
+    beside = [with_none(panel.values.merge(rows, how="left", on=_NAMED)) for panel in panels]
+    if not any(each["published"].any() for each in beside):
+        return Table(name, title, caption, panels)
+    joined = tuple(replace(panel, values=found) for panel, found in zip(panels, beside, strict=True))
+    return Table(name, title, f"{caption} {_PUBLISHED}", joined)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import pandas as pd
 
-from prmcal.harness.report.evidence import Evidence, Group, Value, Values
-from prmcal.harness.report.exhibits import Panel, Row, Table, labels_of, titles_of
+from prmcal.harness.report.evidence import PLACE, Evidence, values, wanted, with_none
+from prmcal.harness.report.exhibits import VERDICTS, Panel, Table
 
 _PASS = "pass_at_n"
 _CAPTION = (
@@ -27,36 +27,6 @@ _REASONS = (
     "full budget is below the promise, no reward can keep it. The promise can also be kept with a coverage below "
     "1 - beta, because C (1 - beta) counts every question with too high a reward as lost."
 )
-# Why a promise is not kept, by the verdict on pass@N of the full budget.
-_CAUSES = {
-    "kept": "the full budget keeps the promise, so that IAS draws too few samples: the reward is too high",
-    "not kept": "pass@N of the full budget is below the promise too, so that the limit N alone breaks it",
-    "open": "it is open whether the full budget keeps the promise",
-}
-
-
-@dataclass(frozen=True)
-class _Promise:
-    """A setting of best-of-n + IAS for which Theorem 1 promises a success probability.
-
-    Attributes
-    ----------
-    promised : Value
-        C (1 - beta): Theorem 1 for a quantile that has its level on new questions.
-    measured : Value
-        pass@N_IAS. Its standing says whether the promise is kept.
-    full : Value
-        pass@N of the fixed budget N.
-    """
-
-    promised: Value
-    measured: Value
-    full: Value
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The names of the group and of the calibrator."""
-        return (*labels_of(self.promised.group), self.promised.calibrator or "")
 
 
 def theorem_1(evidence: Evidence) -> Table | None:
@@ -71,119 +41,94 @@ def theorem_1(evidence: Evidence) -> Table | None:
     C (1 - beta~), where beta~ >= beta depends on the calibration data. Its proof counts a success if at least one
     sample is right, which is pass@N_IAS and not the accuracy.
     """
-    promises = _promises(evidence)
-    if not promises:
+    fixed, adaptive = evidence.strategies_of_paper("bon_qwen")
+    if not adaptive:
         return None
+    strategy = adaptive[0]  # it has no arguments, so that all of its names have the same results
+    scaling = evidence.scaling[evidence.scaling["strategy"] == strategy]
+    settings = scaling[["target", "level"]].dropna().drop_duplicates().sort_values(["target", "level"])
+    calibrators = list(filter(evidence.predicts_quantiles, evidence.calibrators))
+    names = wanted({**evidence.places, "calibrator": calibrators}).merge(settings, how="cross")
+    measured = values(scaling, names.assign(strategy=strategy, metric=_PASS))
+    there = measured["status"] != "missing"
+    measured, names = measured[there].reset_index(drop=True), names[there].reset_index(drop=True)
+    if measured.empty:
+        return None
+    promised = names["target"] * (1 - names["level"])
+    standings = [
+        None if low is None else "kept" if low >= least else "not kept" if high < least else "open"
+        for low, high, least in zip(measured["low"], measured["high"], promised, strict=True)
+    ]
+    measured = with_none(measured.assign(standing=standings))
+    whole = _full_budget(evidence, fixed, names)
+    panel = Panel(
+        "promise",
+        "Promised and measured",
+        evidence.described.description(_PASS),
+        _beside(
+            _certain(measured, "promised", promised).assign(column="Promised"),
+            measured.assign(column="pass@N_IAS"),
+            whole.assign(column="pass@N, full budget"),
+        ),
+        (*PLACE, "calibrator", "target", "level"),
+    )
     return Table(
         "theorem-1",
         "Theorem 1: what it promises, and what was measured",
-        _CAPTION.format(promises[0].promised.strategy),
-        (_promise_panel(evidence, promises), *_coverage_panel(evidence, promises)),
-        remarks=(_summary(evidence, promises), _REASONS),
+        _CAPTION.format(strategy),
+        (panel, *_coverage(evidence, names)),
+        remarks=(_summary(measured), _REASONS),
     )
 
 
-def _promises(evidence: Evidence) -> list[_Promise]:
-    fixed, adaptive = evidence.strategies_of_paper("bon_qwen")
-    if not adaptive:
-        return []
-    strategy = adaptive[0]  # it has no arguments, so that all of its names have the same results
-    measured = evidence.measured[evidence.measured["strategy"] == strategy]
-    found = []
-    for (target, level), cells in measured.groupby(["target", "level"]):
-        values, promised = Values(cells), target * (1 - level)
-        for group in evidence.groups:
-            for calibrator in filter(evidence.predicts_quantiles, evidence.calibrators):
-                value = values.value(group, calibrator, _PASS, strategy)
-                if value.status != "missing":
-                    ours = Value(group, calibrator, "promised", "done", promised, strategy=strategy)
-                    found.append(
-                        _Promise(
-                            replace(ours, target=target, level=level),
-                            replace(_judged(value, promised), target=target, level=level),
-                            _full(evidence, group, fixed),
-                        )
-                    )
-    order = {name: place for place, name in enumerate(evidence.calibrators)}
-    places = {group: place for place, group in enumerate(evidence.groups)}
-    return sorted(found, key=lambda each: (places[each.promised.group], order[each.labels[-1]]))
-
-
-def _full(evidence: Evidence, group: Group, fixed: list[str]) -> Value:
-    """Return pass@N of the first strategy with a fixed budget that has it."""
-    values = (evidence.strategy_value(group, each, None, _PASS) for each in fixed)
-    reason = "The grid has no best-of-n with the full budget."
-    missing = Value(group, None, _PASS, "missing", reason=reason)
-    return next((each for each in values if each.value is not None), missing)
-
-
-def _judged(value: Value, promised: float) -> Value:
-    """Return a value with the verdict on a promise as its standing."""
-    if value.low is None or value.high is None:
-        return replace(value, standing=None)
-    verdict = "kept" if value.low >= promised else "not kept" if value.high < promised else "open"
-    return replace(value, standing=verdict)
-
-
-def _promise_panel(evidence: Evidence, promises: list[_Promise]) -> Panel:
-    rows = []
-    for each in promises:
-        labels = (*each.labels, f"{each.promised.target:g}", f"{each.promised.level:g}")
-        rows.append(Row(labels, (each.promised, each.measured, each.full)))
-    return Panel(
-        name="promise",
-        title="Promised and measured",
-        description=evidence.described.description(_PASS),
-        coordinates=titles_of("calibrator", "target", "level"),
-        heads=(("", ("Promised", "pass@N_IAS", "pass@N, full budget")),),
-        rows=tuple(rows),
+def _full_budget(evidence: Evidence, fixed: list[str], names: pd.DataFrame) -> pd.DataFrame:
+    """Return pass@N of the first strategy with a fixed budget that has it, in rows beside those of the promises."""
+    found = evidence.strategies
+    first = next(
+        (each for each in fixed if ((found["strategy"] == each) & (found["metric"] == _PASS)).any()), None
+    )
+    asked = names[[*PLACE]].assign(strategy=first, metric=_PASS)
+    shown = values(found[found["calibrator"].isna()], asked)
+    return shown.assign(
+        metric="full_budget", **{each: names[each] for each in ("calibrator", "target", "level")}
     )
 
 
-def _coverage_panel(evidence: Evidence, promises: list[_Promise]) -> list[Panel]:
+def _certain(like: pd.DataFrame, metric: str, numbers: pd.Series) -> pd.DataFrame:
+    """Return values that were not measured, in rows like others."""
+    nothing = dict.fromkeys(("low", "high", "prefixes", "questions", "standing", "reason"))
+    return like.assign(metric=metric, value=numbers, status="done", **nothing)
+
+
+def _beside(*columns: pd.DataFrame) -> pd.DataFrame:
+    """Return the values of a panel row by row, from its columns."""
+    return pd.concat(columns).sort_index(kind="stable")
+
+
+def _coverage(evidence: Evidence, names: pd.DataFrame) -> list[Panel]:
     """Return a panel with the coverage of each quantile, or an empty list if the run measures none of the levels."""
-    rows = {}
-    for each in promises:
-        group, calibrator, level = each.promised.group, each.labels[-1], each.promised.level or 0.0
-        metric = f"coverage_{level:g}"
-        if metric in evidence.metrics:
-            ideal = Value(group, calibrator, "ideal_coverage", "done", 1 - level, level=level)
-            measured = replace(evidence.value(group, calibrator, metric), level=level)
-            rows[*each.labels, f"{level:g}"] = (ideal, measured)
+    asked = names.drop(columns="target").drop_duplicates()
+    asked = asked.assign(metric=[f"coverage_{level:g}" for level in asked["level"]])
+    asked = asked[asked["metric"].isin(evidence.metrics)].reset_index(drop=True)
+    if asked.empty:
+        return []
+    # Cells of calibration have no level: the metric names it.
+    found = values(evidence.calibration, asked.drop(columns="level")).assign(level=asked["level"])
+    ideal = _certain(found, "ideal_coverage", 1 - asked["level"]).assign(column="1 - beta")
     panel = Panel(
-        name="coverage",
-        title="Coverage of the quantiles",
-        description="How often the success probability is at least the reward at the level beta, over the prefixes of "
+        "coverage",
+        "Coverage of the quantiles",
+        "How often the success probability is at least the reward at the level beta, over the prefixes of "
         "the test questions. It is 1 - beta if the quantile has its level there. Theorem 1 is about the bare "
         "questions, which are some of the prefixes.",
-        coordinates=titles_of("calibrator", "level"),
-        heads=(("", ("1 - beta", "Coverage")),),
-        rows=tuple(Row(labels, values) for labels, values in rows.items()),
+        _beside(ideal, found.assign(column="Coverage")),
+        (*PLACE, "calibrator", "level"),
     )
-    return [panel] if rows else []
+    return [panel]
 
 
-def _summary(evidence: Evidence, promises: list[_Promise]) -> str:
-    """Say in how many rows the promise is not kept, and why."""
-    measured = [each for each in promises if each.measured.standing is not None]
-    if not measured:
-        return "No row has an interval yet, so that nothing can be said about the promise."
-    standings = [each.measured.standing for each in measured]
-    words = [
-        f"Of {len(measured)} rows with an interval, the promise is kept in {standings.count('kept')}, not kept in "
-        f"{standings.count('not kept')}, and open in {standings.count('open')}."
-    ]
-    broken = [each for each in measured if each.measured.standing == "not kept"]
-    if broken:
-        shares = []
-        for name in evidence.datasets:
-            rows = [each for each in measured if each.promised.group.dataset == name]
-            shares += [f"{sum(each in broken for each in rows)} of {len(rows)} on {name}"] if rows else []
-        words.append(f"Not kept: {', '.join(shares)}.")
-        causes = [_judged(each.full, each.promised.value or 0.0).standing or "open" for each in broken]
-        words += [
-            f"In {causes.count(verdict)} of these rows {meaning}."
-            for verdict, meaning in _CAUSES.items()
-            if verdict in causes
-        ]
-    return " ".join(words)
+def _summary(measured: pd.DataFrame) -> str:
+    """Say in how many rows the promise is kept."""
+    standings = list(measured["standing"].dropna())
+    kept, broken, unclear = (f"{verdict} in {standings.count(verdict)}" for verdict in VERDICTS)
+    return f"Of {len(standings)} rows with an interval, the promise is {kept}, {broken}, and {unclear}."

@@ -93,7 +93,7 @@ def exhibits_of(evidence: Evidence) -> list[Exhibit]:
 
 
 def _fill(folder: Path, evidence: Evidence, exhibits: Sequence[Exhibit]) -> None:
-    from prmcal.harness.report.figures import files_of
+    from prmcal.harness.report.pictures import files_of
 
     for exhibit in exhibits:
         if isinstance(exhibit, Chart):
@@ -136,16 +136,12 @@ def index(evidence: Evidence, exhibits: Sequence[Exhibit]) -> str:
 def _about(evidence: Evidence, about: dict[str, Any]) -> str:
     finished = f", finished {about['finished']}" if about["finished"] else ""
     packages = ", ".join(f"{name} {version}" for name, version in sorted(about["packages"].items()))
-    kinds = {
-        "LLM": evidence.llms,
-        "PRM": evidence.prms,
-        "calibrator": evidence.calibrators,
-        "data set": evidence.datasets,
-    }
+    names = (evidence.llms, evidence.prms, evidence.calibrators, evidence.datasets)
+    kinds = zip(("LLM", "PRM", "calibrator", "data set"), map(len, names), strict=True)
     lines = [
         f"- Run `{about['run']}` ({about['status']}): started {about['started']}{finished}, UTC.",
         f"- Grid key `{about['grid_key']}`: equal grids have equal keys.",
-        f"- {' x '.join(counted(len(names), kind) for kind, names in kinds.items())}.",
+        f"- {' x '.join(counted(count, kind) for kind, count in kinds)}.",
         f"- prmcal {escape_markdown(about['prmcal'])}; {escape_markdown(packages)}.",
     ]
     if evidence.others:

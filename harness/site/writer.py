@@ -190,7 +190,7 @@ def _figures(published: Path, folder: Path, prefix: str) -> list[tuple[Chart, li
     if not can_draw():
         return []
     from prmcal.db.charts import style_sheet
-    from prmcal.harness.report.figures import svg_of
+    from prmcal.harness.report.pictures import svg_of
 
     style, figures = f"<style>{style_sheet()}</style>", []
     for chart in exhibits_of(read_evidence(published)):

@@ -21,7 +21,7 @@ from prmcal.db.run_folder import published_path
 from prmcal.db.text.formats import escape_latex, escape_markdown
 from prmcal.errors import PrmcalError, RunError, StorageError
 from prmcal.harness.report import write_report
-from prmcal.harness.report.evidence import read_evidence
+from prmcal.harness.report.evidence import read_evidence, wanted
 from prmcal.harness.report.figures import figure_2, figure_3
 from tests.conftest import PLUGINS, ROOT, Prmcal, environment
 from tests.harness.report.report_database import build
@@ -208,7 +208,7 @@ def test_figure_2_has_the_histograms_and_means_of_the_database(synthetic: Path) 
     assert chart is not None and len(chart.pictures) == 1
     (rows,) = (data for data in chart.pictures[0].to_dict()["datasets"].values() if len(data) > 1)
     values = measurements(published_path(synthetic))
-    for place in evidence.groups:
+    for place in wanted(evidence.places).itertuples():
         here = [
             row
             for row in rows

@@ -1,0 +1,173 @@
+"""The pictures of figures: small multiples with LLMs in rows, and PRMs and data sets in columns, and their files.
+
+All panels of a figure have the same axes. One pixel of a picture is a point in print.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import altair as alt
+import pandas as pd
+import vl_convert
+
+from prmcal.db.charts import GREY, INK, PAPER, legend
+from prmcal.harness.report.evidence import Evidence
+
+_ONE_COLUMN, _TWO_COLUMNS = 234, 486  # widths of a column and of both columns of a page, in points
+_PANEL_HEIGHT, _SPACE = 80, 12  # of panels, and between them
+LINE_HEIGHT, SIDES, SMALL = 11, 62, 7
+"""The height of a line of a panel, the room left and right of the panels of a picture, and the size of letters."""
+_COLUMNS_OF_A_PICTURE = 6
+_ROOMY = 3  # largest number of columns that leaves room for long lines
+_LONGEST_LINE = 14  # of a head, in characters
+_PPI = 200  # of PNG files. Print uses the PDF files.
+_FONT = (
+    "Liberation Sans"  # comes with vl-convert; a second font or weight would make the order of PDF files vary
+)
+_LETTERS = 1.6  # letters of a legend in the width of one letter of the dashboard
+_RESOURCES = re.compile(rb"(/(?:ExtGState|Font|Pattern|Shading|XObject) <<\n)((?: +/\S+ \d+ 0 R\n)+)")
+
+
+def svg_of(picture: alt.TopLevelMixin) -> str:
+    """Return a picture as SVG. Equal pictures give equal texts."""
+    with alt.data_transformers.enable("default", max_rows=None):
+        return vl_convert.vegalite_to_svg(picture.to_dict())
+
+
+def files_of(picture: alt.TopLevelMixin) -> dict[str, bytes]:
+    """Return a picture as PNG, PDF and SVG, by the suffix of its file. Equal pictures give equal files."""
+    svg = svg_of(picture)
+    pdf = _RESOURCES.sub(_sorted_resources, vl_convert.svg_to_pdf(svg))
+    return {"png": vl_convert.svg_to_png(svg, ppi=_PPI), "pdf": pdf, "svg": svg.encode()}
+
+
+def _sorted_resources(found: re.Match[bytes]) -> bytes:
+    """Sort the names of the resources of a page, whose order varies. The places of all objects stay the same."""
+    return found[1] + b"".join(sorted(found[2].splitlines(keepends=True)))
+
+
+def of_kind(kind: str) -> alt.Chart:
+    """Return a chart of the rows of one kind."""
+    chart: alt.Chart = alt.Chart().transform_filter(f"datum.kind == '{kind}'")
+    return chart
+
+
+def is_crowded(evidence: Evidence) -> bool:
+    """Return whether a picture has so many columns of panels that there is no room for long lines."""
+    return len(evidence.prms) * len(evidence.datasets) > _ROOMY
+
+
+def listed(evidence: Evidence) -> str:
+    """Return the panels of :func:`small_multiples`, for readers who cannot see them."""
+    return (
+        f"{', '.join(evidence.llms)} (rows) with {', '.join(evidence.prms)} on {', '.join(evidence.datasets)}"
+    )
+
+
+def small_multiples(
+    evidence: Evidence,
+    rows: pd.DataFrame,
+    draw: Callable[[float, alt.Legend], list[alt.Chart]],
+    names: Sequence[str],
+    title: str,
+    *,
+    lines: bool = True,
+    height: float = _PANEL_HEIGHT,
+    sides: float = SIDES,
+) -> list[alt.FacetChart]:
+    """Draw one panel for each group, on as many pictures as the columns need, each with a legend.
+
+    A picture with a single column of panels is as wide as one column of a page, others are as wide as two.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        The results, with the LLMs, PRMs and data sets.
+    rows : DataFrame
+        The data of all panels: columns dataset, prm, llm, kind, and those of the layers.
+    draw : callable
+        Returns the layers of a panel for its width and the legend. The layers have no data of their own.
+    names : sequence of str
+        The series that the legend lists.
+    title : str
+        The title of the horizontal axes.
+    lines : bool
+        Whether the legend shows lines.
+    height : float
+        Of a panel.
+    sides : float
+        Room for labels left and right of the panels.
+    """
+    columns = [(prm, dataset) for prm in evidence.prms for dataset in evidence.datasets]
+    together = len(evidence.datasets)
+    size = _COLUMNS_OF_A_PICTURE // together * together or _COLUMNS_OF_A_PICTURE
+    heads = ["\n".join(map(_wrapped, column)) for column in columns]
+    sides_of_rows = list(map(_wrapped, evidence.llms))
+    rows = rows.assign(
+        head=rows["prm"].map(_wrapped) + "\n" + rows["dataset"].map(_wrapped), side=rows["llm"].map(_wrapped)
+    ).drop(columns=["prm", "dataset", "llm"])
+    pictures = []
+    for start in range(0, len(columns), size):
+        here = heads[start : start + size]
+        whole = _ONE_COLUMN if len(here) == 1 else _TWO_COLUMNS
+        width = (whole - sides - _SPACE * (len(here) - 1)) / len(here)
+        shown = legend(names, lines=lines, width=_LETTERS * (whole - sides))
+        shown["symbolSize"], shown["symbolStrokeWidth"] = (120, 3) if lines else (30, 0)
+        layered = alt.layer(*draw(width, shown), data=rows[rows["head"].isin(here)])
+        picture = layered.properties(width=width, height=height).facet(
+            row=alt.Row("side:N", sort=sides_of_rows, title=None, header=_header("left")),
+            column=alt.Column("head:N", sort=here, title=None, header=_header("top")),
+            spacing=_SPACE,
+            title=alt.TitleParams(title, orient="bottom", anchor="middle", offset=6),
+        )
+        pictures.append(_styled(picture))
+    return pictures
+
+
+def _header(orient: Literal["left", "top"]) -> alt.Header:
+    return alt.Header(
+        labelExpr="split(datum.label, '\\n')",
+        labelOrient=orient,
+        labelFontSize=SMALL,
+        labelColor=INK,
+        labelPadding=4,
+        labelAngle=-90 if orient == "left" else 0,
+    )
+
+
+def _styled(picture: alt.FacetChart) -> alt.FacetChart:
+    styled: alt.FacetChart = picture.configure(
+        background=PAPER,
+        font=_FONT,
+        padding=4,
+        axis=alt.AxisConfig(
+            domainColor=GREY,
+            grid=False,
+            gridColor=GREY,
+            gridOpacity=0.3,
+            labelColor=INK,
+            labelFontSize=SMALL,
+            tickColor=GREY,
+            tickSize=2.5,
+            titleColor=INK,
+            titleFontSize=8,
+            titleFontWeight="normal",
+        ),
+        legend=alt.LegendConfig(labelColor=INK, labelFontSize=SMALL),
+        title=alt.TitleConfig(color=INK, fontSize=8, fontWeight="normal"),
+        view=alt.ViewConfig(stroke=None),
+    )
+    return styled
+
+
+def _wrapped(name: str) -> str:
+    """Break a long name into several lines, if possible after a hyphen, underscore, plus sign or space."""
+    lines = [""]
+    for part in re.findall(rf"[^-_+ ]{{1,{_LONGEST_LINE - 1}}}[-_+ ]?|[-_+ ]", name):
+        if len(lines[-1]) + len(part) > _LONGEST_LINE:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
