@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as functions
 
 from prmcal.errors import PrmcalError, RunError, StorageError
 from prmcal.harness.execution.local import LocalExecutor
@@ -20,19 +19,22 @@ from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Job, Labels, Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Plan
-from prmcal.harness.storage.store import ArtifactRef, Store, content_key
-from prmcal.harness.verify.plan import Place, keyed_plugins
+from prmcal.harness.storage.store import ArtifactRef, Store, content_key, seed_from_key
+from prmcal.harness.verify.plan import keyed_plugins, known_questions
 from prmcal.harness.verify.subject import Subject
-from prmcal.registry.contracts.data import Question
 from prmcal.registry.messages import excerpt, message_of
 from prmcal.registry.plugins import KINDS
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+
 TEXT_TABLES = {"rollout": "trajectories", "imported": "trajectories", "search": "searches"}
 """The tables with texts, by the kinds of artifacts."""
+NO_TEXTS = "its texts are not in the submission. Give them with --texts-from"
 
 
-@dataclass(frozen=True)
-class Tolerance:
+class Tolerance(NamedTuple):
     """How far a number may lie from the stored one: by `relative` of it, or by `absolute`."""
 
     relative: float
@@ -43,6 +45,37 @@ ROUNDING = Tolerance(1e-9, 1e-12)
 """Other processors and libraries add numbers in another order."""
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a verification is asked for, and what it uses besides the submission.
+
+    Attributes
+    ----------
+    workers : int
+        Processes of the first tier.
+    results : float
+        The share of results that the first tier computes again, in (0, 1].
+    share : float
+        The share of trajectories that are scored again, in (0, 1].
+    questions : int
+        Questions of each LLM and split that are sampled again, at least.
+    all_fits : bool
+        Whether fits that need the PRM or its hidden states are repeated.
+    texts_from : Path or None
+        A bundle or a folder with the texts of the same trajectories.
+    plugin_files : tuple of Path
+        Plugin files, which are loaded already.
+    """
+
+    workers: int = 1
+    results: float = 1.0
+    share: float = 0.02
+    questions: int = 30
+    all_fits: bool = False
+    texts_from: Path | None = None
+    plugin_files: tuple[Path, ...] = ()
+
+
 class Again:
     """A working folder with links to the artifacts of a subject, in which parts of its plan are computed again.
 
@@ -51,58 +84,83 @@ class Again:
     subject : Subject
     folder : Path
         An empty folder.
-    others : sequence of Subject
-        Where texts are looked for that the subject lacks.
-    questions : mapping of (str, str) to sequence of Question
-        The questions by data set and split, with texts where they are known.
-    plugin_files : sequence of Path
-        Plugin files that other processes load. This one has loaded them.
+    asked : Asked
+    seed : int
+        What all random choices are made with.
+    works : callable
+        Takes a line about the progress.
+    other : Subject or None
+        Where texts and questions are looked for that the subject lacks.
+
+    Attributes
+    ----------
+    store : Store
+        The artifacts of the working folder.
+    questions, unknown : dict
+        The questions by data set and split, and why their texts and answers are not known.
     """
 
     def __init__(
         self,
         subject: Subject,
         folder: Path,
-        others: Sequence[Subject],
-        questions: Mapping[Place, Sequence[Question]],
-        plugin_files: Sequence[Path],
+        asked: Asked,
+        seed: int,
+        works: Callable[[str], None],
+        other: Subject | None = None,
     ) -> None:
-        self.subject = subject
+        self.subject, self.asked, self.seed, self.works = subject, asked, seed, works
         self.store = Store(folder)
-        self.questions = questions
-        self._plugin_files = tuple(plugin_files)
-        self._context = Context(self.store, questions=questions)
+        known, unknown = known_questions(subject)
+        if other is not None:
+            known = known_questions(other)[0] | known
+        self.unknown = {place: why for place, why in unknown.items() if place not in known}
+        self.questions = {(each.name, each.split): each.questions for each in subject.plan.datasets} | known
+        self.context = Context(self.store, questions=self.questions)
         self._unlike: dict[str, str] = {}
         for ref in subject.manifests:
             target = self.store.folder(ref.kind, ref.key)
             target.parent.mkdir(parents=True, exist_ok=True)
-            stores = (subject.store, *(each.store for each in others)) if ref.kind in TEXT_TABLES else ()
-            source = next((each for each in stores if _has_texts(each, ref)), subject.store)
+            helped = other is not None and not _has_texts(subject.store, ref) and _has_texts(other.store, ref)
+            source = other.store if other is not None and helped else subject.store
             target.symlink_to(source.folder(ref.kind, ref.key).resolve(), target_is_directory=True)
 
     def close(self) -> None:
         """Unload the models."""
-        self._context.close()
+        self.context.close()
 
-    def has_texts(self, ref: ArtifactRef) -> bool:
-        """Return whether the texts of an artifact are in the submission, or were supplied."""
-        return _has_texts(self.store, ref)
+    def random(self, *about: str) -> np.random.Generator:
+        """Return random numbers that follow from the seed of the verification and from what they are drawn for."""
+        return np.random.default_rng(seed_from_key(content_key([self.seed, *about])))
 
-    def write(self, ref: ArtifactRef, tables: Mapping[str, pd.DataFrame]) -> None:
-        """Write an artifact that shards read as their input."""
+    def own(
+        self, shard: Shard[Any], read: pd.DataFrame | None = None, **changes: object
+    ) -> Shard[Parameters]:
+        """Return a shard with a key and random numbers of its own, which follow from the seed of the verification.
 
-        def fill(folder: Path) -> None:
-            for name, table in tables.items():
-                table.to_parquet(folder / f"{name}.parquet", index=False)
+        Parameters
+        ----------
+        shard : Shard
+        read : DataFrame, optional
+            The trajectories that it reads instead of those of the rollouts.
+        **changes
+            Other values of its parameters.
+        """
+        key = content_key(["own", self.seed, shard.ref.key])
+        parameters = replace(shard.parameters, **changes)
+        own: Shard[Parameters] = replace(shard, ref=ArtifactRef(shard.ref.kind, key), parameters=parameters)
+        if read is None:
+            return own
+        source = ArtifactRef("rollout", key)
+        self.store.write(
+            source.kind,
+            source.key,
+            lambda folder: read.to_parquet(folder / "trajectories.parquet", index=False),
+            {"seconds": 0.0},
+        )
+        return replace(own, inputs={"rollout": (source,)})
 
-        self.store.write(ref.kind, ref.key, fill, {"seconds": 0.0})
-
-    def compute(
-        self,
-        shards: Sequence[Shard[Parameters]],
-        workers: int = 1,
-        works: Callable[[str], None] = lambda line: None,
-    ) -> dict[ArtifactRef, str]:
+    def compute(self, shards: Sequence[Shard[Parameters]], workers: int = 1) -> dict[ArtifactRef, str]:
         """Compute shards in the working folder.
 
         Parameters
@@ -111,8 +169,6 @@ class Again:
             Those that read others of them read what is computed now. All others read the artifacts of the subject.
         workers : int
             Processes. With 1, this process computes them, and keeps its models loaded for the next call.
-        works : callable
-            Takes a line about the progress.
 
         Returns
         -------
@@ -132,46 +188,44 @@ class Again:
                 link.unlink()
         jobs = tuple(Job(shard.ref.key, Labels(), (shard,)) for shard in shards)
         problems: dict[ArtifactRef, str] = {}
-        schedule = Schedule(Plan(jobs, (), {}, ()), ())
-        with closing(self._outcomes(schedule, workers)) as outcomes:
+        with closing(self._outcomes(Schedule(Plan(jobs, (), {}, ()), ()), workers)) as outcomes:
             for done, outcome in enumerate(outcomes, 1):
-                works(f"{done:,} of {len(shards):,} artifacts computed again")
+                self.works(f"{done:,} of {len(shards):,} artifacts computed again")
                 if outcome.failure is None:
                     continue
-                reason = outcome.failure.reason.rstrip(".")
+                problems[outcome.ref] = reason = outcome.failure.reason.rstrip(".")
                 if outcome.fatal:
                     raise StorageError(f"{reason}.")
                 if outcome.failure.cause == "crash":
                     raise RunError(f"{reason}. Run the verification again with fewer --workers.")
-                problems[outcome.ref] = reason
         return problems
 
     def _outcomes(self, schedule: Schedule, workers: int) -> Generator[Outcome]:
         if workers > 1:
-            folder = self.store.directory
-            executor = LocalExecutor(folder, workers, self._plugin_files, questions=self.questions)
+            files = self.asked.plugin_files
+            executor = LocalExecutor(self.store.directory, workers, files, questions=self.questions)
             with closing(executor.run(schedule)) as events:
                 yield from (each for each in events if isinstance(each, Outcome))
             return
         loaded = ""
         while (shard := schedule.take(loaded)) is not None:
             loaded = shard.resource or loaded
-            yield from schedule.finish(run_shard(shard, self._context))
+            yield from schedule.finish(run_shard(shard, self.context))
 
     def flaws(self, shard: Shard[Parameters], tolerance: Tolerance) -> Iterator[str]:
         """Yield how the tables of a shard differ from those computed again, in sentences without full stops."""
-        ref, stored = shard.ref, self.subject.store
-        names = {path.stem for path in stored.folder(ref.kind, ref.key).glob("*.parquet")}
-        again = {path.stem for path in self.store.folder(ref.kind, ref.key).glob("*.parquet")}
+        kind, key = shard.ref.kind, shard.ref.key
+        stores = (self.subject.store, self.store)
+        names, again = ({path.stem for path in each.folder(kind, key).glob("*.parquet")} for each in stores)
         for name in sorted(names ^ again):
             yield f"it {'should not have' if name in names else 'lacks'} the table '{name}'"
         for name in sorted(names & again):
             try:
-                table = stored.read(ref.kind, ref.key, name)
+                stored, computed = (each.read(kind, key, name) for each in stores)
             except PrmcalError as error:
                 yield excerpt(str(error), 200)
             else:
-                yield from column_flaws(name, table, self.store.read(ref.kind, ref.key, name), tolerance)
+                yield from column_flaws(name, stored, computed, tolerance)
 
     def unlike_here(self, shard: Shard[Parameters]) -> str:
         """Return what computed a shard and is not the same here, without a full stop; empty if all is.
@@ -186,33 +240,36 @@ class Again:
             if key not in self._unlike:
                 try:
                     here = {"kind": kind, **reference.build(KINDS[kind]).identity()}
-                    same = content_key(here) == content_key(identity)
-                    self._unlike[key] = (
-                        "" if same else "is another one here: its weights, version or settings differ"
-                    )
-                except PrmcalError as error:
-                    self._unlike[key] = f"is not here: {excerpt(str(error), 150).rstrip('.')}"
+                    other = "is another one here: its weights, version or settings differ"
+                    self._unlike[key] = "" if content_key(here) == content_key(identity) else other
                 except Exception as error:  # of a plugin
-                    self._unlike[key] = f"cannot be built: {excerpt(message_of(error), 150).rstrip('.')}"
+                    self._unlike[key] = f"is not here: {excerpt(message_of(error), 150).rstrip('.')}"
             if self._unlike[key]:
                 return f"the {kind} '{reference.name}' {self._unlike[key]}"
         return ""
 
+    def has_texts(self, ref: ArtifactRef) -> bool:
+        """Return whether the texts of an artifact are in the submission, or were supplied, if it has any."""
+        return ref.kind not in TEXT_TABLES or _has_texts(self.store, ref)
 
-def own_shard(shard: Shard[Parameters], seed: int, **changes: object) -> Shard[Parameters]:
-    """Return a shard with a key and random numbers of its own, which follow from the seed of the verification.
+    def not_ready(self, job: Job[Any]) -> str:
+        """Return why a job cannot be repeated with a model on this machine, or nothing."""
+        place = job.labels.dataset, job.labels.split
+        if place in self.unknown:
+            return f"the questions are not known: {self.unknown[place]}"
+        # Fits read the scores of the PRM that they are trained with.
+        models = [job, *(source for source in job.inputs if source.kind == "score")]
+        shards = [shard for each in models for shard in each.shards]
+        if not all(self.has_texts(ref) for shard in shards for ref in shard.inputs.get("rollout", ())):
+            return NO_TEXTS
+        return next((why for each in models if (why := self.unlike_here(each.shards[0]))), "")
 
-    Parameters
-    ----------
-    shard : Shard
-    seed : int
-    **changes
-        Other values of its parameters, or other `inputs`.
-    """
-    inputs = changes.pop("inputs", shard.inputs)
-    parameters = replace(shard.parameters, **changes)  # type: ignore[type-var]
-    ref = ArtifactRef(shard.ref.kind, content_key(["own", seed, shard.ref.key]))
-    return replace(shard, ref=ref, parameters=parameters, inputs=inputs)  # type: ignore[arg-type]
+
+def read_tables(store: Store, refs: Sequence[ArtifactRef], name: str) -> pd.DataFrame:
+    """Return a table of some artifacts, of which there is at least one."""
+    import pandas as pd
+
+    return pd.concat([store.read(ref.kind, ref.key, name).to_pandas() for ref in refs], ignore_index=True)
 
 
 def column_flaws(name: str, stored: pa.Table, computed: pa.Table, tolerance: Tolerance) -> Iterator[str]:
@@ -221,38 +278,28 @@ def column_flaws(name: str, stored: pa.Table, computed: pa.Table, tolerance: Tol
         yield f"its table '{name}' has {len(stored)} rows, and {len(computed)} when computed again"
         return
     for column in stored.column_names:
-        count, largest = _apart(stored[column], computed[column], tolerance)
-        if count:
-            by = "" if largest is None else f" by up to {largest:.2g}"
-            yield f"{count} of {len(stored)} values of '{column}' in '{name}' differ{by} when computed again"
-
-
-def _apart(
-    stored: pa.ChunkedArray, computed: pa.ChunkedArray, tolerance: Tolerance
-) -> tuple[int, float | None]:
-    """Return how many values of a column differ, and by how much at most if they are numbers."""
-    if stored.equals(computed):
-        return 0, None
-    try:
-        same_type = computed.cast(stored.type)
-    except pa.ArrowInvalid:
-        return len(stored), None
-    if not pa.types.is_floating(stored.type):
-        differ = functions.fill_null(functions.not_equal(stored, same_type), True)
-        both_null = functions.and_(functions.is_null(stored), functions.is_null(same_type))
-        return int(functions.sum(functions.and_not(differ, both_null)).as_py() or 0), None
-    one = stored.to_numpy(zero_copy_only=False).astype(np.float64)
-    other = same_type.to_numpy(zero_copy_only=False).astype(np.float64)
-    close = np.isclose(one, other, rtol=tolerance.relative, atol=tolerance.absolute, equal_nan=True)
-    distances = np.abs(one - other)[~close & ~np.isnan(one - other)]
-    return int((~close).sum()), float(distances.max()) if distances.size else None
+        if stored[column].equals(computed[column]):
+            continue
+        one, other = (table[column].to_pandas().astype(object) for table in (stored, computed))
+        by = ""
+        if pa.types.is_floating(stored[column].type) and pa.types.is_floating(computed[column].type):
+            one, other = one.astype(float), other.astype(float)
+            apart = ~np.isclose(one, other, *tolerance, equal_nan=True)
+            largest = (one - other).abs()[apart].max()
+            by = "" if np.isnan(largest) else f" by up to {largest:.2g}"
+        else:
+            apart = ((one != other) & ~(one.isna() & other.isna())).to_numpy(bool)
+        if apart.any():
+            yield f"{apart.sum()} of {len(stored)} values of '{column}' in '{name}' differ{by} when computed again"
 
 
 def _has_texts(store: Store, ref: ArtifactRef) -> bool:
     import pyarrow.parquet as parquet
 
-    path = store.folder(ref.kind, ref.key) / f"{TEXT_TABLES[ref.kind]}.parquet"
+    if ref.kind not in TEXT_TABLES:
+        return False
     try:
+        path = store.folder(ref.kind, ref.key) / f"{TEXT_TABLES[ref.kind]}.parquet"
         return "text" in parquet.read_schema(path).names
     except (OSError, pa.ArrowException):
         return False

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from prmcal.db.text.formats import counted
-from prmcal.errors import PrmcalError
 from prmcal.harness.jobs.job import Shard, job_key, shard_key
 from prmcal.harness.jobs.parameters import (
     FitParameters,
     MeasuringParameters,
     Parameters,
     PluginReference,
-    QuestionSlice,
+    plain_data,
 )
 from prmcal.harness.planning.plan import PlannedQuestions
 from prmcal.harness.share.verify_record import Check
@@ -23,7 +22,7 @@ from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.harness.verify.subject import Flaw, Subject
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset, content_hash
-from prmcal.registry.messages import excerpt, shown
+from prmcal.registry.messages import excerpt, message_of, shown
 from prmcal.registry.plugins import datasets
 
 Place = tuple[str, str]
@@ -62,10 +61,10 @@ def check_plan(subject: Subject) -> Iterator[Check]:
 
 def _key_flaws(subject: Subject) -> Iterator[Flaw]:
     for shard in subject.plan.shards():
-        if shard_key(shard.ref.kind, shard.version, shard.identity, shard.inputs) != shard.ref.key:
+        kind, key = shard.ref.kind, shard.ref.key
+        if shard_key(kind, shard.version, shard.identity, shard.inputs) != key:
             yield Flaw(
-                f"The key {shard.ref.kind}/{shard.ref.key} is not the hash of its version, identity and inputs",
-                (shard.ref,),
+                f"The key {kind}/{key} is not the hash of its version, identity and inputs", (shard.ref,)
             )
     for job in subject.plan.jobs:
         if job_key(job.refs) != job.key:
@@ -82,37 +81,39 @@ def _key_flaws(subject: Subject) -> Iterator[Flaw]:
 
 def _identity_flaws(subject: Subject) -> Iterator[Flaw]:
     """Compare the parameters, which the functions of jobs read, with the identity, which the key is made of."""
-    plugins = {(kind, each.name): each.identity for kind, own in subject.plan.plugins.items() for each in own}
+    planned = {(kind, each.name): each.identity for kind, own in subject.plan.plugins.items() for each in own}
     graders = {(each.name, each.split): each.grader_version for each in subject.plan.datasets}
     for shard in subject.plan.shards():
-        data, keyed = shard.parameters.data, decisions(shard)
-        said = {**_fields(shard.parameters), "seed": subject.record.grid.get("seed")}
-        wrong = [
-            (name, said.get(name), keyed.get(name))
-            for name in _KEYED[shard.ref.kind]
-            if name != "data" and (name not in keyed or not _agree(said.get(name), keyed[name]))
-        ]
-        for kind, reference, identity in keyed_plugins(shard):
-            planned = plugins.get((kind, reference.name), identity)
-            if planned != identity or not _agree(reference, identity):
-                wrong.append((kind, planned, identity))
+        given, keyed = shard.parameters, decisions(shard)
+        said = {name: plain_data(value) for name, value in vars(given).items()}
+        said["seed"] = subject.record.grid.get("seed")
+        said["measured"] = said.get("trajectories", [0, 0])[1]
+        plugins = list(keyed_plugins(shard))
+        said["metrics"] = [[each.name, own] for kind, each, own in plugins if kind == "metric"]
+        said |= {kind: keyed[kind] for kind, _, _ in plugins if kind in keyed}
+        pairs = [(name, said.get(name), keyed.get(name)) for name in _KEYED[shard.ref.kind] if name != "data"]
+        for kind, reference, identity in plugins:
+            pairs.append((kind, planned.get((kind, reference.name), identity), identity))
+            arguments = identity.get("arguments", {})
+            both = arguments.keys() & reference.arguments.keys()
+            pairs.append((kind, reference.plugin, identity.get("plugin", reference.plugin)))
+            pairs += [
+                (f"{kind}: {name}", reference.arguments[name], arguments[name]) for name in sorted(both)
+            ]
         if "data" in _KEYED[shard.ref.kind]:
-            questions = keyed.get("data", {})
+            asked, data = keyed.get("data", {}), given.data
             grader = graders.get((data.dataset.name, data.split))
-            if questions.get("grader", [None])[0] != grader:
-                wrong.append(("the version of the grader", grader, questions.get("grader")))
-            follows = seed_from_key(content_key([questions.get("questions")]))
-            if (
-                isinstance(shard.parameters, MeasuringParameters)
-                and shard.parameters.bootstrap.seed != follows
-            ):
-                wrong.append(("the seed of the bootstrap", shard.parameters.bootstrap.seed, follows))
-        for name, value, decided in wrong:
-            yield Flaw(
-                f"{subject.plan.job_of(shard.ref)}: the plan says {name} = {shown(value)}, and the key was made with "
-                f"{shown(decided)}",
-                (shard.ref,),
-            )
+            pairs.append(("the version of the grader", grader, asked.get("grader", [None])[0]))
+            if isinstance(given, MeasuringParameters):
+                follows = seed_from_key(content_key([asked.get("questions")]))
+                pairs.append(("the seed of the bootstrap", given.bootstrap.seed, follows))
+        for name, value, decided in pairs:
+            if plain_data(value) != decided:
+                yield Flaw(
+                    f"{subject.plan.job_of(shard.ref)}: the plan says {name} = {shown(value)}, and the key was made "
+                    f"with {shown(decided)}",
+                    (shard.ref,),
+                )
 
 
 def decisions(shard: Shard[Parameters]) -> dict[str, Any]:
@@ -123,39 +124,12 @@ def decisions(shard: Shard[Parameters]) -> dict[str, Any]:
 def keyed_plugins(shard: Shard[Parameters]) -> Iterator[tuple[str, PluginReference, Mapping[str, Any]]]:
     """Yield the kind, the reference and the identity of the plugins that the key of a shard is made of."""
     keyed = decisions(shard)
-    for name, value in _fields(shard.parameters).items():
+    for name, value in vars(shard.parameters).items():
         if isinstance(value, PluginReference) and name in keyed:
             yield name, value, keyed[name]
     metrics = dict(keyed.get("metrics", []))
     for reference in getattr(shard.parameters, "metrics", ()):
         yield "metric", reference, metrics.get(reference.name, {})
-
-
-def _fields(parameters: Parameters) -> dict[str, Any]:
-    assert is_dataclass(parameters)
-    found = {each.name: getattr(parameters, each.name) for each in fields(parameters)}
-    return found | ({"measured": found["trajectories"].stop} if "trajectories" in found else {})
-
-
-def _agree(said: Any, keyed: Any) -> bool:
-    """Return whether a field of parameters is what an identity says."""
-    match said:
-        case PluginReference():
-            arguments = keyed.get("arguments", {})
-            own = {name: value for name, value in said.arguments.items() if name in arguments}
-            same_plugin = keyed.get("plugin", said.plugin) == said.plugin
-            return bool(same_plugin and _plain(own) == {name: arguments[name] for name in own})
-        case range():
-            return bool(keyed == [said.start, said.stop])
-        case tuple() if said and isinstance(said[0], PluginReference):
-            return [each.name for each in said] == [name for name, _ in keyed]
-        case _:
-            return bool(_plain(asdict(said) if is_dataclass(said) else said) == keyed)  # type: ignore[arg-type]
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON reads it."""
-    return json.loads(json.dumps(value))
 
 
 # Questions
@@ -182,33 +156,34 @@ def known_questions(subject: Subject) -> tuple[dict[Place, tuple[Question, ...]]
 
 def _check_questions(subject: Subject) -> Iterator[Check]:
     """Check the questions of each split against their hashes in the keys, and against the data set on this machine."""
-    hashed = _slices(subject)
+    hashed: dict[Place, dict[range, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for shard in subject.plan.shards():
+        data, keyed = shard.parameters.data, shard.identity.get("data")
+        if keyed is not None:
+            hashed[data.dataset.name, data.split][data.questions].add(keyed["questions"])
     flaws: list[Flaw] = []
     n = 0
     for planned in subject.plan.datasets:
-        place = planned.name, planned.split
+        place, where = (planned.name, planned.split), f"{planned.name}/{planned.split}"
         cells = _cells_of(subject, place)
-        ranges = {range(len(planned.questions)): {planned.content_hash}} | hashed.get(place, {})
+        hashed[place][range(len(planned.questions))].add(planned.content_hash)
         if len({each.id for each in planned.questions}) < len(planned.questions):
-            flaws.append(Flaw(f"{'/'.join(place)} has two questions with the same id", cells=cells))
+            flaws.append(Flaw(f"{where} has two questions with the same id", cells=cells))
         sources = {"in the plan": planned.questions} if _has_texts(planned) else {}
         here = _of_dataset(subject, planned)
         if isinstance(here, str):
-            name = f"questions of the data sets ({'/'.join(place)})"
+            name = f"questions of the data sets ({where})"
             yield Check("consistent", name, True, 0, f"Not checked: {here}")
         else:
             sources["on this machine"] = here
         n += len(planned.questions) if sources else 0
-        for where, questions in sources.items():
-            wrong = [
-                part
-                for part, own in ranges.items()
-                if own != {content_hash(questions[part.start : part.stop])}
-            ]
-            if wrong or _without_texts(questions) != _without_texts(planned.questions):
-                flaws.append(
-                    Flaw(f"The questions of {'/'.join(place)} {where} are not those in the keys", cells=cells)
-                )
+        for source, found in sources.items():
+            same = _without_texts(found) == _without_texts(planned.questions)
+            if not same or any(
+                own != {content_hash(found[part.start : part.stop])} for part, own in hashed[place].items()
+            ):
+                message = f"The questions of {where} {source} are not those in the keys"
+                flaws.append(Flaw(message, cells=cells))
     passed = "They match their hashes in the keys." if n else "None could be compared."
     yield subject.checked("consistent", "questions of the data sets", n, flaws, passed)
 
@@ -219,56 +194,38 @@ def _check_disjoint(subject: Subject) -> Check:
     They are compared by their ids within a split, and by their texts where these are known.
     """
     known, unknown = known_questions(subject)
-    fits = subject.plan.jobs_of(FitParameters)
+    plan, fits = subject.plan, subject.plan.jobs_of(FitParameters)
+    planned = {(each.name, each.split): each for each in plan.datasets}
+    plugins = {each.name: each.reference.plugin for each in plan.plugins["dataset"]}
     fitted = {(job.labels.dataset, job.labels.split) for job in fits}
-    tested = {(cell.labels.dataset, cell.labels.split) for cell in subject.plan.cells}
-    planned = {(each.name, each.split): each for each in subject.plan.datasets}
-    flaws = [
-        Flaw(f"{job}: it reads questions of {'/'.join(place)}, on which cells are tested", job.refs)
-        for job in fits
-        for place in sorted(
-            {(each.labels.dataset, each.labels.split) for each in (job, *job.inputs)} & tested
-        )
-    ]
+    tested = {(cell.labels.dataset, cell.labels.split) for cell in plan.cells}
+    flaws = []
+    for job in fits:
+        read = {(each.labels.dataset, each.labels.split) for each in (job, *job.inputs)}
+        for place in sorted(read & tested):
+            message = f"{job}: it reads questions of {'/'.join(place)}, on which cells are tested"
+            flaws.append(Flaw(message, job.refs))
     n = 0
     for test in sorted(tested & planned.keys()):
         for calibration in sorted(fitted & planned.keys() - {test}):
             n += len(planned[test].questions)
             texts = {each.text for each in known.get(calibration, ())}
-            shared = [each.id for each in known.get(test, ()) if each.text in texts]
-            if _same_data(subject, test, calibration):
+            shared = {each.id for each in known.get(test, ()) if each.text in texts}
+            # Ids may be numbers within a split of a data set.
+            if (plugins.get(test[0]), test[1]) == (plugins.get(calibration[0]), calibration[1]):
                 ids = {each.id for each in planned[calibration].questions}
-                shared += [each.id for each in planned[test].questions if each.id in ids]
+                shared |= {each.id for each in planned[test].questions} & ids
             if shared:
-                count = counted(len(set(shared)), "test question")
+                count = counted(len(shared), "test question")
                 message = (
                     f"The calibration questions of {'/'.join(calibration)} have {count} of {'/'.join(test)}"
                 )
-                flaws.append(
-                    Flaw(f"{message}, such as '{excerpt(shared[0], 60)}'", cells=_cells_of(subject, test))
-                )
+                example = excerpt(min(shared), 60)
+                flaws.append(Flaw(f"{message}, such as '{example}'", cells=_cells_of(subject, test)))
     blind = sorted("/".join(each) for each in (fitted | tested) & unknown.keys())
     how = f"; only by their ids for {', '.join(blind)}, whose texts are not known here" if blind else ""
     passed = f"None of {counted(n, 'test question')} is a calibration question{how}."
     return subject.checked("consistent", "test and calibration questions", n, flaws, passed)
-
-
-def _same_data(subject: Subject, one: Place, other: Place) -> bool:
-    """Return whether two places are one split of one data set. Ids may be numbers within a split."""
-    plugins = {each.name: each.reference.plugin for each in subject.plan.plugins["dataset"]}
-    return one[1] == other[1] and one[0] in plugins and plugins[one[0]] == plugins.get(other[0])
-
-
-def _slices(subject: Subject) -> dict[Place, dict[range, set[str]]]:
-    """Return the hashes that keys contain of each slice of questions."""
-    found: dict[Place, dict[range, set[str]]] = {}
-    for shard in subject.plan.shards():
-        data: QuestionSlice = shard.parameters.data
-        keyed = shard.identity.get("data")
-        if keyed is not None:
-            place = data.dataset.name, data.split
-            found.setdefault(place, {}).setdefault(data.questions, set()).add(keyed["questions"])
-    return found
 
 
 def _of_dataset(subject: Subject, planned: PlannedQuestions) -> tuple[Question, ...] | str:
@@ -285,15 +242,11 @@ def _of_dataset(subject: Subject, planned: PlannedQuestions) -> tuple[Question, 
         return "its questions come from a file of the submitter."
     try:
         built: Dataset = reference.build(datasets)
-        if isinstance(built, FollowedUpDataset):
-            return "its questions come with published success rates, which are not on this machine."
-        if built.absent_size(planned.split) is not None:
+        if isinstance(built, FollowedUpDataset) or built.absent_size(planned.split) is not None:
             return "the data set is not on this machine."
         return tuple(built.questions(planned.split, len(planned.questions)))
-    except PrmcalError as error:
-        return excerpt(str(error), 200)
     except Exception as error:  # of a plugin
-        return f"the data set could not be read ({type(error).__name__})."
+        return excerpt(message_of(error), 200)
 
 
 def _cells_of(subject: Subject, place: Place) -> tuple[str, ...]:

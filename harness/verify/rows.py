@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from prmcal.errors import PrmcalError
 from prmcal.harness.jobs.calibrators import PREFIX
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import (
     CalibratedParameters,
-    ImportedParameters,
     Parameters,
     RolloutParameters,
     ScoreParameters,
@@ -25,7 +22,6 @@ from prmcal.harness.jobs.rollout import chosen_prefixes
 from prmcal.harness.share.verify_record import Check
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.harness.verify.subject import Flaw, Subject
-from prmcal.registry.contracts.data import Question
 from prmcal.registry.grading.symbolic import Verdict
 from prmcal.registry.messages import excerpt, message_of
 
@@ -35,128 +31,106 @@ if TYPE_CHECKING:
 
 _REWARD_TOLERANCE = 1e-3
 """A reward is the logistic function of the logit. PRMs of others may compute it in half precision."""
-_TEXT = "text"
-_Rows = Sequence[NDArray[Any]]
+_COUNTS = ("steps", "tokens", "prompt_tokens", "finished", "rounds", "generations", "generated_tokens")
+
+_TABLES = ("trajectories", "searches", "successes", "rewards", "calibrated_rewards")
 
 
 def check_rows(subject: Subject) -> Check:
     """Check the artifacts that models made. Those of measurements are computed again instead."""
-    rows = 0
-    flaws = []
-    questions = {(each.name, each.split): each.questions for each in subject.plan.datasets}
+    count, flaws = 0, []
     for shard in subject.plan.shards():
         if shard.ref not in subject.manifests:
             continue
         try:
-            count, problems = _found(subject, shard, questions)
-        except PrmcalError as error:
-            count, problems = 0, [excerpt(str(error), 200).rstrip(".")]
+            rows, problems = _checked(subject, shard)
         except Exception as error:  # of tables with other columns than a run writes
-            count, problems = 0, [f"its tables are not those of a run ({excerpt(message_of(error), 150)})"]
-        rows += count
+            rows, problems = 0, [f"its tables are not those of a run ({excerpt(message_of(error), 150)})"]
+        count += rows
         flaws += [Flaw(f"{subject.plan.job_of(shard.ref)}: {each}", (shard.ref,)) for each in problems]
-    passed = f"{rows:,} rows are those that their jobs promise, with possible values."
-    return subject.checked("consistent", "rows and values", rows, flaws, passed)
+    passed = f"{count:,} rows are those that their jobs promise, with possible values."
+    return subject.checked("consistent", "rows and values", count, flaws, passed)
 
 
-def _found(
-    subject: Subject, shard: Shard[Parameters], known: dict[tuple[str, str], tuple[Question, ...]]
-) -> tuple[int, list[str]]:
+def _checked(subject: Subject, shard: Shard[Parameters]) -> tuple[int, list[str]]:
     """Return the number of rows of an artifact, and what is wrong with them, in sentences without full stops."""
+    folder = subject.store.folder(shard.ref.kind, shard.ref.key)
+    problems, count = list[str](), 0
+    for name in (each for each in _TABLES if (folder / f"{each}.parquet").exists()):
+        rows = _read(subject, [shard.ref], name)
+        count += len(rows)
+        problems += [f"it has {wrong.sum()} {what}" for what, wrong in _impossible(name, rows) if wrong.any()]
+        problems += _unlike(rows, subject, shard)
+    return count, problems
 
-    def tables(refs: Sequence[ArtifactRef], name: str) -> pd.DataFrame:
-        import pandas as pd
 
-        found = [subject.store.read(ref.kind, ref.key, name, leave_out=_TEXT).to_pandas() for ref in refs]
-        return found[0] if len(found) == 1 else pd.concat(found, ignore_index=True)
+def _impossible(name: str, rows: pd.DataFrame) -> Iterator[tuple[str, pd.Series[bool]]]:
+    """Yield what a table must not have, and which rows of it are so."""
+    if name in ("trajectories", "searches"):
+        verdict, counts = rows["verdict"], rows[[each for each in _COUNTS if each in rows]]
+        yield "verdicts that no grader gives", ~verdict.isin(get_args(Verdict))
+        yield "verdicts that contradict 'correct'", rows["correct"] != (verdict == "correct")
+        yield "verdicts that contradict the answer", rows["answer"].isna() != (verdict == "unparsed")
+        yield "negative counts", (counts < 0).any(axis=1)
+        yield "rows twice", rows.duplicated([each for each in PREFIX if each in rows])
+    if name == "searches":
+        yield "searches that are right without a finished beam", (rows["finished"] == 0) & rows["any_correct"]
+    if name == "successes":
+        k, n = rows["successes"], rows["follow_ups"]
+        mixed = rows["terminal"] & (k != 0) & (k != n)
+        yield "success counts that are not possible", (k < 0) | (k > n) | mixed
+    if name == "rewards":
+        rows = rows[~rows["over_long"]]
+        apart = (rows["reward"] - expit(rows["logit"].astype(float))).abs()
+        yield "rewards that are not those of their logits", ~(apart <= _REWARD_TOLERANCE)
+    if "reward" in rows:
+        yield "rewards outside [0, 1]", ~rows["reward"].between(0, 1)
 
+
+def _unlike(rows: pd.DataFrame, subject: Subject, shard: Shard[Parameters]) -> Iterator[str]:
+    """Yield how the rows of a table differ from those that its parameters promise."""
     given = shard.parameters
-    asked = given.data.questions
-    ids = [each.id for each in known[given.data.dataset.name, given.data.split][asked.start : asked.stop]]
-    one = (shard.ref,)
+    asked, place = given.data.questions, (given.data.dataset.name, given.data.split)
+    (planned,) = (each for each in subject.plan.datasets if (each.name, each.split) == place)
+    ids = [each.id for each in planned.questions[asked.start : asked.stop]]
     match given:
         case RolloutParameters():
-            table, m = tables(one, "trajectories"), len(given.trajectories)
-            wanted: _Rows = [np.repeat(ids, m), np.tile(list(given.trajectories), len(ids))]
-            return len(table), [*_unlike(table, PREFIX[:2], wanted), *_graded(table)]
-        case ImportedParameters():
-            table = tables(one, "trajectories")
-            strange = ~table["question_id"].isin(ids) | (table["trajectory"] >= given.trajectories.stop)
-            strange |= table.duplicated(PREFIX[:2])
-            counts = _counted(tables(one, "successes"))
-            return len(table), [
-                *_if(strange, "trajectories that do not belong there"),
-                *_graded(table),
-                *counts,
-            ]
+            m = len(given.trajectories)
+            wanted = [np.repeat(ids, m), np.tile(list(given.trajectories), len(ids))]
         case SearchParameters():
-            table = tables(one, "searches")
-            lucky = (table["finished"] == 0) & table["any_correct"]
-            problems = [*_graded(table), *_if(lucky, "searches that are right without a finished beam")]
-            return len(table), [*_unlike(table, PREFIX[:1], [np.array(ids)]), *problems]
-        case SuccessParameters():
-            table, drawn = tables(one, "successes"), tables(shard.inputs["rollout"], "trajectories")
-            drawn = drawn[drawn["trajectory"] < given.trajectories.stop]
-            steps = [chosen_prefixes(each, given.most_prefixes) for each in drawn["steps"]]
-            other = table["follow_ups"] != len(given.follow_ups)
-            problems = [*_counted(table), *_if(other, "prefixes with another number of follow-ups")]
-            return len(table), [*_unlike(table, PREFIX, _prefixes(drawn, steps)), *problems]
-        case ScoreParameters():
-            table, drawn = tables(one, "rewards"), tables(shard.inputs["rollout"], "trajectories")
-            wanted = _prefixes(drawn, [list(range(each + 1)) for each in drawn["steps"]])
-            read = table[~table["over_long"]]
-            apart = ~((read["reward"] - expit(read["logit"].astype(float))).abs() <= _REWARD_TOLERANCE)
-            problems = [*_outside(read["reward"]), *_if(apart, "rewards that are not those of their logits")]
-            return len(table), [*_unlike(table, PREFIX, wanted), *problems]
+            wanted = [np.array(ids)]
+        case SuccessParameters() | ScoreParameters():
+            drawn = _read(subject, shard.inputs["rollout"], "trajectories")
+            most = given.most_prefixes if isinstance(given, SuccessParameters) else None
+            if isinstance(given, SuccessParameters):
+                drawn = drawn[drawn["trajectory"] < given.trajectories.stop]
+                other = int((rows["follow_ups"] != len(given.follow_ups)).sum())
+                if other:
+                    yield f"it has {other} prefixes with another number of follow-ups"
+            steps = [chosen_prefixes(each, most) for each in drawn["steps"]]
+            sizes = [len(each) for each in steps]
+            wanted = [np.repeat(drawn[name].to_numpy(), sizes) for name in PREFIX[:2]]
+            wanted.append(np.concatenate([[], *steps]).astype(np.int64))
         case CalibratedParameters():
-            table, scored = tables(one, "calibrated_rewards"), tables(shard.inputs["score"], "rewards")
+            scored = _read(subject, shard.inputs["score"], "rewards").sort_values(PREFIX)
             scored = scored[(scored["trajectory"] < given.trajectories.stop) & ~scored["over_long"]]
-            levels, prefixes = np.unique(table["level"]), scored.sort_values(PREFIX)
-            wanted = [np.tile(prefixes[name].to_numpy(), len(levels)) for name in PREFIX]
-            lost = set(given.levels) - set(levels)
-            problems = [
-                *_outside(table["reward"]),
-                *(["it lacks a level"] if lost or not len(levels) else []),
-            ]
-            return len(table), [*_unlike(table, PREFIX, wanted), *problems]
-    return 0, []
-
-
-def _prefixes(drawn: pd.DataFrame, steps: Sequence[Sequence[int]]) -> _Rows:
-    sizes = [len(each) for each in steps]
-    ids = np.repeat(drawn["question_id"].to_numpy(str), sizes)
-    numbers = np.repeat(drawn["trajectory"].to_numpy(), sizes)
-    return ids, numbers, np.concatenate([[], *steps]).astype(np.int64)
-
-
-def _unlike(table: pd.DataFrame, names: Sequence[str], wanted: _Rows) -> Iterator[str]:
-    """Yield how the rows of a table differ from the wanted ones, by the columns that identify them."""
-    same = len(table) == len(wanted[0])
+            levels = rows["level"].unique()
+            if not len(levels) or not set(given.levels) <= set(levels):
+                yield "it lacks a level"
+            wanted = [np.tile(scored[name].to_numpy(), len(levels)) for name in PREFIX]
+        case _:
+            if not rows["question_id"].isin(ids).all():
+                yield "it has rows of other questions"
+            return
+    same = len(rows) == len(wanted[0])
     if not same or not all(
-        np.array_equal(table[name], each) for name, each in zip(names, wanted, strict=True)
+        np.array_equal(rows[name], each) for name, each in zip(PREFIX, wanted, strict=False)
     ):
-        yield f"it has {len(table)} rows, and the {len(wanted[0])} that belong there are others"
+        yield f"it has {len(rows)} rows, and the {len(wanted[0])} that belong there are others"
 
 
-def _graded(table: pd.DataFrame) -> Iterator[str]:
-    verdict = table["verdict"]
-    yield from _if(~verdict.isin(get_args(Verdict)), "verdicts that no grader gives")
-    yield from _if(table["correct"] != (verdict == "correct"), "verdicts that contradict 'correct'")
-    yield from _if(table["answer"].isna() != (verdict == "unparsed"), "verdicts that contradict the answer")
-    names = ("steps", "tokens", "prompt_tokens", "finished", "rounds", "generations", "generated_tokens")
-    yield from _if((table[[each for each in names if each in table]] < 0).any(axis=1), "negative counts")
+def _read(subject: Subject, refs: Sequence[ArtifactRef], name: str) -> pd.DataFrame:
+    import pandas as pd
 
-
-def _counted(table: pd.DataFrame) -> Iterator[str]:
-    k, n = table["successes"], table["follow_ups"]
-    mixed = table["terminal"] & (k != 0) & (k != n)
-    yield from _if((k < 0) | (k > n) | mixed, "success counts that are not possible")
-
-
-def _outside(rewards: pd.Series) -> Iterator[str]:
-    yield from _if(~rewards.between(0, 1), "rewards outside [0, 1]")
-
-
-def _if(wrong: pd.Series, what: str) -> Iterator[str]:
-    if wrong.any():
-        yield f"it has {int(wrong.sum())} {what}"
+    tables = [subject.store.read(ref.kind, ref.key, name, leave_out="text").to_pandas() for ref in refs]
+    return pd.concat(tables, ignore_index=True)

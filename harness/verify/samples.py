@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,9 @@ from prmcal.harness.jobs.calibrators import PREFIX
 from prmcal.harness.jobs.job import Job, Shard
 from prmcal.harness.jobs.parameters import Parameters, RolloutParameters, SuccessParameters
 from prmcal.harness.share.verify_record import Check
-from prmcal.harness.storage.store import ArtifactRef, Store, content_key
-from prmcal.harness.verify.again import Again, own_shard
+from prmcal.harness.storage.store import ArtifactRef
+from prmcal.harness.verify.again import Again, read_tables
 from prmcal.harness.verify.subject import Flaw
-from prmcal.harness.verify.texts import Unknown, jobs_here, not_ready, random_of, trajectories_of
 from prmcal.steps import join_steps, split_steps
 
 if TYPE_CHECKING:
@@ -29,56 +28,39 @@ DRAWS = 8
 """Own samples of each bare question, and own follow-ups of each prefix."""
 LEVEL = 0.001
 """The largest probability that an honest submission fails this tier by chance."""
-_TRAJECTORY = PREFIX[:2]
 
 
-def check_samples(
-    again: Again, unknown: Unknown, questions: int, seed: int, works: Callable[[str], None]
-) -> Iterator[Check]:
-    """Draw a sample of the shards of each LLM again, with other random numbers, and compare the chances of success.
-
-    Parameters
-    ----------
-    again : Again
-    unknown : dict
-        Why questions are not known, by data set and split.
-    questions : int
-        Shards of each LLM and split are drawn until they have this number of questions.
-    seed : int
-        The seed of the verification.
-    works : callable
-        Takes a line about the progress.
-    """
+def check_samples(again: Again) -> Iterator[Check]:
+    """Draw a sample of the shards of each LLM again, with other random numbers, and compare the chances of success."""
     subject = again.subject
     problems: dict[ArtifactRef, str] = {}
     made: list[tuple[str, Job[Any], Compared]] = []
     followed: dict[str, list[Job[SuccessParameters]]] = {}
-    for success in jobs_here(subject, SuccessParameters):
+    for success in subject.jobs_here(SuccessParameters):
         followed.setdefault(success.inputs[0].key, []).append(success)
-    for job in sorted(jobs_here(subject, RolloutParameters), key=lambda job: job.labels.llm):
-        why = not_ready(again, job, unknown)
-        works(f"sampling {job.labels} again")
-        drawn = [] if why else _drawn(job, questions, seed)
-        own = {shard.ref: own_shard(shard, seed, trajectories=range(DRAWS)) for shard in drawn}
+    for job in sorted(subject.jobs_here(RolloutParameters), key=lambda job: job.labels.llm):
+        why = again.not_ready(job)
+        again.works(f"sampling {job.labels} again")
+        drawn = [] if why else _drawn(again, job)
+        own = [again.own(shard, trajectories=range(DRAWS)) for shard in drawn]
         counts = [
-            (other, *_follow_up(again, other, drawn, seed)) for other in followed.get(job.key, []) if drawn
+            (success, *_follow_up(again, success, drawn)) for success in followed.get(job.key, []) if drawn
         ]
-        shards = [*own.values(), *(shard for _, shards, _ in counts for shard in shards)]
-        failed = again.compute(shards)
+        failed = again.compute([*own, *(shard for _, shards, _ in counts for shard in shards)])
         if why or failed:
             problems |= dict.fromkeys(job.refs, why or next(iter(failed.values())))
             continue
-        samples = _correct(trajectories_of(again.store, [each.ref for each in own.values()]))
-        theirs = _correct(trajectories_of(again.store, job.refs))
+        samples, theirs = (_right(again, [each.ref for each in shards]) for shards in (own, job.shards))
         made += _compared(f"{job.labels}, whole trajectories", job, samples, theirs)
         for success, shards, prefixes in counts:
-            stored = _successes(again.store, success.refs).merge(prefixes, on=PREFIX)
-            new = _successes(again.store, [shard.ref for shard in shards])
-            for name, part, other in (
-                ("follow-ups of bare questions", new[new["step"] == 0], _bare(again, success)),
-                ("follow-ups of prefixes", new[new["step"] > 0], stored),
+            theirs = read_tables(again.store, success.refs, "successes")
+            new = read_tables(again.store, [shard.ref for shard in shards], "successes")
+            for name, first, other in (
+                ("bare questions", new[new["step"] == 0], theirs[theirs["step"] == 0]),
+                ("prefixes", new[new["step"] > 0], theirs.merge(prefixes, on=PREFIX)),
             ):
-                made += _compared(f"{success.labels}, {name}", success, _summed(part), _summed(other))
+                what = f"{success.labels}, follow-ups of {name}"
+                made += _compared(what, success, _summed(first), _summed(other))
     if made or not problems:
         adjusted = holm([found.p_value for _, _, found in made])
         flaws = [
@@ -100,64 +82,45 @@ def check_samples(
     yield from subject.unchecked("reproduced", "samples without an LLM or texts", problems)
 
 
-def _drawn(job: Job[RolloutParameters], questions: int, seed: int) -> list[Shard[RolloutParameters]]:
+def _drawn(again: Again, job: Job[RolloutParameters]) -> list[Shard[RolloutParameters]]:
     """Draw shards of different questions, until there are enough questions."""
     found: list[Shard[RolloutParameters]] = []
-    first = {shard.parameters.data.questions: shard for shard in job.shards}
-    shards = list(first.values())
-    for place in random_of(seed, "samples", job.key).permutation(len(shards)):
-        if sum(len(each.parameters.data.questions) for each in found) < questions:
+    shards = list({shard.parameters.data.questions: shard for shard in job.shards}.values())
+    for place in again.random("samples", job.key).permutation(len(shards)):
+        if sum(len(each.parameters.data.questions) for each in found) < again.asked.questions:
             found.append(shards[place])
     return found
 
 
 def _follow_up(
-    again: Again, success: Job[SuccessParameters], drawn: Sequence[Shard[RolloutParameters]], seed: int
+    again: Again, success: Job[SuccessParameters], drawn: Sequence[Shard[RolloutParameters]]
 ) -> tuple[list[Shard[Parameters]], pd.DataFrame]:
     """Return the shards that follow up one prefix of each question and the bare question, and these prefixes.
 
     A shard follows up the whole of what it reads. So it reads trajectories that end where a prefix ends.
     """
-    import pandas as pd
-
-    random = random_of(seed, "prefixes", success.key)
-    counts = _successes(again.store, success.refs)
+    counts = read_tables(again.store, success.refs, "successes")
     open_ones = counts[(counts["step"] > 0) & ~counts["terminal"]].groupby("question_id")
-    prefixes = open_ones.sample(1, random_state=random)[PREFIX]
+    prefixes = open_ones.sample(1, random_state=again.random("prefixes", success.key))[PREFIX]
+    first = {shard.parameters.data.questions: shard for shard in reversed(success.shards)}
     shards: list[Shard[Parameters]] = []
-    for rollout in drawn:
-        asked = rollout.parameters.data.questions
-        shard = next((each for each in success.shards if each.parameters.data.questions == asked), None)
-        if shard is None:
+    for asked in (rollout.parameters.data.questions for rollout in drawn):
+        if asked not in first:
             continue
-        table = trajectories_of(again.store, shard.inputs["rollout"]).merge(prefixes, on=_TRAJECTORY)
+        table = read_tables(again.store, first[asked].inputs["rollout"], "trajectories")
+        table = table.merge(prefixes, on=PREFIX[:2])
         cut = [
             join_steps(split_steps(text)[:step])
             for text, step in zip(table["text"], table["step"], strict=True)
         ]
-        source = ArtifactRef("rollout", content_key(["own", seed, shard.ref.key]))
-        again.write(
-            source, {"trajectories": table.assign(text=cut, trajectory=0).astype({"trajectory": "int32"})}
-        )
+        table = table.assign(text=cut, trajectory=0).astype({"trajectory": "int32"})
         changes = {"trajectories": range(1), "follow_ups": range(DRAWS), "most_prefixes": 2}
-        shards.append(own_shard(shard, seed, inputs={"rollout": (source,)}, **changes))
-    return shards, pd.DataFrame(prefixes)
+        shards.append(again.own(first[asked], table, **changes))
+    return shards, prefixes
 
 
-def _bare(again: Again, success: Job[SuccessParameters]) -> pd.DataFrame:
-    counts = _successes(again.store, success.refs)
-    return counts[counts["step"] == 0]
-
-
-def _successes(store: Store, refs: Sequence[ArtifactRef]) -> pd.DataFrame:
-    import pandas as pd
-
-    tables = [store.read(ref.kind, ref.key, "successes").to_pandas() for ref in refs]
-    empty = pd.DataFrame(columns=[*PREFIX, "successes", "follow_ups", "terminal"])
-    return pd.concat(tables, ignore_index=True) if tables else empty
-
-
-def _correct(table: pd.DataFrame) -> pd.DataFrame:
+def _right(again: Again, refs: Sequence[ArtifactRef]) -> pd.DataFrame:
+    table = read_tables(again.store, refs, "trajectories")
     return table.groupby("question_id")["correct"].agg(["sum", "count"])
 
 
@@ -207,10 +170,8 @@ def same_chance(
     c, m, k, n : ndarray of shape (questions,)
         At least one question.
     """
-    from scipy.special import (
-        gammaln,
-        ndtri,
-    )  # `scipy.stats` has the distribution too, but takes a second to import.
+    # `scipy.stats` has the distribution too, but takes a second to import.
+    from scipy.special import gammaln, ndtri
 
     def log_ways(total: Any, part: Any) -> Any:  # ln C(total, part)
         return gammaln(total + 1) - gammaln(part + 1) - gammaln(total - part + 1)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from prmcal.db.metrics import Tier
 from prmcal.db.text.formats import counted
@@ -74,9 +75,10 @@ class Subject:
     failed: frozenset[str]
     _readers: Mapping[str, set[str]] = field(repr=False)
 
-    def present(self, job: Job[Parameters]) -> bool:
-        """Return whether all artifacts of a job are here and match their manifests."""
-        return all(ref in self.manifests for ref in job.refs)
+    def jobs_here(self, kind: type[Parameters]) -> list[Job[Any]]:
+        """Return the jobs of a kind whose artifacts are all here, each once."""
+        jobs = {job.key: job for job in self.plan.jobs_of(kind)}
+        return [job for job in jobs.values() if all(ref in self.manifests for ref in job.refs)]
 
     def missing(self) -> list[ArtifactRef]:
         """Return the artifacts that are absent or damaged and that no failure explains.

@@ -6,8 +6,7 @@ import math
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,55 +21,21 @@ from prmcal.harness.jobs.parameters import (
     Parameters,
     RolloutParameters,
     ScoreParameters,
-    SuccessParameters,
 )
 from prmcal.harness.share.verify_record import Check, Verification
-from prmcal.harness.verify.again import ROUNDING, Again
-from prmcal.harness.verify.plan import check_plan, known_questions
+from prmcal.harness.verify.again import ROUNDING, Again, Asked
+from prmcal.harness.verify.plan import check_plan
 from prmcal.harness.verify.rows import check_rows
 from prmcal.harness.verify.samples import DRAWS, check_samples
 from prmcal.harness.verify.subject import Flaw, Subject, opened
 from prmcal.harness.verify.texts import (
-    Unknown,
     check_fits,
     check_grades,
     check_scores,
     fits_of,
     graded_shards,
-    jobs_here,
-    random_of,
+    is_trained,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a verification is asked for, and what it uses besides the submission.
-
-    Attributes
-    ----------
-    workers : int
-        Processes of the first tier.
-    results : float
-        The share of results that the first tier computes again, in (0, 1].
-    share : float
-        The share of trajectories that are scored again, in (0, 1].
-    questions : int
-        Questions of each LLM and split that are sampled again, at least.
-    all_fits : bool
-        Whether fits that need the PRM or its hidden states are repeated.
-    texts_from : Path or None
-        A bundle or a folder with the texts of the same trajectories.
-    plugin_files : tuple of Path
-        Plugin files, which are loaded already.
-    """
-
-    workers: int = 1
-    results: float = 1.0
-    share: float = 0.02
-    questions: int = 30
-    all_fits: bool = False
-    texts_from: Path | None = None
-    plugin_files: tuple[Path, ...] = ()
 
 
 def verified(
@@ -107,20 +72,18 @@ def verified(
     drawn = secrets.randbits(63) if seed is None else seed
     checks: list[Check] = []
     tried: Tier = TIERS[0]
-    with _repeating(subject, asked) as (again, unknown):
+    if asked.texts_from is not None and not asked.texts_from.exists():
+        raise DataError(f"There is no bundle or folder {asked.texts_from} for --texts-from.")
+    with (
+        tempfile.TemporaryDirectory(prefix="prmcal-again-") as work,
+        nullcontext() if asked.texts_from is None else opened(asked.texts_from) as other,
+        closing(Again(subject, Path(work), asked, drawn, works, other)) as again,
+    ):
         for each in TIERS[: TIERS.index(tier) + 1]:
             if not begins(each, cost_of(subject, each, asked)):
                 break
             tried = each
-            if each == "consistent":
-                checks += _consistent(again, asked, drawn, works)
-            elif each == "graded again":
-                checks += check_grades(again, unknown)
-            elif each == "scored again":
-                checks += check_scores(again, unknown, asked.share, drawn, works)
-                checks += check_fits(again, unknown, asked.all_fits, works)
-            else:
-                checks += check_samples(again, unknown, asked.questions, drawn, works)
+            checks += _CHECKS[each](again)
             if not all(check.passed for check in checks):
                 break
     return Verification(
@@ -135,36 +98,6 @@ def verified(
     )
 
 
-@contextmanager
-def _repeating(subject: Subject, asked: Asked) -> Iterator[tuple[Again, Unknown]]:
-    """Yield where parts of the plan are computed again, and why questions are not known with their texts."""
-    known, unknown = known_questions(subject)
-    with tempfile.TemporaryDirectory(prefix="prmcal-again-") as work, _texts_of(asked) as others:
-        for other in others:
-            known = known_questions(other)[0] | known
-        unknown = {place: why for place, why in unknown.items() if place not in known}
-        planned = {(each.name, each.split): each.questions for each in subject.plan.datasets}
-        again = Again(subject, Path(work), others, planned | known, asked.plugin_files)
-        try:
-            yield again, unknown
-        finally:
-            again.close()
-
-
-@contextmanager
-def _texts_of(asked: Asked) -> Iterator[list[Subject]]:
-    if asked.texts_from is None:
-        yield []
-        return
-    if not asked.texts_from.exists():
-        raise DataError(f"There is no bundle or folder {asked.texts_from} for --texts-from.")
-    with opened(asked.texts_from) as subject:
-        yield [subject]
-
-
-# Consistent
-
-
 def recomputed_shards(subject: Subject) -> list[Shard[Parameters]]:
     """Return the shards that are computed again from artifacts alone, with measurements and calibrated rewards."""
     return [
@@ -173,15 +106,12 @@ def recomputed_shards(subject: Subject) -> list[Shard[Parameters]]:
         if shard.ref in subject.manifests
         and (
             isinstance(shard.parameters, MeasuringParameters)
-            or (
-                isinstance(shard.parameters, CalibratedParameters)
-                and not {"hidden", "rollout"}.intersection(shard.inputs)
-            )
+            or (isinstance(shard.parameters, CalibratedParameters) and not is_trained(shard))
         )
     ]
 
 
-def _consistent(again: Again, asked: Asked, seed: int, works: Callable[[str], None]) -> Iterator[Check]:
+def _consistent(again: Again) -> Iterator[Check]:
     subject = again.subject
     yield _origin(subject)
     yield from check_plan(subject)
@@ -193,7 +123,7 @@ def _consistent(again: Again, asked: Asked, seed: int, works: Callable[[str], No
     passed = f"{counted(n, 'artifact')} match their manifests."
     yield subject.checked("consistent", "artifacts", n, absent, passed)
     yield check_rows(subject)
-    yield from _results(again, asked, seed, works)
+    yield from _results(again)
 
 
 def _origin(subject: Subject) -> Check:
@@ -208,30 +138,28 @@ def _origin(subject: Subject) -> Check:
     return Check("consistent", "bundle", True, n, message)
 
 
-def _results(again: Again, asked: Asked, seed: int, works: Callable[[str], None]) -> Iterator[Check]:
+def _results(again: Again) -> Iterator[Check]:
     """Compute results again, all or a random share, and compare them with those of the submission."""
-    subject = again.subject
-    every = recomputed_shards(subject)
-    count = math.ceil(asked.results * len(every))
-    places = sorted(random_of(seed, "results").choice(len(every), count, replace=False)) if every else []
-    unlike = {every[place].ref: why for place in places if (why := again.unlike_here(every[place]))}
-    chosen = [every[place] for place in places if every[place].ref not in unlike]
-    failed = again.compute(chosen, asked.workers, works)
+    subject, every = again.subject, recomputed_shards(again.subject)
+    count = math.ceil(again.asked.results * len(every))
+    drawn = [every[place] for place in sorted(again.random("results").permutation(len(every))[:count])]
+    unlike = {each.ref: why for each in drawn if (why := again.unlike_here(each))}
+    chosen = [each for each in drawn if each.ref not in unlike]
+    failed = again.compute(chosen, again.asked.workers)
     flaws = []
     for shard in chosen:
-        where = subject.plan.job_of(shard.ref)
+        found = list(again.flaws(shard, ROUNDING)) if shard.ref not in failed else []
         if shard.ref in failed:
             here = all(ref in subject.manifests for refs in shard.inputs.values() for ref in refs)
             why = failed[shard.ref] if here else "what it is computed from is not here"
-            flaws.append(Flaw(f"{where}: it cannot be computed again: {why}", (shard.ref,)))
-        else:
-            flaws += [Flaw(f"{where}: {each}", (shard.ref,)) for each in again.flaws(shard, ROUNDING)]
-    part = count / len(every) if every else 1.0
+            found.append(f"it cannot be computed again: {why}")
+        flaws += [Flaw(f"{subject.plan.job_of(shard.ref)}: {each}", (shard.ref,)) for each in found]
     passed = (
         f"{counted(len(chosen), 'artifact')} with metrics, intervals, curves, replicates and calibrated rewards are "
         f"equal when computed again, to {ROUNDING.relative:g} of each number."
     )
-    if part < 1:
+    if count < len(every):
+        part = count / len(every)
         passed += (
             f" They were drawn at random from {len(every):,}: one altered result is found with a probability of "
             f"{part:.0%}, and one of ten with {1 - (1 - part) ** 10:.0%}."
@@ -240,45 +168,49 @@ def _results(again: Again, asked: Asked, seed: int, works: Callable[[str], None]
     yield from subject.unchecked("consistent", "results of other versions", unlike)
 
 
-# Costs
+def _scored(again: Again) -> Iterator[Check]:
+    yield from check_scores(again)
+    yield from check_fits(again)
+
+
+_CHECKS: dict[Tier, Callable[[Again], Iterator[Check]]] = {
+    "consistent": _consistent,
+    "graded again": check_grades,
+    "scored again": _scored,
+    "reproduced": check_samples,
+}
 
 
 def cost_of(subject: Subject, tier: Tier, asked: Asked) -> str:
-    """Return what a tier computes and about how long it takes, to stand after its name.
+    """Return what a tier computes and about how long it took in the run, to stand after its name.
 
     The seconds are those of the machine of the submitter.
     """
 
-    def seconds(shards: Sequence[Shard[Parameters]]) -> float:
-        return sum(subject.manifests[each.ref].seconds for each in shards if each.ref in subject.manifests)
+    def took(shards: Sequence[Shard[Parameters]], part: float = 1.0) -> str:
+        here = [subject.manifests[each.ref] for each in shards if each.ref in subject.manifests]
+        return f"{duration(part * sum(each.seconds for each in here))} in the run"
 
     if tier == "consistent":
         shards = recomputed_shards(subject)
-        count = math.ceil(asked.results * len(shards))
-        return (
-            f"computes {counted(count, 'artifact')} again and runs no model: "
-            f"{duration(asked.results * seconds(shards))} of one core in the run, with "
-            f"{counted(asked.workers, 'process', 'processes')} here"
-        )
+        count = counted(math.ceil(asked.results * len(shards)), "artifact")
+        return f"computes {count} again and runs no model: {took(shards, asked.results)}, on one core"
     if tier == "graded again":
         return f"grades the texts of {counted(len(graded_shards(subject)), 'artifact')} and runs no model"
     if tier == "scored again":
-        scored = [shard for job in jobs_here(subject, ScoreParameters) for shard in job.shards]
-        tokens = asked.share * sum(subject.manifests[each.ref].scored_tokens for each in scored)
+        scored = [shard for job in subject.jobs_here(ScoreParameters) for shard in job.shards]
         fits, left = fits_of(subject, asked.all_fits)
-        not_done = (
-            f", and leaves out {counted(len(left), 'fit')} that need the PRM (--all-fits)" if left else ""
-        )
+        not_done = f", and leaves out {counted(len(left), 'fit')} with the PRM (--all-fits)" if left else ""
         return (
-            f"scores {asked.share:.1%} of the trajectories ({amount(tokens)} tokens, "
-            f"{duration(asked.share * seconds(scored))} in the run) and repeats {counted(len(fits), 'fit')} "
-            f"({duration(seconds(fits))} in the run){not_done}"
+            f"scores {asked.share:.1%} of the trajectories ({took(scored, asked.share)}) and repeats "
+            f"{counted(len(fits), 'fit')} ({took(fits)}){not_done}"
         )
-    samples = time = 0.0
-    followed = {job.inputs[0].key for job in subject.plan.jobs_of(SuccessParameters)}
-    for job in jobs_here(subject, RolloutParameters):
-        taken = max(1, sum(subject.manifests[ref].samples for ref in job.refs))
-        questions = sum(len(shard.parameters.data.questions) for shard in job.shards)
-        own = min(asked.questions, questions) * DRAWS * (3 if job.key in followed else 1)
-        samples, time = samples + own, time + own * seconds(job.shards) / taken
-    return f"samples about {amount(samples)} completions with the LLMs ({duration(time)} in the run)"
+    samples = seconds = 0.0
+    for job in subject.jobs_here(RolloutParameters):
+        manifests = [subject.manifests[ref] for ref in job.refs]
+        own = 3 * DRAWS * asked.questions  # Two thirds are follow-ups.
+        samples += own
+        seconds += (
+            own * sum(each.seconds for each in manifests) / max(1, sum(each.samples for each in manifests))
+        )
+    return f"samples about {amount(samples)} completions with the LLMs ({duration(seconds)} in the run)"

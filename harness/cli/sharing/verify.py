@@ -19,8 +19,9 @@ from prmcal.harness.cli.options import PluginOption, load_plugins, tier_named
 from prmcal.harness.share.verify_record import Check, Verification, write_verification
 from prmcal.harness.storage.folder import check_text
 from prmcal.harness.terminal import text_table, wrapped
+from prmcal.harness.verify.again import Asked
 from prmcal.harness.verify.subject import opened
-from prmcal.harness.verify.tiers import Asked, verified
+from prmcal.harness.verify.tiers import verified
 
 _SHOWN_CELLS = 3
 _WIDTH = 80
@@ -104,9 +105,10 @@ def verify(
         check_text("--by", by)
     except ValueError as error:
         raise PrmcalError(f"{error}. Write the name in UTF-8.") from error
-    cores = workers or os.cpu_count() or 1
-    asked = Asked(cores, results, share, questions, all_fits, texts_from, tuple(plugin or ()))
-    started, shown = time.monotonic(), 0.0
+    asked = Asked(
+        workers or os.cpu_count() or 1, results, share, questions, all_fits, texts_from, tuple(plugin or ())
+    )
+    started = shown = time.monotonic()
     agreed = yes or not sys.stdin.isatty()
 
     def begins(each: Tier, cost: str) -> bool:
@@ -122,13 +124,12 @@ def verify(
     with opened(bundle, allowed_signers) as subject:
         found = verified(subject, highest, asked, begins, works, by, seed)
     text = rendered(found, highest, time.monotonic() - started)
-    if out is not None:
-        try:
+    try:
+        if out is not None:
             write_verification(out, found)
-        except PrmcalError:
-            _say(text)  # The work is done, so its outcome is shown although there is no record.
-            raise
-    typer.echo(text + (f"\n\nRecord: {out}" if out is not None else ""))
+            text += f"\n\nRecord: {out}"
+    finally:  # The work is done, so its outcome is shown although there is no record.
+        typer.echo(text)
     if not found.passed:
         raise typer.Exit(ExitCode.FAILED_CHECKS)
 
@@ -144,23 +145,20 @@ def rendered(found: Verification, asked: Tier, seconds: float) -> str:
     seconds : float
         What it took.
     """
-    failed = [check for check in found.checks if not check.passed]
     name = f"The submission {found.submission}" if found.submission else "The run"
-    lines = []
-    if failed:
-        lines.append(f"{name} did NOT pass the tier '{found.tier}', in {duration(seconds)}.")
-        for check in failed:
-            lines += ["", wrapped(f"{check.check}: {check.message}", _WIDTH, hanging="  "), *_cells(check)]
-    else:
-        lines.append(f"{name} passed the tier '{found.tier}', in {duration(seconds)}.")
-        if found.tier != asked:
-            lines.append(f"The tier '{asked}' was not run.")
+    outcome = "passed" if found.passed else "did NOT pass"
+    lines = [f"{name} {outcome} the tier '{found.tier}', in {duration(seconds)}."]
+    if found.passed and found.tier != asked:
+        lines.append(f"The tier '{asked}' was not run.")
     rows = [(check.tier, check.check, _outcome(check), f"{check.n:,}") for check in found.checks]
-    lines += ["", text_table(("tier", "check", "outcome", "n"), rows, _WIDTH)]
-    if not failed:
-        told = [f"{check.check}: {check.message}" for check in found.checks]
-        lines += ["", *(wrapped(each, _WIDTH, hanging="  ") for each in told)]
-    return "\n".join(lines)
+    table = ["", text_table(("tier", "check", "outcome", "n"), rows, _WIDTH)]
+    told = [
+        wrapped(f"{check.check}: {check.message}{_cells(check)}", _WIDTH, hanging="  ")
+        for check in found.checks
+        if found.passed or not check.passed
+    ]
+    # What failed comes first.
+    return "\n".join([*lines, *([*table, "", *told] if found.passed else ["", *told, *table])])
 
 
 def _outcome(check: Check) -> str:
@@ -169,18 +167,11 @@ def _outcome(check: Check) -> str:
     return "passed" if check.passed else "FAILED"
 
 
-def _cells(check: Check) -> list[str]:
+def _cells(check: Check) -> str:
     if not check.cells:
-        return []
-    shown = ", ".join(check.cells[:_SHOWN_CELLS])
-    more = len(check.cells) - _SHOWN_CELLS
-    return [
-        wrapped(
-            f"Cells ({len(check.cells):,}): {shown}{f' and {more:,} more' if more > 0 else ''}.",
-            _WIDTH,
-            indent="  ",
-        )
-    ]
+        return ""
+    more = f" and {len(check.cells) - _SHOWN_CELLS:,} more" if len(check.cells) > _SHOWN_CELLS else ""
+    return f" Cells ({len(check.cells):,}): {', '.join(check.cells[:_SHOWN_CELLS])}{more}."
 
 
 def _say(text: str) -> None:

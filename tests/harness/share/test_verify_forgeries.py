@@ -8,8 +8,9 @@ import pytest
 
 from prmcal.db.metrics import TIERS
 from prmcal.harness.share.verify_record import Verification
+from prmcal.harness.verify.again import Asked
 from prmcal.harness.verify.subject import opened
-from prmcal.harness.verify.tiers import Asked, verified
+from prmcal.harness.verify.tiers import verified
 from tests.harness.share.forgeries import FORGERIES, Forgery
 from tests.harness.share.verified_run import bundle_of, sealed, verified_run
 
