@@ -160,14 +160,11 @@ class Chart(_Titled):
         More than one if the panels do not fit on one.
     notes : dict of str to int
         Reasons for missing values, with their numbers in the pictures.
-    reference : str
-        The end of the caption in the report: the table that has the numbers.
     """
 
     alternative: str
     pictures: Sequence[alt.TopLevelMixin]
     notes: dict[str, int] = field(default_factory=dict)
-    reference: str = ""
 
     def files(self) -> list[str]:
         """Return the names of the files of the pictures without suffix. Several are numbered."""

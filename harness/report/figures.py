@@ -56,7 +56,6 @@ def figure_2(evidence: Evidence) -> Chart | None:
         "Uncalibrated reward of each prefix minus the success rate of its follow-ups. To the right of the dashed line, "
         "the PRM overestimates. The solid line is the mean, which is given above each panel with its 95% interval over "
         "questions; n is the number of prefixes / questions. All panels have the same axes.",
-        "Table 5 has these numbers too (signed error).",
     )
 
 
@@ -76,13 +75,10 @@ def figures_7_and_8(evidence: Evidence) -> Chart | None:
         "Reward of each prefix minus the success rate of its follow-ups: uncalibrated, and the point estimate of "
         f"'{method}'. To the right of the dashed line, the reward is too high. A calibrated PRM has a narrow peak "
         "around 0. Solid lines are the means. All panels have the same axes.",
-        "The intervals of the means and n are in Table 5 (signed error).",
     )
 
 
-def _histograms(
-    evidence: Evidence, calibrators: Sequence[str], name: str, title: str, caption: str, reference: str
-) -> Chart:
+def _histograms(evidence: Evidence, calibrators: Sequence[str], name: str, title: str, caption: str) -> Chart:
     means = _calibration(evidence, calibrators, "signed_error")
     notes, alone, crowded = numbered(means["reason"]), len(calibrators) == 1, is_crowded(evidence)
     means["text"] = [
@@ -122,7 +118,7 @@ def _histograms(
     alternative = (
         f"Histograms of reward minus success rate with {' and '.join(calibrators)} for {listed(evidence)}."
     )
-    return Chart(name, title, caption, alternative, pictures, notes, reference)
+    return Chart(name, title, caption, alternative, pictures, notes)
 
 
 def _mean_text(row: Mapping[Any, Any], notes: Mapping[str, int], crowded: bool) -> str:
@@ -216,7 +212,6 @@ def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
             sides=SIDES + 4 * min(30, max(map(len, names))),
         ),
         notes,
-        "Table 5 has the numbers.",
     )
 
 
@@ -274,7 +269,6 @@ def figure_4(evidence: Evidence) -> Chart | None:
         "difficulties are left out.",
         f"Accuracy by difficulty for {listed(shown.evidence)}.",
         small_multiples(shown.evidence, rows, draw, series.names, "difficulty"),
-        reference="The table below has the numbers.",
     )
 
 

@@ -30,14 +30,13 @@ class _Grid:
     ----------
     names : int
         Number of columns, from the left, that name a row.
-    heads : list of (str, str)
-        The common head, which may be empty, and the own head of each column.
+    heads : list of str
     rows : list of (str, list of str)
         The heading above each row, which is empty if there is none, and its cells.
     """
 
     names: int
-    heads: list[tuple[str, str]]
+    heads: list[str]
     rows: list[tuple[str, list[str]]]
 
 
@@ -76,14 +75,15 @@ def _grid_of_panel(panel: Panel, notes: dict[str, int]) -> _Grid:
         cells = [first + (_below(f"n = {counts}") if counts else ""), *others]
         cells += [_LATEX.cell(value, notes) for value in row]
         rows.append((", ".join(map(_code, names[:headings])), cells))
-    heads = [*(("", title) for title in panel.titles[headings:]), *panel.heads]
+    heads = [*map(_code, panel.titles[headings:])]
+    heads += [r"\newline ".join(_code(each) for each in head if each) for head in panel.heads]
     return _Grid(count - headings, heads, rows)
 
 
 def _grid_of_texts(table: TextTable) -> _Grid:
     readable = table.readable
     rows = [("", [_cell_of_text(text) for text in row]) for row in readable.rows]
-    return _Grid(readable.names, [("", head) for head in readable.head], rows)
+    return _Grid(readable.names, list(map(_code, readable.head)), rows)
 
 
 def _cell_of_text(text: str) -> str:
@@ -107,8 +107,7 @@ def _longtable(grid: _Grid, columns: Sequence[int], caption: str, label: str) ->
     count, values = len(columns), len(columns) - grid.names
     width = (_COLUMNS - values) / (_COLUMNS * grid.names)  # The names of rows get the room that values leave.
     layout = _columns(grid.names, width, "right") + _columns(values, 1 / _COLUMNS, "left")
-    own = latex_line([_code(grid.heads[i][1]) for i in columns])
-    heads = "\n".join([r"\toprule", *_common_heads(grid, columns), own])
+    heads = "\n".join([r"\toprule", latex_line([grid.heads[i] for i in columns])])
     lines = [
         r"\begingroup\fontsize{8}{9.6}\selectfont\setlength{\tabcolsep}{3pt}",
         *([] if caption else [r"\addtocounter{table}{-1}"]),
@@ -138,20 +137,6 @@ def _columns(count: int, share: float, side: str) -> str:
 
 def _width(share: float) -> str:
     return rf"\dimexpr{share:.4f}\linewidth-2\tabcolsep\relax"
-
-
-def _common_heads(grid: _Grid, columns: Sequence[int]) -> list[str]:
-    if not any(grid.heads[i][0] for i in columns):
-        return []
-    heads, rules, start = [], [], 1
-    for group, members in groupby(columns, key=lambda i: grid.heads[i][0]):
-        size = len(list(members))
-        width = _width(size / _COLUMNS)
-        common = rf"\multicolumn{{{size}}}{{>{{\centering\arraybackslash}}p{{{width}}}}}{{{_code(group)}}}"
-        heads += [common] if group else [""] * size
-        rules += [rf"\cmidrule(lr){{{start}-{start + size - 1}}}"] if group else []
-        start += size
-    return [latex_line(heads), "".join(rules)]
 
 
 def _below(text: str) -> str:

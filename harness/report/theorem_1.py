@@ -9,23 +9,19 @@ from prmcal.harness.report.exhibits import VERDICTS, Panel, Table
 
 _PASS = "pass_at_n"
 _CAPTION = (
-    "Theorem 1 of the paper is about best-of-N_IAS with the reward at the level beta, if samples are not limited "
-    "and the PRM finds a right answer whenever there is one. Its success probability is at least C (1 - beta~). "
-    "The number beta~ is at least beta; for a plain quantile it is not known. 'Promised' is C (1 - beta): what "
-    "the theorem says of a quantile that has its level on the test questions. pass@N_IAS is measured for '{}'; the "
-    "ranking of answers plays no part in it. Kept: the whole interval of pass@N_IAS is at or above the promise. Not "
-    "kept: it is below. Open: the promise lies within the interval. Below each value is its 95% interval over "
-    "questions; n is the number of trajectories (for the coverage: of prefixes) / questions. Calibrators with a point "
-    "estimate predict no quantile and are left out."
+    "Theorem 1 of the paper is about best-of-N_IAS with the reward at the level beta, if samples are not limited and "
+    "the PRM finds a right answer whenever there is one. 'Promised' is C (1 - beta): its lower bound of the success "
+    "probability for a quantile that has its level on the test questions. pass@N_IAS is measured for '{}'. Kept: its "
+    "whole interval is at or above the promise. Not kept: it is below. Open: the promise lies within it. Below each "
+    "value is its 95% interval over questions; n is the number of trajectories (for the coverage: of prefixes) / "
+    "questions. Calibrators with a point estimate predict no quantile and are left out."
 )
 _REASONS = (
-    "The promise can fail for three reasons. First, the quantile was fitted to the calibration questions, and the "
-    "theorem is about questions of the same distribution. On others, such as another data set or harder questions, "
-    "beta~ may be far above beta. Second, a plain quantile need not have its level even on questions of the same "
-    "distribution. Only a conformal bound is corrected so that beta~ = beta there. In both cases the coverage is "
-    "below 1 - beta. Third, the theorem does not limit the samples, while IAS draws at most N. Where pass@N of the "
-    "full budget is below the promise, no reward can keep it. The promise can also be kept with a coverage below "
-    "1 - beta, because C (1 - beta) counts every question with too high a reward as lost."
+    "The promise can fail for three reasons. The quantile was fitted to other questions, such as another data set. A "
+    "plain quantile need not have its level even on questions of the same distribution; only a conformal bound is "
+    "corrected for that. In both cases the coverage is below 1 - beta. Third, the theorem does not limit the samples: "
+    "where pass@N of the full budget is below the promise, no reward can keep it. The promise can also be kept with a "
+    "coverage below 1 - beta, because C (1 - beta) counts every question with too high a reward as lost."
 )
 
 
@@ -41,7 +37,7 @@ def theorem_1(evidence: Evidence) -> Table | None:
     C (1 - beta~), where beta~ >= beta depends on the calibration data. Its proof counts a success if at least one
     sample is right, which is pass@N_IAS and not the accuracy.
     """
-    fixed, adaptive = evidence.strategies_of_paper("bon_qwen")
+    _, adaptive = evidence.strategies_of_paper("bon_qwen")
     if not adaptive:
         return None
     strategy = adaptive[0]  # it has no arguments, so that all of its names have the same results
@@ -60,7 +56,6 @@ def theorem_1(evidence: Evidence) -> Table | None:
         for low, high, least in zip(measured["low"], measured["high"], promised, strict=True)
     ]
     measured = with_none(measured.assign(standing=standings))
-    whole = _full_budget(evidence, fixed, names)
     panel = Panel(
         "promise",
         "Promised and measured",
@@ -68,7 +63,6 @@ def theorem_1(evidence: Evidence) -> Table | None:
         _beside(
             _certain(measured, "promised", promised).assign(column="Promised"),
             measured.assign(column="pass@N_IAS"),
-            whole.assign(column="pass@N, full budget"),
         ),
         (*PLACE, "calibrator", "target", "level"),
     )
@@ -78,19 +72,6 @@ def theorem_1(evidence: Evidence) -> Table | None:
         _CAPTION.format(strategy),
         (panel, *_coverage(evidence, names)),
         remarks=(_summary(measured), _REASONS),
-    )
-
-
-def _full_budget(evidence: Evidence, fixed: list[str], names: pd.DataFrame) -> pd.DataFrame:
-    """Return pass@N of the first strategy with a fixed budget that has it, in rows beside those of the promises."""
-    found = evidence.strategies
-    first = next(
-        (each for each in fixed if ((found["strategy"] == each) & (found["metric"] == _PASS)).any()), None
-    )
-    asked = names[[*PLACE]].assign(strategy=first, metric=_PASS)
-    shown = values(found[found["calibrator"].isna()], asked)
-    return shown.assign(
-        metric="full_budget", **{each: names[each] for each in ("calibrator", "target", "level")}
     )
 
 

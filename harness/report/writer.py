@@ -174,8 +174,7 @@ def _chart(chart: Chart) -> str:
     names = chart.files()
     pictures = [f"![{escape_markdown(chart.alternative)}]({name}.png)" for name in names]
     files = ", ".join(f"[{name}.{suffix}]({name}.{suffix})" for name in names for suffix in ("pdf", "svg"))
-    caption = escape_markdown(f"{chart.caption} {chart.reference}".rstrip())
-    parts = [f"## {escape_markdown(chart.title)}", *pictures, caption]
+    parts = [f"## {escape_markdown(chart.title)}", *pictures, escape_markdown(chart.caption)]
     return "\n\n".join([*parts, *markdown_notes(chart.notes), f"For print: {files}."])
 
 

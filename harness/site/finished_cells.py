@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from prmcal.db import catalog
-from prmcal.db.metrics import COORDINATES, Leaderboard, Metric
+from prmcal.db.metrics import COORDINATES, Leaderboard, Metrics
 from prmcal.db.reader import frame, reading
 from prmcal.db.tables import JobInput
 from prmcal.db.text.formats import missing
@@ -21,72 +21,65 @@ from prmcal.db.text.presentation import LEADERBOARDS
 
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 """The name of a repository on the hub."""
+_NOT_PORTABLE = re.compile(r"[^A-Za-z0-9._-]+")
 _SHIPPED = "nano:"
 _ENGINES = ("transformers", "vllm")
+
+Row = Mapping[str, Any]
+"""A row of the database, in which what is missing is None."""
 
 
 @dataclass(frozen=True)
 class HubModel:
     """An LLM or a PRM as the hub names it. The developer is "unknown" unless the checkpoint says who it is.
 
-    `engine` is the library that runs it on the machine of the run; None if the plugin does not say. `shipped` says
-    that prmcal contains it.
+    `engine` is the library that runs it on the machine of the run; None if the plugin does not say.
     """
 
     developer: str
     name: str
     engine: str | None
-    shipped: bool = False
 
     @property
     def id(self) -> str:
         """The name in the form of the hub."""
         return f"{self.developer}/{self.name}"
 
-
-@dataclass(frozen=True)
-class MeasuredValue:
-    """A measured value with its 95% interval, whose ends are None if it has none."""
-
-    metric: Metric
-    value: float
-    low: float | None
-    high: float | None
-    questions: int
-    rows: int
-
     @property
-    def scored(self) -> bool:
-        """True if a direction makes it better."""
-        return self.metric.better in ("lower", "higher")
+    def folder(self) -> Path:
+        """The developer and the name, as folders of any system."""
+        return Path(portable(self.developer), portable(self.name))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FinishedCell:
     """A finished cell.
 
     Attributes
     ----------
-    cell_id, job_key : str
+    cell_id : str
     leaderboard : {"calibration", "scaling", "league"}
     coordinates : dict of str to str
         The coordinates that the cell has, as text.
-    values : tuple of MeasuredValue
+    values : list of dict
+        Its values: metric, value, low, high, questions and rows. A value without an interval has no ends.
     measured_at : datetime
         End of the run that measured it, UTC; its start if it has not ended.
-    inputs : frozenset of str
-        The keys of all jobs behind the cell, its own included.
+    job : dict
+        The row of the job that measured it.
+    behind : list of dict
+        The rows of all jobs behind the cell, its own included.
     provenance : dict of str to str
         What is known of the submissions, the verification and the versions behind the cell.
     """
 
     cell_id: str
-    job_key: str
     leaderboard: Leaderboard
     coordinates: Mapping[str, str]
-    values: tuple[MeasuredValue, ...]
+    values: Sequence[Row]
     measured_at: datetime
-    inputs: frozenset[str]
+    job: Row
+    behind: Sequence[Row]
     provenance: Mapping[str, str]
 
     @property
@@ -99,18 +92,23 @@ class FinishedCell:
 class FinishedCells:
     """All finished cells in the order of the leaderboards, and rows of the database that they have in common.
 
-    `jobs` are by key, `plugins` by kind and name, and `datasets`, of the test split, by name. `prmcal_version` has the
-    versions that measured the cells, `packages` is that of the latest run, and `baselines` are the calibrators that
-    leave rewards unchanged.
+    `plugins` are by kind and name, and `datasets`, of the test split, by name. `prmcal_version` has the versions that
+    measured the cells, `packages` is that of the latest run, and `baselines` are the calibrators that leave rewards
+    unchanged.
     """
 
-    cells: tuple[FinishedCell, ...]
-    jobs: Mapping[str, Mapping[str, Any]]
-    plugins: Mapping[tuple[str, str], Mapping[str, Any]]
-    datasets: Mapping[str, Mapping[str, Any]]
+    cells: Sequence[FinishedCell]
+    metrics: Metrics
+    plugins: Mapping[tuple[str, str], Row]
+    datasets: Mapping[str, Row]
     prmcal_version: str
     packages: Mapping[str, str]
     baselines: frozenset[str]
+
+    @property
+    def about(self) -> dict[str, str]:
+        """The versions, for the list of files of an export."""
+        return {"prmcal": self.prmcal_version}
 
     def model(self, cell: FinishedCell) -> HubModel:
         """Return the model that a cell is about."""
@@ -119,49 +117,35 @@ class FinishedCells:
         engine = next((each for each in _ENGINES if each in row["plugin"]), None)
         checkpoint = str(row["arguments"].get("checkpoint") or row["arguments"].get("model") or "")
         if checkpoint.startswith(_SHIPPED):
-            return HubModel("prmcal", f"nano-{checkpoint.removeprefix(_SHIPPED)}", engine, shipped=True)
+            return HubModel("prmcal", f"nano-{checkpoint.removeprefix(_SHIPPED)}", engine)
         if HUB_NAME.fullmatch(checkpoint):
             developer, _, model = checkpoint.partition("/")
             return HubModel(developer, model, engine)
         return HubModel("unknown", name, engine)
 
-    def sampling(self, cell: FinishedCell) -> Mapping[str, Any]:
-        """Return how the LLM of a cell was sampled on the test questions; empty if this is not known."""
-        for key in sorted(cell.inputs):
-            job = self.jobs.get(key, {})
-            same = all(job.get(name) == cell.coordinates.get(name) for name in ("llm", "dataset"))
-            if same and job.get("split") == "test" and "sampling" in job["parameters"]:
-                found: Mapping[str, Any] = job["parameters"]["sampling"]
-                return found
-        return {}
+
+def portable(name: str) -> str:
+    """Return a name as the name of a file or a folder."""
+    return _NOT_PORTABLE.sub("-", name).strip("-.") or "unknown"
 
 
 def read_finished_cells(published: Path) -> FinishedCells:
     """Read the finished cells of a published database, of a run or of a merged leaderboard."""
     with reading(published) as source:
-        described = catalog.metrics(source)
         jobs = {row["job_key"]: row for row in catalog.jobs(source).to_dict("records")}
         edges = frame(source, sa.select(JobInput.job_key, JobInput.input_key))
-        direct: dict[str, list[str]] = edges.groupby("job_key")["input_key"].agg(list).to_dict()
         ran = [_without_gaps(row) for row in catalog.runs(source).to_dict("records")]
         sent = {row["submission_id"]: row for row in catalog.submissions(source).to_dict("records")}
         known = {row["cell_id"]: _without_gaps(row) for row in catalog.cells(source).to_dict("records")}
         tables = {table: catalog.measurements(source, table) for table in LEADERBOARDS}
         used = catalog.datasets(source).to_dict("records")
         plugins = {(row["kind"], row["name"]): row for row in catalog.plugins(source).to_dict("records")}
-        baselines = frozenset(catalog.with_role(source, "baseline"))
-    latest = ran[-1]
+        baselines, described = catalog.with_role(source, "baseline"), catalog.metrics(source)
+    latest, direct = ran[-1], edges.groupby("job_key")["input_key"].agg(list).to_dict()
 
     @cache
     def behind(key: str) -> frozenset[str]:
         return frozenset({key}).union(*map(behind, direct.get(key, [])))
-
-    def value(row: Mapping[str, Any]) -> MeasuredValue:
-        name = row["metric"]
-        metric = described.get(name) or Metric(name, described.title(name), "calibration", None, "")
-        return MeasuredValue(
-            metric, row["value"], row["low"], row["high"], int(row["questions"]), int(row["rows"])
-        )
 
     found = []
     for table, long in tables.items():
@@ -172,30 +156,27 @@ def read_finished_cells(published: Path) -> FinishedCells:
             found.append(
                 FinishedCell(
                     str(cell_id),
-                    cell["job_key"],
                     table,
-                    {
-                        name: f"{each:g}" if isinstance(each, float) else str(each)
-                        for name, each in where.items()
-                    },
-                    tuple(map(value, rows)),
+                    {name: f"{each:g}" if isinstance(each, float) else each for name, each in where.items()},
+                    rows,
                     cell["measured_at"] or latest["finished_at"] or latest["started_at"],
-                    behind(cell["job_key"]),
+                    jobs[cell["job_key"]],
+                    [jobs[key] for key in sorted(behind(cell["job_key"])) if key in jobs],
                     _provenance(rows[0], sent),
                 )
             )
     return FinishedCells(
-        tuple(found),
-        jobs,
+        found,
+        described,
         plugins,
         {row["name"]: row for row in used if row["split"] == "test"},
         ", ".join(sorted({row["prmcal_version"] for row in ran})),
         latest["packages"],
-        baselines,
+        frozenset(baselines),
     )
 
 
-def _provenance(row: Mapping[str, Any], sent: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def _provenance(row: Row, sent: Mapping[str, Row]) -> dict[str, str]:
     if "submissions" not in row:
         return {}
     own = [sent[each] for each in row["submissions"].split()]
@@ -208,6 +189,5 @@ def _provenance(row: Mapping[str, Any], sent: Mapping[str, Mapping[str, Any]]) -
     return {name: str(text) for name, text in found.items() if text}
 
 
-def _without_gaps(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row in which what is missing is None."""
+def _without_gaps(row: Row) -> dict[str, Any]:
     return {name: None if missing(value) or value != value else value for name, value in row.items()}

@@ -7,7 +7,6 @@ since the hub asks for a file for each way of measuring.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -17,28 +16,8 @@ import yaml
 from prmcal.db.metrics import RANKING_METRIC
 from prmcal.db.text.board import estimate
 from prmcal.db.text.provenance import verified_text
-from prmcal.errors import PrmcalError
-from prmcal.harness.site.finished_cells import HUB_NAME, FinishedCell, FinishedCells, MeasuredValue
+from prmcal.harness.site.finished_cells import FinishedCell, FinishedCells, Row, portable
 from prmcal.harness.storage.written_folder import write_text
-from prmcal.registry.messages import excerpt
-
-_NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
-
-
-def check_benchmark(benchmark: str | None) -> str:
-    """Return the name of the benchmark's repository on the hub.
-
-    Raises
-    ------
-    PrmcalError
-        If it is missing, or is not of the form ``ORG/NAME``.
-    """
-    hint = "Give the hub's data set repository of this leaderboard as --benchmark ORG/NAME."
-    if benchmark is None:
-        raise PrmcalError(f"--hub needs --benchmark. {hint}")
-    if not HUB_NAME.fullmatch(benchmark):
-        raise PrmcalError(f"--benchmark: {excerpt(benchmark)!r} is no name of a repository. {hint}")
-    return benchmark
 
 
 def write_hub_results(board: FinishedCells, benchmark: str, folder: Path) -> None:
@@ -58,22 +37,21 @@ def write_hub_results(board: FinishedCells, benchmark: str, folder: Path) -> Non
     files: dict[Path, list[EvalResultEntry]] = defaultdict(list)
     tasks: dict[str, str] = {}
     for cell in board.cells:
-        value = next((each for each in cell.values if each.metric.name == RANKING_METRIC), None)
-        if cell.leaderboard != "calibration" or value is None or "outdated" in cell.provenance:
+        row = next((each for each in cell.values if each["metric"] == RANKING_METRIC), None)
+        if cell.leaderboard != "calibration" or row is None or "outdated" in cell.provenance:
             continue
         where = cell.coordinates
-        task = _plain(f"{where['dataset']}-{where['llm']}")
+        task = portable(f"{where['dataset']}-{where['llm']}")
         tasks[task] = where["dataset"]
-        model = board.model(cell)
-        name = f"prmcal-{_plain(where['calibrator'])}.yaml"
         entry = EvalResultEntry(
             dataset_id=benchmark,
             task_id=task,
-            value=round(value.value, 6),
+            value=round(row["value"], 6),
             date=f"{cell.measured_at:%Y-%m-%d}",
-            notes=_notes(board, cell, value),
+            notes=_notes(board, cell, row),
         )
-        files[Path(_plain(model.developer), _plain(model.name), ".eval_results", name)].append(entry)
+        name = f"prmcal-{portable(where['calibrator'])}.yaml"
+        files[board.model(cell).folder / ".eval_results" / name].append(entry)
     for file, entries in files.items():
         _write(folder / file, eval_result_entries_to_yaml(entries))
     about = {
@@ -88,31 +66,22 @@ def write_hub_results(board: FinishedCells, benchmark: str, folder: Path) -> Non
     _write(folder / "benchmark" / "eval.yaml", about)
 
 
-def _notes(board: FinishedCells, cell: FinishedCell, value: MeasuredValue) -> str:
-    where = cell.coordinates
+def _notes(board: FinishedCells, cell: FinishedCell, row: Row) -> str:
+    where, known = cell.coordinates, cell.provenance
     plain = where["calibrator"] in board.baselines
-    rewards = "uncalibrated rewards" if plain else f"rewards calibrated by {where['calibrator']}"
+    value = estimate(row["metric"], row["value"], row["low"], row["high"])
     parts = [
-        f"{value.metric.title} {estimate(value.metric.name, value.value, value.low, value.high)} (95% interval over "
-        f"{value.questions:,} questions, {value.rows:,} prefixes)",
-        rewards,
+        f"{board.metrics.title(row['metric'])} {value} (95% interval over {row['questions']:,.0f} questions, "
+        f"{row['rows']:,.0f} prefixes)",
+        "uncalibrated rewards" if plain else f"rewards calibrated by {where['calibrator']}",
         f"solutions of {where['llm']} on {where['dataset']}",
     ]
-    if cell.provenance:
-        told = cell.provenance
+    if known:
+        failed = int(known.get("failed_verifications", 0))
         parts.append(
-            verified_text(
-                told.get("tier"),
-                told.get("verified_by"),
-                told.get("verified_at"),
-                int(told.get("failed_verifications", 0)),
-            )
+            verified_text(known.get("tier"), known.get("verified_by"), known.get("verified_at"), failed)
         )
     return "; ".join(parts)
-
-
-def _plain(name: str) -> str:
-    return _NOT_PLAIN.sub("-", name).strip("-.") or "unknown"
 
 
 def _write(path: Path, content: Any) -> None:

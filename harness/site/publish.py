@@ -11,8 +11,8 @@ from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError, StorageError
 from prmcal.harness.site import write_site
 from prmcal.harness.site.every_eval_ever import write_records
-from prmcal.harness.site.finished_cells import read_finished_cells
-from prmcal.harness.site.hub import check_benchmark, write_hub_results
+from prmcal.harness.site.finished_cells import HUB_NAME, read_finished_cells
+from prmcal.harness.site.hub import write_hub_results
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import storage_errors
 from prmcal.harness.storage.written_folder import WrittenFolder, write_text
@@ -75,26 +75,38 @@ def publish(directory: Path, targets: Targets) -> list[str]:
             f"{directory} is the folder of a run. Merge it first: `prmcal merge MERGED {directory}`. "
             f"`prmcal export {directory} --html SITE` writes the site of a single run."
         )
-    site, records, hub = targets.site, targets.every_eval_ever, targets.hub
-    if not (site or records or hub):
+    if not (targets.site or targets.every_eval_ever or targets.hub):
         raise PrmcalError("There is nothing to write. Give --html, --every-eval-ever or --hub with a folder.")
-    benchmark = check_benchmark(targets.benchmark) if hub else ""
-    # Both folders are checked before anything is written.
+    records, hub = targets.every_eval_ever, targets.hub
+    # All folders are checked before anything is written.
     of_records = WrittenFolder(records, _MARK, "folder of records", "--every-eval-ever") if records else None
+    benchmark = _checked(targets.benchmark) if hub else ""
     of_hub = WrittenFolder(hub, _MARK, "folder of results for the hub", "--hub") if hub else None
     done = []
-    if site:
-        done.append(f"Wrote a site of {len(write_site([directory], site))} files to {site}.")
-    if of_records or of_hub:
-        board = read_finished_cells(published)
-        about = {"prmcal": board.prmcal_version}
-        if of_records:
-            files = of_records.replace(lambda fresh: write_records(board, published, fresh), about)
-            done.append(f"Wrote {counted(len(files) - 1, 'file')} for Every Eval Ever to {records}.")
-        if of_hub:
-            files = of_hub.replace(lambda fresh: write_hub_results(board, benchmark, fresh), about)
-            done.append(f"Wrote {counted(len(files) - 1, 'file')} for the hub to {hub}.")
+    if targets.site:
+        files = write_site([directory], targets.site)
+        done.append(f"Wrote a site of {len(files)} files to {targets.site}.")
+    board = read_finished_cells(published) if records or hub else None
+    if of_records and board:
+        files = of_records.replace(lambda fresh: write_records(board, published, fresh), board.about)
+        done.append(f"Wrote {counted(len(files) - 1, 'file')} for Every Eval Ever to {records}.")
+    if of_hub and board:
+        files = of_hub.replace(lambda fresh: write_hub_results(board, benchmark, fresh), board.about)
+        done.append(f"Wrote {counted(len(files) - 1, 'file')} for the hub to {hub}.")
     return done
+
+
+def _checked(benchmark: str | None) -> str:
+    if benchmark is not None and HUB_NAME.fullmatch(benchmark):
+        return benchmark
+    problem = (
+        "--hub needs --benchmark."
+        if benchmark is None
+        else f"{excerpt(benchmark)!r} is no name of a repository."
+    )
+    raise PrmcalError(
+        f"{problem} Give the hub's data set repository of this leaderboard as --benchmark ORG/NAME."
+    )
 
 
 def without_licence(directory: Path) -> list[str]:

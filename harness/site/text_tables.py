@@ -32,24 +32,19 @@ _MINUS = "\N{MINUS SIGN}"
 
 def paper_tables(described: Metrics) -> list[TextTable]:
     """Return the tables of the paper. `described` are the metrics of a run, for their titles."""
-    numbers = reported()
-    return [
-        _paper_table(title, numbers[numbers["table"] == label], described)
-        for label, title in REPORTED_TABLES.items()
-    ]
-
-
-def _paper_table(title: str, numbers: pd.DataFrame, described: Metrics) -> TextTable:
-    used = [name for name in COORDINATE_TITLES if name in numbers and numbers[name].notna().any()]
-    metrics = list(dict.fromkeys(numbers["metric"]))
-    found: dict[tuple[str, ...], dict[str, str]] = {}
-    for row in numbers.to_dict("records"):
-        place = tuple(_plain(row[name]) for name in used)
-        value = number(row["value"], row["digits"]).replace("-", _MINUS)
-        found.setdefault(place, {})[row["metric"]] = value
-    heads = (*(COORDINATE_TITLES[name] for name in used), *map(described.title, metrics))
-    rows = [(*place, *(own.get(metric, _MISSING) for metric in metrics)) for place, own in found.items()]
-    return {"title": title, "heads": heads, "rows": rows}
+    tables = []
+    for label, title in REPORTED_TABLES.items():
+        numbers = reported(table=label)
+        used = [name for name in COORDINATE_TITLES if name in numbers and numbers[name].notna().any()]
+        metrics = list(dict.fromkeys(numbers["metric"]))
+        found: dict[tuple[str, ...], dict[str, str]] = {}
+        for row in numbers.to_dict("records"):
+            value = number(row["value"], row["digits"]).replace("-", _MINUS)
+            found.setdefault(tuple(row[name] or "" for name in used), {})[row["metric"]] = value
+        heads = [*(COORDINATE_TITLES[name] for name in used), *map(described.title, metrics)]
+        rows = [[*place, *(own.get(metric, _MISSING) for metric in metrics)] for place, own in found.items()]
+        tables.append({"title": title, "heads": heads, "rows": rows})
+    return tables
 
 
 def submission_pages(
@@ -80,6 +75,16 @@ def submission_pages(
     found = []
     for row in submissions(source).to_dict("records"):
         own = row["submission_id"]
+        measured = row["finished_at"] or row["started_at"]
+        facts = {
+            "Licence": row["licence"] or "none is given",
+            "Signature": signature_text(row["signed_by"]),
+            "Cells": f"{row['cells']:,}",
+            "Texts": "included" if row["texts"] else "left out",
+            "Grid": row["grid_name"] or "unknown",
+            "Measured": f"{measured:%Y-%m-%d}" if measured else "unknown",
+            "prmcal": row["prmcal_version"] or "unknown",
+        }
         boards = [_rows(frame, name, described, own, page) for name, frame in frames.items()]
         found.append(
             {
@@ -89,26 +94,12 @@ def submission_pages(
                 "note": excerpt(row["note"]),
                 "verified": verified_text(row["tier"], row["verified_by"], row["verified_at"], row["failed"]),
                 "is_verified": row["tier"] is not None,
-                "facts": _facts(row),
+                "facts": {title: excerpt(text) for title, text in facts.items()},
                 "boards": [board for board in boards if board["rows"]],
-                "verifications": [_verification(each) for each in checked if each["submission_id"] == own],
+                "verifications": [each for each in checked if each["submission_id"] == own],
             }
         )
     return found
-
-
-def _facts(row: Mapping[str, Any]) -> list[tuple[str, str]]:
-    measured = row["finished_at"] or row["started_at"]
-    facts = {
-        "Licence": row["licence"] or "none is given",
-        "Signature": signature_text(row["signed_by"]),
-        "Cells": f"{row['cells']:,}",
-        "Texts": "included" if row["texts"] else "left out",
-        "Grid": row["grid_name"] or "unknown",
-        "Measured": f"{measured:%Y-%m-%d}" if measured else "unknown",
-        "prmcal": row["prmcal_version"] or "unknown",
-    }
-    return [(title, excerpt(text)) for title, text in facts.items()]
 
 
 def _rows(
@@ -119,22 +110,22 @@ def _rows(
     metrics = [name for name in LEADERBOARDS[board].main_metrics if name in own and own[name].notna().any()]
     rows = []
     for row in own.to_dict("records"):
-        outdated = "" if missing(row["outdated"]) else str(row["outdated"])
-        questions = "" if missing(row["questions"]) else f"{row['questions']:,.0f}"
+        verified = verified_text(
+            row["tier"], row["verified_by"], row["verified_at"], row["failed_verifications"]
+        )
         rows.append(
             {
                 "number": cell_number(row["number"]),
                 "link": f"{page}#{board}.row={quote(row['cell_id'], safe='')}",
-                "names": [_plain(row[name]) for name in names],
-                "numbers": [*(_value(row, metric) for metric in metrics), questions],
-                "verified": verified_text(
-                    row["tier"], row["verified_by"], row["verified_at"], row["failed_verifications"]
-                ),
-                "outdated": outdated,
-                "renewal": renewal(row) if outdated else "",
+                "names": ["" if missing(row[name]) else row[name] for name in names],
+                "numbers": [_value(row, metric) for metric in metrics],
+                "questions": "" if missing(row["questions"]) else f"{row['questions']:,.0f}",
+                "verified": verified,
+                "outdated": "" if missing(row["outdated"]) else row["outdated"],
+                "renewal": renewal(row),
             }
         )
-    heads = (*(COORDINATE_TITLES[name] for name in names), *map(described.title, metrics), "Questions")
+    heads = [*(COORDINATE_TITLES[name] for name in names), *map(described.title, metrics), "Questions"]
     return {"title": LEADERBOARDS[board].title, "heads": heads, "rows": rows}
 
 
@@ -143,15 +134,3 @@ def _value(row: Mapping[str, Any], metric: str) -> str:
         return _MISSING if row["status"] == "done" else str(row["status"])
     text = estimate(metric, row[metric], row[f"{metric}_low"], row[f"{metric}_high"])
     return text.replace(", ", ",\N{NO-BREAK SPACE}")  # a line breaks before an interval, never within it
-
-
-def _verification(row: Mapping[str, Any]) -> dict[str, Any]:
-    outcome = "passed" if row["passed"] else "failed"
-    title = f"{row['tier']}: {outcome}. Verified by {row['verified_by']}, {row['verified_at']:%Y-%m-%d}"
-    return {"title": f"{title}, prmcal {row['prmcal_version']}.", "checks": row["checks"].get("checks", [])}
-
-
-def _plain(value: Any) -> str:
-    if missing(value):
-        return ""
-    return f"{value:g}" if isinstance(value, float) else str(value)

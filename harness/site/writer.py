@@ -62,16 +62,6 @@ class _Run:
     submissions: list[dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class _Board:
-    """A table of a page: its name in the address, its words, and its data as JSON."""
-
-    name: str
-    title: str
-    description: str
-    data: str
-
-
 def write_site(directories: Sequence[Path], out: Path) -> list[Path]:
     """Write the leaderboards of one or more runs as a static site.
 
@@ -157,16 +147,15 @@ def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
     from markupsafe import Markup
 
     boards = [
-        _Board(
-            name,
-            LEADERBOARDS[name].title,
-            LEADERBOARDS[name].description,
-            board_json(web_board(frame, name, run.overview.metrics), _row_link(name)),
-        )
+        {
+            "name": name,
+            "title": LEADERBOARDS[name].title,
+            "description": LEADERBOARDS[name].description,
+            "data": board_json(web_board(frame, name, run.overview.metrics), _row_link(name)),
+        }
         for name, frame in run.frames.items()
         if len(frame)
     ]
-    figures = _figures(run.published, folder, run.prefix) if len(run.frames["calibration"]) else []
     return _page(
         "run.html",
         run=run,
@@ -175,14 +164,14 @@ def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
         overview=Markup(overview_html(run.overview, _row_link("calibration"))),
         league=Markup(league_html(run.league)) if run.league.rows else "",
         boards=boards,
-        figures=figures,
+        figures=_figures(run, folder) if len(run.frames["calibration"]) else [],
         papers=paper_tables(run.overview.metrics),
         tiers=TIER_MEANINGS,
     )
 
 
-def _figures(published: Path, folder: Path, prefix: str) -> list[tuple[Chart, list[str]]]:
-    """Write the figures of the report, and return each with the names of its files, which begin with `prefix`.
+def _figures(run: _Run, folder: Path) -> list[tuple[Chart, list[str]]]:
+    """Write the figures of the report, and return each with the names of its files.
 
     Without Altair and vl-convert there are none. A figure is an SVG file with its own style: the browser applies the
     reader's colour scheme to it, also inside ``<img>``.
@@ -193,9 +182,9 @@ def _figures(published: Path, folder: Path, prefix: str) -> list[tuple[Chart, li
     from prmcal.harness.report.pictures import svg_of
 
     style, figures = f"<style>{style_sheet()}</style>", []
-    for chart in exhibits_of(read_evidence(published)):
+    for chart in exhibits_of(read_evidence(run.published)):
         if isinstance(chart, Chart):
-            files = [f"{prefix}{name}.svg" for name in chart.files()]
+            files = [f"{run.prefix}{name}.svg" for name in chart.files()]
             for file, picture in zip(files, chart.pictures, strict=True):
                 text = re.sub(r"(<svg[^>]*>)", rf"\1{style}", svg_of(picture), count=1)
                 write_text(folder / file, text)
@@ -209,9 +198,9 @@ def _index_page(found: Sequence[_Run]) -> str:
         for name in LEADERBOARDS:
             compared = compare_runs(first.published, other.published, name)
             if len(compared.both):
-                board = difference_board(compared, name, first.name, other.name)
-                key = f"{name}-{place}"
-                boards.append(_Board(key, board.title, "", board_json(board, _row_link(key))))
+                board, key = difference_board(compared, name, first.name, other.name), f"{name}-{place}"
+                data = board_json(board, _row_link(key))
+                boards.append({"name": key, "title": board.title, "data": data})
     summaries = {run.name: (measured(run.overview), tiles(run.overview)) for run in found}
     return _page("runs.html", runs=found, purpose=PURPOSE, summaries=summaries, boards=boards)
 
@@ -231,7 +220,9 @@ def _page(template: str, **contents: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style = "\n".join([_own("style.css"), overview_style(), boards_style()])
+    style = "\n".join(
+        [(_HERE / "style.css").read_text(encoding="utf-8").rstrip(), overview_style(), boards_style()]
+    )
     script = boards_script() if "boards" in contents else ""
     # The hashes let a browser run only the script of the page, even if a name or a reason contains another one.
     return environment.get_template(template).render(
@@ -241,10 +232,6 @@ def _page(template: str, **contents: Any) -> str:
         style_hash=_digest(style),
         script_hash=_digest(script),
     )
-
-
-def _own(name: str) -> str:
-    return (_HERE / name).read_text(encoding="utf-8").rstrip("\n")
 
 
 def _digest(text: str) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,17 +136,10 @@ def _compared(
         yield what, job, same_chance(*(both[name].to_numpy(np.int64) for name in both))
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """Two estimates of one mean over questions.
+class Compared(NamedTuple):
+    """Two estimates of one mean over questions, the p value of their difference, and the number of questions.
 
-    Attributes
-    ----------
-    one, other : float
-    p_value : float
-    found : float
-        The smallest difference that is found with a probability of 80%.
-    questions : int
+    `found` is the smallest difference that is found with a probability of 80%.
     """
 
     one: float

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -182,14 +182,14 @@ _CHECKS: dict[Tier, Callable[[Again], Iterator[Check]]] = {
 
 
 def cost_of(subject: Subject, tier: Tier, asked: Asked) -> str:
-    """Return what a tier computes and about how long it took in the run, to stand after its name.
+    """Return what a tier does and about how long that took on the machine of the run, to stand after its name."""
 
-    The seconds are those of the machine of the submitter.
-    """
-
-    def took(shards: Sequence[Shard[Parameters]], part: float = 1.0) -> str:
-        here = [subject.manifests[each.ref] for each in shards if each.ref in subject.manifests]
+    def took(shards: Iterable[Shard[Parameters]], part: float) -> str:
+        here = (subject.manifests[each.ref] for each in shards if each.ref in subject.manifests)
         return f"{duration(part * sum(each.seconds for each in here))} in the run"
+
+    def of(kind: type[Parameters]) -> list[Shard[Parameters]]:
+        return [shard for job in subject.jobs_here(kind) for shard in job.shards]
 
     if tier == "consistent":
         shards = recomputed_shards(subject)
@@ -198,19 +198,14 @@ def cost_of(subject: Subject, tier: Tier, asked: Asked) -> str:
     if tier == "graded again":
         return f"grades the texts of {counted(len(graded_shards(subject)), 'artifact')} and runs no model"
     if tier == "scored again":
-        scored = [shard for job in subject.jobs_here(ScoreParameters) for shard in job.shards]
         fits, left = fits_of(subject, asked.all_fits)
         not_done = f", and leaves out {counted(len(left), 'fit')} with the PRM (--all-fits)" if left else ""
         return (
-            f"scores {asked.share:.1%} of the trajectories ({took(scored, asked.share)}) and repeats "
-            f"{counted(len(fits), 'fit')} ({took(fits)}){not_done}"
+            f"scores {asked.share:.1%} of the trajectories ({took(of(ScoreParameters), asked.share)}) and repeats "
+            f"{counted(len(fits), 'fit')} ({took(fits, 1.0)}){not_done}"
         )
-    samples = seconds = 0.0
-    for job in subject.jobs_here(RolloutParameters):
-        manifests = [subject.manifests[ref] for ref in job.refs]
-        own = 3 * DRAWS * asked.questions  # Two thirds are follow-ups.
-        samples += own
-        seconds += (
-            own * sum(each.seconds for each in manifests) / max(1, sum(each.samples for each in manifests))
-        )
-    return f"samples about {amount(samples)} completions with the LLMs ({duration(seconds)} in the run)"
+    drawn = sum(subject.manifests[each.ref].samples for each in of(RolloutParameters))
+    # As many follow-ups of the bare question and of a prefix.
+    samples = 3 * DRAWS * asked.questions * len(subject.jobs_here(RolloutParameters))
+    time = took(of(RolloutParameters), samples / max(1, drawn))
+    return f"samples about {amount(samples)} completions with the LLMs ({time})"
