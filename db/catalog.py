@@ -8,27 +8,19 @@ import sqlalchemy as sa
 
 from prmcal.db.overview.league import league, league_points
 from prmcal.db.overview.query import overview
-from prmcal.db.queries.cells import (
-    calibration_cell,
-    calibration_cells,
-    cell,
-    cell_numbers,
-    metrics,
-    with_role,
-)
+from prmcal.db.queries.cells import cell, cell_numbers, metrics, with_role
 from prmcal.db.queries.curves import (
     asking_others,
     curve_areas,
     curve_points,
     exact_curves,
-    frontier,
     question_accuracies,
     references,
     risk_points,
     searches,
 )
 from prmcal.db.queries.leaderboard import beside_measured, costs, error_histograms, leaderboard, measurements
-from prmcal.db.queries.runs import job_page, planned_shards
+from prmcal.db.queries.runs import calibration_cell, job_page, planned_shards
 from prmcal.db.queries.submissions import (
     cell_provenance,
     history,

@@ -291,24 +291,19 @@ def error_histograms(base: alt.Chart, y: alt.Y, series: Series, shown: alt.Legen
     return drawn
 
 
-def on_dark(chart: alt.Chart | Layers) -> alt.Chart | Layers:
-    """Return a chart with the colours of :data:`DARK`, for a dark page."""
-    recoloured: alt.Chart | Layers = _recoloured(chart)
-    return recoloured
-
-
-def _recoloured(part: Any) -> Any:
+def on_dark(part: Any) -> Any:
+    """Return a chart, or a part of one, with the colours of :data:`DARK`, for a dark page."""
     if isinstance(part, str):
         return DARK.get(part, part)
     if isinstance(part, (list, tuple)):
-        return [_recoloured(each) for each in part]
+        return [on_dark(each) for each in part]
     if isinstance(part, dict):
-        return {name: _recoloured(each) for name, each in part.items()}
+        return {name: on_dark(each) for name, each in part.items()}
     if isinstance(part, alt.SchemaBase):
         found = part.copy(deep=False)
         for name, each in part._kwds.items():
             if name not in ("data", "datasets"):
-                found._kwds[name] = _recoloured(each)
+                found._kwds[name] = on_dark(each)
         return found
     return part
 

@@ -1,4 +1,4 @@
-"""Rows on their way into a database file: from Parquet files of many jobs or cells, and from columns of values.
+"""A transaction: rows on their way into a database file, from models, from Parquet files and from columns of values.
 
 The files of many jobs or cells are read by one statement, which gets the owner of each file. A statement for each of
 them takes several times as long, because the database then plans, scans and sorts thousands of times. Values of columns
@@ -8,86 +8,28 @@ travel through Arrow. As parameters of a statement, they take ten times as long.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 from sqlalchemy.exc import DBAPIError
 
-from prmcal.db.tables import Base
+from prmcal.db.tables import Base, Cell, Comparison, Dataset, DescribedMetric, Job, JobInput, Plugin, Question
 from prmcal.errors import LoadError
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
-    from numpy.typing import NDArray
 
-    Values = Sequence[Any] | NDArray[np.float64]
-
+Values = Sequence[Any] | NDArray[np.float64]
+"""The values of a column."""
 
 _VIEW = "rows_of_columns"
 _ROWS = 2**17
 """Rows that one statement inserts, or a part more. A statement for each small part takes ten times as long."""
-
-
-def insert_columns(connection: sa.Connection, table: sa.Table, parts: Iterable[Mapping[str, Values]]) -> None:
-    """Insert rows. A row with the same primary key is replaced.
-
-    Parameters
-    ----------
-    connection : Connection
-        In a transaction.
-    table : Table
-    parts : iterable of mapping of str to (sequence or ndarray) of shape (rows,)
-        The values of each column, by its name. All parts have the same columns. No two rows have the same primary key.
-    """
-    waiting: list[pa.Table] = []
-    rows = 0
-    for part in parts:
-        waiting.append(_arrow(table, part))
-        rows += waiting[-1].num_rows
-        if rows >= _ROWS:
-            _insert_rows(connection, table, waiting)
-            waiting, rows = [], 0
-    if waiting:
-        _insert_rows(connection, table, waiting)
-
-
-def _insert_rows(connection: sa.Connection, table: sa.Table, parts: Sequence[pa.Table]) -> None:
-    import pyarrow as pa
-
-    rows = pa.concat_tables(parts)
-    names = ", ".join(f'"{name}"' for name in rows.column_names)
-    connection.exec_driver_sql("register", (_VIEW, rows))
-    connection.exec_driver_sql(f"INSERT OR REPLACE INTO {table.name} ({names}) SELECT {names} FROM {_VIEW}")
-
-
-def _arrow(table: sa.Table, columns: Mapping[str, Values]) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.table({name: _array(table.columns[name], values) for name, values in columns.items()})
-
-
-def _array(column: sa.Column[Any], values: Values) -> pa.Array:
-    import pyarrow as pa
-
-    if isinstance(column.type, sa.JSON):
-        return pa.array([json.dumps(value) for value in values], pa.string())
-    return pa.array(values, _kind(column.type))
-
-
-def _kind(column: sa.types.TypeEngine[Any]) -> pa.DataType:
-    import pyarrow as pa
-
-    kinds = {
-        sa.Boolean: pa.bool_(),
-        sa.Integer: pa.int64(),
-        sa.Double: pa.float64(),
-        sa.DateTime: pa.timestamp("us"),
-        sa.Text: pa.large_string(),
-    }
-    return next(kind for base, kind in kinds.items() if isinstance(column, base))
 
 
 Files = Mapping[str, Sequence[Path]]
@@ -105,17 +47,134 @@ ORDER BY "$place", {order}
 """
 
 
-def load_files(connection: sa.Connection, table_name: str, files: Files) -> int:
-    """Replace the rows of owners by those of their files. See :meth:`prmcal.db.writer.Transaction.load`."""
-    table = _table(table_name)
-    owner = "cell_id" if "cell_id" in table.columns else "job_key"
-    for name, paths in files.items():
-        if len(set(paths)) < len(paths):
-            raise LoadError(f"A file of {name} for the table '{table_name}' is given twice: {_some(paths)}.")
-    connection.exec_driver_sql(
-        f"DELETE FROM {table.name} WHERE {owner} IN (SELECT unnest($names))", {"names": list(files)}
-    )
-    return sum(_insert(connection, table, owner, batch) for batch in _batches(files))
+class Transaction:
+    """An open transaction, from :meth:`prmcal.db.writer.Writer.transaction`."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def record(self, rows: Sequence[Base]) -> None:
+        """Insert rows into tables with a primary key. A row with the same key is replaced.
+
+        Parameters
+        ----------
+        rows : sequence of Base
+            Instances of the models. Attributes that are not set get the default of the column, or null.
+        """
+        by_table: dict[sa.Table, dict[Any, dict[str, Any]]] = defaultdict(dict)
+        for row in rows:
+            table = row.__table__
+            assert isinstance(table, sa.Table)
+            values = {column.name: _value(row, column) for column in table.columns}
+            # The last of several rows with the same key wins, as with several calls.
+            by_table[table][tuple(values[column.name] for column in table.primary_key)] = values
+        for table, keyed in by_table.items():
+            rows_of = list(keyed.values())
+            columns = {column.name: [values[column.name] for values in rows_of] for column in table.columns}
+            _insert_columns(self._connection, table, [columns])
+
+    def load(self, table_name: str, files: Files) -> int:
+        """Load Parquet files into a table without a primary key, such as ``rewards``.
+
+        The rows of the files replace all rows of the given owners. Loading the same files again changes nothing, and
+        an owner without files has no rows afterwards. Rows are stored in the order of the owners, and those of an owner
+        in the order of the columns that identify them, independent of the order of its files.
+
+        Parameters
+        ----------
+        table_name : str
+            Any table without a primary key: a :class:`prmcal.db.tables.runs.BulkBase`.
+        files : mapping of str to sequence of Path
+            The Parquet files of each owner: of a cell by its id if the table has ``cell_id``, else of a job by its key.
+            Columns are matched by name. Columns that allow null may be absent. Several owners may have the same file.
+
+        Returns
+        -------
+        int
+            The number of rows loaded.
+
+        Raises
+        ------
+        LoadError
+            If a file cannot be read or does not fit the table. The transaction must then be rolled back.
+        """
+        table = Base.metadata.tables[table_name]
+        owner = "cell_id" if "cell_id" in table.columns else "job_key"
+        self._connection.exec_driver_sql(
+            f"DELETE FROM {table.name} WHERE {owner} IN (SELECT unnest($names))", {"names": list(files)}
+        )
+        return sum(_insert(self._connection, table, owner, batch) for batch in _batches(files))
+
+    def prune(self, job_keys: Collection[str], cell_ids: Collection[str]) -> None:
+        """Delete what belongs to an earlier form of the grid: all other jobs and cells, and what describes the grid.
+
+        The caller writes plugins, metrics, data sets and questions again.
+        """
+        for described in (Plugin, DescribedMetric, Dataset, Question):
+            self._connection.execute(sa.delete(described))
+        known_jobs = sa.union(sa.select(Job.job_key), sa.select(JobInput.job_key))
+        old_jobs = set(self._connection.execute(known_jobs).scalars()) - set(job_keys)
+        old_cells = set(self._connection.execute(sa.select(Cell.cell_id)).scalars()) - set(cell_ids)
+        for table in Base.metadata.sorted_tables:
+            if "cell_id" in table.columns and old_cells:
+                self._connection.execute(sa.delete(table).where(table.c.cell_id.in_(old_cells)))
+            elif "cell_id" not in table.columns and "job_key" in table.columns and old_jobs:
+                self._connection.execute(sa.delete(table).where(table.c.job_key.in_(old_jobs)))
+
+    def replace_comparisons(self, parts: Iterable[Mapping[str, Values]]) -> None:
+        """Replace all paired comparisons by those in parts, each with the values of all columns."""
+        table = Base.metadata.tables[Comparison.__tablename__]
+        self._connection.execute(sa.delete(table))
+        _insert_columns(self._connection, table, parts)
+
+
+def _value(row: Base, column: sa.Column[Any]) -> Any:
+    value = getattr(row, column.name)
+    if value is None and isinstance(column.default, sa.ColumnDefault):
+        return column.default.arg
+    return value
+
+
+def _insert_columns(
+    connection: sa.Connection, table: sa.Table, parts: Iterable[Mapping[str, Values]]
+) -> None:
+    """Insert the values of columns, by their names. A row with the same primary key is replaced."""
+    waiting: list[pa.Table] = []
+    for part in parts:
+        waiting.append(_arrow(table, part))
+        if sum(each.num_rows for each in waiting) >= _ROWS:
+            _insert_rows(connection, table, waiting)
+            waiting = []
+    if waiting:
+        _insert_rows(connection, table, waiting)
+
+
+def _insert_rows(connection: sa.Connection, table: sa.Table, parts: Sequence[pa.Table]) -> None:
+    import pyarrow as pa
+
+    rows = pa.concat_tables(parts)
+    names = _quoted(rows.column_names)
+    connection.exec_driver_sql("register", (_VIEW, rows))
+    connection.exec_driver_sql(f"INSERT OR REPLACE INTO {table.name} ({names}) SELECT {names} FROM {_VIEW}")
+
+
+def _arrow(table: sa.Table, columns: Mapping[str, Values]) -> pa.Table:
+    import pyarrow as pa
+
+    kinds: dict[type, pa.DataType] = {
+        sa.JSON: pa.string(),
+        sa.Boolean: pa.bool_(),
+        sa.Integer: pa.int64(),
+        sa.Double: pa.float64(),
+        sa.DateTime: pa.timestamp("us"),
+        sa.Text: pa.large_string(),
+    }
+    arrays = {}
+    for name, values in columns.items():
+        base = next(each for each in kinds if isinstance(table.columns[name].type, each))
+        listed = [json.dumps(value) for value in values] if base is sa.JSON else values
+        arrays[name] = pa.array(listed, kinds[base])
+    return pa.table(arrays)
 
 
 def _batches(files: Files) -> Iterator[dict[str, Sequence[Path]]]:
@@ -143,27 +202,16 @@ def _insert(connection: sa.Connection, table: sa.Table, owner: str, files: Files
     names, own, places = (list(each) for each in zip(*given, strict=True))
     paths = list(dict.fromkeys(own))
     columns = _columns_of(table, paths, owner)
-    order = [column.name for column in _identity(table) if column.name in columns]
+    order = [name for name in columns if table.columns[name].info]  # those that identify a row
     statement = _INSERT.format(table=table.name, owner=owner, columns=_quoted(columns), order=_quoted(order))
     values = {"paths": paths, "names": names, "own": own, "places": places}
     try:
         return connection.exec_driver_sql(statement, values).scalar() or 0
     except DBAPIError as error:
         if "Conversion Error" in str(error.orig) or "Constraint Error" in str(error.orig):
-            raise LoadError(f"{_some(paths)} does not fit the table '{table.name}': {error.orig}") from error
+            some = paths[0] if len(paths) == 1 else f"{paths[0]} (or one of {len(paths) - 1} more)"
+            raise LoadError(f"{some} does not fit the table '{table.name}': {error.orig}") from error
         raise
-
-
-def _table(name: str) -> sa.Table:
-    known = {table.name: table for table in Base.metadata.sorted_tables if not table.primary_key.columns}
-    if name not in known:
-        raise TypeError(f"load() writes to {', '.join(sorted(known))}. Got '{name}'.")
-    return known[name]
-
-
-def _identity(table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
-    mapper = next(mapper for mapper in Base.registry.mappers if mapper.local_table is table)
-    return tuple(mapper.primary_key)
 
 
 def _columns_of(table: sa.Table, paths: Sequence[str], owner: str) -> list[str]:
@@ -178,23 +226,13 @@ def _columns_of(table: sa.Table, paths: Sequence[str], owner: str) -> list[str]:
         except (OSError, pa.ArrowInvalid) as error:
             raise LoadError(f"{path} is not a complete Parquet file: {error}.") from error
         unknown = sorted(names - (set(table.columns.keys()) - {owner}))
-        missing = sorted(
-            column.name
-            for column in table.columns
-            if not column.nullable and column.name not in names | {owner}
-        )
-        if unknown or missing:
-            problem = (
-                f"lacks {', '.join(missing)}" if missing else f"has the unknown column {', '.join(unknown)}"
+        if unknown:
+            raise LoadError(
+                f"{path} does not fit the table '{table.name}': it has the unknown column {', '.join(unknown)}."
             )
-            raise LoadError(f"{path} does not fit the table '{table.name}': it {problem}.")
         found |= names
     return [column.name for column in table.columns if column.name in found]
 
 
 def _quoted(names: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
-
-
-def _some(paths: Sequence[Any]) -> str:
-    return str(paths[0]) if len(paths) == 1 else f"{paths[0]} (or one of {len(paths) - 1} more)"

@@ -71,6 +71,13 @@ class Metric:
     better: Better | None
     description: str
 
+    @property
+    def direction(self) -> str:
+        """Which values are better, such as "lower is better"; empty if none are."""
+        return (
+            f"{'closer to 0' if self.better == 'near zero' else self.better} is better" if self.better else ""
+        )
+
 
 _FILE = Path(__file__).with_name("metrics.csv")
 
@@ -97,9 +104,8 @@ class Metrics(dict[str, Metric]):
         return self[name].better if name in self else None
 
     def direction(self, name: str) -> str:
-        """Return which values of a metric are better, such as "lower is better"; empty if none are."""
-        better = self.better(name)
-        return f"{'closer to 0' if better == 'near zero' else better} is better" if better else ""
+        """Return :attr:`Metric.direction`; empty if the run does not describe the metric."""
+        return self[name].direction if name in self else ""
 
     def description(self, name: str) -> str:
         """Return what a metric measures; empty if the run does not describe it."""

@@ -99,15 +99,16 @@ def driver_errors(path: Path) -> Iterator[None]:
         raise meaning from error
 
 
-def has_tables(connection: sa.Connection) -> bool:
-    """Return whether a database has any tables, of prmcal or of another program."""
-    return bool(connection.exec_driver_sql(_TABLES).scalar())
+def prepare_layout(connection: sa.Connection, path: Path) -> None:
+    """Create all tables in an empty database, or call :func:`check_layout` for another.
 
-
-def create_layout(connection: sa.Connection) -> None:
-    """Create all tables of the current layout in an empty database."""
-    Base.metadata.create_all(connection)
-    connection.execute(sa.insert(SchemaVersion).values(version=SCHEMA_VERSION))
+    It is empty if its file is new, or if its process was killed before the first commit.
+    """
+    if connection.exec_driver_sql(_TABLES).scalar():
+        check_layout(connection, path)
+    else:
+        Base.metadata.create_all(connection)
+        connection.execute(sa.insert(SchemaVersion).values(version=SCHEMA_VERSION))
 
 
 def check_layout(connection: sa.Connection, path: Path) -> None:
@@ -126,15 +127,12 @@ def check_layout(connection: sa.Connection, path: Path) -> None:
         raise DamagedDatabaseError(
             f"{path} is a database that prmcal did not write. Choose another place or move it."
         )
-    if found > SCHEMA_VERSION:
+    if found != SCHEMA_VERSION:
+        newer = found > SCHEMA_VERSION
+        remedy = "Upgrade prmcal to open it. Nothing was changed." if newer else _rebuild(path)
         raise DatabaseVersionError(
-            f"{path} was written by a newer version of prmcal (layout {found}; this version uses "
-            f"{SCHEMA_VERSION}). Upgrade prmcal to open it. Nothing was changed."
-        )
-    if found < SCHEMA_VERSION:
-        raise DatabaseVersionError(
-            f"{path} was written by an older version of prmcal (layout {found}; this version uses "
-            f"{SCHEMA_VERSION}). {_rebuild(path)}"
+            f"{path} was written by {'a newer' if newer else 'an older'} version of prmcal (layout {found}; this "
+            f"version uses {SCHEMA_VERSION}). {remedy}"
         )
 
 

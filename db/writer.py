@@ -11,144 +11,22 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from prmcal.db.loading import Files, insert_columns, load_files
-from prmcal.db.reader import check_layout, connect, create_layout, engine_for, folder_in_the_way, has_tables
+from prmcal.db.loading import Files, Transaction
+from prmcal.db.reader import connect, engine_for, folder_in_the_way, prepare_layout
 from prmcal.db.run_folder import published_path
-from prmcal.db.tables import (
-    Cell,
-    Comparison,
-    Dataset,
-    DescribedMetric,
-    Job,
-    JobInput,
-    Plugin,
-    Question,
-)
+from prmcal.db.tables import Cell, Job
 from prmcal.db.tables.runs import Base
 from prmcal.errors import DamagedDatabaseError, DatabaseStorageError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from prmcal.db.loading import Values
-    from prmcal.db.statistics.paired import PairedDifferences
-
 
 _MEMORY, _THREADS = "1GiB", 4
 """What DuckDB uses in a transaction, however many rows there are. What does not fit into the memory goes to the disk.
 Threads are limited, because each of them needs memory of its own."""
-
-
-@dataclass(frozen=True, eq=False)
-class Compared:
-    """Paired comparisons of cells by one metric.
-
-    Attributes
-    ----------
-    leaderboard, metric : str
-    first, second : sequence of str
-        The ids of the cells of each pair.
-    differences : PairedDifferences
-    p_adjusted : ndarray of shape (pairs,), float64
-        The p values after Holm's correction.
-    """
-
-    leaderboard: str
-    metric: str
-    first: Sequence[str]
-    second: Sequence[str]
-    differences: PairedDifferences
-    p_adjusted: NDArray[np.float64]
-
-
-class Transaction:
-    """An open transaction, from :meth:`Writer.transaction`."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-
-    def record(self, rows: Sequence[Base]) -> None:
-        """Insert rows into tables with a primary key. A row with the same key is replaced.
-
-        Parameters
-        ----------
-        rows : sequence of Base
-            Instances of the models. Attributes that are not set get the default of the column, or null.
-        """
-        by_table: dict[sa.Table, dict[Any, dict[str, Any]]] = defaultdict(dict)
-        for row in rows:
-            table = row.__table__
-            assert isinstance(table, sa.Table)
-            if not table.primary_key.columns:
-                raise TypeError(f"The table '{table.name}' has no primary key. Write it with load().")
-            values = {column.name: _value(row, column) for column in table.columns}
-            # The last of several rows with the same key wins, as with several calls.
-            by_table[table][tuple(values[column.name] for column in table.primary_key)] = values
-        for table, keyed in by_table.items():
-            rows_of = list(keyed.values())
-            columns = {column.name: [values[column.name] for values in rows_of] for column in table.columns}
-            insert_columns(self._connection, table, [columns])
-
-    def load(self, table_name: str, files: Files) -> int:
-        """Load Parquet files into a table without a primary key, such as ``rewards``.
-
-        The rows of the files replace all rows of the given owners. Loading the same files again changes nothing, and
-        an owner without files has no rows afterwards. Rows are stored in the order of the owners, and those of an owner
-        in the order of the columns that identify them, independent of the order of its files.
-
-        Parameters
-        ----------
-        table_name : str
-            Any table without a primary key.
-        files : mapping of str to sequence of Path
-            The Parquet files of each owner: of a cell by its id if the table has ``cell_id``, else of a job by its key.
-            Columns are matched by name. Columns that allow null may be absent. Several owners may have the same file.
-
-        Returns
-        -------
-        int
-            The number of rows loaded.
-
-        Raises
-        ------
-        LoadError
-            If a file cannot be read or does not fit the table. The transaction must then be rolled back.
-        TypeError
-            If there is no such table.
-        """
-        return load_files(self._connection, table_name, files)
-
-    def prune(self, job_keys: Collection[str], cell_ids: Collection[str]) -> None:
-        """Delete what belongs to an earlier form of the grid: all other jobs and cells, and what describes the grid.
-
-        The caller writes plugins, metrics, data sets and questions again.
-        """
-        for described in (Plugin, DescribedMetric, Dataset, Question):
-            self._connection.execute(sa.delete(described))
-        known_jobs = sa.union(sa.select(Job.job_key), sa.select(JobInput.job_key))
-        old_jobs = set(self._connection.execute(known_jobs).scalars()) - set(job_keys)
-        old_cells = set(self._connection.execute(sa.select(Cell.cell_id)).scalars()) - set(cell_ids)
-        for table in Base.metadata.sorted_tables:
-            if "cell_id" in table.columns and old_cells:
-                self._connection.execute(sa.delete(table).where(table.c.cell_id.in_(old_cells)))
-            elif "cell_id" not in table.columns and "job_key" in table.columns and old_jobs:
-                self._connection.execute(sa.delete(table).where(table.c.job_key.in_(old_jobs)))
-
-    def replace_comparisons(self, compared: Iterable[Compared]) -> None:
-        """Replace all paired comparisons."""
-        table = Base.metadata.tables[Comparison.__tablename__]
-        self._connection.execute(sa.delete(table))
-        insert_columns(self._connection, table, map(_columns_of, compared))
 
 
 class Writer:
@@ -262,10 +140,7 @@ class Writer:
 
     def _prepare(self) -> None:
         with connect(self._engine, self.path, self._patience) as connection, connection.begin():
-            if has_tables(connection):
-                check_layout(connection, self.path)
-            else:  # The file is new, or its process was killed before the first commit.
-                create_layout(connection)
+            prepare_layout(connection, self.path)
 
     def _temporary(self) -> Path:
         return self.published.with_name(f".{self.published.name}.{os.getpid()}")
@@ -292,26 +167,3 @@ class Writer:
         finally:
             temporary.unlink(missing_ok=True)
         return True
-
-
-def _value(row: Base, column: sa.Column[Any]) -> Any:
-    value = getattr(row, column.name)
-    if value is None and isinstance(column.default, sa.ColumnDefault):
-        return column.default.arg
-    return value
-
-
-def _columns_of(compared: Compared) -> dict[str, Values]:
-    found, pairs = compared.differences, len(compared.first)
-    return {
-        "leaderboard": [compared.leaderboard] * pairs,
-        "metric": [compared.metric] * pairs,
-        "cell_a": compared.first,
-        "cell_b": compared.second,
-        "difference": found.difference,
-        "low": found.low,
-        "high": found.high,
-        "p_value": found.p_value,
-        "p_adjusted": compared.p_adjusted,
-        "questions": [found.questions] * pairs,
-    }

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from prmcal.db.metrics import Metrics
-from prmcal.db.statistics.bootstrap import Bootstrap, Statistic
+from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic
+from prmcal.db.statistics.paired import PairedDifference, Replicated, replicated_difference
 from prmcal.db.tables import DescribedMetric
 from prmcal.harness.metrics.measured import statistic_of
 from prmcal.harness.planning.resolved import built_in_metrics
@@ -49,3 +53,20 @@ def published_metrics(
         built |= {each: metrics.create(each, bins=bins) for each in (name, f"{name}_corrected")}
     found = {name: statistic_of(metric, rows, bootstrap) for name, metric in built.items()}
     return {name: each for name, each in found.items() if each is not None}
+
+
+def row_mean(quantity: ArrayLike, question: ArrayLike) -> Ratio:
+    """The mean of a quantity over rows, each of a question."""
+    values, index = np.asarray(quantity, dtype=np.float64), np.asarray(question)
+    counts = np.bincount(index)
+    mean = Ratio(np.bincount(index, weights=values), counts, np.arange(len(counts)))
+    mean.rows = len(values)
+    return mean
+
+
+def paired_difference(first: Statistic, second: Statistic, bootstrap: Bootstrap) -> PairedDifference:
+    """The difference of two statistics of the same questions, with the same resamples for both."""
+    questions = len(first.question_ids)
+    weights = bootstrap.weights(questions) if questions > 1 else np.empty((0, questions))
+    cells = (Replicated(each.value(), each.values(weights), questions) for each in (first, second))
+    return replicated_difference(*cells)

@@ -239,7 +239,7 @@ def questions() -> dict[str, Callable[[Path], Any]]:
         "calibration: signed errors of a cell": lambda path: catalog.signed_errors(path, CELL),
         "calibration: provenance of a cell": lambda path: catalog.cell(path, CELL),
         "leaderboard: beside the paper": lambda path: catalog.beside_measured(path, "bon_qwen"),
-        "trajectories: cells": catalog.calibration_cells,
+        "trajectories: cells": catalog.cells,
         "trajectories: questions of a cell": lambda path: catalog.questions(path, CELL),
         "trajectories: a page of questions": lambda path: catalog.question_page(path, CELL),
         "trajectories: by error": lambda path: catalog.question_page(

@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from prmcal.db.statistics.bootstrap import Bootstrap, Statistic, estimate
-from prmcal.db.statistics.paired import paired_difference
+from prmcal.db.statistics.paired import Replicated, replicated_difference
 from prmcal.harness.jobs.calibrators import PREFIX, features_of, scored_prefixes, without_terminal
 from prmcal.harness.jobs.context import Context, successes_of
 from prmcal.harness.jobs.job import Shard
@@ -112,7 +112,13 @@ def main(directory: Path, seeds: int, only_prm: str | None = None) -> None:
         reference = mean_brier(measured[REFERENCE])
         for name, found in measured.items():
             brier = estimate(mean_brier(found), bootstrap)
-            less = paired_difference(mean_brier(found), reference, bootstrap)
+            weights = bootstrap.weights(len(reference.question_ids))
+            less = replicated_difference(
+                *(
+                    Replicated(mean.value(), mean.values(weights), len(mean.question_ids))
+                    for mean in (mean_brier(found), reference)
+                )
+            )
             cells = [
                 llm,
                 prm,

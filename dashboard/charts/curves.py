@@ -87,18 +87,8 @@ def equal_cost_points(pool: ExactCurves, grid: Sequence[str]) -> pd.DataFrame:
     """
 
     def compare(calibrator: str, level: float) -> pd.DataFrame:
-        found = pool.at_equal_cost(calibrator, level, TARGETS)
-        return pd.DataFrame(
-            {
-                "samples": found.samples,
-                "fixed": found.fixed,
-                "accuracy": found.fixed + found.difference,
-                "difference": found.difference,
-                "low": found.low,
-                "high": found.high,
-                "n": len(pool.question_ids),
-            }
-        )
+        found = pd.DataFrame(pool.at_equal_cost(calibrator, level, TARGETS))
+        return found.assign(accuracy=found["fixed"] + found["difference"], n=len(pool.question_ids))
 
     return _for_every_level(pool, grid, compare)
 

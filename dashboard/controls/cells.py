@@ -40,7 +40,8 @@ def choose_cell(path: Path) -> dict[str, Any] | None:
     dict or None
         The cell: cell_id, llm, prm, calibrator, dataset, status, reason. None if the run has no such cells.
     """
-    cells: pd.DataFrame = ask(catalog.calibration_cells, path)
+    cells: pd.DataFrame = ask(catalog.cells, path)
+    cells = cells[cells["leaderboard"] == "calibration"]
     return None if cells.empty else _choose(path, cells, CHOICES)
 
 

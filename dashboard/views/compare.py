@@ -94,39 +94,37 @@ def _choose_leaderboard(boards: dict[Leaderboard, pd.DataFrame]) -> Leaderboard:
 def _chart(found: CellComparison, described: Metrics) -> None:
     # Metrics of similar size only.
     charted = {name for name in described if described.better(name)} | {"budget_ratio"}
-    shown = [each for each in found.metrics if each.metric in charted]
-    rows = pd.DataFrame(
-        {
-            "metric": [described.title(each.metric) for each in shown],
-            "difference": [each.difference for each in shown],
-            "low": [each.low for each in shown],
-            "high": [each.high for each in shown],
-            "significance": [SIGNIFICANT if each.real else NOT_SIGNIFICANT for each in shown],
-        }
+    shown = found.table[found.table["metric"].isin(charted)]
+    rows = (
+        shown[["difference", "low", "high"]]
+        .astype(float)
+        .assign(
+            metric=shown["metric"].map(described.title),
+            significance=[SIGNIFICANT if real else NOT_SIGNIFICANT for real in shown["real"]],
+        )
     )
-    draw(difference_chart(rows), compared(shown))
+    draw(difference_chart(rows), compared(shown.itertuples()))
 
 
 def _table(found: CellComparison, described: Metrics) -> None:
+    rows = list(found.table.itertuples())
     show_table(
         {
-            "Metric": [escaped(described.title(each.metric)) for each in found.metrics],
-            "A": [escaped(estimate(*each.a)) for each in found.metrics],
-            "B": [escaped(estimate(*each.b)) for each in found.metrics],
+            "Metric": [escaped(described.title(row.metric)) for row in rows],
+            "A": [escaped(estimate(row.a, row.a_low, row.a_high)) for row in rows],
+            "B": [escaped(estimate(row.b, row.b_low, row.b_high)) for row in rows],
             _DIFFERENCE: [
-                escaped(estimate(each.difference, each.low, each.high, mark="†" if each.from_zero else ""))
-                for each in found.metrics
+                escaped(estimate(row.difference, row.low, row.high, mark="†" if row.from_zero else ""))
+                for row in rows
             ],
-            "p": [_p_value(each.p) for each in found.metrics],
-            "Holm's correction": [
-                MISSING if each.pairs is None else f"{each.pairs} pairs" for each in found.metrics
-            ],
-            "Significant": ["yes" if each.real else "no" for each in found.metrics],
+            "p": [_p_value(each) for each in found.p_values],
+            "Holm's correction": [MISSING if row.pairs is None else f"{row.pairs} pairs" for row in rows],
+            "Significant": ["yes" if row.real else "no" for row in rows],
         }
     )
     distances = (
         "† Difference of the distances from 0, which is the best value of the metric. "
-        if any(each.from_zero for each in found.metrics)
+        if found.table["from_zero"].any()
         else ""
     )
     st.caption(

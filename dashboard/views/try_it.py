@@ -371,7 +371,8 @@ def _next_question(examples: list[str], question: str) -> None:
 
 def _examples(path: Path, serves: dict[str, Any]) -> list[str]:
     """Return questions of the run's test data."""
-    cells: pd.DataFrame = ask(catalog.calibration_cells, path)
+    cells: pd.DataFrame = ask(catalog.cells, path)
+    cells = cells[cells["leaderboard"] == "calibration"]
     for kind in _KINDS:
         cells = cells[cells[kind] == serves[kind]]
     for cell_id in cells["cell_id"]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,20 +32,6 @@ _STEPS = (
     (math.inf, "#F7CBA4"),
 )
 _NO_BREAK = "\N{NO-BREAK SPACE}"
-
-
-@dataclass(frozen=True)
-class _HeatCell:
-    text: str
-    title: str
-    link: str
-    step: int | None
-
-
-@dataclass(frozen=True)
-class _PlaceRow:
-    names: tuple[str, ...]
-    cells: tuple[_HeatCell, ...]
 
 
 def overview_html(found: Overview, link: Callable[[str], str]) -> str:
@@ -111,31 +96,30 @@ def _split_interval(text: str) -> Any:
     return Markup('{}<span class="ov-ends">[{}</span>').format(value, ends) if bracket else text
 
 
-def _places(found: Overview, calibrators: list[str], link: Callable[[str], str]) -> list[_PlaceRow]:
+def _places(found: Overview, calibrators: list[str], link: Callable[[str], str]) -> list[dict[str, Any]]:
     rows = []
     for names, place in found.cells.groupby(PLACE, sort=False):
         by_calibrator = {row["calibrator"]: row for row in place.to_dict("records")}
-        cells = (_heat_cell(by_calibrator.get(name), link) for name in calibrators)
+        cells = [_heat_cell(by_calibrator.get(name), link) for name in calibrators]
         *place_names, conditions = map(str, names)
         if conditions:
             place_names[-1] += f"; {conditions}"
-        rows.append(_PlaceRow(tuple(place_names), tuple(cells)))
+        rows.append({"names": place_names, "cells": cells})
     return rows
 
 
-def _heat_cell(row: dict[str, Any] | None, link: Callable[[str], str]) -> _HeatCell:
+def _heat_cell(row: dict[str, Any] | None, link: Callable[[str], str]) -> dict[str, Any]:
     if row is None:
-        return _HeatCell("", "The grid does not have this cell.", "", None)
-    address = link(row["cell_id"])
+        return {"text": "", "title": "The grid does not have this cell.", "link": "", "step": None}
+    found: dict[str, Any] = {"link": link(row["cell_id"]), "step": None}
     if missing(row["value"]):
-        return _HeatCell(row["status"], f"This cell is {row['status']}.", address, None)
+        return {**found, "text": row["status"], "title": f"This cell is {row['status']}."}
     shown = SYMBOLS[row["standing"]] if row["standing"] in ("best", "tied") else ""
     title = f"95% interval {interval(row['low'], row['high'])}"
-    step = None
     if not missing(row["ratio"]):
         title += f", {number(row['ratio'], 2)} times uncalibrated"
-        step = next(index for index, (limit, _) in enumerate(_STEPS) if row["ratio"] < limit)
-    return _HeatCell(f"{shown}{_NO_BREAK}{number(row['value'])}".strip(), title, address, step)
+        found["step"] = next(index for index, (limit, _) in enumerate(_STEPS) if row["ratio"] < limit)
+    return {**found, "text": f"{shown}{_NO_BREAK}{number(row['value'])}".strip(), "title": title}
 
 
 def _step_text(index: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,87 +9,89 @@ import numpy as np
 import sqlalchemy as sa
 
 from prmcal.db.overview.ranking import PLACE, mean_over_places
-from prmcal.db.overview.types import Gain, Quantity
+from prmcal.db.overview.reading import question_values
+from prmcal.db.overview.types import Gain
 from prmcal.db.queries.cells import Role, with_role
 from prmcal.db.reader import frame
 from prmcal.db.statistics.budgets import equal_cost_values
-from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, skewed_interval
-from prmcal.db.tables import Cell, Job, QuestionResult, SampleAccuracy
+from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
+from prmcal.db.tables import Cell, Job, SampleAccuracy
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True)
-class Gains:
-    """The gains of all calibrators, for the highest target C of the grid.
-
-    Attributes
-    ----------
-    target : float or None
-        The target C; None if no cell of best-of-n + IAS is done.
-    by_calibrator : dict of str to Gain
-    """
-
-    target: float | None
-    by_calibrator: dict[str, Gain]
-
-
-def read_gains(connection: sa.Connection, places: pd.DataFrame) -> Gains:
-    """Read what IAS gains at some places.
+def read_gains(connection: sa.Connection, places: pd.DataFrame) -> tuple[float | None, dict[str, Gain]]:
+    """Read what IAS gains at some places, for the highest target C of the grid.
 
     Parameters
     ----------
     connection : Connection
     places : DataFrame
         Columns dataset, llm and prm.
+
+    Returns
+    -------
+    float or None
+        The target C; None if no cell of best-of-n + IAS is done.
+    dict of str to Gain
+        The gains by calibrator.
     """
     adaptive = _cells(connection, "recomputed", places)
     adaptive = adaptive[adaptive["target"].notna()]
     if adaptive.empty:
-        return Gains(None, {})
+        return None, {}
     target = float(adaptive["target"].max())
     adaptive = adaptive[adaptive["target"] == target]
     lowest = adaptive.groupby("calibrator")["level"].transform("min")
     adaptive = adaptive[(adaptive["level"] == lowest) | lowest.isna()]
+    spent, right = _values(connection, adaptive)
     full = _cells(connection, "full budget", places)
-    values = _values(connection, [*adaptive["cell_id"], *full["cell_id"]])
-    full = _with_most_samples(full, values["samples"])
-    budgets = _budgets(full)
-    fixed = _of_cells(full, values["accuracy"]) if budgets else None
-    spent = _of_cells(adaptive, values["samples"])
-    right = _of_cells(adaptive, values["accuracy"])
+    drawn, fixed = _values(connection, full)
+    # N, in the column `most`: the largest n of best-of-n at each place.
+    full = full.assign(most=full["cell_id"].map(drawn.groupby("cell_id")["value"].max()))
+    full = full.dropna(subset=["most"]).astype({"most": "int64"})
+    full = full[full["most"] == full.groupby(PLACE)["most"].transform("max")]
+    fixed = fixed[fixed["cell_id"].isin(full["cell_id"])]
+    of_places = full[[*PLACE, "most"]].drop_duplicates()
+    shares = spent.merge(of_places, on=PLACE)
+    shares = shares.assign(value=shares["value"] / shares["most"])
+    keys = [*PLACE, "question_id"]
+    apart = right.merge(fixed[[*keys, "value"]], on=keys, suffixes=("", "_fixed"))
+    apart = apart.assign(value=apart["value"] - apart["value_fixed"])
     equal = against_equal_cost(spent, _accuracies(connection, spent))
     # Without N, the samples have no known upper end.
-    rule = partial(bounded_interval, upper=float(max(budgets))) if budgets else skewed_interval
+    rule = partial(bounded_interval, upper=float(full["most"].max())) if len(full) else skewed_interval
     found = {}
     for calibrator, own in adaptive.groupby("calibrator", sort=False):
-        here = right[right["calibrator"] == calibrator]
+        here, samples, share, to_fixed, to_equal = (
+            values[values["calibrator"] == calibrator] for values in (right, spent, shares, apart, equal)
+        )
         if here.empty:
             continue
-        own_spent = spent[spent["calibrator"] == calibrator]
+        budgets = of_places.merge(own[PLACE].drop_duplicates(), on=PLACE)["most"]
         found[str(calibrator)] = Gain(
             level=float(own["level"].iloc[0]),
             accuracy=mean_over_places(here, bounded_interval),
-            samples=mean_over_places(own_spent, rule),
-            share=_share(own_spent, full),
-            to_best_of_n=None if fixed is None else _difference(here, fixed),
-            to_equal_cost=_mean_if_any(equal[equal["calibrator"] == calibrator], len(here)),
-            budgets=_budgets(full.merge(own[PLACE].drop_duplicates(), on=PLACE)),
+            samples=mean_over_places(samples, rule),
+            # None if some of the questions have nothing to be compared with.
+            share=mean_over_places(share, bounded_interval) if len(share) == len(samples) else None,
+            to_best_of_n=mean_over_places(to_fixed) if len(to_fixed) == len(here) else None,
+            to_equal_cost=mean_over_places(to_equal) if len(to_equal) == len(here) else None,
+            budgets=tuple(sorted(set(budgets))),
             places=len(here[PLACE].drop_duplicates()),
         )
-    return Gains(target, found)
+    return target, found
 
 
 def _cells(connection: sa.Connection, role: Role, places: pd.DataFrame) -> pd.DataFrame:
     """Return the finished cells of the strategies with a role at these places."""
-    names = with_role(connection, role)
     query = (
-        sa.select(Cell.cell_id, *(getattr(Cell, name) for name in (*PLACE, "calibrator", "target", "level")))
+        sa.select(*Cell.columns("cell_id", *PLACE, "calibrator", "target", "level"))
         .where(
             Cell.leaderboard == "scaling",
             Cell.status == "done",
-            Cell.strategy.in_(names),
+            Cell.strategy.in_(with_role(connection, role)),
             Cell.version == "",
         )
         .order_by(Cell.cell_id)
@@ -98,67 +99,20 @@ def _cells(connection: sa.Connection, role: Role, places: pd.DataFrame) -> pd.Da
     return frame(connection, query).merge(places[PLACE].drop_duplicates(), on=PLACE)
 
 
-def _values(connection: sa.Connection, cells: list[str]) -> dict[str, pd.DataFrame]:
-    """Return accuracy and samples of the questions of cells, by metric: cell_id, question_id and value."""
-    query = sa.select(
-        QuestionResult.cell_id, QuestionResult.metric, QuestionResult.question_id, QuestionResult.value
-    ).where(QuestionResult.cell_id.in_(cells), QuestionResult.metric.in_(("accuracy", "samples")))
-    table = frame(connection, query)
-    return {name: table[table["metric"] == name].drop(columns="metric") for name in ("accuracy", "samples")}
-
-
-def _of_cells(cells: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
-    """Return dataset, llm, prm, calibrator, question_id and value, in an order that depends on the names only."""
-    joined = cells[["cell_id", *PLACE, "calibrator"]].merge(values, on="cell_id")
-    return joined.sort_values([*PLACE, "calibrator", "question_id"], ignore_index=True)
-
-
-def _with_most_samples(full: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
-    """Return the cells of best-of-N, with N in the column `most`: the largest n of best-of-n at each place."""
-    drawn = full["cell_id"].map(samples.groupby("cell_id")["value"].max())
-    with_n = full.assign(most=drawn)[drawn.notna()].astype({"most": "int64"})
-    return with_n[with_n["most"] == with_n.groupby(PLACE)["most"].transform("max")]
-
-
-def _budgets(full: pd.DataFrame) -> tuple[int, ...]:
-    return tuple(sorted(set(full["most"])))
-
-
-def _share(spent: pd.DataFrame, full: pd.DataFrame) -> Quantity | None:
-    """Return the samples divided by N of their place, as a mean over places; None if a place has no best-of-n."""
-    both = spent.merge(full[[*PLACE, "most"]].drop_duplicates(), on=PLACE)
-    return _mean_if_any(both.assign(value=both["value"] / both["most"]), len(spent), bounded_interval)
-
-
-def _difference(values: pd.DataFrame, fixed: pd.DataFrame) -> Quantity | None:
-    keys = [*PLACE, "question_id"]
-    both = values.merge(fixed[[*keys, "value"]], on=keys, suffixes=("", "_fixed"))
-    return _mean_if_any(both.assign(value=both["value"] - both["value_fixed"]), len(values))
-
-
-def _mean_if_any(
-    values: pd.DataFrame, expected: int, rule: IntervalRule = skewed_interval
-) -> Quantity | None:
-    """Return the mean over places, or None if some of the questions that it is compared on have no value."""
-    return mean_over_places(values, rule) if len(values) == expected and expected else None
+def _values(connection: sa.Connection, cells: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the samples and the accuracy of cells on each question, in an order that depends on the names only."""
+    named = cells[["cell_id", *PLACE, "calibrator"]]
+    found = question_values(connection, named, ["samples", "accuracy"], [*PLACE, "calibrator"])
+    return found[found["metric"] == "samples"], found[found["metric"] == "accuracy"]
 
 
 def against_equal_cost(spent: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
     """Return the accuracy of IAS minus that of a fixed n with the same mean samples, for each question.
 
-    The values are those of :func:`prmcal.db.statistics.budgets.equal_cost_values`.
-
-    Parameters
-    ----------
-    spent : DataFrame
-        Columns dataset, llm, prm, calibrator, question_id and value: the samples of IAS.
-    curves : DataFrame
-        Columns dataset, llm, prm, question_id, samples (from 1 to N) and accuracy of best-of-n.
-
-    Returns
-    -------
-    DataFrame
-        The columns of `spent`. Places with questions that have no curve are left out.
+    The values are those of :func:`prmcal.db.statistics.budgets.equal_cost_values`. `spent` has the samples of IAS in
+    the columns dataset, llm, prm, conditions, calibrator, question_id and value. `curves` has the accuracy of best-of-n
+    for each number of samples from 1 to N. The columns of the result are those of `spent`. Places with questions that
+    have no curve are left out.
     """
     import pandas as pd
 
@@ -181,11 +135,11 @@ def _accuracies(connection: sa.Connection, places: pd.DataFrame) -> pd.DataFrame
     """Return the accuracy of best-of-n on each question for every n."""
     keys = frame(
         connection,
-        sa.select(Job.job_key, *(getattr(Job, name) for name in PLACE)).where(
+        sa.select(*Job.columns("job_key", *PLACE)).where(
             Job.kind == "curves", Job.calibrator.is_(None), Job.status == "done"
         ),
     ).merge(places[PLACE].drop_duplicates(), on=PLACE)
-    query = sa.select(
-        SampleAccuracy.job_key, SampleAccuracy.question_id, SampleAccuracy.samples, SampleAccuracy.accuracy
-    ).where(SampleAccuracy.job_key.in_(list(keys["job_key"])))
+    query = sa.select(*SampleAccuracy.columns("job_key", "question_id", "samples", "accuracy")).where(
+        SampleAccuracy.job_key.in_(list(keys["job_key"]))
+    )
     return frame(connection, query).astype({"samples": "int64"}).merge(keys, on="job_key")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +10,20 @@ import sqlalchemy as sa
 
 from prmcal.db.metrics import LEAGUE_BUDGETS, accuracy_at_name
 from prmcal.db.overview.ranking import PLACE, mean_of_ends, means_over_places, rank_by_means
-from prmcal.db.overview.types import UNKNOWN, Entry, League, LeagueRow
-from prmcal.db.queries.cells import with_role
+from prmcal.db.overview.reading import (
+    citations,
+    counted_tests,
+    question_values,
+    results,
+    status_counts,
+    tested_questions,
+    tests_between,
+)
+from prmcal.db.overview.types import UNKNOWN, Entry, League, LeagueRow, Outcomes, flat
+from prmcal.db.queries.cells import kept, with_role
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.intervals import bounded_interval
-from prmcal.db.statistics.paired import SIGNIFICANCE
-from prmcal.db.tables import Cell, Comparison, Dataset, LeaguePoint, Plugin, QuestionResult, Result
+from prmcal.db.tables import Cell, LeaguePoint
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,22 +47,19 @@ def league(
 
     Parameters
     ----------
-    source : Path or Connection
-        The published copy.
-    llm, prm, dataset : sequence of str, optional
-        Keep only places with these names.
+    llm, prm, dataset, tier
+        As for :func:`prmcal.db.overview.query.overview`.
     calibrator, strategy : sequence of str, optional
         Keep only entries with these names. Strategies without a calibrator stay.
-    tier : str, optional
-        Keep only cells that were verified at this tier or at a higher one.
     """
     chosen = {"llm": llm, "prm": prm, "dataset": dataset, "calibrator": calibrator, "strategy": strategy}
     with connection_of(source) as connection:
         cells, entries = _cells(connection, chosen, tier)
         done = cells[cells["status"] == "done"]
-        values = _question_values(connection, done)
-        results = _results(connection, done)
-        tests = _tests(connection, done)
+        placed = done[["cell_id", *PLACE, "strategy", "entry"]]
+        values = question_values(connection, placed, _BY_QUESTION, ["cell_id", "metric"])
+        savings = results(connection, placed, ["saving_95"])
+        tests = tests_between(connection, placed, _RANKING, "entry")
         points = frame(
             connection,
             sa.select(
@@ -64,11 +68,9 @@ def league(
                 sa.func.max(LeaguePoint.samples).label("most"),
             ).group_by(LeaguePoint.cell_id),
         )
-        errors = points.set_index("cell_id")["error"]
-        references = set(with_role(connection, "reference"))
-        plugins = frame(connection, sa.select(Plugin.name, Plugin.citation).where(Plugin.kind == "strategy"))
-        tested = frame(connection, sa.select(Dataset.name, Dataset.questions).where(Dataset.split == "test"))
-    citations = dict(zip(plugins["name"], plugins["citation"], strict=True))
+        references = with_role(connection, "reference")
+        published, questions = citations(connection, "strategy"), tested_questions(connection, cells)
+    errors = points.set_index("cell_id")["error"]
     competing = values[(values["metric"] == _RANKING) & ~values["strategy"].isin(references)]
     # Lower is better for a rank.
     ranks = rank_by_means(competing.assign(value=-competing["value"]), "entry")
@@ -79,37 +81,30 @@ def league(
         )
         for budget in LEAGUE_BUDGETS
     }
-    counted = _counted(tests, [number for number, each in enumerate(entries) if each.strategy in references])
+    without = [number for number, each in enumerate(entries) if each.strategy in references]
+    counts = counted_tests(tests, lower_wins=False, without=without)
     rows = []
     for number, own in done.groupby("entry", sort=False):
         entry = entries[number]
-        wins, ties, losses = counted[number]
         rows.append(
             LeagueRow(
+                outcomes=counts.get(number, Outcomes()),
                 entry=entry,
-                citation=citations.get(entry.strategy, ""),
+                citation=published.get(entry.strategy, ""),
                 rank=ranks.get(number),
-                wins=wins,
-                ties=ties,
-                losses=losses,
                 gain=gains[number],
                 accuracies={budget: found[number] for budget, found in accuracies.items() if number in found},
-                saving=mean_of_ends(results[results["cell_id"].isin(own["cell_id"])]),
+                saving=mean_of_ends(savings[savings["entry"] == number]),
                 order_error=float(errors.reindex(own["cell_id"]).max()),
                 places=len(own),
             )
         )
     rows.sort(key=lambda row: (row.rank.rank if row.rank else np.inf, -row.gain.value, row.entry.name))
-    counts = cells["status"].value_counts()
     return League(
         places=len(done[PLACE].drop_duplicates()),
-        questions={
-            name: int(number)
-            for name, number in zip(tested["name"], tested["questions"], strict=True)
-            if name in set(cells["dataset"])
-        },
+        questions=questions,
         budgets=tuple(sorted(set(done.merge(points, on="cell_id").groupby(PLACE)["most"].max().map(round)))),
-        counts={name: int(counts.get(name, 0)) for name in ("done", "failed", "pending")},
+        counts=status_counts(cells),
         rows=tuple(rows),
     )
 
@@ -127,7 +122,7 @@ def league_points(
     """
     columns = [column for column in LeaguePoint.__table__.columns if column.name != "cell_id"]
     query = (
-        sa.select(Cell.cell_id, Cell.conditions, Cell.strategy, Cell.calibrator, Cell.level, *columns)
+        sa.select(*Cell.columns("cell_id", "conditions", "strategy", "calibrator", "level"), *columns)
         .join(LeaguePoint, LeaguePoint.cell_id == Cell.cell_id)
         .where(
             Cell.leaderboard == "league",
@@ -139,8 +134,7 @@ def league_points(
         )
         .order_by(Cell.cell_id, LeaguePoint.point)
     )
-    with connection_of(source) as connection:
-        found = frame(connection, query)
+    found = frame(source, query)
     chosen = found["conditions"].min() if conditions is None else conditions
     return found[found["conditions"] == chosen].drop(columns="conditions").reset_index(drop=True)
 
@@ -155,16 +149,12 @@ def _cells(
     """
     import pandas as pd
 
-    columns = [
-        getattr(Cell, name) for name in ("cell_id", *PLACE, "strategy", "calibrator", "level", "status")
-    ]
-    query = sa.select(*columns).where(Cell.leaderboard == "league", Cell.version == "").order_by(Cell.cell_id)
+    names = ("cell_id", *PLACE, "strategy", "calibrator", "level", "status")
+    query = sa.select(*Cell.columns(*names)).where(Cell.leaderboard == "league", Cell.version == "")
+    query = query.order_by(Cell.cell_id)
     if tier is not None:
         query = query.where(Cell.at_tier(tier))
-    found = frame(connection, query)
-    for name, values in chosen.items():
-        if values is not None:
-            found = found[found[name].isin(list(values)) | found[name].isna()]
+    found = kept(frame(connection, query), **chosen)
     named = [
         Entry(str(strategy), calibrator or "", None if level is None else float(level))
         for strategy, calibrator, level in (
@@ -175,57 +165,6 @@ def _cells(
     entries = sorted(set(named), key=lambda entry: (entry.strategy, entry.calibrator, entry.level or 0.0))
     numbers = {entry: number for number, entry in enumerate(entries)}
     return found.assign(entry=np.array([numbers[each] for each in named], dtype=np.int64)), entries
-
-
-def _question_values(connection: sa.Connection, cells: pd.DataFrame) -> pd.DataFrame:
-    query = sa.select(
-        QuestionResult.cell_id, QuestionResult.question_id, QuestionResult.metric, QuestionResult.value
-    ).where(QuestionResult.metric.in_(_BY_QUESTION))
-    joined = cells[["cell_id", *PLACE, "strategy", "entry"]].merge(frame(connection, query), on="cell_id")
-    return joined.sort_values(["cell_id", "metric", "question_id"], ignore_index=True)
-
-
-def _results(connection: sa.Connection, cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the savings of the cells: cell_id, value, low and high, in an order that depends on the names only."""
-    query = sa.select(Result.cell_id, Result.value, Result.low, Result.high).where(
-        Result.metric == "saving_95", Result.question_level.is_(None)
-    )
-    return cells[["cell_id"]].merge(frame(connection, query), on="cell_id")
-
-
-def _tests(connection: sa.Connection, cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the tests between the entries: first, second, difference and p_adjusted."""
-    query = sa.select(
-        Comparison.cell_a, Comparison.cell_b, Comparison.difference, Comparison.p_adjusted
-    ).where(Comparison.leaderboard == "league", Comparison.metric == _RANKING)
-    entry = cells.set_index("cell_id")["entry"]
-    found = frame(connection, query).dropna(subset=["p_adjusted"])
-    found = found[found["cell_a"].isin(entry.index) & found["cell_b"].isin(entry.index)]
-    return found.assign(
-        first=entry.reindex(found["cell_a"]).to_numpy(), second=entry.reindex(found["cell_b"]).to_numpy()
-    )
-
-
-def _counted(tests: pd.DataFrame, references: Sequence[int]) -> dict[int, tuple[int, int, int]]:
-    """Return the wins, ties and losses of each entry. Tests against references do not count."""
-    found: dict[int, tuple[int, int, int]] = defaultdict(lambda: (0, 0, 0))
-    real, first_higher = tests["p_adjusted"] < SIGNIFICANCE, tests["difference"] > 0
-    sides = [("first", "second", first_higher), ("second", "first", ~first_higher)]
-    for own, other, higher in sides:
-        counts = tests[~tests[other].isin(references)]
-        outcomes = (
-            counts.assign(win=real & higher, tie=~real, loss=real & ~higher)
-            .groupby(own)[["win", "tie", "loss"]]
-            .sum()
-        )
-        for entry, row in zip(outcomes.index, outcomes.itertuples(index=False), strict=True):
-            before = found[int(entry)]
-            found[int(entry)] = (
-                before[0] + int(row.win),
-                before[1] + int(row.tie),
-                before[2] + int(row.loss),
-            )
-    return found
 
 
 def league_frame(found: League) -> pd.DataFrame:
@@ -245,26 +184,20 @@ def league_frame(found: League) -> pd.DataFrame:
 
 
 def _row(row: LeagueRow) -> dict[str, Any]:
-    rank = row.rank
-    return {
-        "strategy": row.entry.strategy,
-        "calibrator": row.entry.calibrator or None,
-        "level": row.entry.level,
-        "rank": rank.rank if rank else None,
-        "rank_low": rank.rank_low if rank else None,
-        "rank_high": rank.rank_high if rank else None,
-        **(rank.mean_rank if rank else UNKNOWN).columns("mean_rank"),
-        "places": row.places,
-        "wins": row.wins,
-        "ties": row.ties,
-        "losses": row.losses,
-        **row.gain.columns("area_gain"),
-        **{
-            name: end
-            for budget, quantity in row.accuracies.items()
-            for name, end in quantity.columns(accuracy_at_name(budget)).items()
-        },
-        **row.saving.columns("saving_95"),
-        "order_error": row.order_error,
-        "citation": row.citation,
-    }
+    ranks = ("rank", "rank_low", "rank_high")
+    return flat(
+        {
+            "strategy": row.entry.strategy,
+            "calibrator": row.entry.calibrator or None,
+            "level": row.entry.level,
+            **{name: getattr(row.rank, name, None) for name in ranks},
+            "mean_rank": row.rank.mean_rank if row.rank else UNKNOWN,
+            "places": row.places,
+            **vars(row.outcomes),
+            "area_gain": row.gain,
+            **{accuracy_at_name(budget): value for budget, value in row.accuracies.items()},
+            "saving_95": row.saving,
+            "order_error": row.order_error,
+            "citation": row.citation,
+        }
+    )

@@ -21,20 +21,11 @@ PLACE = ["dataset", "llm", "prm", "conditions"]
 """The columns that identify a place."""
 
 
-def question_means(values: pd.DataFrame) -> dict[str, tuple[int, NDArray[np.float64]]]:
-    """Average the values of every question over the places of its data set.
+def _question_means(values: pd.DataFrame) -> dict[str, tuple[int, NDArray[np.float64]]]:
+    """Return for each data set the number of its places, and the values of its questions, averaged over the places.
 
-    Parameters
-    ----------
-    values : DataFrame
-        Columns dataset, llm, prm, question_id and value. A place without some of the questions counts as much as the
-        others.
-
-    Returns
-    -------
-    dict
-        For each data set the number of its places, and an array of shape (questions,) whose mean is the mean over the
-        places of their means.
+    The mean of these is the mean over the places of their means. A place without some of the questions counts as much
+    as the others.
     """
     found = {}
     for dataset, here in values.groupby("dataset", sort=False):
@@ -53,11 +44,11 @@ def mean_over_places(values: pd.DataFrame, rule: IntervalRule = skewed_interval)
     Parameters
     ----------
     values : DataFrame
-        As for :func:`question_means`, with at least one row.
+        Columns dataset, llm, prm, conditions, question_id and value, with at least one row.
     rule : callable
         The rule for the interval of a mean over the questions of one data set.
     """
-    return _combined(question_means(values), rule)
+    return _combined(_question_means(values), rule)
 
 
 def means_over_places(
@@ -68,7 +59,7 @@ def means_over_places(
     Parameters
     ----------
     values : DataFrame
-        As for :func:`question_means`, with the column `key`.
+        As for :func:`mean_over_places`, with the column `key`.
     key : str
         The column. Rows with an equal value belong to one mean.
     rule : callable
@@ -114,12 +105,12 @@ def relative_cut(values: pd.DataFrame, baseline: pd.DataFrame) -> Quantity:
     Parameters
     ----------
     values, baseline : DataFrame
-        As for :func:`question_means`.
+        As for :func:`mean_over_places`.
     """
     keys = [*PLACE, "question_id"]
     both = values.merge(baseline, on=keys, suffixes=("", "_baseline"))
     means = {
-        name: _combined(question_means(both[keys].assign(value=both[name])), skewed_interval).value
+        name: _combined(_question_means(both[keys].assign(value=both[name])), skewed_interval).value
         for name in ("value", "value_baseline")
     }
     if not means["value_baseline"] > 0:
@@ -127,7 +118,7 @@ def relative_cut(values: pd.DataFrame, baseline: pd.DataFrame) -> Quantity:
     ratio = means["value"] / means["value_baseline"]
     # To first order, the ratio of resampled questions is `ratio` plus the mean of these values, which is 0.
     apart = (both["value"] - ratio * both["value_baseline"]) / means["value_baseline"]
-    spread = _combined(question_means(both[keys].assign(value=apart)), skewed_interval)
+    spread = _combined(_question_means(both[keys].assign(value=apart)), skewed_interval)
     return Quantity(1 - ratio, 1 - ratio - spread.high, 1 - ratio - spread.low)
 
 

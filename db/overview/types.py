@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prmcal.db.metrics import Metrics
 
@@ -30,9 +30,31 @@ UNKNOWN = Quantity(float("nan"), float("nan"), float("nan"))
 """A value that was not measured."""
 
 
+def flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values under the names of their columns in files: a :class:`Quantity` has three."""
+    found: dict[str, Any] = {}
+    for name, each in values.items():
+        found |= each.columns(name) if isinstance(each, Quantity) else {name: each}
+    return found
+
+
 @dataclass(frozen=True)
 class Rank:
-    """The rank of what competes; see :class:`prmcal.db.overview.types.Standing` for its fields."""
+    """The rank of what competes, over all places where it is ranked.
+
+    Attributes
+    ----------
+    places : int
+        Number of these places.
+    lowest : int
+        Number of places where its value is the lowest.
+    mean_rank : Quantity
+        Mean over places of its rank, where 1 is the lowest value.
+    rank : int
+        Its place in the ranking, from 1.
+    rank_low, rank_high : int
+        The smallest and the largest rank that are plausible: 95% of the resamples lie between them.
+    """
 
     places: int
     lowest: int
@@ -40,6 +62,24 @@ class Rank:
     rank: int
     rank_low: int
     rank_high: int
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """The outcomes of paired tests of one competitor against others at the same place.
+
+    Attributes
+    ----------
+    wins, ties, losses : int
+        Numbers of tests that it wins, that find no significant difference, and that it loses.
+    """
+
+    wins: int = 0
+    ties: int = 0
+    losses: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.wins}-{self.ties}-{self.losses}"
 
 
 @dataclass(frozen=True)
@@ -75,8 +115,8 @@ class Gain:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """A row of the ranking: one calibrator over all places where it was measured.
+class Standing(Rank):
+    """A row of the ranking: one calibrator over all places where it was measured, ranked by its corrected Brier score.
 
     Attributes
     ----------
@@ -84,19 +124,8 @@ class Standing:
         The name in the grid.
     citation : str
         Where it was published; empty if it was not.
-    places : int
-        Number of places where it is ranked.
-    rank : int
-        Its place in the ranking, from 1.
-    rank_low, rank_high : int
-        The smallest and the largest rank that are plausible: 95% of the resamples lie between them.
-    mean_rank : Quantity
-        Mean over places of the rank of its corrected Brier score, where 1 is the lowest score.
-    lowest : int
-        Number of places where its score is the lowest.
-    wins, ties, losses : int
-        Numbers of paired tests against another calibrator at the same place that it wins, that find no significant
-        difference, and that it loses.
+    outcomes : Outcomes
+        Of the paired tests against other calibrators.
     brier : Quantity
         Corrected Brier score, averaged over places.
     cut : Quantity or None
@@ -113,15 +142,7 @@ class Standing:
 
     calibrator: str
     citation: str
-    places: int
-    rank: int
-    rank_low: int
-    rank_high: int
-    mean_rank: Quantity
-    lowest: int
-    wins: int
-    ties: int
-    losses: int
+    outcomes: Outcomes
     brier: Quantity
     cut: Quantity | None
     errors: Mapping[str, Quantity]
@@ -131,21 +152,34 @@ class Standing:
 
 
 @dataclass(frozen=True, eq=False)
-class Overview:
-    """The ranking of the calibrators of a grid, and the cells behind it.
+class Extent:
+    """How much a ranking is of.
 
     Attributes
     ----------
     places : int
-        Number of places with at least one measured calibrator.
+        Number of places where something was measured.
     questions : mapping of str to int
         Number of test questions of each data set.
     counts : mapping of str to int
-        Number of cells of both leaderboards by status: done, failed, pending.
+        Number of cells by status: done, failed, pending.
+    """
+
+    places: int
+    questions: Mapping[str, int]
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Overview(Extent):
+    """The ranking of the calibrators of a grid, and the cells of the calibration and the scaling leaderboard behind it.
+
+    Attributes
+    ----------
     running : bool
         Whether the run is in progress, so that all numbers are provisional.
     outdated : int
-        Number of finished cells of both leaderboards with versions behind them that are no longer current.
+        Number of finished cells with versions behind them that are no longer current.
     llms, prms, datasets : tuple of str
         The names that the places consist of, in the order of the grid.
     baseline : str or None
@@ -164,9 +198,6 @@ class Overview:
         The metrics of the run.
     """
 
-    places: int
-    questions: Mapping[str, int]
-    counts: Mapping[str, int]
     running: bool
     outdated: int
     llms: tuple[str, ...]
@@ -220,9 +251,8 @@ class LeagueRow:
     rank : Rank or None
         Its rank by the accuracy over budgets, and the mean of its ranks at single places. None for a reference, which
         needs the truth and does not compete, and for an entry without a rival.
-    wins, ties, losses : int
-        Numbers of paired tests of the accuracy over budgets against other entries at the same place that it wins, that
-        find no significant difference, and that it loses. Tests against references do not count.
+    outcomes : Outcomes
+        Of the paired tests of the accuracy over budgets against other entries. Tests against references do not count.
     gain : Quantity
         Accuracy over budgets minus that of best-of-n with a fixed n, averaged over places.
     accuracies : mapping of int to Quantity
@@ -238,9 +268,7 @@ class LeagueRow:
     entry: Entry
     citation: str
     rank: Rank | None
-    wins: int
-    ties: int
-    losses: int
+    outcomes: Outcomes
     gain: Quantity
     accuracies: Mapping[int, Quantity]
     saving: Quantity
@@ -248,28 +276,19 @@ class LeagueRow:
     places: int
 
 
-@dataclass(frozen=True)
-class League:
+@dataclass(frozen=True, eq=False)
+class League(Extent):
     """The strategies of a grid at equal cost.
 
     Attributes
     ----------
-    places : int
-        Number of places with at least one measured entry.
-    questions : mapping of str to int
-        Number of test questions of each data set.
     budgets : tuple of int
         N, the largest number of samples at a place: each once, in increasing order.
-    counts : mapping of str to int
-        Number of cells by status: done, failed, pending.
     rows : tuple of LeagueRow
         The lowest mean rank first, then the references.
     """
 
-    places: int
-    questions: Mapping[str, int]
     budgets: tuple[int, ...]
-    counts: Mapping[str, int]
     rows: tuple[LeagueRow, ...]
 
     @property

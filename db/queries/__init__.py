@@ -1,4 +1,5 @@
-"""Queries of a database, one module for each subject. Computing numbers from samples belongs in `statistics`.
+"""Queries of the command line, the dashboard and the report. Most return a DataFrame.
 
-`prmcal.db.catalog` has all queries by name.
+The first parameter of each, `source`, is the path of the published copy, or a connection from
+:func:`prmcal.db.reader.reading`. `prmcal.db.catalog` has all queries by name.
 """

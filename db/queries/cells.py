@@ -14,7 +14,6 @@ from prmcal.db.metrics import Leaderboard, Metric, Metrics, cell_number
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.tables import (
     Cell,
-    Comparison,
     Dataset,
     DescribedMetric,
     Job,
@@ -62,12 +61,28 @@ def _places(kind: str) -> list[sa.ColumnElement[Any]]:
     return [name.is_not(None), position.asc().nulls_last(), name.nulls_first()]
 
 
+def kept(cells: pd.DataFrame, **chosen: Sequence[str] | None) -> pd.DataFrame:
+    """Return the rows with the chosen names, by kind of plugin, and the rows without a plugin of the kind."""
+    for kind, names in chosen.items():
+        if names is not None:
+            cells = cells[cells[kind].isin(list(names)) | cells[kind].isna()]
+    return cells
+
+
+def numbered_cells(*names: str) -> sa.Select[*tuple[Any, ...]]:
+    """Select cell_id, number (the short number) and columns with names of all cells, in the order of the numbers."""
+    numbers = cell_numbers()
+    return (
+        sa.select(Cell.cell_id, numbers.c.number, *Cell.columns(*names))
+        .join(numbers, numbers.c.cell_id == Cell.cell_id)
+        .order_by(numbers.c.number)
+    )
+
+
 def numbered(source: Source) -> dict[str, int]:
     """Return the short number of each cell by its identifier, in the order of the numbers."""
-    numbers = cell_numbers()
     with connection_of(source) as connection:
-        rows = connection.execute(sa.select(numbers.c.cell_id, numbers.c.number).order_by(numbers.c.number))
-        return {row.cell_id: row.number for row in rows}
+        return {row.cell_id: row.number for row in connection.execute(numbered_cells())}
 
 
 def find_cell(source: Source, name: str) -> str:
@@ -75,8 +90,6 @@ def find_cell(source: Source, name: str) -> str:
 
     Parameters
     ----------
-    source : Path or Connection
-        The published copy.
     name : str
         A short number (``12`` or ``#12``), an identifier, or a part of it that only one cell has. The parts between
         slashes or spaces may leave out others: ``weak/isotonic/math`` is a part of
@@ -92,15 +105,15 @@ def find_cell(source: Source, name: str) -> str:
     if text in numbers:
         return text
     if re.fullmatch(r"#?\d+", text):
-        return _with_number(numbers, int(text.removeprefix("#")))
-    matching = _matching(numbers, text.lower())
+        matching = [cell_id for cell_id, number in numbers.items() if number == int(text.removeprefix("#"))]
+    else:
+        matching = _matching(numbers, text.lower())
     if len(matching) == 1:
         return matching[0]
     if matching:
-        more = "" if len(matching) <= _NAMED else ", or another of them"
         raise UnknownCellError(
-            f"'{name}' is part of {len(matching)} cells. Did you mean "
-            f"{_listed(numbers, matching[:_NAMED])}{more}? `prmcal leaderboard DIR` has all cells."
+            f"'{name}' is part of {len(matching)} cells. Did you mean {_listed(numbers, matching[:_NAMED])}? "
+            "`prmcal leaderboard DIR` has all cells."
         )
     raise unknown_cell(name, numbers)
 
@@ -110,14 +123,6 @@ def unknown_cell(name: str, numbers: Mapping[str, int]) -> UnknownCellError:
     close = difflib.get_close_matches(name.lower(), numbers, n=_NAMED, cutoff=0.5)
     hint = f"Did you mean {_listed(numbers, close)}?" if close else "`prmcal leaderboard DIR` has all cells."
     return UnknownCellError(f"There is no cell '{name}'. {hint}")
-
-
-def _with_number(numbers: Mapping[str, int], number: int) -> str:
-    for cell_id, each in numbers.items():
-        if each == number:
-            return cell_id
-    known = f"The cells are #1 to #{len(numbers)}." if numbers else "The run has no cells yet."
-    raise UnknownCellError(f"There is no cell #{number}. {known}")
 
 
 def _matching(ids: Iterable[str], text: str) -> list[str]:
@@ -188,8 +193,6 @@ class CellDetail:
         The row of the cell in the table ``cells``.
     results : DataFrame
         Its values over all questions and by difficulty.
-    comparisons : DataFrame
-        Its paired comparisons with other cells.
     jobs : DataFrame
         The job that measured it and all jobs that this job depends on, with the columns of the table ``jobs``. The
         column ``depth`` is the distance from the cell.
@@ -201,7 +204,6 @@ class CellDetail:
 
     cell: dict[str, Any]
     results: pd.DataFrame
-    comparisons: pd.DataFrame
     jobs: pd.DataFrame
     plugins: pd.DataFrame
     datasets: pd.DataFrame
@@ -228,7 +230,6 @@ def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
         datasets = sa.tuple_(Dataset.name, Dataset.split).in_(
             list(jobs[["dataset", "split"]].dropna().drop_duplicates().itertuples(index=False, name=None))
         )
-        either = sa.or_(Comparison.cell_a == cell_id, Comparison.cell_b == cell_id)
         return CellDetail(
             cell=row,
             results=frame(
@@ -237,12 +238,6 @@ def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
                 .where(Result.cell_id == cell_id)
                 .order_by(Result.metric, Result.question_level.nulls_first()),
             ).drop(columns="cell_id"),
-            comparisons=frame(
-                connection,
-                sa.select(Comparison)
-                .where(either)
-                .order_by(Comparison.metric, Comparison.cell_a, Comparison.cell_b),
-            ),
             jobs=jobs,
             plugins=frame(connection, sa.select(Plugin).where(used).order_by(Plugin.kind, Plugin.name)),
             datasets=frame(
@@ -294,6 +289,13 @@ def _measured(jobs: pd.DataFrame, row: dict[str, Any]) -> pd.DataFrame:
     return jobs[same]
 
 
+def of_job(question_id: Any) -> sa.ColumnElement[bool]:
+    """Return the condition that a row of the table ``questions`` is about a question of a job."""
+    return sa.and_(
+        Question.dataset == Job.dataset, Question.split == Job.split, Question.question_id == question_id
+    )
+
+
 def sampled(job_keys: Sequence[str]) -> sa.Select[*tuple[Any, ...]]:
     """Select the trajectories of some jobs with their questions, ordered by question and index."""
     return (
@@ -302,135 +304,11 @@ def sampled(job_keys: Sequence[str]) -> sa.Select[*tuple[Any, ...]]:
             Question.text.label("question"),
             Question.answer.label("reference"),
             Question.level.label("question_level"),
-            Trajectory.trajectory,
-            Trajectory.text,
-            Trajectory.steps,
-            Trajectory.tokens,
-            Trajectory.finish_reason,
-            Trajectory.answer,
-            Trajectory.verdict,
-            Trajectory.correct,
+            *Trajectory.columns("trajectory", "text", "steps", "tokens", "finish_reason"),
+            *Trajectory.columns("answer", "verdict", "correct"),
         )
         .join(Job, Job.job_key == Trajectory.job_key)
-        .outerjoin(
-            Question,
-            sa.and_(
-                Question.dataset == Job.dataset,
-                Question.split == Job.split,
-                Question.question_id == Trajectory.question_id,
-            ),
-        )
+        .outerjoin(Question, of_job(Trajectory.question_id))
         .where(Trajectory.job_key.in_(job_keys))
         .order_by(Trajectory.question_id, Trajectory.trajectory, Trajectory.job_key)
     )
-
-
-@dataclass(frozen=True)
-class CellJobs:
-    """The keys of the jobs behind a calibration cell.
-
-    Attributes
-    ----------
-    cell : dict
-        The row of the calibration cell in the table ``cells``.
-    dataset, split : str
-        Where the questions come from.
-    rollout, success, score, calibrated : str
-        Keys of the jobs that computed trajectories, success counts, rewards and calibrated rewards. A key is empty if
-        the database has no such job.
-    """
-
-    cell: dict[str, Any]
-    dataset: str
-    split: str
-    rollout: str
-    success: str
-    score: str
-    calibrated: str
-
-
-def calibration_cells(source: Source) -> pd.DataFrame:
-    """Return all calibration cells in the order of the grid.
-
-    Returns
-    -------
-    DataFrame
-        Columns cell_id, number (the short number), llm, prm, calibrator, dataset, status and reason.
-    """
-    numbers = cell_numbers()
-    kinds = ("llm", "prm", "calibrator", "dataset")
-    columns = [getattr(Cell, name) for name in (*kinds, "status", "reason")]
-    query = sa.select(Cell.cell_id, numbers.c.number, *columns).join(
-        numbers, numbers.c.cell_id == Cell.cell_id
-    )
-    return frame(source, query.where(Cell.leaderboard == "calibration").order_by(numbers.c.number))
-
-
-def calibration_cell(source: Source, cell_id: str) -> str:
-    """Return the calibration cell with the rewards that a cell of either leaderboard depends on.
-
-    A calibration cell is returned itself. For a scaling cell, see :func:`jobs_of`.
-
-    Raises
-    ------
-    UnknownCellError
-        If there is no such cell.
-    """
-    with connection_of(source) as connection:
-        found: str = jobs_of(connection, cell_id).cell["cell_id"]
-    return found
-
-
-def jobs_of(connection: sa.Connection, cell_id: str) -> CellJobs:
-    """Return the jobs behind a cell of either leaderboard.
-
-    A scaling cell depends on the rewards of the calibration cell with the same LLM, PRM, calibrator and data set. If it
-    has no PRM or no calibrator, the first of the grid is used instead. On a merged leaderboard the LLM can have another
-    name there: see :func:`prmcal.db.queries.cells.other_names`.
-
-    Raises
-    ------
-    UnknownCellError
-        If there is no such cell. The message has similar identifiers.
-    """
-    row = _calibration_cell(connection, cell_row(connection, cell_id))
-    measured = _inputs(connection, [row["job_key"]])
-    calibrated, success = measured.get("calibrated", ""), measured.get("success", "")
-    below = _inputs(connection, [key for key in (calibrated, success) if key])
-    split = connection.scalar(sa.select(Job.split).where(Job.job_key == row["job_key"]))
-    return CellJobs(
-        cell=row,
-        dataset=row["dataset"],
-        split=split or "",
-        rollout=below.get("rollout", ""),
-        success=success,
-        score=below.get("score", ""),
-        calibrated=calibrated,
-    )
-
-
-def _inputs(connection: sa.Connection, keys: list[str]) -> dict[str, str]:
-    query = (
-        sa.select(Job.kind, Job.job_key)
-        .join(JobInput, JobInput.input_key == Job.job_key)
-        .where(JobInput.job_key.in_(keys))
-    )
-    return {row.kind: row.job_key for row in connection.execute(query)}
-
-
-def _calibration_cell(connection: sa.Connection, row: dict[str, Any]) -> dict[str, Any]:
-    if row["leaderboard"] == "calibration":
-        return row
-    named = [getattr(Cell, kind) == row[kind] for kind in ("prm", "calibrator") if row[kind] is not None]
-    numbers = cell_numbers()
-    other_seed = Cell.seed.is_distinct_from(row["seed"])
-    query = (
-        sa.select(Cell.__table__)
-        .join(numbers, numbers.c.cell_id == Cell.cell_id)
-        .where(Cell.leaderboard == "calibration", Cell.llm == row["llm"], Cell.dataset == row["dataset"])
-        .where(*named)
-        .order_by(other_seed, Cell.conditions != row["conditions"], Cell.version != "", numbers.c.number)
-        .limit(1)
-    )
-    found = connection.execute(query).mappings().one_or_none()
-    return row if found is None else dict(found)

@@ -11,12 +11,9 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from prmcal.db.metrics import COORDINATES
 from prmcal.db.queries.cells import with_role
-from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.statistics import budgets as pareto
-from prmcal.db.statistics.budgets import Curve, EqualCost, at_equal_cost, whole_samples_needed
+from prmcal.db.statistics.budgets import Curve, at_equal_cost, whole_samples_needed
 from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval, skewed_interval
 from prmcal.db.tables import (
     CalibratedReward,
@@ -59,37 +56,28 @@ def references(source: Source) -> list[str]:
     These are the strategies whose jobs read success counts, and those with the role "reference".
     """
     with connection_of(source) as connection:
-        named = Cell.strategy.in_(with_role(connection, "reference"))
-        reading_success = (
-            sa.select(JobInput.job_key)
-            .join(Job, Job.job_key == JobInput.input_key)
-            .where(Job.kind == "success")
-        )
-        informed = sa.and_(Cell.leaderboard == "scaling", Cell.job_key.in_(reading_success))
-        query = sa.select(Cell.cell_id).where(sa.or_(named, informed)).order_by(Cell.cell_id)
-        return list(frame(connection, query)["cell_id"])
+        named = sa.select(Cell.cell_id).where(Cell.strategy.in_(with_role(connection, "reference")))
+        cells = {*_reading(connection, Job.kind == "success"), *connection.scalars(named)}
+    return sorted(cells)
 
 
 def searches(source: Source) -> list[str]:
     """Return the cells of searches. Their samples are steps; those of all other strategies are trajectories."""
-    query = (
-        sa.select(Cell.cell_id)
-        .join(JobInput, JobInput.job_key == Cell.job_key)
-        .join(Job, Job.job_key == JobInput.input_key)
-        .where(Cell.leaderboard == "scaling", Job.kind == "search")
-        .distinct()
-        .order_by(Cell.cell_id)
-    )
-    return list(frame(source, query)["cell_id"])
+    return _reading(source, Job.kind == "search")
 
 
 def asking_others(source: Source) -> list[str]:
     """Return the cells of strategies that ask other LLMs, whose samples cost more or less than those of their own."""
+    return _reading(source, Job.llm != Cell.llm)
+
+
+def _reading(source: Source, of_input: sa.ColumnElement[bool]) -> list[str]:
+    """Return the cells of the scaling leaderboard whose jobs read a job of some kind."""
     query = (
         sa.select(Cell.cell_id)
         .join(JobInput, JobInput.job_key == Cell.job_key)
         .join(Job, Job.job_key == JobInput.input_key)
-        .where(Cell.leaderboard == "scaling", Job.llm != Cell.llm)
+        .where(Cell.leaderboard == "scaling", of_input)
         .distinct()
         .order_by(Cell.cell_id)
     )
@@ -105,48 +93,6 @@ def question_accuracies(source: Source, cells: Sequence[str]) -> pd.DataFrame:
         QuestionResult.metric == "accuracy", QuestionResult.cell_id.in_(list(cells))
     )
     return frame(source, query).pivot(index="question_id", columns="cell_id", values="value")
-
-
-def frontier(source: Source, cost: str = "generated_tokens") -> pd.DataFrame:
-    """Return the competing strategies of each data set, LLM and PRM, and whether they are on the Pareto frontier.
-
-    :func:`prmcal.db.statistics.budgets.frontier` defines the frontier. Strategies without a PRM compete with those of
-    every PRM. Strategies that need the truth do not compete, nor do cells without values for single questions. If the
-    cost is samples, searches and strategies that ask other LLMs do not compete either.
-
-    Parameters
-    ----------
-    source : Path or Connection
-        The published copy.
-    cost : str
-        A metric of the scaling leaderboard that measures cost, such as samples.
-
-    Returns
-    -------
-    DataFrame
-        Columns cell_id, those of :data:`prmcal.db.metrics.COORDINATES` (prm is that of the group), accuracy, the cost
-        and on_frontier. A cell has one row for each group in which it competes.
-    """
-    import pandas as pd
-
-    with connection_of(source) as connection:
-        table = leaderboard(connection, "scaling")
-        place = ["dataset", "llm", *(["conditions"] if "conditions" in table else []), "prm"]
-        table = table[["cell_id", *COORDINATES, *place[2:-1], "accuracy", cost]]
-        out = references(connection)
-        if cost == "samples":
-            out += searches(connection) + asking_others(connection)
-        table = table[~table["cell_id"].isin(out)].dropna(subset=["accuracy", cost])
-        values = question_accuracies(connection, list(table["cell_id"]))
-    table = table[table["cell_id"].isin(values.columns)]
-    parts = []
-    for keys, group in table[table["prm"].notna()].groupby(place, sort=False):
-        alone = table[table["prm"].isna() & (table[place[:-1]] == list(keys[:-1])).all(axis=1)]
-        both = pd.concat([alone.assign(prm=keys[-1]), group], ignore_index=True)
-        paired = values[list(both["cell_id"])].dropna().to_numpy(np.float64)
-        marks = pareto.frontier(both[cost], both["accuracy"], pareto.more_accurate(paired))
-        parts.append(both.assign(on_frontier=marks))
-    return pd.concat(parts, ignore_index=True) if parts else table.assign(on_frontier=True)
 
 
 def _of_jobs(
@@ -231,7 +177,9 @@ class ExactCurves:
         rule = partial(bounded_interval, upper=float(self.most))
         return self._curve(self._samples(calibrator, level, targets), rule, tokens, question_level)
 
-    def at_equal_cost(self, calibrator: str, level: float, targets: Sequence[float]) -> EqualCost:
+    def at_equal_cost(
+        self, calibrator: str, level: float, targets: Sequence[float]
+    ) -> dict[str, NDArray[np.float64]]:
         """Compare best-of-n + IAS with the fixed n that has the same mean number of samples, for each target C.
 
         The parameters are those of :meth:`adaptive`; :func:`prmcal.db.statistics.budgets.at_equal_cost` has the

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from sqlalchemy.orm import aliased
 
 from prmcal.db.metrics import COORDINATES, COSTS, PARTS_OF_COSTS, Leaderboard
-from prmcal.db.queries.cells import cell_numbers, metrics
+from prmcal.db.queries.cells import kept, metrics, numbered_cells
 from prmcal.db.queries.submissions import PROVENANCE, cell_provenance, is_merged, seed_spreads
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.paired import standings
@@ -40,8 +39,6 @@ def measurements(
 
     Parameters
     ----------
-    source : Path or Connection
-        The published copy.
     table : {"calibration", "scaling"}
         Which leaderboard.
     llm, prm, calibrator, dataset, strategy : sequence of str, optional
@@ -66,24 +63,19 @@ def measurements(
         compared. Cells of a group that share a letter do not differ significantly, and the best has "a". Letters are
         null if the value was not compared or the alphabet is too short.
     """
-    chosen = {"llm": llm, "prm": prm, "calibrator": calibrator, "dataset": dataset, "strategy": strategy}
-    numbers = cell_numbers()
-    coordinates = [getattr(Cell, name) for name in COORDINATES]
-    cells = (
-        sa.select(Cell.cell_id, numbers.c.number, *coordinates, Cell.conditions, Cell.status, Cell.reason)
-        .join(numbers, numbers.c.cell_id == Cell.cell_id)
-        .where(Cell.leaderboard == table)
-    )
+    cells = numbered_cells(*COORDINATES, "conditions", "status", "reason").where(Cell.leaderboard == table)
     same_level = (
         Result.question_level.is_(None) if question_level is None else Result.question_level == question_level
     )
     query = cells.add_columns(
-        Result.metric, Result.value, Result.low, Result.high, Result.rows, Result.questions
+        *Result.columns("metric", "value", "low", "high", "rows", "questions")
     ).outerjoin(Result, sa.and_(Result.cell_id == Cell.cell_id, Cell.status == "done", same_level))
+    pairs = sa.select(*Comparison.columns("metric", "cell_a", "cell_b", "p_adjusted"))
+    pairs = pairs.where(Comparison.leaderboard == table)
     with connection_of(source) as connection:
         described = metrics(connection)
         found = frame(connection, query)
-        compared = frame(connection, _comparisons(table)) if question_level is None else None
+        compared = frame(connection, pairs) if question_level is None else None
         provenance = cell_provenance(connection) if is_merged(connection) else None
         verified = (
             None
@@ -94,9 +86,7 @@ def measurements(
     standing = None if compared is None else standings(found, compared, better)
     for name in ("standing", "letters"):
         found[name] = None if standing is None else standing[name]
-    for name, values in chosen.items():
-        if values is not None:
-            found = found[found[name].isin(list(values)) | found[name].isna()]
+    found = kept(found, llm=llm, prm=prm, calibrator=calibrator, dataset=dataset, strategy=strategy)
     if verified is not None:
         found = found[found["cell_id"].isin(verified)]
     found = found.drop(columns="conditions")
@@ -160,23 +150,11 @@ def _between_seeds(spreads: pd.DataFrame, metrics: Sequence[str], cells: pd.Inde
     return [seeds, deviations[shown].rename(columns=lambda name: f"{name}{BETWEEN_SEEDS}")]
 
 
-def _comparisons(table: Leaderboard) -> sa.Select[*tuple[Any, ...]]:
-    first, second = aliased(Cell), aliased(Cell)
-    return (
-        sa.select(Comparison.metric, Comparison.cell_a, Comparison.cell_b, Comparison.p_adjusted)
-        .join(first, sa.and_(first.cell_id == Comparison.cell_a, first.status == "done"))
-        .join(second, sa.and_(second.cell_id == Comparison.cell_b, second.status == "done"))
-        .where(Comparison.leaderboard == table)
-    )
-
-
 def costs(source: Source, /, **filters: Any) -> pd.DataFrame:
     """Return the costs of the cells of the scaling leaderboard, in the order of the grid.
 
     Parameters
     ----------
-    source : Path or Connection
-        The published copy.
     **filters
         The filters of :func:`prmcal.db.queries.leaderboard.measurements`.
 
@@ -275,18 +253,10 @@ def reported(**filters: str) -> pd.DataFrame:
         (decimal places in the paper) and status, which is ``reported``. Calibrators and strategies have the names under
         which they are registered, and LLMs, PRMs and data sets those of ``grids/paper.yaml``. A coordinate that does
         not apply is None: a calibration error has no strategy.
-
-    Raises
-    ------
-    ValueError
-        If a filter names no column.
     """
     import pandas as pd
 
     text = pd.read_csv(_FILE, dtype=str, keep_default_na=False)
-    unknown = sorted(set(filters) - set(text.columns))
-    if unknown:
-        raise ValueError(f"There is no column '{unknown[0]}'. The columns are: {', '.join(text.columns)}.")
     for column, wanted in filters.items():
         text = text[text[column] == wanted]
     found = text.replace("", None).reset_index(drop=True)
@@ -301,8 +271,6 @@ def beside_measured(source: Source, table: str) -> pd.DataFrame:
 
     Parameters
     ----------
-    source : Path or Connection
-        The published copy.
     table : str
         One of :data:`REPORTED_TABLES`.
 
@@ -336,8 +304,8 @@ def error_histograms(source: Source) -> pd.DataFrame:
         Columns dataset, prm, llm, calibrator, cell_id, bin (from 0), lower and upper (the edges, in [-1, 1]) and
         count (the number of prefixes), sorted by these. Only finished cells have rows.
     """
-    place = [getattr(Cell, name) for name in ("dataset", "prm", "llm", "calibrator", "cell_id")]
-    bars = [getattr(SignedErrorBin, name) for name in ("bin", "lower", "upper", "count")]
+    place = Cell.columns("dataset", "prm", "llm", "calibrator", "cell_id")
+    bars = SignedErrorBin.columns("bin", "lower", "upper", "count")
     query = (
         sa.select(*place, *bars)
         .join(SignedErrorBin, SignedErrorBin.cell_id == Cell.cell_id)

@@ -1,15 +1,17 @@
-"""The jobs of a run, page by page, and its progress, also while it writes."""
+"""The jobs of a run: page by page, behind a cell, and their progress, also while the run writes."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from prmcal.db.queries.cells import cell_numbers, cell_row
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.run_folder import finished_artifacts
-from prmcal.db.tables import Job
+from prmcal.db.tables import Cell, Job, JobInput
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,8 +42,6 @@ def job_page(
 
     Parameters
     ----------
-    source : Path or Connection
-        The published copy.
     kind : str, optional
         Keep the jobs of this kind.
     limit, offset : int
@@ -49,10 +49,9 @@ def job_page(
     """
     kept = [] if kind is None else [Job.kind == kind]
     order = (Job.kind, Job.llm, Job.prm, Job.calibrator, Job.dataset, Job.job_key)
-    columns: list[Any] = [getattr(Job, name) for name in _COLUMNS]
     with connection_of(source) as connection:
         total = connection.scalar(sa.select(sa.func.count()).select_from(Job).where(*kept)) or 0
-        query = sa.select(*columns).where(*kept).order_by(*order).limit(limit).offset(offset)
+        query = sa.select(*Job.columns(*_COLUMNS)).where(*kept).order_by(*order).limit(limit).offset(offset)
         return total, frame(connection, query)
 
 
@@ -116,3 +115,97 @@ def progress(planned: pd.DataFrame, directory: Path) -> pd.DataFrame:
     left = shards - done
     seconds = (left * planned["seconds_per_shard"].astype(float)).where(left > 0, 0.0)
     return planned[["kind", "jobs", "failed"]].assign(shards=shards, done=done, seconds_left=seconds)
+
+
+@dataclass(frozen=True)
+class CellJobs:
+    """The keys of the jobs behind a calibration cell.
+
+    Attributes
+    ----------
+    cell : dict
+        The row of the calibration cell in the table ``cells``.
+    dataset, split : str
+        Where the questions come from.
+    rollout, success, score, calibrated : str
+        Keys of the jobs that computed trajectories, success counts, rewards and calibrated rewards. A key is empty if
+        the database has no such job.
+    """
+
+    cell: dict[str, Any]
+    dataset: str
+    split: str
+    rollout: str
+    success: str
+    score: str
+    calibrated: str
+
+
+def calibration_cell(source: Source, cell_id: str) -> str:
+    """Return the calibration cell with the rewards that a cell of either leaderboard depends on.
+
+    A calibration cell is returned itself. For a scaling cell, see :func:`jobs_of`.
+
+    Raises
+    ------
+    UnknownCellError
+        If there is no such cell.
+    """
+    with connection_of(source) as connection:
+        found: str = jobs_of(connection, cell_id).cell["cell_id"]
+    return found
+
+
+def jobs_of(connection: sa.Connection, cell_id: str) -> CellJobs:
+    """Return the jobs behind a cell of either leaderboard.
+
+    A scaling cell depends on the rewards of the calibration cell with the same LLM, PRM, calibrator and data set. If it
+    has no PRM or no calibrator, the first of the grid is used instead.
+
+    Raises
+    ------
+    UnknownCellError
+        If there is no such cell. The message has similar identifiers.
+    """
+    row = _calibration_cell(connection, cell_row(connection, cell_id))
+    measured = input_jobs(connection, row["job_key"])
+    calibrated, success = measured.get("calibrated", ""), measured.get("success", "")
+    below = input_jobs(connection, calibrated, success)
+    split = connection.scalar(sa.select(Job.split).where(Job.job_key == row["job_key"]))
+    return CellJobs(
+        cell=row,
+        dataset=row["dataset"],
+        split=split or "",
+        rollout=below.get("rollout", ""),
+        success=success,
+        score=below.get("score", ""),
+        calibrated=calibrated,
+    )
+
+
+def input_jobs(connection: sa.Connection, *keys: str) -> dict[str, str]:
+    """Return the keys of the jobs that some jobs read, by kind."""
+    query = (
+        sa.select(Job.kind, Job.job_key)
+        .join(JobInput, JobInput.input_key == Job.job_key)
+        .where(JobInput.job_key.in_(keys))
+    )
+    return {row.kind: row.job_key for row in connection.execute(query)}
+
+
+def _calibration_cell(connection: sa.Connection, row: dict[str, Any]) -> dict[str, Any]:
+    if row["leaderboard"] == "calibration":
+        return row
+    named = [getattr(Cell, kind) == row[kind] for kind in ("prm", "calibrator") if row[kind] is not None]
+    numbers = cell_numbers()
+    other_seed = Cell.seed.is_distinct_from(row["seed"])
+    query = (
+        sa.select(Cell.__table__)
+        .join(numbers, numbers.c.cell_id == Cell.cell_id)
+        .where(Cell.leaderboard == "calibration", Cell.llm == row["llm"], Cell.dataset == row["dataset"])
+        .where(*named)
+        .order_by(other_seed, Cell.conditions != row["conditions"], Cell.version != "", numbers.c.number)
+        .limit(1)
+    )
+    found = connection.execute(query).mappings().one_or_none()
+    return row if found is None else dict(found)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from prmcal.db.metrics import COORDINATES, TIERS
-from prmcal.db.queries.cells import cell_numbers
+from prmcal.db.queries.cells import numbered_cells
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.tables import Cell, CellSubmission, Result, Run, SeedSpread, Submission, Verification
 
@@ -37,10 +37,9 @@ def cell_provenance(source: Source) -> pd.DataFrame:
     ``verified_at`` is a UTC time in ISO format, ``failed_verifications`` the number of verifications with a failed
     check of the cell, and ``submissions`` has the identifiers, separated by spaces.
     """
-    names = [getattr(Cell, name) for name in ("cell_id", *_STORED)]
     with connection_of(source) as connection:
         failed = _failed_verifications(connection)
-        cells = frame(connection, sa.select(*names))
+        cells = frame(connection, sa.select(*Cell.columns("cell_id", *_STORED)))
         order = (CellSubmission.cell_id, CellSubmission.submission_id)
         sent = frame(
             connection, sa.select(CellSubmission.cell_id, CellSubmission.submission_id).order_by(*order)
@@ -66,7 +65,7 @@ def submissions(source: Source) -> pd.DataFrame:
     """
     about = ("grid_name", "grid_key", "grid", "started_at", "finished_at", "prmcal_version", "hardware")
     query = (
-        sa.select(Submission, *(getattr(Run, name) for name in about))
+        sa.select(Submission, *Run.columns(*about))
         .outerjoin(Run, Run.run_id == Submission.run_id)
         .order_by(Run.started_at.nulls_last(), Submission.submission_id)
     )
@@ -100,14 +99,11 @@ def submission_cells(source: Source, submission_id: str) -> pd.DataFrame:
         Columns cell_id, number, leaderboard, those of :data:`prmcal.db.metrics.COORDINATES`, job_key, base_id,
         measured_at, and those of :data:`PROVENANCE` without submissions.
     """
-    numbers = cell_numbers()
     names = ("leaderboard", *COORDINATES, "job_key", "base_id", "measured_at", *_STORED)
     query = (
-        sa.select(Cell.cell_id, numbers.c.number, *(getattr(Cell, name) for name in names))
-        .join(numbers, numbers.c.cell_id == Cell.cell_id)
+        numbered_cells(*names)
         .join(CellSubmission, CellSubmission.cell_id == Cell.cell_id)
         .where(CellSubmission.submission_id == submission_id)
-        .order_by(numbers.c.number)
     )
     with connection_of(source) as connection:
         failed, found = _failed_verifications(connection), frame(connection, query)
@@ -119,8 +115,6 @@ def history(source: Source, base_id: str, metric: str) -> pd.DataFrame:
 
     Parameters
     ----------
-    source : Path or Connection
-        The published copy.
     base_id : str
         The identifier by the names in the grids.
     metric : str
@@ -131,17 +125,10 @@ def history(source: Source, base_id: str, metric: str) -> pd.DataFrame:
         Columns cell_id, number, seed, conditions, version, conflict, measured_at, outdated, tier, value, low, high,
         questions, and seeds (the number of seeds that the cell's spread is over; missing if there is none).
     """
-    numbers = cell_numbers()
     names = ("seed", "conditions", "version", "conflict", "measured_at", "outdated", "tier")
+    cells = numbered_cells(*names)
     query = (
-        sa.select(
-            Cell.cell_id,
-            numbers.c.number,
-            *(getattr(Cell, name) for name in names),
-            *(getattr(Result, name) for name in ("value", "low", "high", "questions")),
-            SeedSpread.seeds,
-        )
-        .join(numbers, numbers.c.cell_id == Cell.cell_id)
+        cells.add_columns(*Result.columns("value", "low", "high", "questions"), SeedSpread.seeds)
         .join(Result, sa.and_(Result.cell_id == Cell.cell_id, Result.metric == metric))
         .outerjoin(SeedSpread, sa.and_(SeedSpread.cell_id == Cell.cell_id, SeedSpread.metric == metric))
         .where(
@@ -149,7 +136,8 @@ def history(source: Source, base_id: str, metric: str) -> pd.DataFrame:
             Cell.status == "done",
             Result.question_level.is_(None),
         )
-        .order_by(Cell.measured_at.nulls_last(), numbers.c.number)
+        .order_by(None)
+        .order_by(Cell.measured_at.nulls_last(), cells.selected_columns.number)
     )
     return frame(source, query)
 
@@ -168,24 +156,17 @@ def iso_times(moments: pd.Series) -> list[str | None]:
 
 def _failed_verifications(connection: sa.Connection) -> Counter[str]:
     """Return how many verifications have a failed check of each cell. A failed check that names no cells is of all."""
-    failed = frame(
-        connection,
-        sa.select(Verification.submission_id, Verification.checks).where(Verification.passed.is_(False)),
-    )
+    failed = sa.select(Verification.submission_id, Verification.checks).where(Verification.passed.is_(False))
+    named = sa.func.coalesce(Cell.base_id, Cell.cell_id).label("base_id")
+    query = sa.select(CellSubmission.submission_id, Cell.cell_id, named)
+    sent = frame(connection, query.join(Cell, Cell.cell_id == CellSubmission.cell_id))
     found: Counter[str] = Counter()
-    for submission_id, own in failed.groupby("submission_id"):
-        named = sa.func.coalesce(Cell.base_id, Cell.cell_id).label("base_id")
-        sent = frame(
-            connection,
-            sa.select(Cell.cell_id, named)
-            .join(CellSubmission, CellSubmission.cell_id == Cell.cell_id)
-            .where(CellSubmission.submission_id == submission_id),
-        )
-        for record in own["checks"]:
-            cells = [each["cells"] for each in record.get("checks", []) if not each["passed"]]
-            of_all = not all(cells)
-            wrong = sent if of_all else sent[sent["base_id"].isin({cell for each in cells for cell in each})]
-            found.update(wrong["cell_id"])
+    for submission_id, record in frame(connection, failed).itertuples(index=False):
+        cells = [each["cells"] for each in record.get("checks", []) if not each["passed"]]
+        wrong = sent["submission_id"] == submission_id
+        if all(cells):
+            wrong &= sent["base_id"].isin({cell for each in cells for cell in each})
+        found.update(sent.loc[wrong, "cell_id"])
     return found
 
 

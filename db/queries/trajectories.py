@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import sqlalchemy as sa
 
-from prmcal.db.queries.cells import CellJobs, jobs_of, sampled
+from prmcal.db.queries.cells import of_job, sampled
+from prmcal.db.queries.runs import CellJobs, jobs_of
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.tables import CalibratedReward, Cell, Job, Question, Reward, Search, SuccessCount, Trajectory
 
@@ -75,67 +75,41 @@ def graded_texts(source: Source, job_keys: Sequence[str]) -> pd.DataFrame:
         Columns question_id, question, reference, trajectory (0 for a search, which has one answer), text, answer,
         verdict and correct, sorted by question and trajectory.
     """
+    about = (Question.text.label("question"), Question.answer.label("reference"))
     both = sa.union_all(
-        _texts(Trajectory, Trajectory.trajectory, job_keys), _texts(Search, sa.literal(0), job_keys)
+        *(
+            sa.select(
+                table.question_id, *about, index, *table.columns("text", "answer", "verdict", "correct")
+            )
+            .join(Job, Job.job_key == table.job_key)
+            .join(Question, of_job(table.question_id))
+            .where(
+                table.job_key.in_(job_keys),
+                *(each.is_not(None) for each in (table.text, Question.text, Question.answer)),
+            )
+            for table, index in ((Trajectory, Trajectory.trajectory), (Search, sa.literal(0)))
+        )
     ).subquery()
     return frame(source, sa.select(both).order_by(both.c.question_id, both.c.trajectory, both.c.text))
 
 
-def _texts(
-    table: type[Trajectory | Search], trajectory: sa.ColumnElement[Any] | Any, job_keys: Sequence[str]
-) -> sa.Select[*tuple[Any, ...]]:
-    same = sa.and_(
-        Question.dataset == Job.dataset,
-        Question.split == Job.split,
-        Question.question_id == table.question_id,
-    )
-    return (
-        sa.select(
-            table.question_id,
-            Question.text.label("question"),
-            Question.answer.label("reference"),
-            trajectory.label("trajectory"),
-            table.text,
-            table.answer,
-            table.verdict,
-            table.correct,
-        )
-        .join(Job, Job.job_key == table.job_key)
-        .join(Question, same)
-        .where(
-            table.job_key.in_(job_keys),
-            table.text.is_not(None),
-            Question.text.is_not(None),
-            Question.answer.is_not(None),
-        )
-    )
+def cut_off_thoughts(source: Source) -> pd.DataFrame:
+    """Return the LLMs some of whose trajectories were cut off inside a thought.
 
-
-_REASON = "thought"
-"""The finish reason of such a trajectory."""
-
-
-@dataclass(frozen=True)
-class CutOff:
-    """The trajectories of one LLM, on all data sets together, and how many of them were cut off inside a thought."""
-
-    llm: str
-    trajectories: int
-    cut_off: int
-
-
-def cut_off_thoughts(source: Source) -> list[CutOff]:
-    """Return the LLMs some of whose trajectories were cut off inside a thought, sorted by name."""
-    cut_off = sa.func.count().filter(Trajectory.finish_reason == _REASON)
+    Returns
+    -------
+    DataFrame
+        Columns llm, trajectories (on all data sets) and cut_off (how many of them), sorted by name.
+    """
+    cut_off = sa.func.count().filter(Trajectory.finish_reason == "thought")
     query = (
-        sa.select(Job.llm, sa.func.count(), cut_off)
+        sa.select(Job.llm, sa.func.count().label("trajectories"), cut_off.label("cut_off"))
         .join(Trajectory, Trajectory.job_key == Job.job_key)
         .group_by(Job.llm)
         .having(cut_off > 0)
         .order_by(Job.llm)
     )
-    with connection_of(source) as connection:
-        return [CutOff(str(llm), count, ended) for llm, count, ended in connection.execute(query)]
+    return frame(source, query)
 
 
 QUESTION_ORDERS = ("question_id", "question_level", "pass_at_1", "reward_error", "calibrated_error")
@@ -163,8 +137,6 @@ def question_page(
 
     Parameters
     ----------
-    source : Path or Connection
-        The published copy.
     cell_id : str
         The cell.
     search : str
@@ -232,8 +204,6 @@ def worst_prefixes(
 
     Parameters
     ----------
-    source : Path or Connection
-        The published copy.
     cell_id : str
         The cell.
     column : {"reward", "calibrated_reward"}
@@ -271,8 +241,6 @@ def trajectories(
 
     Parameters
     ----------
-    source : Path or Connection
-        The published copy.
     cell_id : str
         The cell.
     question_id : str, optional
@@ -322,14 +290,8 @@ def prefixes(source: Source, cell_id: str, question_id: str) -> pd.DataFrame:
         )
         query = (
             sa.select(
-                Reward.trajectory,
-                Reward.step,
-                Reward.logit,
-                Reward.reward,
-                Reward.over_long,
-                counts.c.successes,
-                counts.c.follow_ups,
-                counts.c.terminal,
+                *Reward.columns("trajectory", "step", "logit", "reward", "over_long"),
+                *(counts.c[name] for name in ("successes", "follow_ups", "terminal")),
                 calibrated.c.level,
                 calibrated.c.reward.label("calibrated_reward"),
             )
@@ -392,12 +354,7 @@ def _judged(jobs: CellJobs) -> sa.Subquery:
     )
     rate = sa.cast(counts.c.successes, sa.Double) / counts.c.follow_ups
     return (
-        sa.select(
-            *counts.c,
-            Reward.reward,
-            median.c.reward.label("calibrated_reward"),
-            rate.label("success"),
-        )
+        sa.select(*counts.c, Reward.reward, median.c.reward.label("calibrated_reward"), rate.label("success"))
         .join(Reward, same_prefix(counts, Reward))
         .outerjoin(median, same_prefix(median, Reward))
         .where(Reward.job_key == jobs.score, Reward.reward.is_not(None))

@@ -10,79 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from sqlalchemy.orm import aliased
 
 from prmcal.db.metrics import Better, Metrics
-from prmcal.db.queries.cells import CellDetail, cell, metrics
-from prmcal.db.queries.two_runs import common_prefixes, question_differences, question_values
-from prmcal.db.reader import Source, frame, reading
-from prmcal.db.run_folder import artifact_folder
+from prmcal.db.queries.cells import cell_row, metrics
+from prmcal.db.queries.two_runs import common_prefixes, job_replicates, question_differences, question_values
+from prmcal.db.reader import frame, reading
 from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, estimate
-from prmcal.db.statistics.paired import (
-    SIGNIFICANCE,
-    Replicated,
-    comparable,
-    read_replicates,
-    replicated_difference,
-)
-from prmcal.db.tables import Cell, Comparison
+from prmcal.db.statistics.paired import SIGNIFICANCE, Replicated, replicated_difference
+from prmcal.db.tables import Cell, Comparison, Job, Result
 from prmcal.errors import ArtifactError, IncomparableCellsError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True)
-class MetricComparison:
-    """The difference of two cells in one metric.
-
-    Attributes
-    ----------
-    metric : str
-    a, b : tuple of float
-        The values of the cells with their 95% intervals: (value, low, high).
-    difference, low, high : float
-        A - B with its 95% interval. If 0 is the best value of the metric, absolute values are subtracted.
-    from_zero : bool
-        Whether absolute values are subtracted.
-    p_value : float
-        Two-sided p value, not adjusted.
-    p_adjusted : float or None
-        p value after Holm's correction over the pairs of the group; None for cells that do not compete.
-    pairs : int or None
-        Number of these pairs.
-    """
-
-    metric: str
-    a: tuple[float, float, float]
-    b: tuple[float, float, float]
-    difference: float
-    low: float
-    high: float
-    from_zero: bool
-    p_value: float
-    p_adjusted: float | None
-    pairs: int | None
-
-    def row(self) -> dict[str, Any]:
-        """The comparison as one row of a table, with the names of :attr:`CellComparison.table`."""
-        sides = {
-            f"{side}{end}": number
-            for side in ("a", "b")
-            for end, number in zip(("", "_low", "_high"), getattr(self, side), strict=True)
-        }
-        names = ("difference", "low", "high", "from_zero", "p_value", "p_adjusted", "pairs", "real")
-        return {"metric": self.metric, **sides, **{name: getattr(self, name) for name in names}}
-
-    @property
-    def p(self) -> float:
-        """The adjusted p value if there is one, else the p value."""
-        return self.p_value if self.p_adjusted is None else self.p_adjusted
-
-    @property
-    def real(self) -> bool:
-        """Whether the difference is significant."""
-        return self.p < SIGNIFICANCE
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +32,12 @@ class CellComparison:
     ----------
     a, b : dict
         The rows of the cells in the table ``cells``.
-    metrics : tuple of MetricComparison
-        The metrics in the order of the leaderboard.
+    table : DataFrame
+        One row per metric, in the order of the leaderboard: metric; a, a_low, a_high, b, b_low and b_high (the values
+        of the cells with their 95% intervals); difference, low and high (A - B with its 95% interval; if 0 is the best
+        value of the metric, absolute values are subtracted, and from_zero is true); p_value (two-sided), p_adjusted
+        (after Holm's correction over the pairs of the group) and pairs (their number), which are None for cells and
+        metrics that do not compete; and real (whether the difference is significant; None if there is no p value).
     questions : int
         Number of questions that both cells were measured on.
     prefixes : tuple of int, or None
@@ -108,22 +51,11 @@ class CellComparison:
 
     a: dict[str, Any]
     b: dict[str, Any]
-    metrics: tuple[MetricComparison, ...]
+    table: pd.DataFrame
     questions: int
     prefixes: tuple[int, int] | None
     common_prefixes: int | None
     differing: pd.DataFrame
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """The comparison as a table.
-
-        Columns metric, a, a_low, a_high, b, b_low, b_high, difference, low, high (A - B with its 95% interval),
-        from_zero, p_value, p_adjusted, pairs and real (whether the difference is significant).
-        """
-        import pandas as pd
-
-        return pd.DataFrame([each.row() for each in self.metrics])
 
     def __repr__(self) -> str:
         cells = f"A {self.a['cell_id']}\nB {self.b['cell_id']}"
@@ -134,18 +66,22 @@ class CellComparison:
         return "".join(f"<p>{escape(line)}</p>" for line in lines) + str(self.table.to_html(index=False))
 
     @property
+    def p_values(self) -> list[float]:
+        """The adjusted p value of each metric if there is one, else the p value; NaN for a single question."""
+        rows = self.table.itertuples()
+        return [float(row.p_value if row.p_adjusted is None else row.p_adjusted) for row in rows]
+
+    @property
     def paired_over(self) -> str:
         """A sentence about the questions and prefixes behind the comparison."""
-        questions = f"Paired over the same {self.questions:,} questions"
+        text = f"Paired over the same {self.questions:,} questions"
         if self.prefixes is None:
-            return f"{questions}."
+            return f"{text}."
         of_a, of_b = self.prefixes
-        if self.a["llm"] != self.b["llm"]:
-            return f"{questions}. The LLMs have different prefixes: {of_a:,} and {of_b:,}."
         if self.common_prefixes == of_a == of_b:
-            return f"{questions} and the same {of_a:,} prefixes."
-        common = "" if self.common_prefixes is None else f", of which {self.common_prefixes:,} are common"
-        return f"{questions} with {of_a:,} and {of_b:,} prefixes{common}."
+            return f"{text} and the same {of_a:,} prefixes."
+        common = f", of which {self.common_prefixes:,} are common" if self.common_prefixes else ""
+        return f"{text}, with {of_a:,} and {of_b:,} prefixes{common}."
 
 
 def compare_cells(database: Path, cell_a: str, cell_b: str, metric: str | None = None) -> CellComparison:
@@ -153,9 +89,9 @@ def compare_cells(database: Path, cell_a: str, cell_b: str, metric: str | None =
 
     Parameters
     ----------
-    database : Path or URL
-        The published copy. Cells that do not compete are compared from the artifacts in its folder. Cells of the
-        scaling leaderboard can also be compared without the artifacts, which a server does not have.
+    database : Path
+        The published copy. Cells that do not compete are compared from the artifacts in its folder. Without them, cells
+        of the scaling leaderboard are compared from the values of single questions.
     cell_a, cell_b : str
         Identifiers of the cells.
     metric : str, optional
@@ -170,31 +106,45 @@ def compare_cells(database: Path, cell_a: str, cell_b: str, metric: str | None =
     DatabaseError
         If there is no such cell, or no readable database.
     """
-    folder = database.parent if isinstance(database, Path) else None
+    import pandas as pd
+
     with reading(database) as connection:
-        first, second = (cell(connection, each, samples=0) for each in (cell_a, cell_b))
-        _require_comparable(first.cell, second.cell)
-        values_a, values_b = _values(first), _values(second)
+        first, second = cells = [cell_row(connection, each) for each in (cell_a, cell_b)]
+        _require_comparable(first, second)
+        values = [_values(connection, each) for each in (cell_a, cell_b)]
         described = metrics(connection)
-        names = _common_metrics(values_a, values_b, first.cell, second.cell, metric, described)
-        compared = _differences(connection, folder, first, second, names, described)
-        on_calibration = first.cell["leaderboard"] == "calibration"
-        a, b = values_a[names[0]], values_b[names[0]]
+        names = _common_metrics(values, cells, metric, described)
+        stored = _stored_comparisons(connection, cell_a, cell_b)
+        others = [name for name in names if name not in stored]
+        measured = _measured(connection, database.parent, cells, others) if others else []
+        rows = []
+        for name in names:
+            better = described.better(name)
+            found = stored.get(name) or _paired(name, measured, cells, better)
+            p_value = found["p_value"] if found["p_adjusted"] is None else found["p_adjusted"]
+            sides = {
+                f"{side}{end}": value[name][column]
+                for side, value in zip(("a", "b"), values, strict=True)
+                for end, column in (("", "value"), ("_low", "low"), ("_high", "high"))
+            }
+            rows.append(
+                {
+                    "metric": name,
+                    **sides,
+                    **{key: found[key] for key in ("difference", "low", "high")},
+                    "from_zero": better == "near zero",
+                    **{key: found[key] for key in ("p_value", "p_adjusted", "pairs")},
+                    "real": None if p_value != p_value else p_value < SIGNIFICANCE,
+                }
+            )
+        on_calibration = first["leaderboard"] == "calibration"
+        a, b = (value[names[0]] for value in values)
         return CellComparison(
-            a=first.cell,
-            b=second.cell,
-            metrics=tuple(
-                MetricComparison(
-                    metric=name,
-                    a=(values_a[name].value, values_a[name].low, values_a[name].high),
-                    b=(values_b[name].value, values_b[name].low, values_b[name].high),
-                    from_zero=described.better(name) == "near zero",
-                    **compared[name],
-                )
-                for name in names
-            ),
-            questions=int(a.questions),
-            prefixes=(int(a.rows), int(b.rows)) if on_calibration else None,
+            a=first,
+            b=second,
+            table=pd.DataFrame(rows, dtype=object),
+            questions=a["questions"],
+            prefixes=(a["rows"], b["rows"]) if on_calibration else None,
             common_prefixes=common_prefixes(connection, cell_a, cell_b) if on_calibration else None,
             differing=question_differences(connection, cell_a, cell_b),
         )
@@ -220,30 +170,29 @@ def _require_comparable(first: Mapping[str, Any], second: Mapping[str, Any]) -> 
             )
 
 
-def _values(detail: CellDetail) -> dict[str, Any]:
-    overall = detail.results[detail.results["question_level"].isna()]
-    return {row.metric: row for row in overall.itertuples()}
+def _values(connection: sa.Connection, cell_id: str) -> dict[str, Any]:
+    """Return the results of a cell over all questions, by metric."""
+    query = sa.select(Result).where(Result.cell_id == cell_id, Result.question_level.is_(None))
+    return {row["metric"]: row for row in frame(connection, query).to_dict("records")}
 
 
 def _common_metrics(
-    values_a: Mapping[str, Any],
-    values_b: Mapping[str, Any],
-    first: Mapping[str, Any],
-    second: Mapping[str, Any],
+    values: Sequence[Mapping[str, Any]],
+    cells: Sequence[Mapping[str, Any]],
     chosen: str | None,
     described: Metrics,
 ) -> list[str]:
-    both = values_a.keys() & values_b.keys()
+    both = values[0].keys() & values[1].keys()
     known = described.ordered(both)
-    if chosen is None:
-        if known:
-            return known
-        raise IncomparableCellsError(
-            f"'{first['cell_id']}' and '{second['cell_id']}' have no metric in common."
-        )
+    if chosen is None and known:
+        return known
     if chosen in both:
         return [chosen]
-    lacking = [each["cell_id"] for each, has in ((first, values_a), (second, values_b)) if chosen not in has]
+    if chosen is None:
+        raise IncomparableCellsError(
+            f"'{cells[0]['cell_id']}' and '{cells[1]['cell_id']}' have no metric in common."
+        )
+    lacking = [each["cell_id"] for each, has in zip(cells, values, strict=True) if chosen not in has]
     close = difflib.get_close_matches(chosen, known, n=1)
     hint = f"Did you mean '{close[0]}'? " if close else ""
     raise IncomparableCellsError(
@@ -252,99 +201,42 @@ def _common_metrics(
     )
 
 
-def _differences(
-    connection: sa.Connection,
-    directory: Path | None,
-    first: CellDetail,
-    second: CellDetail,
-    metrics: list[str],
-    described: Metrics,
-) -> dict[str, dict[str, Any]]:
-    """Return the differences by metric: stored comparisons if there are any, else from replicates."""
-    cells = (first.cell["cell_id"], second.cell["cell_id"])
-    stored = _stored_comparisons(connection, *cells).set_index("metric")
-    found = {name: _stored(stored.loc[name]) for name in metrics if name in stored.index}
-    if len(found) < len(metrics):
-        needed = [name for name in metrics if name not in found]
-        measured_a, measured_b = _measured(connection, directory, (first, second), needed)
-        for name in metrics:
-            if name not in found:
-                found[name] = _paired(name, measured_a, measured_b, cells, described.better(name))
-    return found
-
-
-def _stored_comparisons(source: Source, cell_a: str, cell_b: str) -> pd.DataFrame:
-    """Return the stored comparisons of two cells. Cells of different groups have none.
-
-    Returns
-    -------
-    DataFrame
-        One row per metric: metric, difference (A - B), low, high, p_value, p_adjusted, questions and pairs (the number
-        of p values in Holm's correction).
-    """
-    first, second = aliased(Cell), aliased(Cell)
-    group = (first.leaderboard, first.llm, first.prm, first.dataset, first.conditions, Comparison.metric)
+def _stored_comparisons(connection: sa.Connection, cell_a: str, cell_b: str) -> dict[str, dict[str, Any]]:
+    """Return the comparisons of two cells that the database has, by metric. Cells of different groups have none."""
+    group = (Cell.leaderboard, Cell.llm, Cell.prm, Cell.dataset, Cell.conditions, Comparison.metric)
     made = sa.func.nullif(Comparison.p_value, float("nan"))
     all_pairs = (
         sa.select(Comparison.__table__, sa.func.count(made).over(partition_by=group).label("pairs"))
-        .join(first, sa.and_(first.cell_id == Comparison.cell_a, first.status == "done"))
-        .join(second, sa.and_(second.cell_id == Comparison.cell_b, second.status == "done"))
-        .where(Comparison.cell_a != Comparison.cell_b)
+        .join(Cell, Cell.cell_id == Comparison.cell_a)
         .subquery()
     )
-    pair = all_pairs.c
-    turned = pair.cell_a == cell_b
-
-    def signed(straight: sa.ColumnElement[float], reverse: sa.ColumnElement[float]) -> sa.Label[float]:
-        return sa.case((turned, -reverse), else_=straight).label(straight.key)
-
-    query = sa.select(
-        pair.metric,
-        signed(pair.difference, pair.difference),
-        signed(pair.low, pair.high),
-        signed(pair.high, pair.low),
-        pair.p_value,
-        pair.p_adjusted,
-        pair.questions,
-        pair.pairs,
-    )
     both = [cell_a, cell_b]
-    return frame(source, query.where(pair.cell_a.in_(both), pair.cell_b.in_(both)).order_by(pair.metric))
-
-
-def _stored(row: Any) -> dict[str, Any]:
-    numbers = {name: float(row[name]) for name in ("difference", "low", "high", "p_value", "p_adjusted")}
-    return {**numbers, "pairs": int(row["pairs"])}
+    query = sa.select(all_pairs).where(all_pairs.c.cell_a.in_(both), all_pairs.c.cell_b.in_(both))
+    found = {row["metric"]: dict(row) for row in connection.execute(query).mappings()}
+    for row in found.values():
+        if row["cell_a"] == cell_b:
+            row["difference"], row["low"], row["high"] = -row["difference"], -row["high"], -row["low"]
+    return found
 
 
 def _measured(
-    connection: sa.Connection,
-    directory: Path | None,
-    cells: tuple[CellDetail, CellDetail],
-    metrics: Sequence[str],
+    connection: sa.Connection, folder: Path, cells: Sequence[Mapping[str, Any]], metrics: Sequence[str]
 ) -> list[dict[str, Replicated]]:
     """Return the replicates of two cells from their artifacts, or drawn again from the values of single questions."""
-    jobs = [each.jobs[each.jobs["depth"] == 0].iloc[0] for each in cells]
+    query = sa.select(Job.kind, Job.parameters)
+    jobs: list[Any] = [
+        connection.execute(query.where(Job.job_key == each["job_key"])).mappings().one() for each in cells
+    ]
     try:
-        return [_of_artifact(directory, job) for job in jobs]
+        return [job_replicates(folder, job) for job in jobs]
     except ArtifactError:
-        values = [question_values(connection, each.cell["cell_id"]) for each in cells]
+        values = [question_values(connection, each["cell_id"]) for each in cells]
         if any(not set(metrics) <= set(each["metric"]) for each in values):
             raise
         return [_drawn_again(each, job) for each, job in zip(values, jobs, strict=True)]
 
 
-def _of_artifact(directory: Path | None, job: Any) -> dict[str, Replicated]:
-    if directory is None:
-        raise ArtifactError(
-            "These cells do not compete, so their comparison needs the artifacts, which a server does not have. "
-            "Give the folder of the leaderboard."
-        )
-    (shard,) = job["parameters"]["shards"]
-    return read_replicates(artifact_folder(directory, job["kind"], shard["key"]))
-
-
-def _drawn_again(values: pd.DataFrame, job: Any) -> dict[str, Replicated]:
+def _drawn_again(values: pd.DataFrame, job: Mapping[str, Any]) -> dict[str, Replicated]:
     bootstrap = Bootstrap(**job["parameters"]["bootstrap"])
     found = {}
     for name, rows in values.groupby("metric"):
@@ -357,17 +249,16 @@ def _drawn_again(values: pd.DataFrame, job: Any) -> dict[str, Replicated]:
 
 def _paired(
     metric: str,
-    measured_a: Mapping[str, Replicated],
-    measured_b: Mapping[str, Replicated],
-    cells: tuple[str, str],
+    measured: Sequence[Mapping[str, Replicated]],
+    cells: Sequence[Mapping[str, Any]],
     better: Better | None,
 ) -> dict[str, Any]:
-    names = " and ".join(repr(each) for each in cells)
-    if metric not in measured_a or metric not in measured_b:
+    names = " and ".join(repr(each["cell_id"]) for each in cells)
+    if any(metric not in each for each in measured):
         raise IncomparableCellsError(
             f"'{metric}' of {names} was measured on a single question, so a difference has no interval and no p value."
         )
-    first, second = measured_a[metric], measured_b[metric]
+    first, second = (each[metric].comparable(better) for each in measured)
     if first.resampled != second.resampled:
         raise IncomparableCellsError(
             f"{names} cannot be paired: they were measured on different questions ({first.questions} and "
@@ -378,12 +269,4 @@ def _paired(
             f"{names} cannot be paired, because they have {first.replicates.size} and {second.replicates.size} "
             f"bootstrap replicates. Run the grid again."
         )
-    found = replicated_difference(comparable(first, better), comparable(second, better))
-    return {
-        "difference": found.difference,
-        "low": found.low,
-        "high": found.high,
-        "p_value": found.p_value,
-        "p_adjusted": None,
-        "pairs": None,
-    }
+    return {**replicated_difference(first, second)._asdict(), "p_adjusted": None, "pairs": None}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from prmcal.db.metrics import COORDINATES, MAIN_METRICS, Leaderboard, Metric, Metrics
-from prmcal.db.queries.cells import metrics
+from prmcal.db.queries.cells import cell_row, metrics, of_job
 from prmcal.db.queries.leaderboard import leaderboard
+from prmcal.db.queries.runs import input_jobs
 from prmcal.db.queries.trajectories import MEDIAN, PREFIX, counted, same_prefix, success_counts
 from prmcal.db.reader import Source, connection_of, frame, reading
 from prmcal.db.run_folder import artifact_folder
-from prmcal.db.statistics.paired import comparable, holm, read_replicates, replicated_difference
-from prmcal.db.tables import CalibratedReward, Cell, Dataset, Job, JobInput, Question, QuestionResult
+from prmcal.db.statistics.paired import Replicated, holm, read_replicates, replicated_difference
+from prmcal.db.tables import CalibratedReward, Cell, Dataset, Job, Question, QuestionResult
 from prmcal.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -39,7 +42,9 @@ def common_prefixes(source: Source, cell_a: str, cell_b: str) -> int | None:
         None if the cells have different LLMs, and so different trajectories, or if the database has no rewards.
     """
     with connection_of(source) as connection:
-        jobs_a, jobs_b = _input_jobs(connection, cell_a), _input_jobs(connection, cell_b)
+        jobs_a, jobs_b = (
+            input_jobs(connection, cell_row(connection, each)["job_key"]) for each in (cell_a, cell_b)
+        )
         if "success" not in jobs_a or jobs_a["success"] != jobs_b.get("success"):
             return None
         first, second = _errors(cell_a, jobs_a), _errors(cell_b, jobs_b)
@@ -53,8 +58,6 @@ def question_differences(source: Source, cell_a: str, cell_b: str, count: int = 
 
     Parameters
     ----------
-    source : Path or Connection
-        The published copy.
     cell_a, cell_b : str
         Two finished cells.
     count : int
@@ -83,14 +86,7 @@ def question_differences(source: Source, cell_a: str, cell_b: str, count: int = 
             .join(second, second.c.question_id == first.c.question_id)
             .join(Cell, Cell.cell_id == cell_a)
             .join(Job, Job.job_key == Cell.job_key)
-            .outerjoin(
-                Question,
-                sa.and_(
-                    Question.dataset == Cell.dataset,
-                    Question.split == Job.split,
-                    Question.question_id == first.c.question_id,
-                ),
-            )
+            .outerjoin(Question, of_job(first.c.question_id))
             .where(sa.func.abs(difference.element) > 0)
             .order_by(sa.func.abs(difference.element).desc(), first.c.question_id)
             .limit(count)
@@ -100,7 +96,7 @@ def question_differences(source: Source, cell_a: str, cell_b: str, count: int = 
 
 def _by_question(connection: sa.Connection, cell_id: str) -> sa.Subquery:
     """Select question_id and the value by which the questions of a cell are compared."""
-    jobs = _input_jobs(connection, cell_id)
+    jobs = input_jobs(connection, cell_row(connection, cell_id)["job_key"])
     if "success" in jobs:
         errors = _errors(cell_id, jobs)
         mean = sa.func.avg(errors.c.squared_error).label("value")
@@ -128,17 +124,6 @@ def _errors(cell_id: str, jobs: dict[str, str]) -> sa.Subquery:
     )
 
 
-def _input_jobs(connection: sa.Connection, cell_id: str) -> dict[str, str]:
-    """Return the keys of the jobs that the measuring job of a cell reads, by kind."""
-    query = (
-        sa.select(Job.kind, Job.job_key)
-        .join(JobInput, JobInput.input_key == Job.job_key)
-        .join(Cell, Cell.job_key == JobInput.job_key)
-        .where(Cell.cell_id == cell_id)
-    )
-    return {row.kind: row.job_key for row in connection.execute(query)}
-
-
 @dataclass(frozen=True, eq=False)
 class RunComparison:
     """The cells of one leaderboard in two runs, compared by its main metric.
@@ -161,20 +146,10 @@ class RunComparison:
     only_a: pd.DataFrame
     only_b: pd.DataFrame
 
-    @property
-    def metric(self) -> str:
-        """The name of the metric."""
-        return self.described.name
-
-    @property
-    def direction(self) -> str:
-        """Which of its values are better, such as "lower is better"."""
-        return Metrics([self.described]).direction(self.metric)
-
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    folder: Path | None
+    folder: Path
     cells: pd.DataFrame
     jobs: Mapping[str, Mapping[str, Any]]
     content: Mapping[tuple[str, str], str]
@@ -186,11 +161,11 @@ def compare_runs(first: Path, other: Path, table: Leaderboard = "calibration") -
 
     The ids of cells on a merged leaderboard tell replicates and versions apart. Such cells have the ids of `first`.
     Cells are paired if they were measured on the same questions with the same bootstrap, and if the artifacts of both
-    are in the folders of the runs. A server has no artifacts.
+    are in the folders of the runs.
 
     Parameters
     ----------
-    first, other : Path or URL
+    first, other : Path
         The published copies.
     table : {"calibration", "scaling", "league"}
         The leaderboard.
@@ -237,8 +212,7 @@ def _read(database: Path, table: Leaderboard, metric: str) -> _Run:
         datasets = frame(connection, sa.select(Dataset.name, Dataset.split, Dataset.content_hash))
         content = {(row.name, row.split): row.content_hash for row in datasets.itertuples(index=False)}
         described = metrics(connection)
-    folder = database.parent if isinstance(database, Path) else None
-    return _Run(folder, kept, jobs, content, described)
+    return _Run(database.parent, kept, jobs, content, described)
 
 
 def _under_names_of(a: _Run, b: _Run) -> _Run:
@@ -259,41 +233,46 @@ def _under_names_of(a: _Run, b: _Run) -> _Run:
     )
 
 
-def _difference(
-    a: _Run, b: _Run, row: Mapping[str, Any], described: Metric
-) -> tuple[float, float, float, float]:
+def _difference(a: _Run, b: _Run, row: Mapping[str, Any], described: Metric) -> Sequence[float]:
     """Return the difference with its interval and p value, which are NaN for cells that cannot be paired."""
-    nan = float("nan")
+    jobs = [run.jobs.get(row["cell_id"], {}) for run in (a, b)]
+    questions = [_questions(run, job) for run, job in zip((a, b), jobs, strict=True)]
+    if questions[0] is not None and questions[0] == questions[1]:
+        with suppress(ArtifactError, KeyError, ValueError):
+            return replicated_difference(
+                *(
+                    job_replicates(run.folder, job)[described.name].comparable(described.better)
+                    for run, job in zip((a, b), jobs, strict=True)
+                )
+            )
     values = [row["value_a"], row["value_b"]]
     if described.better == "near zero":
         values = [abs(value) for value in values]
-    alone = (values[0] - values[1], nan, nan, nan)
-    jobs = [run.jobs.get(row["cell_id"], {}) for run in (a, b)]
-    if not _same_questions(a, b, *jobs):
-        return alone
-    try:
-        first, second = (
-            _replicates(run.folder, job)[described.name] for run, job in zip((a, b), jobs, strict=True)
-        )
-        found = replicated_difference(
-            comparable(first, described.better), comparable(second, described.better)
-        )
-    except (ArtifactError, KeyError, ValueError):
-        return alone
-    return found.difference, found.low, found.high, found.p_value
+    return values[0] - values[1], math.nan, math.nan, math.nan
 
 
-def _same_questions(a: _Run, b: _Run, job_a: Mapping[str, Any], job_b: Mapping[str, Any]) -> bool:
-    """Return whether two jobs measured the same questions with the same resamples."""
-    if not job_a or not job_b:
-        return False
-    contents = [run.content.get((job["dataset"], job["split"])) for run, job in ((a, job_a), (b, job_b))]
-    drawn = [(job["parameters"] or {}).get("bootstrap") for job in (job_a, job_b)]
-    return None not in (*contents, *drawn) and contents[0] == contents[1] and drawn[0] == drawn[1]
+def _questions(run: _Run, job: Mapping[str, Any]) -> Any:
+    """Return what identifies the questions of a job and their resamples; None if it is not known."""
+    if not job:
+        return None
+    found = (run.content.get((job["dataset"], job["split"])), (job["parameters"] or {}).get("bootstrap"))
+    return None if None in found else found
 
 
-def _replicates(folder: Path | None, job: Mapping[str, Any]) -> Any:
-    if folder is None:
-        raise ArtifactError("A server has no artifacts.")
+def job_replicates(folder: Path, job: Mapping[str, Any]) -> dict[str, Replicated]:
+    """Return the values of a measuring job over all questions, with their replicates, by metric.
+
+    Parameters
+    ----------
+    folder : Path
+        The output folder of the run.
+    job : mapping
+        Its row of the table ``jobs``, or a part with kind and parameters.
+
+    Raises
+    ------
+    ArtifactError
+        If the artifact is absent or cannot be read.
+    """
     (shard,) = job["parameters"]["shards"]
     return read_replicates(artifact_folder(folder, job["kind"], shard["key"]))

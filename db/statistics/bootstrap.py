@@ -140,51 +140,6 @@ class Ratio(LinearisedStatistic):
         return np.asarray(ratio + scale * (self._sums - ratio * self._counts), dtype=np.float64)
 
 
-class RowMean(Ratio):
-    """Mean of a quantity over rows. All rows have the same weight.
-
-    Parameters
-    ----------
-    quantity : array-like of shape (rows,)
-        The values to average.
-    question : array-like of shape (rows,)
-        The question of each row.
-    interval : callable
-        The rule for the interval.
-
-    Raises
-    ------
-    ValueError
-        If there are no rows, the shapes differ or a value is not finite.
-    """
-
-    def __init__(
-        self, quantity: ArrayLike, question: ArrayLike, interval: IntervalRule = skewed_interval
-    ) -> None:
-        values, identifiers = _rows_of(quantity, question)
-        question_ids, index = np.unique(identifiers, return_inverse=True)
-        questions = len(question_ids)
-        counts = question_totals(index, np.ones(len(values)), questions)
-        super().__init__(question_totals(index, values, questions), counts, question_ids, interval)
-        self.rows = len(values)
-
-    def value(self) -> float:
-        """Compute the mean of all rows. Like the mean of a resample, it does not depend on their order."""
-        return math.fsum(self._sums) / self.rows
-
-
-def _rows_of(quantity: ArrayLike, question: ArrayLike) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """Return the value and the question of each row. Raise a ValueError unless each row has both."""
-    values, identifiers = np.asarray(quantity, dtype=np.float64), np.asarray(question)
-    if values.shape != identifiers.shape or values.ndim != 1:
-        raise ValueError(
-            f"Each row needs one value and one question. Got the shapes {values.shape} and {identifiers.shape}."
-        )
-    if not values.size:
-        raise ValueError("There are no rows to average. Measure at least one question.")
-    return values, identifiers
-
-
 class QuestionMean(Ratio):
     """Mean of one value per question, such as accuracy or the budget ratio.
 
@@ -210,16 +165,17 @@ class QuestionMean(Ratio):
         interval: IntervalRule = skewed_interval,
     ) -> None:
         ids = np.arange(np.size(quantity)) if question_ids is None else question_ids
-        values, identifiers = _rows_of(quantity, ids)
+        values, identifiers = np.asarray(quantity, dtype=np.float64), np.asarray(ids)
+        if values.shape != identifiers.shape or values.ndim != 1 or not values.size:
+            raise ValueError(
+                "Each question needs one value, and there must be one. "
+                f"Got the shapes {values.shape} and {identifiers.shape}."
+            )
         order = np.argsort(identifiers, kind="stable")
         identifiers = identifiers[order]
         if (identifiers[1:] == identifiers[:-1]).any():
             raise ValueError("A question occurs twice. Give one value per question.")
         super().__init__(values[order], np.ones(len(values)), identifiers, interval)
-
-    def linearised(self) -> NDArray[np.float64]:
-        """Return the value of each question, of shape (questions,)."""
-        return self._sums
 
     def value(self) -> float:
         """Compute the mean of all questions. Like the mean of a resample, it does not depend on their order."""

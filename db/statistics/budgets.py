@@ -103,28 +103,9 @@ Verdict = Literal["gain", "no gain", "loss"]
 _TAIL = 0.025
 
 
-@dataclass(frozen=True, eq=False)
-class EqualCost:
-    """The difference in accuracy at equal cost, for several points.
-
-    Attributes
-    ----------
-    samples : ndarray of shape (points,), float64
-        Mean number of samples per question, in [1, N].
-    fixed : ndarray of shape (points,), float64
-        Accuracy of the fixed n of this cost, in [0, 1].
-    difference, low, high : ndarray of shape (points,), float64
-        Accuracy minus that of the fixed n, and its 95% interval; the interval is NaN for a single question.
-    """
-
-    samples: NDArray[np.float64]
-    fixed: NDArray[np.float64]
-    difference: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-
-
-def at_equal_cost(accuracy: NDArray[np.float64], samples: NDArray[np.int64]) -> EqualCost:
+def at_equal_cost(
+    accuracy: NDArray[np.float64], samples: NDArray[np.int64]
+) -> dict[str, NDArray[np.float64]]:
     """Compare numbers of samples that differ between questions with one fixed n of the same mean.
 
     The interval is Student's t interval of the mean of :func:`equal_cost_values`.
@@ -135,16 +116,23 @@ def at_equal_cost(accuracy: NDArray[np.float64], samples: NDArray[np.int64]) -> 
         Expected accuracy of best-of-n for n from 1 to N.
     samples : ndarray of shape (questions, points)
         n_q in [1, N].
+
+    Returns
+    -------
+    dict of str to ndarray of shape (points,), float64
+        samples: mean number of samples per question; fixed: accuracy of the fixed n of this cost; difference, low and
+        high: accuracy minus that of the fixed n, and its 95% interval, which is NaN for a single question.
     """
     questions = len(accuracy)
     values = equal_cost_values(accuracy, samples)
     mean = samples.mean(axis=0)
-    fixed = fixed_at(accuracy, mean)[0].mean(axis=0)
+    fixed = _fixed_at(accuracy, mean)[0].mean(axis=0)
     difference = values.mean(axis=0)
     half = np.full(len(mean), np.nan)
     if questions > 1:
         half = -stdtrit(questions - 1, _TAIL) * values.std(axis=0, ddof=1) / np.sqrt(questions)
-    return EqualCost(mean, fixed, difference, difference - half, difference + half)
+    ends = {"low": difference - half, "high": difference + half}
+    return {"samples": mean, "fixed": fixed, "difference": difference, **ends}
 
 
 def equal_cost_values(accuracy: NDArray[np.float64], samples: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -189,28 +177,15 @@ def against_fixed(
         Expected accuracy of best-of-n for n from 1 to N.
     """
     mean = np.asarray(samples.mean(axis=0), dtype=np.float64)
-    of_fixed, slope = fixed_at(accuracy, mean)
+    of_fixed, slope = _fixed_at(accuracy, mean)
     values: NDArray[np.float64] = own - of_fixed - slope * (samples - mean)
     return values
 
 
-def fixed_at(
+def _fixed_at(
     accuracy: NDArray[np.float64], samples: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the accuracy of best-of-n with a fixed n that need not be whole, and the slope of its mean.
-
-    Parameters
-    ----------
-    accuracy : ndarray of shape (questions, N)
-    samples : ndarray of shape (points,)
-        The fixed n in [1, N].
-
-    Returns
-    -------
-    accuracy : ndarray of shape (questions, points)
-    slope : ndarray of shape (points,)
-        Mean accuracy per sample, between the whole numbers below and above.
-    """
+    """Return the accuracy of best-of-n for each question and fixed n, which need not be whole, and the mean slope."""
     most = accuracy.shape[1]
     below = np.clip(np.floor(samples).astype(np.int64), 1, max(most - 1, 1))
     above = np.minimum(below + 1, most)

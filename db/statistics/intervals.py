@@ -145,7 +145,7 @@ def skewed_interval(values: NDArray[np.float64]) -> Ends:
     """
     n, shape = len(values), values.shape[1:]
     if n < 2:
-        return _no_interval(shape)
+        return np.full(shape, np.nan), np.full(shape, np.nan)
     mean, size = values.mean(axis=0), np.ptp(values, axis=0)
     longer = np.concatenate([values, values.min(axis=0, keepdims=True), values.max(axis=0, keepdims=True)])
     # In units of the range, since powers of very small numbers would be 0.
@@ -216,10 +216,6 @@ def centred_interval(value: float, replicates: NDArray[np.float64], questions: i
     low, high = percentile_interval(replicates, questions)
     centre = float(replicates.mean())
     return max(value + min(low - centre, 0.0), 0.0), value + max(high - centre, 0.0)
-
-
-def _no_interval(shape: tuple[int, ...]) -> Ends:
-    return np.full(shape, np.nan), np.full(shape, np.nan)
 
 
 _NORMAL_TAIL = 1.959964  # in standard deviations
@@ -310,28 +306,15 @@ def bin_edges(bins: int, lower: float = 0.0, upper: float = 1.0) -> NDArray[np.f
 
     Each edge is the number that is closest to the exact fraction. With 10 bins over [0, 1], the fourth edge is .3 and
     not .30000000000000004, which ``numpy.linspace`` returns.
-
-    Raises
-    ------
-    ValueError
-        If there is no bin.
     """
-    if bins < 1:
-        raise ValueError(f"'bins' must be an int in [1, inf). Got {bins} instead.")
     above = np.arange(bins + 1)
     edges: NDArray[np.float64] = (lower * (bins - above) + upper * above) / bins
     return edges
 
 
-def inner_bounds(edges: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the bounds between bins, of shape (bins - 1,). A value of at least a bound lies above it.
-
-    They are smaller than the edges by 1e-12, so that a value on an edge belongs to the bin above it in spite of
-    rounding errors.
-    """
-    return edges[1:-1] - _ROUNDING
-
-
 def bin_index(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.integer[Any]]:
-    """Return the bin of each value. A bin contains its lower edge, and the last bin also its upper edge."""
-    return np.searchsorted(inner_bounds(edges), values, side="right")
+    """Return the bin of each value. A bin contains its lower edge, and the last bin also its upper edge.
+
+    Edges are lowered by 1e-12, so that a value on an edge belongs to the bin above it in spite of rounding errors.
+    """
+    return np.searchsorted(edges[1:-1] - _ROUNDING, values, side="right")

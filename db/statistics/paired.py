@@ -8,19 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
 
 from prmcal.db.metrics import Better
-from prmcal.db.statistics.bootstrap import Bootstrap, Statistic
 from prmcal.errors import ArtifactError
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 
 _CONFIDENCE = 0.95
@@ -30,36 +28,29 @@ _SMALLEST_EXPONENT = -1000
 _BLOCK = 2**17
 
 
-@dataclass(frozen=True)
-class PairedDifference:
-    """The difference of two cells, first minus second.
-
-    Attributes
-    ----------
-    difference, low, high : float
-        The difference and its 95% interval. The interval is NaN for a single question, and if a resample has no value.
-    p_value : float
-        Two-sided p value in (0, 1]; NaN if the interval is NaN. It is at least 2^(1 - questions), the smallest p value
-        of the sign test, since a few questions with the same sign are weak evidence.
-    questions : int
-        Number of questions that both cells were measured on.
-    """
+class PairedDifference(NamedTuple):
+    """The difference of two cells, first minus second. See :class:`PairedDifferences`."""
 
     difference: float
     low: float
     high: float
     p_value: float
-    questions: int
 
 
 @dataclass(frozen=True, eq=False)
 class PairedDifferences:
-    """The differences of many pairs of cells on the same questions. See :class:`PairedDifference`.
+    """The differences of pairs of cells on the same questions, first minus second.
 
     Attributes
     ----------
-    difference, low, high, p_value : ndarray of shape (pairs,), float64
+    difference, low, high : ndarray of shape (pairs,), float64
+        The differences and their 95% intervals. An interval is NaN for a single question, and if a resample has no
+        value.
+    p_value : ndarray of shape (pairs,), float64
+        Two-sided p values in (0, 1]; NaN if the interval is NaN. They are at least 2^(1 - questions), the smallest p
+        value of the sign test, since a few questions with the same sign are weak evidence.
     questions : int
+        Number of questions that the cells were measured on.
     """
 
     difference: NDArray[np.float64]
@@ -89,31 +80,11 @@ class Replicated:
     questions: int
     resampled: str = ""
 
-    def distance_from_zero(self) -> Replicated:
-        """Return the absolute value with its replicates. Metrics whose best value is 0 are compared by it."""
+    def comparable(self, better: Better | None) -> Replicated:
+        """Return the quantity that cells are compared by: the value, or its absolute value if 0 is the best value."""
+        if better != "near zero":
+            return self
         return replace(self, value=abs(self.value), replicates=np.abs(self.replicates))
-
-
-def paired_difference(first: Statistic, second: Statistic, bootstrap: Bootstrap) -> PairedDifference:
-    """Return the difference of two statistics, with the same resampled questions for both.
-
-    Raises
-    ------
-    ValueError
-        If the two do not have the same questions.
-    """
-    if not np.array_equal(first.question_ids, second.question_ids):
-        raise ValueError(
-            "A paired comparison needs the same questions on both sides. "
-            f"Got {len(first.question_ids)} and {len(second.question_ids)} questions, which are not all the same. "
-            "Keep the questions that both sides have."
-        )
-    questions = len(first.question_ids)
-    weights = bootstrap.weights(questions) if questions > 1 else np.empty((0, questions))
-    return replicated_difference(
-        Replicated(first.value(), first.values(weights), questions),
-        Replicated(second.value(), second.values(weights), questions),
-    )
 
 
 def replicated_difference(first: Replicated, second: Replicated) -> PairedDifference:
@@ -128,13 +99,7 @@ def replicated_difference(first: Replicated, second: Replicated) -> PairedDiffer
         If the replicates come from different resamples.
     """
     found = replicated_differences([first, second], np.array([0]), np.array([1]))
-    return PairedDifference(
-        float(found.difference[0]),
-        float(found.low[0]),
-        float(found.high[0]),
-        float(found.p_value[0]),
-        found.questions,
-    )
+    return PairedDifference(*(float(getattr(found, name)[0]) for name in PairedDifference._fields))
 
 
 def replicated_differences(
@@ -206,15 +171,8 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     -------
     ndarray of shape (comparisons,), float64
         Adjusted p values. Rejecting those below alpha has a family-wise error rate of at most alpha.
-
-    Raises
-    ------
-    ValueError
-        If a value lies outside [0, 1].
     """
     raw = np.asarray(p_values, dtype=np.float64)
-    if np.any((raw < 0) | (raw > 1)):
-        raise ValueError("p values must be in [0, 1].")
     adjusted = np.full(raw.shape, np.nan)
     made = np.flatnonzero(~np.isnan(raw))
     ascending = made[np.argsort(raw[made], kind="stable")]
@@ -288,7 +246,7 @@ def _groups(
         if wins is None or not len(rows):
             continue
         own = found.iloc[rows]
-        group = own.groupby(_group(own), dropna=False).ngroup().to_numpy()
+        group = own.groupby([name for name in _GROUP if name in own], dropna=False).ngroup().to_numpy()
         cells = own["cell_id"].to_numpy(dtype=object)
         order = np.lexsort((cells, -merit(own["value"].astype(float), wins).to_numpy(), group))
         starts = np.flatnonzero(np.diff(group[order])) + 1
@@ -359,17 +317,9 @@ def _bits(cells: int) -> list[int]:
     return [index for index in range(cells.bit_length()) if cells >> index & 1]
 
 
-def _group(table: pd.DataFrame) -> list[str]:
-    """Return the columns that cells which compete share. A table of a run has no conditions."""
-    return [name for name in _GROUP if name in table]
-
-
 def merit(value: pd.Series, wins: str) -> pd.Series:
     """Return values by which larger is better."""
     return {"lower": -value, "higher": value, "near zero": -value.abs()}[wins]
-
-
-_TEXTS = ("metric", "resampled")
 
 
 def read_replicates(folder: Path) -> dict[str, Replicated]:
@@ -385,37 +335,31 @@ def read_replicates(folder: Path) -> dict[str, Replicated]:
     ArtifactError
         If the artifact is absent or cannot be read.
     """
-    results = _read(folder / "results.parquet", ("metric", "question_level", "value", "questions"))
-    results = results.filter(results["question_level"].is_null())
-    drawn = _read(folder / "replicates.parquet", (*_TEXTS, "value"))
-    # The texts are read as numbers, because there are thousands of rows for each of a few texts.
-    metrics, resampled = (drawn[name].combine_chunks() for name in _TEXTS)
-    numbers, values = metrics.indices.to_numpy(), drawn["value"].to_numpy()
-    drawn_of = {
-        name: (values[rows], resampled[int(rows[0])].as_py())
-        for number, name in enumerate(metrics.dictionary.to_pylist())
-        if len(rows := np.flatnonzero(numbers == number))
-    }
+    results = _read(folder / "results.parquet", ["metric", "question_level", "value", "questions"])
+    drawn = _read(folder / "replicates.parquet", ["metric", "resampled", "value"])
+    drawn_of = dict(iter(drawn.groupby("metric", observed=True)))
     return {
-        row["metric"]: Replicated(row["value"], replicates, row["questions"], questions)
-        for row in results.select(["metric", "value", "questions"]).to_pylist()
-        if row["metric"] in drawn_of
-        for replicates, questions in [drawn_of[row["metric"]]]
+        row.metric: Replicated(
+            row.value, own["value"].to_numpy(), row.questions, str(own["resampled"].iloc[0])
+        )
+        for row in results[results["question_level"].isna()].itertuples()
+        for own in [drawn_of.get(row.metric)]
+        if own is not None
     }
 
 
-def _read(path: Path, columns: Sequence[str]) -> pa.Table:
+def _read(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
     try:
-        return parquet.read_table(path, columns=list(columns), read_dictionary=_TEXTS, use_threads=False)
+        # The texts become numbers, because there are thousands of rows for each of a few texts.
+        table = parquet.read_table(
+            path, columns=columns, read_dictionary=["metric", "resampled"], use_threads=False
+        )
+        found: pd.DataFrame = table.to_pandas()
+        return found
     except (OSError, pa.ArrowException) as error:
         raise ArtifactError(
             f"The artifact {path} cannot be read: {error}. Run the grid again to rebuild it."
         ) from error
-
-
-def comparable(measured: Replicated, better: Better | None) -> Replicated:
-    """Return the quantity that cells are compared by: the value, or its absolute value if 0 is the best value."""
-    return measured.distance_from_zero() if better == "near zero" else measured

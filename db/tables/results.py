@@ -41,8 +41,7 @@ class Cell(Base):
         default="",
     )
     version: Mapped[str] = column(
-        "Difference from the newest cell under the same conditions; empty for the newest",
-        default="",
+        "Difference from the newest cell under the same conditions; empty for the newest", default=""
     )
     conflict: Mapped[bool] = column(
         "Whether another submission has other bytes under a key behind it", default=False

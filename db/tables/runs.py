@@ -34,6 +34,11 @@ class Base(DeclarativeBase):
     def __table_args__(cls) -> dict[str, Any]:  # noqa: N805
         return {"comment": inspect.getdoc(cls)}
 
+    @classmethod
+    def columns(cls, *names: str) -> list[Any]:
+        """Return the columns with these names."""
+        return [getattr(cls, name) for name in names]
+
 
 class BulkBase(Base):
     """Base of the tables that are loaded in bulk, whose rows the columns of :func:`identity` tell apart.

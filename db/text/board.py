@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.metrics import COSTS, PARTS_OF_COSTS, SCALING, Leaderboard, Metrics, cell_number
+from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.formats import (
     amount,
     escape_latex,
@@ -80,6 +81,13 @@ class Column:
     group: str = ""
     text: bool = False
     whole: bool = False
+
+
+def column_of(
+    rows: Sequence[Any], title: str, text: Callable[[Any], str], weight: int = 0, about: str = ""
+) -> Column:
+    """Return a column with what `text` makes of each row."""
+    return Column(title, tuple(map(text, rows)), weight, about=about)
 
 
 @dataclass(frozen=True)
@@ -202,10 +210,7 @@ def leaderboard_board(
 
 
 def web_board(
-    frame: pd.DataFrame,
-    leaderboard: Leaderboard,
-    described: Metrics,
-    metrics: Sequence[str] | None = None,
+    frame: pd.DataFrame, leaderboard: Leaderboard, described: Metrics, metrics: Sequence[str] | None = None
 ) -> Board:
     """Return a leaderboard as pages show it, without the coordinates that are the same in all rows.
 
@@ -264,41 +269,32 @@ def cost_board(frame: pd.DataFrame) -> Board:
 
 def difference_board(found: RunComparison, leaderboard: Leaderboard, first: str, other: str) -> Board:
     """Return the cells that two runs have in common, with the names of the runs as titles of columns."""
-    from prmcal.db.statistics.paired import SIGNIFICANCE
-
     metric, rows = found.described, found.both.to_dict("records")
     difference = f"{first} minus {other}"
     if metric.better == "near zero":
         difference += ", of the absolute values"
-    values = [
-        Column(
-            title,
-            tuple(
-                ""
-                if missing(row[value])
-                else f"{estimate(metric.name, row[value], row[low], row[high])}{mark(row)}"
-                for row in rows
-            ),
-            numbers=_numbers(rows, value),
+
+    def column(title: str, value: str, low: str, high: str) -> Column:
+        texts = (
+            "" if missing(row[value]) else estimate(metric.name, row[value], row[low], row[high])
+            for row in rows
         )
-        for title, value, low, high, mark in (
-            (first, "value_a", "low_a", "high_a", lambda row: ""),
-            (other, "value_b", "low_b", "high_b", lambda row: ""),
-            (
-                difference,
-                "difference",
-                "low",
-                "high",
-                lambda row: f" {_DIFFERS}" if row["p"] < SIGNIFICANCE else "",
-            ),
-        )
-    ]
+        return Column(title, tuple(texts), numbers=_numbers(rows, value))
+
+    apart = column(difference, "difference", "low", "high")
+    marks = (f" {_DIFFERS}" if row["p"] < SIGNIFICANCE else "" for row in rows)
+    marked = tuple(f"{text}{mark}" for text, mark in zip(apart.values, marks, strict=True))
     names = _name_columns(found.both, rows)
     return Board(
-        (*names, *values),
+        (
+            *names,
+            column(first, "value_a", "low_a", "high_a"),
+            column(other, "value_b", "low_b", "high_b"),
+            replace(apart, values=marked),
+        ),
         len(names),
         title=f"{LEADERBOARDS[leaderboard].title}: {metric.title}, {first} and {other}",
-        legend=f"{metric.title}: {found.direction}. Values with 95% intervals over questions. {_DIFFERS}: the "
+        legend=f"{metric.title}: {metric.direction}. Values with 95% intervals over questions. {_DIFFERS}: the "
         f"difference is significant (paired bootstrap, p < {SIGNIFICANCE} after Holm's correction). A difference "
         "without an interval could not be paired, because the runs have other questions or no artifacts.",
         cells=tuple(found.both["cell_id"]),

@@ -5,12 +5,13 @@ The command line, the dashboard, the site and the report all show these.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 from prmcal.db.metrics import MAIN_METRICS, RANKING_METRIC
-from prmcal.db.overview.types import Gain, Overview, Quantity, Standing
+from prmcal.db.overview.types import Extent, Outcomes, Overview, Quantity, Rank, Standing
 from prmcal.db.statistics.budgets import verdict
-from prmcal.db.text.board import Board, Column
+from prmcal.db.text.board import Board, column_of
 from prmcal.db.text.formats import counted, duration, interval, number
 
 PURPOSE = (
@@ -23,19 +24,12 @@ SCORE = "corrected Brier score"
 """The metric that ranks calibrators, as it is named in a sentence."""
 
 
-@dataclass(frozen=True)
-class Tile:
-    """One finding.
+_NO_GAIN = "Best-of-n with and without IAS was not measured with the best calibrator."
+_OTHERS = [name for name in MAIN_METRICS["calibration"] if name != RANKING_METRIC]
 
-    Attributes
-    ----------
-    title : str
-        What was measured.
-    figure : str
-        The number or the name that answers it.
-    detail : str
-        What the figure means, with its interval.
-    """
+
+class Tile(NamedTuple):
+    """One finding: what was measured, the number or the name that answers it, and what this means with its interval."""
 
     title: str
     figure: str
@@ -47,14 +41,12 @@ def measured(found: Overview) -> str:
 
     Replicates on a merged leaderboard are places of their own.
     """
-    sets = ", ".join(f"{name} with {counted(number, 'question')}" for name, number in found.questions.items())
     calibrators = counted(len(found.ranking), "calibrator")
     llms, prms = counted(len(found.llms), "LLM"), counted(len(found.prms), "PRM")
     datasets = counted(len(found.datasets), "data set")
-    text = f"{calibrators} at {counted(found.places, 'place')}: {llms} and {prms} on {datasets} ({sets})."
-    unfinished = [f"{found.counts[name]:,} {name}" for name in ("failed", "pending") if found.counts[name]]
-    if unfinished:
-        text += f" {counted(found.counts['done'], 'cell')} done, {', '.join(unfinished)}."
+    text = (
+        f"{calibrators} at {counted(found.places, 'place')}: {llms} and {prms} on {datasets} {extent(found)}"
+    )
     if found.outdated:
         text += f" Outdated, with versions behind them that have changed since: {counted(found.outdated, 'cell')}."
     if found.running:
@@ -62,199 +54,172 @@ def measured(found: Overview) -> str:
     return text
 
 
+def extent(found: Extent) -> str:
+    """Say which questions were measured, and which cells are not done."""
+    sets = ", ".join(f"{name} with {counted(number, 'question')}" for name, number in found.questions.items())
+    unfinished = [f"{found.counts[name]:,} {name}" for name in ("failed", "pending") if found.counts[name]]
+    done = f" {counted(found.counts['done'], 'cell')} done, {', '.join(unfinished)}." if unfinished else ""
+    return f"({sets}).{done}"
+
+
 def tiles(found: Overview) -> tuple[Tile, ...]:
     """Return the four findings. A finding that the grid cannot show says why."""
     best = found.ranking[0] if found.ranking else None
+    findings = {
+        "Overestimation": _overestimation(found, best),
+        "Best calibrator": _winner(found, best),
+        "Samples saved": _saved(found, best),
+        "Accuracy of IAS": _accuracy(best),
+    }
+    return tuple(Tile(title, *finding) for title, finding in findings.items())
+
+
+def _overestimation(found: Overview, best: Standing | None) -> tuple[str, str]:
     base = found.standing(found.baseline)
-    return (
-        _overestimation(found, base, best),
-        _winner(found, best),
-        _saved(found, best),
-        _accuracy(found, best),
-    )
-
-
-def _overestimation(found: Overview, base: Standing | None, best: Standing | None) -> Tile:
-    title = "Overestimation"
     if base is None or best is None or "signed_error" not in found.before:
-        return Tile(title, "unknown", "The grid has no uncalibrated rewards to compare with.")
-    before, after = found.before["signed_error"], best.errors["signed_error"]
-    if base is best:
-        return Tile(
-            title, number(before.value, signed=True), f"mean signed error, {base.calibrator} {_ends(before)}"
-        )
-    return Tile(
-        title,
-        f"{number(before.value, signed=True)} → {number(after.value, signed=True)}",
-        f"mean signed error: {base.calibrator} {_ends(before)}, {best.calibrator} {_ends(after)}",
-    )
+        return "unknown", "The grid has no uncalibrated rewards to compare with."
+    shown = {each.calibrator: value for each, value in ((base, found.before), (best, best.errors))}
+    errors = {name: value["signed_error"] for name, value in shown.items()}
+    ends = ", ".join(f"{name} {interval(each.low, each.high)}" for name, each in errors.items())
+    figure = " → ".join(number(each.value, signed=True) for each in errors.values())
+    return figure, f"mean signed error{', ' if base is best else ': '}{ends}"
 
 
-def _winner(found: Overview, best: Standing | None) -> Tile:
-    title = "Best calibrator"
+def _winner(found: Overview, best: Standing | None) -> tuple[str, str]:
     if best is None:
-        return Tile(title, "unknown", "No place has two measured calibrators yet.")
+        return "unknown", "No place has two measured calibrators yet."
+    places = counted(best.places, "place")
+    text = f"lowest Brier score at {best.lowest} of {places}; {tests_text(best.outcomes)}"
     shared = [each.calibrator for each in found.ranking[1:] if each.rank_low == 1]
-    text = (
-        f"lowest Brier score at {best.lowest} of {counted(best.places, 'place')}; paired tests: "
-        f"{counted(best.wins, 'win')}, {counted(best.ties, 'tie')}, {counted(best.losses, 'loss', 'losses')}"
-    )
     if shared:
         text += f". Not clearly better than {', '.join(shared)}"
-    return Tile(title, named(best), text)
+    return named(best), text
 
 
-def _saved(found: Overview, best: Standing | None) -> Tile:
-    title, gain = "Samples saved", best.gain if best else None
-    if best is None or gain is None or gain.share is None:
-        return Tile(
-            title, "unknown", _no_gain(found, best) or "The grid has no best-of-n with and without IAS."
-        )
-    saved = Quantity(1 - gain.share.value, 1 - gain.share.high, 1 - gain.share.low)
-    return Tile(
-        title,
-        _percent(saved.value),
-        f"IAS with {best.calibrator} draws {number(gain.samples.value, 1)} of {_budget(gain)} samples a question "
-        f"{interval(gain.samples.low, gain.samples.high, 1)} for C = {found.target:g}"
-        f"{'. The percentage is a mean over places' if len(gain.budgets) > 1 else ''}",
+def tests_text(found: Outcomes) -> str:
+    """Return the numbers of wins, ties and losses in words."""
+    return (
+        f"paired tests: {counted(found.wins, 'win')}, {counted(found.ties, 'tie')}, "
+        f"{counted(found.losses, 'loss', 'losses')}"
     )
 
 
-def _budget(gain: Gain) -> str:
-    """Return N of best-of-N, such as "32", or "16 to 32" if places have different ones."""
-    return " to ".join(f"{most:,}" for most in dict.fromkeys((gain.budgets[0], gain.budgets[-1])))
+def _saved(found: Overview, best: Standing | None) -> tuple[str, str]:
+    gain = best.gain if best else None
+    if best is None or gain is None or gain.share is None:
+        return "unknown", _NO_GAIN
+    # Places may have different N.
+    budget = " to ".join(f"{most:,}" for most in dict.fromkeys((gain.budgets[0], gain.budgets[-1])))
+    return f"{number(100 * (1 - gain.share.value), 0)}%", (
+        f"IAS with {best.calibrator} draws {number(gain.samples.value, 1)} of {budget} samples a question "
+        f"{interval(gain.samples.low, gain.samples.high, 1)} for C = {found.target:g}"
+        f"{'. The percentage is a mean over places' if len(gain.budgets) > 1 else ''}"
+    )
 
 
-def _no_gain(found: Overview, best: Standing | None) -> str:
-    """Say that only other calibrators have gains; empty if none has."""
-    has_any = any(each.gain is not None for each in found.ranking)
-    return f"IAS with {named(best)} was not measured here." if best and not best.gain and has_any else ""
-
-
-def _accuracy(found: Overview, best: Standing | None) -> Tile:
-    title, gain = "Accuracy of IAS", best.gain if best else None
-    if gain is None:
-        return Tile(title, "unknown", _no_gain(found, best) or "The grid has no best-of-n + IAS.")
+def _accuracy(best: Standing | None) -> tuple[str, str]:
+    if best is None or best.gain is None:
+        return "unknown", _NO_GAIN
+    gain = best.gain
     parts = [
-        f"{_points(difference)} against {what}: {verdict(difference.low, difference.high)}"
+        f"{points(difference)} against {what}: {verdict(difference.low, difference.high)}"
         for difference, what in (
             (gain.to_best_of_n, f"best-of-{gain.budgets[0]:,}" if len(gain.budgets) == 1 else "best-of-N"),
             (gain.to_equal_cost, "a fixed n of equal cost"),
         )
         if difference is not None
     ]
-    return Tile(
-        title, _percent(gain.accuracy.value, 1), "; ".join(parts) or "There is nothing to compare it with."
-    )
+    figure = f"{number(100 * gain.accuracy.value, 1)}%"
+    return figure, "; ".join(parts) or "There is nothing to compare it with."
 
 
 def ranking_board(found: Overview) -> Board:
     """Return the ranking of the calibrators. The first two columns name the rank and the calibrator."""
-    rows = found.ranking
-    gains = [each.gain for each in rows]
+    column = partial(column_of, found.ranking)
     columns = [
-        Column(
-            "Rank",
-            tuple(map(placed, rows)),
-            0,
-            about="Range of plausible ranks: 95% of resamples of the questions.",
-        ),
-        Column("Calibrator", tuple(map(named, rows)), 0, about="Name in the grid."),
-        Column(
+        column("Rank", placed, 0, "Range of plausible ranks: 95% of resamples of the questions."),
+        column("Calibrator", named, 0, "Name in the grid."),
+        column(
             "Mean rank",
-            tuple(_estimate(each.mean_rank, 2) for each in rows),
+            lambda row: quantity(row.mean_rank, 2),
             2,
-            about=(f"Mean rank of the {SCORE} over places, with its 95% interval. Lower is better."),
+            f"Mean rank of the {SCORE} over places, with its 95% interval. Lower is better.",
         ),
-        Column(
+        column(
             "W-T-L",
-            tuple(f"{each.wins}-{each.ties}-{each.losses}" for each in rows),
+            lambda row: str(row.outcomes),
             2,
-            about=(
-                "Wins, ties and losses: paired tests against the other calibrators at the same place "
-                "(p < 0.05 after Holm's correction)."
-            ),
+            "Wins, ties and losses: paired tests against the other calibrators at the same place "
+            "(p < 0.05 after Holm's correction).",
         ),
-        Column(
+        column(
             "Brier cut",
-            tuple("" if each.cut is None else _percents(each.cut) for each in rows),
+            lambda row: percents(row.cut, 0),
             3,
-            about=(
-                f"Share by which the {SCORE} falls below that of the uncalibrated reward. Higher is better."
-            ),
+            f"Share by which the {SCORE} falls below that of the uncalibrated reward. Higher is better.",
         ),
         *(
-            Column(
+            column(
                 found.metrics.title(metric),
-                tuple(_estimate(each.errors[metric]) if metric in each.errors else "" for each in rows),
+                partial(_error, metric),
                 weight,
-                about=(
-                    f"{found.metrics.description(metric)} Mean over places; {found.metrics.direction(metric)}."
-                ),
+                f"{found.metrics.description(metric)} Mean over places; {found.metrics.direction(metric)}.",
             )
-            for metric, weight in zip(_other_metrics(), (5, 6), strict=False)
+            for metric, weight in zip(_OTHERS, (5, 6), strict=False)
         ),
-        Column(
+        column(
             "IAS accuracy",
-            tuple("" if gain is None else _percents(gain.accuracy, 1) for gain in gains),
+            lambda row: percents(row.gain and row.gain.accuracy),
             3,
-            about="Accuracy of best-of-n + IAS with its rewards. Higher is better.",
+            "Accuracy of best-of-n + IAS with its rewards. Higher is better.",
         ),
-        Column(
+        column(
             "IAS samples",
-            tuple("" if gain is None else _estimate(gain.samples, 1) for gain in gains),
+            lambda row: quantity(row.gain and row.gain.samples, 1),
             3,
-            about="Mean samples of a question with IAS. Fewer are cheaper. Best-of-N draws N.",
+            "Mean samples of a question with IAS. Fewer are cheaper. Best-of-N draws N.",
         ),
-        Column(
+        column(
             "To equal cost",
-            tuple(
-                "" if gain is None or gain.to_equal_cost is None else _points(gain.to_equal_cost)
-                for gain in gains
-            ),
+            lambda row: points(row.gain and row.gain.to_equal_cost),
             4,
-            about=(
-                "Accuracy of IAS minus that of best-of-n with the same mean samples for every question, in percentage "
-                "points. Higher is better."
-            ),
+            "Accuracy of IAS minus that of best-of-n with the same mean samples for every question, in percentage "
+            "points. Higher is better.",
         ),
-        Column(
+        column(
             "Fit",
-            tuple("" if each.fit_seconds is None else duration(each.fit_seconds) for each in rows),
+            lambda row: "" if row.fit_seconds is None else duration(row.fit_seconds),
             7,
-            about="Mean time of a fit.",
+            "Mean time of a fit.",
         ),
-        Column("Source", tuple(each.citation for each in rows), 8, about="Where the method was published."),
+        column("Source", lambda row: row.citation, 8, "Where the method was published."),
     ]
     legend = ranking_legend(found)
-    return Board(
-        tuple(column for column in columns if any(column.values)),
-        2,
-        (legend,),
-        "Ranking of the calibrators",
-        legend,
-    )
+    shown = tuple(column for column in columns if any(column.values))
+    return Board(shown, 2, (legend,), "Ranking of the calibrators", legend)
+
+
+def _error(metric: str, row: Standing) -> str:
+    return quantity(row.errors.get(metric))
 
 
 def ranking_legend(found: Overview) -> str:
     """Explain the ranking in a few sentences."""
     partly = any(each.places < found.places for each in found.ranking)
-    return (
+    text = (
         f"Ranks compare the {SCORE} of the calibrators at each place, a combination of data set, LLM and PRM. "
         "Values are means over places with 95% intervals over questions. W-T-L: wins, ties and losses in paired tests."
-        + (
-            " Some calibrators were measured at a part of the places only. Compare two of them by W-T-L, or at the "
-            "places that both have."
-            if partly
-            else ""
-        )
     )
+    part = (
+        "Some calibrators were measured at a part of the places only. Compare two of them by W-T-L, or at the places "
+        "that both have."
+    )
+    return f"{text} {part}" if partly else text
 
 
-def placed(standing: Standing) -> str:
-    """Return the rank of a calibrator, or the range of its plausible ranks."""
-    low, high = standing.rank_low, standing.rank_high
-    return f"{low}" if low == high else f"{low}-{high}"
+def placed(row: Rank) -> str:
+    """Return the rank, or the range of the plausible ranks."""
+    return f"{row.rank_low}" if row.rank_low == row.rank_high else f"{row.rank_low}-{row.rank_high}"
 
 
 def named(standing: Standing) -> str:
@@ -262,26 +227,21 @@ def named(standing: Standing) -> str:
     return f"{standing.calibrator}, outdated" if standing.outdated else standing.calibrator
 
 
-def _other_metrics() -> list[str]:
-    return [name for name in MAIN_METRICS["calibration"] if name != RANKING_METRIC]
+def quantity(
+    value: Quantity | None, digits: int = 3, *, factor: int = 1, unit: str = "", signed: bool = False
+) -> str:
+    """Return a value and its interval, both multiplied by a factor; empty for None."""
+    if value is None:
+        return ""
+    ends = interval(factor * value.low, factor * value.high, digits, signed=signed)
+    return f"{number(factor * value.value, digits, signed=signed)}{unit} {ends}".rstrip()
 
 
-def _estimate(value: Quantity, digits: int = 3) -> str:
-    return f"{number(value.value, digits)} {_ends(value, digits)}".rstrip()
+def percents(value: Quantity | None, digits: int = 1) -> str:
+    """Return a share in percent."""
+    return quantity(value, digits, factor=100, unit="%")
 
 
-def _ends(value: Quantity, digits: int = 3) -> str:
-    return interval(value.low, value.high, digits)
-
-
-def _percent(share: float, digits: int = 0) -> str:
-    return f"{number(100 * share, digits)}%"
-
-
-def _percents(value: Quantity, digits: int = 0) -> str:
-    return f"{_percent(value.value, digits)} {interval(100 * value.low, 100 * value.high, digits)}".rstrip()
-
-
-def _points(value: Quantity) -> str:
-    ends = interval(100 * value.low, 100 * value.high, 1, signed=True)
-    return f"{number(100 * value.value, 1, signed=True)} points {ends}".rstrip()
+def points(value: Quantity | None, unit: str = " points") -> str:
+    """Return a difference of shares in percentage points."""
+    return quantity(value, 1, factor=100, unit=unit, signed=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -12,8 +11,6 @@ from prmcal.db.text.formats import counted, missing
 VERIFIED = "Verified"
 """The title of the column with the tier of verification."""
 
-NOT_VERIFIED = "not verified"
-
 TIER_MEANINGS = {
     "consistent": "keys, artifacts and all numbers fit together: they were computed again from counts and rewards",
     "graded again": "answers were extracted and graded again from the texts",
@@ -22,13 +19,7 @@ TIER_MEANINGS = {
 }
 """What each tier of a verification says. Each tier includes those before it."""
 
-PROVENANCE_LEGEND = (
-    "Below each name: the highest tier at which the row was verified, by whom and when. Grey rows are not current: a "
-    "version behind them has changed since."
-)
-
 _KINDS = ("llm", "prm", "calibrator", "dataset", "strategy")
-_SUFFIX = re.compile(r" \(([^()]*)\)$")
 
 
 def verified_text(tier: Any, verified_by: Any = None, verified_at: Any = None, failed: int = 0) -> str:
@@ -46,7 +37,7 @@ def verified_text(tier: Any, verified_by: Any = None, verified_at: Any = None, f
     """
     failures = f"; {counted(failed, 'verification')} failed" if failed else ""
     if missing(tier):
-        return f"{NOT_VERIFIED}{failures}"
+        return f"not verified{failures}"
     parts = [str(tier) if missing(verified_by) or not verified_by else f"{tier} by {verified_by}"]
     if not missing(verified_at):
         parts.append(str(verified_at)[:10])

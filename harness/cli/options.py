@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +12,7 @@ import typer
 from prmcal.db.text.formats import duration, missing
 from prmcal.errors import PrmcalError
 from prmcal.harness.planning.reading import find_grid, shipped_grids
+from prmcal.harness.terminal import fit, wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -225,19 +226,42 @@ def plain_row(row: dict[str, Any]) -> dict[str, Any]:
     return {name: None if missing(value) else value for name, value in row.items()}
 
 
-def hidden_note(hidden: Sequence[Column], *others: str) -> str:
-    """Say which columns were left out and how to see them.
+def fitted(
+    columns: Sequence[Column],
+    width: int | None = None,
+    *,
+    legend: Sequence[str] = (),
+    options: Sequence[str] = (),
+    sections: Mapping[int, str] | None = None,
+) -> str:
+    """Return a table that fits, and below it a legend and a line on the columns that were left out.
 
     Parameters
     ----------
-    hidden : sequence of Column
-    *others : str
-        Options that show them, besides ``--wide``. ``{keys}`` stands for the keys of the columns.
+    columns, width, sections
+        As for :func:`prmcal.harness.terminal.fit`.
+    legend : sequence of str
+        Its lines.
+    options : sequence of str
+        Options that show columns which were left out, besides ``--wide``.
+    """
+    found = fit(columns, width, sections)
+    lines = list(legend)
+    if found.hidden:
+        lines.append(hidden_note(found.hidden, *options))
+    below = "\n".join(wrapped(line, width) for line in lines)
+    return f"{found.text}\n\n{below}" if below else found.text
+
+
+def hidden_note(hidden: Sequence[Column], *options: str) -> str:
+    """Say which columns were left out and how to see them: with ``--wide`` or other options.
+
+    ``{keys}`` in an option stands for the keys of the columns.
     """
     names = ", ".join(each.title for each in hidden)
     keys = ",".join(each.key for each in hidden if each.key)
-    options = " or ".join(["--wide", *(each.format(keys=keys) for each in others)])
-    return f"Hidden at this width: {names}. To see them: {options}."
+    others = (each.format(keys=keys) for each in options)
+    return f"Hidden at this width: {names}. To see them: {' or '.join(('--wide', *others))}."
 
 
 def time_left(shards: int, seconds: float | None) -> str:

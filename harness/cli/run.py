@@ -281,7 +281,7 @@ def _cut_off(directory: Path) -> list[str]:
             "'sampling.max_tokens' in the grid file.",
             hanging="  ",
         )
-        for each in cut_off_thoughts(RunFolder(directory).results())
+        for each in cut_off_thoughts(RunFolder(directory).results()).itertuples()
     ]
 
 

@@ -20,12 +20,13 @@ from typing import Any
 
 import numpy as np
 
+from prmcal.db.loading import Values
 from prmcal.db.metrics import NOT_COMPARED, Better
-from prmcal.db.statistics.paired import Replicated, comparable, holm, read_replicates, replicated_differences
+from prmcal.db.statistics.paired import Replicated, holm, read_replicates, replicated_differences
 from prmcal.db.tables import Base, Dataset, DescribedMetric, JobInput, Plugin, Question, Run
 from prmcal.db.tables import Cell as CellRow
 from prmcal.db.tables import Job as JobRow
-from prmcal.db.writer import Compared, Writer
+from prmcal.db.writer import Writer
 from prmcal.harness.execution.failures import Failure, write_failures
 from prmcal.harness.execution.machine import run_environment
 from prmcal.harness.execution.progress import Pace
@@ -332,7 +333,7 @@ def _job_parameters(job: Job[Parameters]) -> dict[str, Any]:
 
 def _compare_groups(
     cells: Sequence[Cell], store: Store, better: Mapping[str, Better | None]
-) -> list[Compared]:
+) -> list[Mapping[str, Values]]:
     """Compare all pairs within each group of finished cells.
 
     A group contains the cells of one leaderboard and one (LLM, PRM, data set, conditions): calibrators on the
@@ -341,8 +342,8 @@ def _compare_groups(
 
     Returns
     -------
-    list of Compared
-        One or several for each group and metric.
+    list of mapping of str to values
+        The columns of the table ``comparisons``: one or several parts for each group and metric.
     """
     groups: dict[tuple[str, ...], list[Cell]] = defaultdict(list)
     for cell in cells:
@@ -356,12 +357,12 @@ def _compare_groups(
 
 def _compare_group(
     cells: Sequence[Cell], store: Store, better: Mapping[str, Better | None]
-) -> Iterator[Compared]:
+) -> Iterator[Mapping[str, Values]]:
     measured: dict[str, dict[str, Replicated]] = defaultdict(dict)
     for cell in cells:
         for metric, each in read_replicates(_artifact(store, cell)).items():
             if metric not in NOT_COMPARED:
-                measured[metric][cell.cell_id] = comparable(each, better.get(metric))
+                measured[metric][cell.cell_id] = each.comparable(better.get(metric))
     for metric, by_cell in measured.items():
         # Cells without some questions, which are too long for the PRM, are not resampled like the others.
         alike: dict[tuple[str, int], list[str]] = defaultdict(list)
@@ -374,7 +375,7 @@ def _compare_group(
 
 def _compare_families(
     leaderboard: str, metric: str, families: Sequence[Sequence[str]], by_cell: Mapping[str, Replicated]
-) -> Iterator[Compared]:
+) -> Iterator[Mapping[str, Values]]:
     """Compare all pairs within each family of cells that were resampled alike."""
     pairs = [np.triu_indices(len(names), 1) for names in families]
     found = [
@@ -385,14 +386,15 @@ def _compare_families(
     begin = 0
     for names, (first, second), differences in zip(families, pairs, found, strict=True):
         end = begin + len(first)
-        yield Compared(
-            leaderboard,
-            metric,
-            [names[place] for place in first],
-            [names[place] for place in second],
-            differences,
-            adjusted[begin:end],
-        )
+        yield {
+            "leaderboard": [leaderboard] * len(first),
+            "metric": [metric] * len(first),
+            "cell_a": [names[place] for place in first],
+            "cell_b": [names[place] for place in second],
+            **{name: getattr(differences, name) for name in ("difference", "low", "high", "p_value")},
+            "p_adjusted": adjusted[begin:end],
+            "questions": [differences.questions] * len(first),
+        }
         begin = end
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.db.overview.query import ranking_order
+from prmcal.db.overview.query import overview
 from prmcal.errors import DatabaseError, RunError
 from prmcal.harness.inference.calibration_questions import CalibrationQuestions
 from prmcal.harness.jobs.job import Job
@@ -121,7 +121,7 @@ def _first_ranked(folder: RunFolder, fits: list[Job[FitParameters]]) -> Job[FitP
     by_name = {job.labels.calibrator: job for job in fits}
     if len(by_name) > 1:
         try:
-            order = ranking_order(folder.results())
+            order = [each.calibrator for each in overview(folder.results()).ranking]
         except DatabaseError:
             order = []
         for name in order:

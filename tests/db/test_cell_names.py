@@ -40,13 +40,13 @@ def test_a_cell_has_several_names(published: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("#0", "There is no cell #0. The cells are #1 to #"),
-        ("9999", "There is no cell #9999."),
+        ("#0", "There is no cell '#0'."),
+        ("9999", "There is no cell '9999'."),
         ("calibration/weak/qwen/isotonc/nano-math", f"Did you mean #3 '{ISOTONIC}'"),
         ("zzz", "There is no cell 'zzz'. `prmcal leaderboard DIR` has all cells."),
         ("", "There is no cell ''."),
         ("weak/qwen/isotonic/nano-math", f"Did you mean #3 '{ISOTONIC}' or #"),
-        ("temperature", ", or another of them?"),
+        ("temperature", "is part of "),
         (".*", "There is no cell '.*'."),
     ],
 )

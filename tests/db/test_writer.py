@@ -135,7 +135,7 @@ def test_a_transaction_is_stored_as_a_whole_or_not_at_all(writer: Writer, tmp_pa
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"question_id": ["q"]}, "lacks"),
+        ({"question_id": ["q"]}, "NOT NULL"),
         ({"level": ["high"]}, "Conversion"),
         ({"colour": ["red"]}, "unknown column colour"),
         ({"bin": [2**40]}, "Conversion|unknown column bin"),
@@ -145,16 +145,10 @@ def test_a_file_that_does_not_fit_is_refused(
     writer: Writer, tmp_path: Path, columns: dict[str, list[object]], message: str
 ) -> None:
     whole = {"question_id": ["q"], "trajectory": [0], "step": [0], "level": [0.5], "reward": [0.5]}
-    table = columns if message == "lacks" else {**whole, **columns}
+    table = columns if message == "NOT NULL" else {**whole, **columns}
     parquet.write_table(pa.table(table), tmp_path / "x.parquet")
     with pytest.raises(LoadError, match=message):
         writer.load("calibrated_rewards", {"a": [tmp_path / "x.parquet"]})
-
-
-def test_a_file_given_twice_is_refused(writer: Writer, tmp_path: Path) -> None:
-    path = parquet_files.trajectory_file(tmp_path / "x.parquet")
-    with pytest.raises(LoadError, match="is given twice"):
-        writer.load("trajectories", {"a": [path, path]})
 
 
 def test_the_published_copy_keeps_descriptions_and_quotes_in_folder_names(tmp_path: Path) -> None:
@@ -380,12 +374,3 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_its_own(tmp_path: Path) -> 
     (tmp_path / "file").touch()
     with pytest.raises(DatabaseStorageError, match="cannot be written"):
         Writer(database_path(tmp_path / "file"))
-
-
-def test_small_tables_are_recorded_and_heavy_ones_loaded(writer: Writer) -> None:
-    with pytest.raises(TypeError, match="Write it with load"):
-        writer.record([Trajectory(job_key="a")])
-    with pytest.raises(
-        TypeError, match=r"load\(\) writes to .*curve_points, .*searches, .*trajectories\. Got 'jobs'"
-    ):
-        writer.load("jobs", {"a": []})

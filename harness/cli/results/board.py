@@ -7,14 +7,14 @@ the table is too wide, its least important columns are left out, and a line belo
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from prmcal.db.text.board import Board
+from prmcal.db.text.board import Board, Column
 from prmcal.db.text.provenance import renewal
-from prmcal.harness.cli.options import hidden_note
-from prmcal.harness.terminal import fit, wrapped
+from prmcal.harness.cli.options import fitted
+from prmcal.harness.terminal import wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,69 +31,48 @@ _SEEDS_NOTE = (
     "Measured with several seeds: {:,} of these cells. Intervals are over questions and leave out the spread between "
     "seeds, which `prmcal show CELL` and --format csv have."
 )
-_FEWEST_ROWS = 3
-"""Mean number of rows from which a group gets a heading, unless the table is too wide without headings."""
 
 
-@dataclass(frozen=True)
-class _Grouped:
-    """Headings above groups of rows.
-
-    Attributes
-    ----------
-    headings : mapping of int to str
-        By the first row of each group.
-    keys : frozenset of str
-        The columns that they take the place of.
-    explanation : str
-        What the names in the headings are.
-    """
-
-    headings: Mapping[int, str]
-    keys: frozenset[str]
-    explanation: str
-
-
-def board_text(found: Board, *, columns: Sequence[str] = (), width: int | None = None) -> str:
-    """Return a table of cells with its legend and its notes.
-
-    Parameters
-    ----------
-    found : Board
-        Its keys name its columns.
-    columns : sequence of str
-        Keys of the columns that matter most, in their order.
-    width : int, optional
-        Default: the width of the terminal.
-    """
-    columns_of = {column.key: column for column in found.columns}
-    values = {key: column.values for key, column in columns_of.items()}
-    if not any(values.values()):
+def board_text(found: Board, columns: Sequence[str] = (), width: int | None = None) -> str:
+    """Return a table of cells with its legend and its notes. `columns` are the keys of those that matter most."""
+    columns_of = {column.key: column for column in found.columns if any(column.values)}
+    if not columns_of:
         return "There are no such cells.\n"
-    titles = {key: column.title for key, column in columns_of.items()}
-    same = [key for key in _SHARED if key in values and key not in columns and _shared(key, values[key])]
-    places = [key for key in _PLACE if key in values and key not in (*same, *columns)]
-    weights = _weights(found, columns)
-    for fewest_rows in (_FEWEST_ROWS, 1):
-        grouped = _grouped(values, titles, places, fewest_rows)
-        shown = [
-            replace(column, weight=weights[key], whole=key not in _NAMES)
-            for key, column in columns_of.items()
-            if key not in same and key not in grouped.keys and key in weights and any(values[key])
+    same = [key for key in _SHARED if key in columns_of and key not in columns and _shared(columns_of[key])]
+    places = [
+        columns_of[key] for key in _PLACE if key in columns_of and key not in same and key not in columns
+    ]
+    groups = _groups(places, len(found.rows))
+    above, headings, left_out = [], {}, set(same)
+    if len(groups) < len(found.rows) and places:
+        counts = [columns_of[key] for key in _COUNTS if key in columns_of]
+        counts = [
+            each for each in counts if all(len({each.values[row] for row in own}) == 1 for own in groups)
         ]
-        fitted = fit(shown, width, grouped.headings)
-        # Without the names of their places, rows could not be told apart.
-        if not {column.key for column in fitted.hidden}.intersection(places):
-            break
-    above = [grouped.explanation] if grouped.explanation else []
+        left_out |= {each.key for each in (*places, *counts)}
+        above.append(f"Headings: {', '.join(each.title for each in places)}.")
+        for row, *_ in groups:
+            numbers = ", ".join(f"{each.values[row]} {each.title.lower()}" for each in counts)
+            heading = ", ".join(filter(None, (each.values[row] for each in places)))
+            headings[row] = f"{heading} ({numbers})" if numbers else heading
     if same and len(found.rows) > 1:
-        above.append("In all rows: " + ", ".join(_said(key, titles[key], values[key]) for key in same) + ".")
+        above.append(f"In all rows: {', '.join(_said(columns_of[key]) for key in same)}.")
+    weights = _weights(found, columns)
+    shown = [
+        replace(column, weight=weights[key], whole=key not in _NAMES)
+        for key, column in columns_of.items()
+        if key not in left_out and key in weights
+    ]
+    hidden = ["--columns {keys}", "--format csv"]
+    table = fitted(shown, width, legend=[found.legend], options=hidden, sections=headings)
     parts = [wrapped(" ".join(above), width)] if above else []
-    parts += [fitted.text, wrapped(found.legend, width)]
-    if fitted.hidden:
-        parts.append(wrapped(hidden_note(fitted.hidden, "--columns {keys}", "--format csv"), width))
-    parts += [wrapped(note, width) for note in found.notes]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, table, *(wrapped(note, width) for note in found.notes)]) + "\n"
+
+
+def _groups(places: Sequence[Column], rows: int) -> list[list[int]]:
+    """Return the rows of each place, which follow each other."""
+    names = list(zip(*(each.values for each in places), strict=True)) or [()] * rows
+    return [list(group) for _, group in itertools.groupby(range(rows), names.__getitem__)]
 
 
 def _weights(found: Board, columns: Sequence[str]) -> dict[str, int]:
@@ -108,51 +87,20 @@ def _weights(found: Board, columns: Sequence[str]) -> dict[str, int]:
     return {key: place for place, key in enumerate(order, start=1) if key in found.keys} | must
 
 
-def _grouped(
-    values: Mapping[str, Sequence[str]], titles: Mapping[str, str], keys: Sequence[str], fewest_rows: int
-) -> _Grouped:
-    rows = len(values["number"] if "number" in values else next(iter(values.values())))
-    groups = [
-        list(group)
-        for _, group in itertools.groupby(range(rows), lambda row: [values[key][row] for key in keys])
-    ]
-    if not keys or rows < fewest_rows * len(groups):
-        return _Grouped({}, frozenset(), "")
-    counts = [
-        key
-        for key in _COUNTS
-        if key in values and all(len({values[key][row] for row in group}) == 1 for group in groups)
-    ]
-    headings = {}
-    for group in groups:
-        of_group = ", ".join(filter(None, (values[key][group[0]] for key in keys)))
-        number = ", ".join(f"{values[key][group[0]]} {titles[key].lower()}" for key in counts)
-        headings[group[0]] = f"{of_group} ({number})" if number else of_group
-    return _Grouped(
-        headings, frozenset((*keys, *counts)), f"Headings: {', '.join(titles[key] for key in keys)}."
-    )
-
-
-def _shared(key: str, values: Sequence[str]) -> bool:
+def _shared(column: Column) -> bool:
     """Return whether all rows have the same value. Rows of strategies without C or β do not count."""
-    return len({each for each in values if each or key not in _SETTINGS}) == 1
+    return len({each for each in column.values if each or column.key not in _SETTINGS}) == 1
 
 
-def _said(key: str, title: str, values: Sequence[str]) -> str:
-    value = next(filter(None, values), "none")
-    if key == "status":
+def _said(column: Column) -> str:
+    value = next(filter(None, column.values))
+    if column.key == "status":
         return value
-    return f"{title} {value}" if all(values) else f"{title} {value} (if the strategy has one)"
+    return f"{column.title} {value}{'' if all(column.values) else ' (if the strategy has one)'}"
 
 
 def provenance_notes(frame: pd.DataFrame) -> Iterator[str]:
-    """Yield notes on rows that are not current, that a verification found wrong, and that have several seeds.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        As :func:`prmcal.db.queries.leaderboard.leaderboard` returns it. The rows of a run need no note.
-    """
+    """Yield notes on rows that are not current, that a verification found wrong, and that have several seeds."""
     if "outdated" in frame:
         for reason, rows in frame[frame["outdated"].notna()].groupby("outdated", sort=False):
             again = renewal(rows.iloc[0].to_dict())

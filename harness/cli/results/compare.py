@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,9 +11,9 @@ import typer
 
 from prmcal.db.metrics import cell_number, with_terminal
 from prmcal.db.queries.cells import find_cell, numbered
-from prmcal.db.queries.two_cells import CellComparison, MetricComparison, compare_cells
+from prmcal.db.queries.two_cells import CellComparison, compare_cells
 from prmcal.db.statistics.paired import SIGNIFICANCE
-from prmcal.db.text.board import Board, Column, estimate
+from prmcal.db.text.board import Board, Column, column_of, estimate
 from prmcal.db.text.formats import missing, number
 from prmcal.harness.cli.options import (
     DEFAULT_RUN,
@@ -25,17 +23,19 @@ from prmcal.harness.cli.options import (
     RunOption,
     WideOption,
     completing_cells,
-    hidden_note,
+    exported,
+    fitted,
     one_of,
     plain_row,
 )
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.terminal import UNLIMITED, cut, fit, wrapped
+from prmcal.harness.terminal import UNLIMITED, cut, wrapped
 from prmcal.harness.terminal import show as show_text
 from prmcal.registry.messages import one_line
 
 _TEXT_START = 70
 """Characters of a question in Markdown."""
+_FROM_ZERO = "†"
 _SECTION = with_terminal("")
 """The end of the names of metrics that count terminal prefixes."""
 
@@ -71,27 +71,11 @@ def compare(
 
 
 def render_comparison(
-    directory: Path,
-    first: str,
-    second: str,
-    metric: str | None,
-    output_format: str,
-    width: int | None = None,
+    directory: Path, first: str, second: str, metric: str | None, output_format: str, width: int | None = None
 ) -> str:
     """Compare two cells of a run's folder and return the result in one of the formats.
 
-    Parameters
-    ----------
-    directory : Path
-        The output folder of a run.
-    first, second : str
-        Names of cells, as :func:`prmcal.db.queries.cells.find_cell` takes them.
-    metric : str or None
-        Compare this metric only; None for all metrics.
-    output_format : {"table", "json", "csv", "markdown"}
-        ``csv`` has the metrics, without the questions.
-    width : int, optional
-        Width of a table. Default: that of the terminal.
+    ``csv`` has the metrics, without the questions.
 
     Raises
     ------
@@ -106,7 +90,7 @@ def render_comparison(
     if output_format == "json":
         return json.dumps(_data(found), indent=1) + "\n"
     if output_format == "csv":
-        return _csv([_metric_data(each) for each in found.metrics])
+        return exported(found.table, output_format)
     numbers = numbered(published)
     cells = [
         f"{side}  {cell_number(numbers[row['cell_id']])} {row['cell_id']}"
@@ -114,18 +98,20 @@ def render_comparison(
     ]
     if output_format == "markdown":
         return _markdown(found, cells)
-    fitted = fit(_metric_columns(found), width, _sections(found))
-    legend = [wrapped(line, width) for line in _legend(found)]
-    if fitted.hidden:
-        legend.append(wrapped(hidden_note(fitted.hidden, "--format csv"), width))
+    sections = _sections(found)
     parts = [
         "\n".join(wrapped(line, width, hanging="   ") for line in cells),
         wrapped(found.paired_over, width),
-        fitted.text,
-        "\n".join(legend),
+        fitted(
+            _metric_columns(found, _SECTION if sections else ""),
+            width,
+            legend=_legend(found),
+            options=["--format csv"],
+            sections=sections,
+        ),
     ]
     if len(found.differing):
-        parts += [wrapped(_questions_title(found), width), fit(_question_columns(found), width).text]
+        parts += [wrapped(_questions_title(found), width), fitted(_question_columns(found), width)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -133,7 +119,7 @@ def _markdown(found: CellComparison, cells: list[str]) -> str:
     parts = [
         "\\\n".join(cells),
         found.paired_over,
-        _markdown_table(_metric_columns(found, whole_names=True)),
+        _markdown_table(_metric_columns(found)),
         "\\\n".join(_legend(found)),
     ]
     if len(found.differing):
@@ -141,56 +127,49 @@ def _markdown(found: CellComparison, cells: list[str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _metric_columns(found: CellComparison, *, whole_names: bool = False) -> list[Column]:
-    names = [each.metric for each in found.metrics]
-    shown = names if whole_names or not _sections(found) else [name.removesuffix(_SECTION) for name in names]
-    return [
-        Column("metric", tuple(shown)),
-        Column(
-            "A", tuple(estimate(each.metric, *each.a) for each in found.metrics), 3, group="cells", whole=True
-        ),
-        Column(
-            "B", tuple(estimate(each.metric, *each.b) for each in found.metrics), 3, group="cells", whole=True
-        ),
-        Column("A - B", tuple(map(_difference, found.metrics)), whole=True),
-        Column(
-            "significant", tuple("" if missing(e.p) else "yes" if e.real else "no" for e in found.metrics), 1
-        ),
-        Column("p", tuple("" if missing(each.p) else f"{each.p:.2g}" for each in found.metrics), 2),
-    ]
-
-
-def _difference(each: MetricComparison) -> str:
-    text = estimate(each.metric, each.difference, each.low, each.high, signed=True)
-    return f"{text}†" if each.from_zero else text
-
-
 def _sections(found: CellComparison) -> dict[int, str]:
     """Return the heading above the metrics that count terminal prefixes, if they are the last ones."""
-    ends = [each.metric.endswith(_SECTION) for each in found.metrics]
+    ends = [metric.endswith(_SECTION) for metric in found.table["metric"]]
     first = len(ends) - sum(ends)
     return {first: f"With terminal prefixes (METRIC{_SECTION})"} if any(ends) and all(ends[first:]) else {}
 
 
+def _metric_columns(found: CellComparison, without: str = "") -> list[Column]:
+    """Return the table, with the names of metrics `without` their end."""
+    rows = list(found.table.itertuples())
+    differences = [estimate(row.metric, row.difference, row.low, row.high, signed=True) for row in rows]
+    sides = [
+        column_of(rows, "A", lambda row: estimate(row.metric, row.a, row.a_low, row.a_high), 3),
+        column_of(rows, "B", lambda row: estimate(row.metric, row.b, row.b_low, row.b_high), 3),
+    ]
+    return [
+        column_of(rows, "metric", lambda row: row.metric.removesuffix(without)),
+        *(replace(each, group="cells", whole=True) for each in sides),
+        Column(
+            "A - B",
+            tuple(f"{text}{_FROM_ZERO * row.from_zero}" for text, row in zip(differences, rows, strict=True)),
+            whole=True,
+        ),
+        column_of(rows, "significant", lambda row: {None: "", True: "yes", False: "no"}[row.real], 1),
+        column_of(found.p_values, "p", lambda p: "" if missing(p) else f"{p:.2g}", 2),
+    ]
+
+
 def _legend(found: CellComparison) -> list[str]:
     lines = ["Values with 95% intervals over questions. A - B is paired."]
-    if any(each.from_zero for each in found.metrics):
-        lines.append("†: difference of the distances from 0, the best value.")
-    pairs = sorted({each.pairs for each in found.metrics if each.pairs is not None})
+    if found.table["from_zero"].any():
+        lines.append(f"{_FROM_ZERO}: difference of the distances from 0, the best value.")
+    pairs = sorted({each for each in found.table["pairs"] if each is not None})
     if not pairs:
         adjusted = (
             "These cells do not compete on a leaderboard, so p is not adjusted for the number of comparisons."
         )
     else:
-        names = [each.metric for each in found.metrics if each.pairs is not None]
-        those = "" if len(names) == len(found.metrics) else f" of {', '.join(names)}"
-        counts = " or ".join(map(str, pairs))
         adjusted = (
-            f"p{those} is adjusted by Holm's correction over all pairs of cells of the group "
-            f"({counts} {'pair' if counts == '1' else 'pairs'})."
+            "p is adjusted by Holm's correction over all pairs of cells of the group "
+            f"({' or '.join(map(str, pairs))} {'pair' if pairs == [1] else 'pairs'}), except that of metrics that are "
+            "not compared on a leaderboard."
         )
-        if those:
-            adjusted += " Other metrics are not compared on a leaderboard, and their p is not adjusted."
     return [*lines, f"significant: p < {SIGNIFICANCE}. {adjusted}"]
 
 
@@ -201,15 +180,16 @@ def _questions_title(found: CellComparison) -> str:
 
 def _question_columns(found: CellComparison) -> list[Column]:
     rows = list(found.differing.itertuples())
+    texts = column_of(rows, "text", lambda row: "" if missing(row.question) else row.question, 2)
     return [
-        Column("question", tuple(one_line(row.question_id) for row in rows), 3),
-        Column(
-            "level", tuple("" if missing(row.question_level) else str(row.question_level) for row in rows), 4
+        column_of(rows, "question", lambda row: one_line(row.question_id), 3),
+        column_of(
+            rows, "level", lambda row: "" if missing(row.question_level) else f"{row.question_level}", 4
         ),
-        Column("A", tuple(number(row.value_a) for row in rows), 1),
-        Column("B", tuple(number(row.value_b) for row in rows), 1),
-        Column("A - B", tuple(number(row.difference, signed=True) for row in rows)),
-        Column("text", tuple("" if missing(row.question) else row.question for row in rows), 2, text=True),
+        column_of(rows, "A", lambda row: number(row.value_a), 1),
+        column_of(rows, "B", lambda row: number(row.value_b), 1),
+        column_of(rows, "A - B", lambda row: number(row.difference, signed=True)),
+        replace(texts, text=True),
     ]
 
 
@@ -228,25 +208,6 @@ def _data(found: CellComparison) -> dict[str, Any]:
         "prefixes_a": found.prefixes and found.prefixes[0],
         "prefixes_b": found.prefixes and found.prefixes[1],
         "common_prefixes": found.common_prefixes,
-        "metrics": [_metric_data(each) for each in found.metrics],
+        "metrics": [plain_row(row) for row in found.table.to_dict("records")],
         "differing_questions": [plain_row(row) for row in found.differing.to_dict("records")],
     }
-
-
-def _metric_data(each: MetricComparison) -> dict[str, Any]:
-    row = asdict(each)
-    sides = {
-        f"{side}{end}": number
-        for side in ("a", "b")
-        for end, number in zip(("", "_low", "_high"), row.pop(side), strict=True)
-    }
-    real = None if missing(each.p) else each.real
-    return plain_row({"metric": row.pop("metric"), **sides, **row, "real": real})
-
-
-def _csv(rows: list[dict[str, Any]]) -> str:
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return buffer.getvalue()

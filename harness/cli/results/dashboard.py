@@ -16,11 +16,7 @@ import typer
 
 from prmcal.db.run_folder import LOCK_FILE, RECORD_FILE, published_path
 from prmcal.errors import PrmcalError, RunError
-from prmcal.harness.cli.options import (
-    RunArgument,
-    RunsArgument,
-    completing_cells,
-)
+from prmcal.harness.cli.options import RunArgument, RunsArgument, completing_cells
 from prmcal.harness.cli.serve import check_installed
 
 _SECONDS_TO_ANSWER, _SECONDS_BETWEEN_QUESTIONS = 60, 0.1
@@ -80,9 +76,7 @@ def report(
     out: Annotated[
         Path,
         typer.Option(
-            "--out",
-            metavar="REPORT",
-            help="The folder of the report: new, empty, or an earlier report.",
+            "--out", metavar="REPORT", help="The folder of the report: new, empty, or an earlier report."
         ),
     ],
 ) -> None:
@@ -101,9 +95,7 @@ def export(
     html: Annotated[
         Path,
         typer.Option(
-            "--html",
-            metavar="SITE",
-            help="The folder of the site: new, empty, or an earlier site.",
+            "--html", metavar="SITE", help="The folder of the site: new, empty, or an earlier site."
         ),
     ],
 ) -> None:

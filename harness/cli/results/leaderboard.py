@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,14 +38,14 @@ from prmcal.harness.cli.options import (
     WideOption,
     completing,
     exported,
+    fitted,
     given,
-    hidden_note,
     one_of,
     tier_named,
 )
 from prmcal.harness.cli.results.board import board_text, provenance_notes
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.terminal import UNLIMITED, cell_width, fit, wrapped
+from prmcal.harness.terminal import UNLIMITED, cell_width, wrapped
 from prmcal.harness.terminal import show as show_text
 
 if TYPE_CHECKING:
@@ -123,23 +123,7 @@ def render_leaderboard(
     columns: Sequence[str] = (),
     width: int | None = None,
 ) -> str:
-    """Return a leaderboard of a run's folder in one of the formats.
-
-    Parameters
-    ----------
-    directory : Path
-        The output folder of a run.
-    table : {"overview", "calibration", "scaling", "league", "costs"}
-    output_format : {"table", "json", "csv", "markdown"}
-        ``table`` leaves out columns that the terminal has no space for.
-    filters : mapping of str to sequence of str, optional
-        Names to keep, by llm, prm, calibrator, dataset or strategy. Cells without a plugin of the kind stay.
-    tier : str, optional
-        Keep only cells of a merged leaderboard that were verified at this tier or at a higher one.
-    columns : sequence of str, optional
-        Metrics and other columns to show, the most important first. Default: the main metrics in a table, else all.
-    width : int, optional
-        Width of a table. Default: that of the terminal.
+    """Return a leaderboard of a run's folder in one of the formats. The parameters are the options of the command.
 
     Raises
     ------
@@ -153,54 +137,42 @@ def render_leaderboard(
     one_of("--format", output_format, FORMATS)
     published = RunFolder(directory).results()
     names = {kind: list(names) for kind, names in (filters or {}).items() if names}
-    _check_filters(published, names)
+    _check_filters(published, table, names)
     kept: dict[str, Any] = {**names, "tier": _chosen_tier(published, directory, tier)}
+    exporting = output_format in ("csv", "json")
+    if columns and table in ("overview", "league") and not exporting:
+        raise PrmcalError(
+            f"--columns applies to the {table} only with --format csv or json. --wide shows all of its columns."
+        )
     if table == "overview":
-        _check_overview(kept, columns)
         ranked = overview(published, **kept)
-        if output_format == "table":
-            return overview_text(ranked, directory, width)
-        return _written(ranking_frame(ranked), ranking_board(ranked), output_format)
-    if table == "league":
-        if columns and output_format not in ("csv", "json"):
-            raise PrmcalError(
-                "--columns applies to the league only with --format csv or json. --wide shows all of its columns."
-            )
+        frame, board = ranking_frame(ranked), ranking_board(ranked)
+        text = overview_text(ranked, directory, width)
+    elif table == "league":
         entries = league(published, **kept)
-        if output_format == "table":
-            filtered = any(value is not None for value in kept.values())
-            return _league_text(entries, directory, width, filtered=filtered)
-        frame = league_frame(entries)
-        if output_format in ("csv", "json"):
-            frame = _only(frame, columns)
-        return _written(frame, league_board(entries), output_format)
-    frame = costs(published, **kept) if table == "costs" else cells_of(published, _leaderboard(table), **kept)
-    if output_format in ("csv", "json"):
-        return exported(_only(frame, columns), output_format)
-    if table == "costs":
-        board = replace(cost_board(frame), legend=_COSTS_LEGEND)
-        _chosen_metrics(board.keys, columns)
+        frame, board, text = (
+            league_frame(entries),
+            league_board(entries),
+            _league_text(entries, directory, width),
+        )
     else:
-        board = _cells_board(frame, _leaderboard(table), described_metrics(published), columns, output_format)
-    return (
-        board.markdown() if output_format == "markdown" else board_text(board, columns=columns, width=width)
-    )
-
-
-def _leaderboard(table: str) -> Leaderboard:
-    return "scaling" if table == "scaling" else "calibration"
-
-
-def _written(frame: pd.DataFrame, board: Board, output_format: str) -> str:
-    return board.markdown() if output_format == "markdown" else exported(frame, output_format)
+        name: Leaderboard = "calibration" if table == "calibration" else "scaling"
+        frame = costs(published, **kept) if table == "costs" else cells_of(published, name, **kept)
+        if exporting:
+            return exported(_only(frame, columns), output_format)
+        if table == "costs":
+            board = replace(cost_board(frame), legend=_COSTS_LEGEND)
+            _chosen_metrics(board.keys, columns)
+        else:
+            board = _cells_board(frame, name, described_metrics(published), columns, output_format)
+        text = board_text(board, columns, width)
+    if exporting:
+        return exported(_only(frame, columns), output_format)
+    return board.markdown() if output_format == "markdown" else text
 
 
 def _cells_board(
-    frame: pd.DataFrame,
-    table: Leaderboard,
-    described: Metrics,
-    columns: Sequence[str],
-    output_format: str,
+    frame: pd.DataFrame, table: Leaderboard, described: Metrics, columns: Sequence[str], output_format: str
 ) -> Board:
     """Return a leaderboard with the metrics that the reader asks for. Without any, Markdown has all metrics."""
     board = leaderboard_board(frame, table, described)
@@ -214,16 +186,8 @@ def _cells_board(
 
 
 def overview_text(found: Overview, directory: Path, width: int | None = None) -> str:
-    """Return the overview of a run: what was measured, the findings, the ranking, and what to read next.
-
-    Parameters
-    ----------
-    found : Overview
-    directory : Path
-        The output folder of the run, for the commands that show more.
-    width : int, optional
-        Default: the width of the terminal.
-    """
+    """Return the overview of a run: what was measured, the findings, the ranking, and what to read next."""
+    folder = shlex.quote(str(directory))
     titled = [(each.title, f"{each.figure}: {each.detail}") for each in tiles(found)]
     longest = max(cell_width(title) for title, _ in titled) + 2
     parts = [
@@ -231,26 +195,26 @@ def overview_text(found: Overview, directory: Path, width: int | None = None) ->
         "\n".join(
             wrapped(f"{title:{longest}}{text}", width, hanging=" " * longest) for title, text in titled
         ),
-        *(_ranked(ranking_board(found), width) if found.ranking else ()),
-        _commands(*_next(found, directory)),
+        *([_ranked(ranking_board(found), width)] if found.ranking else []),
+        _commands(
+            f"prmcal leaderboard {folder} --table calibration   # or scaling, league, costs",
+            *_comparison(found, folder),
+            f"prmcal dashboard {folder}",
+        ),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _league_text(found: League, directory: Path, width: int | None, *, filtered: bool) -> str:
-    """Return the league of a run. With `filtered`, filters may have left out all rows."""
+def _league_text(found: League, directory: Path, width: int | None) -> str:
+    """Return the league of a run."""
     if not found.rows:
-        if any(found.counts.values()):
-            return wrapped(league_measured(found), width) + "\n"
-        if filtered:
-            return "There are no such cells.\n"
-        no_league = "The grid has no league. Add 'league: true' to the grid file and run it again."
-        return wrapped(no_league, width) + "\n"
+        nothing = "There are no such cells. Add 'league: true' to the grid file if it has no league."
+        return wrapped(league_measured(found) if any(found.counts.values()) else nothing, width) + "\n"
     folder = shlex.quote(str(directory))
     parts = [
         wrapped(league_measured(found), width),
         wrapped(league_sentence(found), width),
-        *_ranked(league_board(found), width),
+        _ranked(league_board(found), width),
         _commands(
             f"prmcal leaderboard {folder} --table league --llm NAME",
             f"prmcal dashboard {folder}   # page League",
@@ -259,13 +223,8 @@ def _league_text(found: League, directory: Path, width: int | None, *, filtered:
     return "\n\n".join(parts) + "\n"
 
 
-def _ranked(board: Board, width: int | None) -> list[str]:
-    """Return a ranking as a table that fits, and what is to be read below it."""
-    fitted = fit(board.columns, width)
-    below = [wrapped(board.legend, width)]
-    if fitted.hidden:
-        below.append(wrapped(hidden_note(fitted.hidden, "--format csv"), width))
-    return [fitted.text, "\n".join(below)]
+def _ranked(board: Board, width: int | None) -> str:
+    return fitted(board.columns, width, legend=[board.legend], options=["--format csv"])
 
 
 def _commands(*commands: str) -> str:
@@ -273,53 +232,26 @@ def _commands(*commands: str) -> str:
     return "\n".join(["Next:", *(f"  {command}" for command in commands)])
 
 
-def _next(found: Overview, directory: Path) -> list[str]:
-    folder = shlex.quote(str(directory))
-    commands = [f"prmcal leaderboard {folder} --table calibration   # or scaling, league, costs"]
-    pair = _first_pair(found)
-    if pair:
-        commands.append(f"prmcal compare {pair[0]} {pair[1]} --dir {folder}")
-    return [*commands, f"prmcal dashboard {folder}"]
-
-
-def _first_pair(found: Overview) -> tuple[int, int] | None:
-    """Return the short numbers of the baseline's cell and of the best calibrator's cell at the first place."""
-    if not found.ranking or found.ranking[0].calibrator == found.baseline:
-        return None
+def _comparison(found: Overview, folder: str) -> list[str]:
+    """Return the command that compares the baseline with the best calibrator at the first place that has both."""
+    best = found.ranking[0].calibrator if found.ranking else found.baseline
     done = found.cells[found.cells["status"] == "done"]
     for _, place in done.groupby(PLACE, sort=False):
         numbers = dict(zip(place["calibrator"], place["number"], strict=True))
-        if found.baseline in numbers and found.ranking[0].calibrator in numbers:
-            return int(numbers[found.baseline]), int(numbers[found.ranking[0].calibrator])
-    return None
+        if best != found.baseline and {best, found.baseline} <= numbers.keys():
+            return [f"prmcal compare {numbers[found.baseline]} {numbers[best]} --dir {folder}"]
+    return []
 
 
-def _check_overview(filters: Mapping[str, Any], columns: Sequence[str]) -> None:
-    for kind in ("calibrator", "strategy"):
-        if kind in filters:
+def _check_filters(published: Path, table: str, filters: Mapping[str, Sequence[str]]) -> None:
+    """Raise a PrmcalError if a filter does not apply to the table, or the grid has no such name."""
+    known = plugins(published)
+    for kind, names in filters.items():
+        if table == "overview" and kind in ("calibrator", "strategy"):
             raise PrmcalError(
                 f"--{kind} does not apply to the overview, which ranks all calibrators. "
                 "Choose a table: --table calibration, scaling, league or costs."
             )
-    if columns:
-        raise PrmcalError(
-            "--columns does not apply to the overview. Choose a table: --table calibration, scaling, league or costs. "
-            "--wide shows all columns of the overview."
-        )
-
-
-def _check_filters(published: Path, filters: Mapping[str, Sequence[str]]) -> None:
-    """Check that the grid has the names of filters, which are given by kind of plugin.
-
-    Raises
-    ------
-    PrmcalError
-        If it does not have one. The message has similar names.
-    """
-    if not filters:
-        return
-    known = plugins(published)
-    for kind, names in filters.items():
         of_kind = list(known.loc[known["kind"] == kind, "name"])
         for name in names:
             if name not in of_kind:
@@ -327,13 +259,7 @@ def _check_filters(published: Path, filters: Mapping[str, Sequence[str]]) -> Non
 
 
 def _chosen_tier(published: Path, directory: Path, tier: str | None) -> str | None:
-    """Return the tier that the reader means by its name or by its first word, such as ``graded``.
-
-    Raises
-    ------
-    PrmcalError
-        If there is no such tier, or the database is not that of a merged leaderboard.
-    """
+    """Return the tier that the reader means. Raise a PrmcalError if there is none, or the folder is that of a run."""
     if tier is None:
         return None
     full = tier_named(tier)
@@ -345,30 +271,16 @@ def _chosen_tier(published: Path, directory: Path, tier: str | None) -> str | No
     return full
 
 
-def _chosen_metrics(keys: Iterable[str], columns: Sequence[str], metrics: Iterable[str] = ()) -> list[str]:
-    """Return the metrics among the columns that the reader asks for.
-
-    Raises
-    ------
-    PrmcalError
-        If the table has no such column.
-    """
-    known = list(keys)
+def _chosen_metrics(keys: Sequence[str], columns: Sequence[str], metrics: Collection[str] = ()) -> list[str]:
+    """Return the metrics among the columns that the reader asks for. Raise a PrmcalError if there is no such column."""
     for column in columns:
-        if column not in known:
-            raise PrmcalError(f"--columns: the table has no column '{column}'. {_hint(column, known)}")
-    measured = set(metrics)
-    return [column for column in columns if column in measured]
+        if column not in keys:
+            raise PrmcalError(f"--columns: the table has no column '{column}'. {_hint(column, keys)}")
+    return [column for column in columns if column in metrics]
 
 
 def _only(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Keep what identifies the cells, and the columns that the reader asks for with their intervals and standings.
-
-    Raises
-    ------
-    PrmcalError
-        If the table has no such column.
-    """
+    """Keep what identifies the rows, and the columns that the reader asks for with their intervals and standings."""
     if not columns:
         return frame
     parts = ("_low", "_high", "_standing", "_letters", "_total", BETWEEN_SEEDS)

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.catalog import cell, cell_provenance, is_merged, metrics, seed_spreads
-from prmcal.db.metrics import Metrics, cell_number
+from prmcal.db.metrics import cell_number
 from prmcal.db.queries.cells import CellDetail, find_cell, numbered
-from prmcal.db.reader import Source
+from prmcal.db.reader import Source, reading
 from prmcal.db.text.board import Column, estimate
 from prmcal.db.text.formats import amount, counted, graded, missing, number
 from prmcal.db.text.provenance import renewal, verified_text
-from prmcal.harness.cli.options import (
-    DEFAULT_RUN,
-    CellArgument,
-    PagerOption,
-    RunOption,
-    WideOption,
-    hidden_note,
-)
+from prmcal.harness.cli.options import DEFAULT_RUN, CellArgument, PagerOption, RunOption, WideOption, fitted
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.terminal import UNLIMITED, fit, wrapped
+from prmcal.harness.terminal import UNLIMITED, wrapped
 from prmcal.harness.terminal import show as show_text
 
 if TYPE_CHECKING:
@@ -31,16 +24,8 @@ if TYPE_CHECKING:
 
 
 _JOB_WEIGHTS = {
-    "depth": 8,
-    "kind": 0,
-    "dataset": 3,
-    "split": 2,
-    "job_key": 0,
-    "seed": 1,
-    "status": 6,
-    "shards": 7,
-    "samples": 5,
-    "seconds": 4,
+    **{"depth": 8, "kind": 0, "dataset": 3, "split": 2, "job_key": 0, "seed": 1, "status": 6, "shards": 7},
+    **{"samples": 5, "seconds": 4},
 }
 """The columns of the table of jobs. Those with the largest weights are left out first."""
 
@@ -59,16 +44,7 @@ def show(
 
 
 def render_cell(directory: Path, name: str, width: int | None = None) -> str:
-    """Return a cell of a run's folder as text.
-
-    Parameters
-    ----------
-    directory : Path
-        The output folder of a run.
-    name : str
-        A name of a cell, as :func:`prmcal.db.queries.cells.find_cell` takes it.
-    width : int, optional
-        Default: the width of the terminal.
+    """Return a cell of a run's folder as text. The name is one that :func:`prmcal.db.queries.cells.find_cell` takes.
 
     Raises
     ------
@@ -77,32 +53,28 @@ def render_cell(directory: Path, name: str, width: int | None = None) -> str:
     DatabaseError
         If there is no such cell, or no readable database.
     """
-    published = RunFolder(directory).results()
-    cell_id = find_cell(published, name)
-    detail = cell(published, cell_id)
-    short = cell_number(numbered(published)[cell_id])
-    head = [wrapped(f"{short} {cell_id}: {detail.cell['status']}", width)]
+    with reading(RunFolder(directory).results()) as source:
+        cell_id = find_cell(source, name)
+        detail, short = cell(source, cell_id), cell_number(numbered(source)[cell_id])
+        provenance = list(_provenance(source, detail.cell))
+        spreads = seed_spreads(source)
+        order = {metric: place for place, metric in enumerate(metrics(source))}
+    head = [f"{short} {cell_id}: {detail.cell['status']}"]
     if detail.cell["reason"]:
-        head.append(wrapped(f"reason: {detail.cell['reason']}", width))
-    head += [wrapped(line, width) for line in _provenance(published, detail.cell)]
-    parts = ["\n".join(head)]
+        head.append(f"reason: {detail.cell['reason']}")
+    parts = ["\n".join(wrapped(line, width) for line in (*head, *provenance))]
     if len(detail.results):
-        parts.append(_results(detail.results, metrics(published), width))
-    spreads = seed_spreads(published)
+        parts.append(fitted(_results(detail.results, order), width))
     spreads = spreads[spreads["cell_id"] == cell_id]
     if len(spreads):
-        parts.append(_spreads(spreads, metrics(published), width))
-    parts += [_plugins(detail, width), _data(detail, width), _jobs(detail.jobs, width)]
-    parts += [
-        wrapped(
-            f"Trajectory {row.trajectory} of {row.question_id} ({graded(row.verdict, row.finish_reason)}): "
-            f"{_kept(row.question)}",
-            width,
-        )
-        + "\n"
-        + wrapped(_kept(row.text), width)
-        for row in detail.samples.itertuples()
-    ]
+        parts += ["Between seeds, over all questions", fitted(_spreads(spreads, order), width)]
+    jobs = detail.jobs.astype({"seed": "str"}).to_dict("records")
+    columns = [Column(name, _texts(jobs, name), weight) for name, weight in _JOB_WEIGHTS.items()]
+    parts += [_plugins(detail, width), "Jobs, from the cell down to the rollouts", fitted(columns, width)]
+    for row in detail.samples.itertuples():
+        graded_as = graded(row.verdict, row.finish_reason)
+        title = f"Trajectory {row.trajectory} of {row.question_id} ({graded_as}): {_kept(row.question)}"
+        parts.append(f"{wrapped(title, width)}\n{wrapped(_kept(row.text), width)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -130,40 +102,32 @@ def _kept(text: Any) -> str:
     return text if isinstance(text, str) else "(left out of the submission)"
 
 
-def _results(results: pd.DataFrame, described: Metrics, width: int | None) -> str:
-    place = {name: index for index, name in enumerate(described)}
-    rows = sorted(
-        results.to_dict("records"),
-        key=lambda row: (
-            place.get(row["metric"], len(place)),
-            row["metric"],
-            not missing(row["question_level"]) and row["question_level"],
-        ),
+def _results(results: pd.DataFrame, order: Mapping[str, int]) -> list[Column]:
+    # Values over all questions come before those of a difficulty.
+    place = results["metric"].map(order).fillna(len(order))
+    results = results.assign(place=place).sort_values(
+        ["place", "metric", "question_level"], na_position="first"
     )
+    rows = results.to_dict("records")
     values = tuple(estimate(row["metric"], row["value"], row["low"], row["high"]) for row in rows)
-    columns = [
-        Column("metric", tuple(row["metric"] for row in rows), 0),
-        Column("value, 95% interval", values, 0, whole=True),
+    levels = [Column("level", _texts(rows, "question_level", "all"))]
+    return [
+        Column("metric", _texts(rows, "metric")),
+        *(levels if results["question_level"].notna().any() else ()),
+        Column("value, 95% interval", values, whole=True),
         Column("questions", _texts(rows, "questions"), 1),
         Column("rows", _texts(rows, "rows"), 2),
     ]
-    if any(not missing(row["question_level"]) for row in rows):
-        columns.insert(1, Column("level", _texts(rows, "question_level", "all"), 0))
-    return _with_note(columns, width)
 
 
-def _spreads(spreads: pd.DataFrame, described: Metrics, width: int | None) -> str:
-    place = {name: index for index, name in enumerate(described)}
-    rows = sorted(spreads.to_dict("records"), key=lambda row: place.get(row["metric"], len(place)))
-    columns = [Column("metric", _texts(rows, "metric"), 0), Column("seeds", _texts(rows, "seeds"), 0)]
-    for title, name in (
-        ("mean", "mean"),
-        ("standard deviation", "standard_deviation"),
-        ("lowest", "lowest"),
-        ("highest", "highest"),
-    ):
-        columns.append(Column(title, tuple(number(row[name]) for row in rows), 0))
-    return "Between seeds, over all questions\n\n" + _with_note(columns, width)
+def _spreads(spreads: pd.DataFrame, order: Mapping[str, int]) -> list[Column]:
+    rows = sorted(spreads.to_dict("records"), key=lambda row: order.get(row["metric"], len(order)))
+    measured = ("mean", "standard_deviation", "lowest", "highest")
+    return [
+        Column("metric", _texts(rows, "metric")),
+        Column("seeds", _texts(rows, "seeds")),
+        *(Column(each.replace("_", " "), tuple(number(row[each]) for row in rows)) for each in measured),
+    ]
 
 
 def _plugins(detail: CellDetail, width: int | None) -> str:
@@ -173,36 +137,13 @@ def _plugins(detail: CellDetail, width: int | None) -> str:
         for title, data in (("arguments", row.arguments), ("identity", row.identity)):
             text = f"{title} {json.dumps(data, sort_keys=True)}"
             lines.append(wrapped(text, width, indent="    ", hanging="  "))
-    return "\n".join(lines)
-
-
-def _data(detail: CellDetail, width: int | None) -> str:
-    lines = ["Data"]
+    lines += ["", "Data"]
     for row in detail.datasets.itertuples():
-        text = (
-            f"{row.name}/{row.split}: {row.questions} questions, content {row.content_hash}, "
-            f"grader {row.grader_version}"
-        )
-        lines.append(wrapped(text, width, indent="  ", hanging="  "))
+        text = f"{row.name}/{row.split}: {row.questions} questions, content {row.content_hash}, grader "
+        lines.append(wrapped(text + row.grader_version, width, indent="  ", hanging="  "))
     return "\n".join(lines)
-
-
-def _jobs(jobs: pd.DataFrame, width: int | None) -> str:
-    rows = jobs.astype({"seed": "str"}).to_dict("records")
-    columns = [Column(name, _texts(rows, name), weight) for name, weight in _JOB_WEIGHTS.items()]
-    return "Jobs, from the cell down to the rollouts\n\n" + _with_note(columns, width)
-
-
-def _with_note(columns: list[Column], width: int | None) -> str:
-    fitted = fit(columns, width)
-    if not fitted.hidden:
-        return fitted.text
-    return f"{fitted.text}\n{wrapped(hidden_note(fitted.hidden), width)}"
 
 
 def _texts(rows: list[dict[str, Any]], name: str, absent: str = "") -> tuple[str, ...]:
-    return tuple(absent if missing(row[name]) else _text(row[name]) for row in rows)
-
-
-def _text(value: Any) -> str:
-    return amount(value) if isinstance(value, float) else str(value)
+    values = [absent if missing(row[name]) else row[name] for row in rows]
+    return tuple(amount(value) if isinstance(value, float) else str(value) for value in values)

@@ -79,7 +79,7 @@ def _rendered(
     rows = found.both.loc[size]
     shown = rows if every else rows[rows["difference"] != 0].head(_MOST_ROWS)
     names, shared = _names(list(shown["cell_id"]))
-    columns = _columns(shown, names, found.metric)
+    columns = _columns(shown, names, found.described.name)
     head = [f"A  {first}", f"B  {other}", "", _summary(found, tables[table])]
     above = [f"In all rows: {', '.join(shared)}."] if shared else []
     if output_format == "markdown":
@@ -157,7 +157,7 @@ def _summary(found: RunComparison, table: Leaderboard) -> str:
     paired = both[both["p"].notna()]
     equal = int((both["value_a"] == both["value_b"]).sum())
     real = int((paired["p"] < SIGNIFICANCE).sum())
-    direction = f" ({found.direction})" if found.direction else ""
+    direction = f" ({found.described.direction})" if found.described.direction else ""
     parts = [
         f"{LEADERBOARDS[table].title}, {found.described.title}{direction}: "
         f"{counted(len(both), 'finished cell')} in both, of which {equal:,} have equal values."
@@ -208,7 +208,7 @@ def _short(text: str) -> str:
 
 def _data(found: RunComparison, apart: Sequence[Difference]) -> dict[str, object]:
     return {
-        "metric": found.metric,
+        "metric": found.described.name,
         "both": [plain_row(row) for row in found.both.to_dict("records")],
         "only_a": list(found.only_a["cell_id"]),
         "only_b": list(found.only_b["cell_id"]),

@@ -28,10 +28,13 @@ def test_two_cells_are_compared_with_links_to_the_questions_where_they_differ(
     page.goto(f"{address}/" + link("compare", a=FIRST, b=SECOND))
     head, *shown = rows(page)
     expected = catalog.compare_cells(published_path(run_folder), cell_a=FIRST, cell_b=SECOND)
-    assert len(shown) == len(expected.metrics)
-    for row, each in zip(shown, expected.metrics, strict=True):
+    assert len(shown) == len(expected.table)
+    for row, each in zip(shown, expected.table.itertuples(), strict=True):
         named = dict(zip(head, row, strict=True))
-        assert (named["A"], named["B"]) == (as_shown(*each.a), as_shown(*each.b))
+        assert (named["A"], named["B"]) == (
+            as_shown(each.a, each.a_low, each.a_high),
+            as_shown(each.b, each.b_low, each.b_high),
+        )
         difference = as_shown(each.difference, each.low, each.high)
         assert named["A \N{MINUS SIGN} B"].replace(" †", "") == difference
         assert named["Significant"] == ("yes" if each.real else "no")

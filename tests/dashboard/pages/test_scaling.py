@@ -122,12 +122,12 @@ def test_equal_cost_is_said_in_a_sentence_and_in_a_table(page: Page, address: st
     found = pool.at_equal_cost("uncalibrated", 0.5, [0.9])
     assert [row[0] for row in shown] == ["uncalibrated"]
     row = dict(zip(head, shown[0], strict=True))
-    assert row["Samples"] == f"{found.samples[0]:.2f}"
-    assert row["Fixed n of equal cost"] == f"{100 * found.fixed[0]:.1f}%"
-    assert row["Verdict"] == verdict(found.low[0], found.high[0])
+    assert row["Samples"] == f"{found['samples'][0]:.2f}"
+    assert row["Fixed n of equal cost"] == f"{100 * found['fixed'][0]:.1f}%"
+    assert row["Verdict"] == verdict(found["low"][0], found["high"][0])
     sentence = page.get_by_text("uncalibrated at C = 0.9")
-    accuracy = 100 * (found.fixed[0] + found.difference[0])
-    expect(sentence).to_contain_text(f"{accuracy:.1f}% with {found.samples[0]:.1f} of {pool.most}")
+    accuracy = 100 * (found["fixed"][0] + found["difference"][0])
+    expect(sentence).to_contain_text(f"{accuracy:.1f}% with {found['samples'][0]:.1f} of {pool.most}")
     expect(sentence).to_contain_text(f": {row['Verdict']}, {row['Difference']}")
     chart = page.get_by_test_id("stVegaLiteChart")
     expect(chart).to_have_attribute(

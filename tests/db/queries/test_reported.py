@@ -67,5 +67,3 @@ def test_coordinates_that_do_not_apply_are_empty() -> None:
     assert set(reported(table="bs_shepherd")["prm"].dropna()) == {SHEPHERD}
     assert set(reported(prm=REASONEVAL)["table"]) == {"bon_reasoneval", "bs_reasoneval"}
     assert len(reported(prm=QWEN)) > 300
-    with pytest.raises(ValueError, match="There is no column 'model'"):
-        reported(model="x")

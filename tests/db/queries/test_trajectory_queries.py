@@ -91,6 +91,6 @@ def test_a_scaling_cell_leads_to_the_rewards_that_it_rests_on(published: Path) -
 
 
 def test_calibration_cells_come_in_the_order_of_the_grid(published: Path) -> None:
-    cells = catalog.calibration_cells(published)
+    cells = catalog.cells(published).query("leaderboard == 'calibration'")
     board = catalog.leaderboard(published)
     assert list(cells["cell_id"]) == list(board["cell_id"])

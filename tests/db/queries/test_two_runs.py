@@ -38,7 +38,7 @@ def test_cells_are_paired_or_judged_by_their_intervals_and_missing_ones_are_list
     writer.publish()
 
     found = compare_runs(published, published_path(other))
-    assert found.metric == "brier_corrected"
+    assert found.described.name == "brier_corrected"
     assert list(found.only_a["cell_id"]) == [
         cell_id("calibration", "weak", "nano-aime", prm="qwen", calibrator="isotonic")
     ]

@@ -36,15 +36,15 @@ def brute(accuracy: NDArray[np.float64], samples: NDArray[np.int64]) -> float:
 def test_the_difference_and_its_error_are_those_of_resampled_questions(seed: int) -> None:
     accuracy, samples = pool(seed)
     found = at_equal_cost(accuracy, samples[:, None])
-    assert found.samples[0] == pytest.approx(samples.mean())
-    assert found.difference[0] == pytest.approx(brute(accuracy, samples))
-    assert found.fixed[0] + found.difference[0] == pytest.approx(
+    assert found["samples"][0] == pytest.approx(samples.mean())
+    assert found["difference"][0] == pytest.approx(brute(accuracy, samples))
+    assert found["fixed"][0] + found["difference"][0] == pytest.approx(
         np.take_along_axis(accuracy, samples[:, None] - 1, axis=1).mean()
     )
     generator = np.random.default_rng(9)
     drawn = [generator.integers(0, QUESTIONS, QUESTIONS) for _ in range(2000)]
     resampled = [brute(accuracy[each], samples[each]) for each in drawn]  # each has a mean cost of its own
-    half = (found.high[0] - found.low[0]) / 2
+    half = (found["high"][0] - found["low"][0]) / 2
     assert half == pytest.approx(1.96 * np.std(resampled), rel=0.1)
 
 
@@ -57,21 +57,21 @@ def test_the_estimated_cost_widens_the_interval_where_samples_buy_much() -> None
     generator = np.random.default_rng(4)
     drawn = [generator.integers(0, QUESTIONS, QUESTIONS) for _ in range(2000)]
     spread = np.std([brute(accuracy[each], samples[each, 0]) for each in drawn])
-    assert found.high[0] - found.low[0] == pytest.approx(2 * 1.96 * spread, rel=0.1)
-    assert abs(found.high[0] - found.low[0] - naive) > 0.1 * naive
+    assert found["high"][0] - found["low"][0] == pytest.approx(2 * 1.96 * spread, rel=0.1)
+    assert abs(found["high"][0] - found["low"][0] - naive) > 0.1 * naive
 
 
 @pytest.mark.parametrize("count", [1, 7, MOST])
 def test_a_fixed_n_neither_gains_nor_loses(count: int) -> None:
     accuracy, _ = pool(0)
     found = at_equal_cost(accuracy, np.full((QUESTIONS, 1), count))
-    assert [found.difference[0], found.low[0], found.high[0]] == pytest.approx([0, 0, 0])
-    assert found.fixed[0] == pytest.approx(accuracy[:, count - 1].mean())
+    assert [found["difference"][0], found["low"][0], found["high"][0]] == pytest.approx([0, 0, 0])
+    assert found["fixed"][0] == pytest.approx(accuracy[:, count - 1].mean())
 
 
 def test_one_question_has_no_interval() -> None:
     found = at_equal_cost(np.array([[0.2, 0.4, 0.5]]), np.array([[1, 2, 3]]))
-    assert np.isnan(found.low).all() and np.isnan(found.high).all()
+    assert np.isnan(found["low"]).all() and np.isnan(found["high"]).all()
 
 
 def test_the_verdict_follows_from_the_interval() -> None:

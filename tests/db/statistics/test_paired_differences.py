@@ -13,11 +13,11 @@ from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean
 from prmcal.db.statistics.paired import (
     Replicated,
     holm,
-    paired_difference,
     replicated_difference,
     replicated_differences,
 )
 from tests.arrays import Floats
+from tests.measured import paired_difference
 
 
 def family(values: Floats, seed: int, replicates: int = 1000) -> Floats:
@@ -120,7 +120,7 @@ def test_opposite_errors_of_one_size_do_not_differ_in_their_distance_from_zero()
     over = Replicated(0.1, 0.1 + noise, 60)
     under = Replicated(-0.1, -0.1 + generator.normal(0, 0.02, 1000), 60)
     assert replicated_difference(over, under).p_value < 1e-4
-    apart = replicated_difference(over.distance_from_zero(), under.distance_from_zero())
+    apart = replicated_difference(over.comparable("near zero"), under.comparable("near zero"))
     assert apart.difference == 0 and apart.p_value == 1
 
 

@@ -105,9 +105,8 @@ def test_the_command_says_which_differences_are_real(prmcal: Prmcal, finished: P
     rows = catalog.leaderboard(finished / "leaderboard.duckdb").set_index("cell_id")
     prefixes = int(rows.loc[RAW, "rows"])
     assert f"Paired over the same 40 questions and the same {prefixes} prefixes." in lines
-    brier, _ = [
-        line for line in lines if line.startswith("brier ")
-    ]  # without terminal prefixes, and with them
+    # Without terminal prefixes, and with them.
+    brier, _ = [line for line in lines if line.startswith("brier ")]
     difference = rows.loc[RAW, "brier"] - rows.loc[FITTED, "brier"]
     assert f" {difference:+.3f} [" in brier
     assert " yes " in brier and "Holm's correction over all pairs of cells of the group (1 pair)" in " ".join(
@@ -182,7 +181,7 @@ def test_two_llms_are_paired_by_question_and_have_prefixes_of_their_own(finished
     found = compared(finished, FITTED, STRONG)
     assert found["common_prefixes"] is None and found["questions"] == 40
     text = render_comparison(finished, FITTED, STRONG, "brier", "table")
-    assert "the same 40 questions. The LLMs have different prefixes: " in text
+    assert "the same 40 questions, with " in text
 
 
 def test_cells_that_lost_different_questions_are_refused_with_the_reason(finished: Path) -> None:

@@ -261,10 +261,8 @@ def test_the_leaderboard_compares_it_with_both_llms(
     assert "by question" in text
 
 
-def test_it_competes_by_tokens_but_not_by_samples(database: Path) -> None:
+def test_strategies_that_ask_another_llm_are_told_apart(database: Path) -> None:
     both = {"by answer", "by question"}
-    assert both <= set(catalog.frontier(database, "generated_tokens")["strategy"])
-    assert not both & set(catalog.frontier(database, "samples")["strategy"])
     cells = catalog.cells(database)
     asking = cells[cells["cell_id"].isin(catalog.asking_others(database))]
     assert set(asking["strategy"]) == {*both, "witness of weak", "witness of strong"}

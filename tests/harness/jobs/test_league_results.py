@@ -157,7 +157,7 @@ def test_means_over_places_and_tests_are_those_of_the_cells(
         mine = mine[~mine["cell_a"].isin(reference - ids) & ~mine["cell_b"].isin(reference - ids)]
         real = mine["p_adjusted"] < 0.05
         ahead = (mine["difference"] > 0) == mine["cell_a"].isin(ids)
-        assert (row.wins, row.ties, row.losses) == (
+        assert (row.outcomes.wins, row.outcomes.ties, row.outcomes.losses) == (
             (real & ahead).sum(),
             (~real).sum(),
             (real & ~ahead).sum(),

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from prmcal.db import catalog
-from prmcal.db.queries.curves import curve_areas, curve_points, exact_curves, frontier, risk_points
+from prmcal.db.queries.curves import curve_areas, curve_points, exact_curves, risk_points
 from prmcal.db.queries.leaderboard import costs
 from prmcal.harness.metrics.curves import TARGETS
 from tests.conftest import PLUGINS, Prmcal
@@ -116,16 +116,6 @@ def test_refusing_more_never_answers_more(database: Path) -> None:
     # A calibrator that keeps the order of rewards, but for ties, keeps the area within its interval.
     low, high = risks["low"].max(), risks["high"].min()
     assert low <= high
-
-
-def test_strategies_compete_for_the_frontier(database: Path) -> None:
-    found = frontier(database, "samples")
-    assert set(found["strategy"]) == {"pass@1", "majority vote", "best-of-n", "best-of-n + IAS"}
-    assert len(found) == 1 + 1 + 1 + 2
-    assert set(found["prm"]) == {"verifier"}  # pass@1 competes with the strategies of each PRM
-    kept = found[found["on_frontier"]].sort_values("samples")
-    assert kept["accuracy"].is_monotonic_increasing
-    assert "pass@1" in set(kept["strategy"])
 
 
 def test_any_setting_of_a_reader_is_computed_as_the_curves_were(database: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prmcal.db.statistics.bootstrap import Bootstrap, RowMean, estimate
+from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.errors import PluginFailedError
 from prmcal.harness.metrics.measured import statistic_of
 from prmcal.registry.contracts.metric import (
@@ -18,7 +18,7 @@ from prmcal.registry.contracts.metric import (
     QuestionRatio,
     UnderWeights,
 )
-from tests.measured import statistic
+from tests.measured import row_mean, statistic
 
 BOOTSTRAP = Bootstrap(200)
 QUESTIONS = 12
@@ -43,7 +43,7 @@ class Given(Metric):
 
 def test_the_forms_of_one_mean_agree() -> None:
     sums, counts = ROWS.totals(ERROR), ROWS.counts
-    mean = estimate(RowMean(ERROR, ROWS.question), BOOTSTRAP)
+    mean = estimate(row_mean(ERROR, ROWS.question), BOOTSTRAP)
     ratio = estimate(statistic(Given(QuestionRatio(sums, counts)), ROWS), BOOTSTRAP)
     weighted = UnderWeights(lambda weights: (weights @ sums) / (weights @ counts))
     function = estimate(statistic(Given(weighted), ROWS), BOOTSTRAP)

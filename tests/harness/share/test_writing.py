@@ -197,7 +197,7 @@ def test_the_command_chooses_cells_and_tells_what_it_wrote(
     assert prmcal("submit", finished, "#1", "calibration temperature", "--out", out).returncode == 0
     assert out.read_bytes() != first
     for arguments, message in (
-        (("#999",), "There is no cell #999"),
+        (("#999",), "There is no cell '#999'"),
         (("--llm", "wek"), "Did you mean 'weak'?"),
         (("--key", tmp_path / "none"), "There is no key"),
     ):
