@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -109,8 +110,12 @@ def validate_arguments(model: type[BaseModel], plugin: str, arguments: Mapping[s
 
 def _parameters(cls: type) -> list[inspect.Parameter]:
     """The constructor's parameters, with resolved annotations where that is possible."""
+    # The fields of a dataclass may be annotated in the modules of its bases.
+    names: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        names |= vars(sys.modules[base.__module__])
     try:
-        signature = inspect.signature(cls, eval_str=True)
+        signature = inspect.signature(cls, globals=names, eval_str=True)
     except NameError:  # An annotation uses a name that is imported for type checkers only.
         signature = inspect.signature(cls)
         return [parameter.replace(annotation=Any) for parameter in signature.parameters.values()]

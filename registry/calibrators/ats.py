@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -28,6 +29,7 @@ _ROOTS_TO_KNOW_A_PRM = 8
 _SAME_ROOT = 0.05
 
 
+@dataclass(eq=False)
 class AdaptiveTemperatureScaling(Calibrator):
     """Divide the logit by a temperature T(x) that a small transformer predicts from the PRM's hidden states.
 
@@ -105,27 +107,15 @@ class AdaptiveTemperatureScaling(Calibrator):
     citation = "Xie et al. (2024), EMNLP, arXiv:2409.19817"
     reads = "hidden"
 
-    def __init__(
-        self,
-        layers: Count = 1,
-        heads: Count = 4,
-        width: Count = 64,
-        epochs: Count = 10,
-        learning_rate: FinitePositive = 1e-3,
-        batch_size: Count = 8,
-        weight_decay: FiniteFromZero = 0.1,
-        held_out: ShareOrZero = 0.2,
-        seed: Seed = 0,
-    ) -> None:
-        self.layers = layers
-        self.heads = heads
-        self.width = width
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.weight_decay = weight_decay
-        self.held_out = held_out
-        self.seed = seed
+    layers: Count = 1
+    heads: Count = 4
+    width: Count = 64
+    epochs: Count = 10
+    learning_rate: FinitePositive = 1e-3
+    batch_size: Count = 8
+    weight_decay: FiniteFromZero = 0.1
+    held_out: ShareOrZero = 0.2
+    seed: Seed = 0
 
     def check_arguments(self) -> None:
         """Raise ValueError if the width cannot be divided among the heads."""

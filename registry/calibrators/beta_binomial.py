@@ -169,6 +169,7 @@ _FOLDS = 4
 _FIRST_SIZE = 4.0
 
 
+@dataclass(eq=False)
 class BetaBinomial(HeadCalibrator):
     r"""Predict a Beta distribution of the success probability from the hidden state, fitted to k of n.
 
@@ -235,19 +236,11 @@ class BetaBinomial(HeadCalibrator):
     citation = "Li et al. (2026), arXiv:2605.15529"
     known_by = "code; here on frozen states"
 
-    def __init__(
-        self,
-        lam: FiniteFromZero | None = None,
-        decay: FiniteFromZero | None = None,
-        kappa_min: FinitePositive = 1e-4,
-        components: Count = 256,
-        seed: Seed = 0,
-    ) -> None:
-        self.lam = lam
-        self.decay = decay
-        self.kappa_min = kappa_min
-        self.components = components
-        self.seed = seed
+    lam: FiniteFromZero | None = None
+    decay: FiniteFromZero | None = None
+    kappa_min: FinitePositive = 1e-4
+    components: Count = 256
+    seed: Seed = 0
 
     def train(self, inputs: Floats, k: Ints, n: Ints, questions: Ints) -> None:
         """Choose the penalties on held-out questions, and fit to all."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -19,6 +20,7 @@ _WRAPPED = "wrapped"
 _TOLERANCE = 1e-9
 
 
+@dataclass(eq=False)
 class ConformalBound(Calibrator):
     """Turn the reward of another calibrator into a lower bound that holds for a share 1 - level of new questions.
 
@@ -92,19 +94,11 @@ class ConformalBound(Calibrator):
     citation = "Romano et al. (2019), NeurIPS, arXiv:1905.03222"
     grouped = True
 
-    def __init__(
-        self,
-        calibrator: str | dict[str, Any],
-        level: Share = 0.1,
-        share: Share = 0.5,
-        seed: Seed = 0,
-        covers: Literal["success_rate", "success_probability"] = "success_rate",
-    ) -> None:
-        self.calibrator = calibrator
-        self.level = level
-        self.share = share
-        self.seed = seed
-        self.covers = covers
+    calibrator: str | dict[str, Any]
+    level: Share = 0.1
+    share: Share = 0.5
+    seed: Seed = 0
+    covers: Literal["success_rate", "success_probability"] = "success_rate"
 
     @cached_property
     def wrapped(self) -> Calibrator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -94,6 +95,7 @@ def _parameters(means: Floats, size: float) -> tuple[Floats, Floats]:
 _NO_SIZE = 1.0
 
 
+@dataclass(eq=False)
 class Ensemble(HeadCalibrator):
     """Train many heads on the hidden state, and weigh them for each prefix by what they predict.
 
@@ -160,35 +162,19 @@ class Ensemble(HeadCalibrator):
     citation = "after BayesianPRM, github.com/zq2r/BaPRM"
     known_by = "code only; not a reproduction"
 
-    def __init__(
-        self,
-        heads: Count = 20,
-        width: Count = 256,
-        held_out: ShareOrZero = 0.2,
-        bootstrap: ShareOrOne = 0.8,
-        spread: Literal["heads", "mixture"] = "heads",
-        conservative: FinitePositive | None = None,
-        divergence: FiniteFromZero = 0.1,
-        epochs: Count = 10,
-        learning_rate: FinitePositive = 1e-3,
-        batch_size: Count = 256,
-        weight_decay: FiniteFromZero = 0.1,
-        components: Count = 256,
-        seed: Seed = 0,
-    ) -> None:
-        self.heads = heads
-        self.width = width
-        self.held_out = held_out
-        self.bootstrap = bootstrap
-        self.spread = spread
-        self.conservative = conservative
-        self.divergence = divergence
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.weight_decay = weight_decay
-        self.components = components
-        self.seed = seed
+    heads: Count = 20
+    width: Count = 256
+    held_out: ShareOrZero = 0.2
+    bootstrap: ShareOrOne = 0.8
+    spread: Literal["heads", "mixture"] = "heads"
+    conservative: FinitePositive | None = None
+    divergence: FiniteFromZero = 0.1
+    epochs: Count = 10
+    learning_rate: FinitePositive = 1e-3
+    batch_size: Count = 256
+    weight_decay: FiniteFromZero = 0.1
+    components: Count = 256
+    seed: Seed = 0
 
     def train(self, inputs: Floats, k: Ints, n: Ints, questions: Ints) -> None:
         """Train the heads on most questions, and the weights on the others."""

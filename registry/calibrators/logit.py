@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, Self
 
 import numpy as np
@@ -165,6 +166,7 @@ _HOTTEST = float(np.log(100.0))
 _POINTS = 401
 
 
+@dataclass(eq=False)
 class TemperatureScaling(Calibrator):
     """Divide the logit by one temperature T > 0: the calibrated reward is sigmoid(logit / T).
 
@@ -187,8 +189,7 @@ class TemperatureScaling(Calibrator):
     citation = "Guo et al. (2017), ICML, arXiv:1706.04599"
     reads = "logit"
 
-    def __init__(self, loss: Literal["likelihood", "brier"] = "likelihood") -> None:
-        self.loss = loss
+    loss: Literal["likelihood", "brier"] = "likelihood"
 
     def fit(self, features: Floats, k: Ints, n: Ints) -> Self:
         """Choose T for k of n successes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from prmcal.registry.calibrators.networks import MonotoneNetwork
 
 
+@dataclass(eq=False)
 class MonotoneQuantile(HeadCalibrator):
     """Learn a quantile function Q(level | hidden state) of the success probability that cannot cross, at all levels.
 
@@ -72,27 +74,15 @@ class MonotoneQuantile(HeadCalibrator):
     citation = "after Ma et al. (2026), arXiv:2605.06785"
     known_by = "abstract only; not a reproduction"
 
-    def __init__(
-        self,
-        loss: Literal["likelihood", "pinball"] = "likelihood",
-        width: Count = 64,
-        epochs: Count = 30,
-        learning_rate: FinitePositive = 3e-3,
-        batch_size: Count = 128,
-        weight_decay: FiniteFromZero = 0.1,
-        held_out: ShareOrZero = 0.2,
-        components: Count = 256,
-        seed: Seed = 0,
-    ) -> None:
-        self.loss = loss
-        self.width = width
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.weight_decay = weight_decay
-        self.held_out = held_out
-        self.components = components
-        self.seed = seed
+    loss: Literal["likelihood", "pinball"] = "likelihood"
+    width: Count = 64
+    epochs: Count = 30
+    learning_rate: FinitePositive = 3e-3
+    batch_size: Count = 128
+    weight_decay: FiniteFromZero = 0.1
+    held_out: ShareOrZero = 0.2
+    components: Count = 256
+    seed: Seed = 0
 
     def train(self, inputs: Floats, k: Ints, n: Ints, questions: Ints) -> None:
         """Train the network."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ class Uncalibrated(Calibrator):
         return np.array(features, dtype=np.float64)[:, None]
 
 
+@dataclass(eq=False)
 class HistogramBinning(Calibrator):
     """Map the reward to the success rate of its bin: the sum of k over the sum of n.
 
@@ -55,9 +57,8 @@ class HistogramBinning(Calibrator):
     reads = "reward"
     version = "2"
 
-    def __init__(self, bins: Count = 10, strategy: Literal["uniform", "quantile"] = "uniform") -> None:
-        self.bins = bins
-        self.strategy = strategy
+    bins: Count = 10
+    strategy: Literal["uniform", "quantile"] = "uniform"
 
     def fit(self, features: Floats, k: Ints, n: Ints) -> Self:
         """Compute the success rate of each bin."""
@@ -133,6 +134,7 @@ class IsotonicCalibrator(Calibrator):
 Knots = Annotated[int, Field(ge=2)]
 
 
+@dataclass(eq=False)
 class SplineCalibration(Calibrator):
     """Add to the reward the slope of a smooth curve through its cumulative error.
 
@@ -165,8 +167,7 @@ class SplineCalibration(Calibrator):
     citation = "Gupta et al. (2021), ICLR, arXiv:2006.12800"
     reads = "reward"
 
-    def __init__(self, knots: Knots = 6) -> None:
-        self.knots = knots
+    knots: Knots = 6
 
     def fit(self, features: Floats, k: Ints, n: Ints) -> Self:
         """Fit the spline to the cumulative error."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, ClassVar
+from dataclasses import field
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Optional, TypeVar
 
 from pydantic import Field
 
@@ -87,3 +88,15 @@ ShareOrZero = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
 FinitePositive = Annotated[float, Field(gt=0, lt=math.inf)]
 FiniteFromZero = Annotated[float, Field(ge=0, lt=math.inf)]
+
+T = TypeVar("T")
+if TYPE_CHECKING:
+    Own = Annotated[T, "of the class"]
+else:
+    Own = Optional
+"""The annotation of an argument for which None means the class attribute of the same name."""
+
+
+def own(otherwise: Any) -> Any:
+    """Return the field of an argument with the annotation `Own`, with the value where no class has the attribute."""
+    return field(default=None, metadata={"own": otherwise})

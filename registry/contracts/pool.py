@@ -14,6 +14,7 @@ Reads = Literal[
     "scores", "step_scores", "rewards", "question_rewards", "trajectory_rewards", "step_rewards", "success"
 ]
 READS: tuple[Reads, ...] = get_args(Reads)
+SCORES: tuple[Reads, ...] = ("scores",)
 
 PER_CALIBRATOR: frozenset[str] = frozenset(("question_rewards", "trajectory_rewards", "step_rewards"))
 """What a calibrator gives at all of its levels."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 from prmcal.arrays import Floats
 from prmcal.registry.contracts.plugin import Count
-from prmcal.registry.contracts.pool import Reads
+from prmcal.registry.contracts.pool import SCORES
 from prmcal.registry.contracts.strategy import OnceFor, Strategy
 
 First = Literal["full", "adaptive"]
@@ -14,6 +15,7 @@ Rank = Literal["original", "calibrated"]
 Finished = Literal["kept", "pruned"]
 
 
+@dataclass(eq=False)
 class SearchStrategy(Strategy):
     """Beam search over steps (section 2 of the paper). A subclass decides the width of the search.
 
@@ -64,39 +66,21 @@ class SearchStrategy(Strategy):
         `settings`.
     """
 
-    reads: tuple[Reads, ...] = ("scores",)
+    reads = SCORES
     baseline: ClassVar[str] = "beam search"
 
-    def __init__(
-        self,
-        width: Count = 8,
-        expansions: Count = 8,
-        every: Count = 1,
-        most_steps: Count = 64,
-        first: First = "full",
-        rank: Rank = "original",
-        finished: Finished = "pruned",
-    ) -> None:
-        self.width = width
-        self.expansions = expansions
-        self.every = every
-        self.most_steps = most_steps
-        self.first = first
-        self.rank = rank
-        self.finished = finished
+    width: Count = 8
+    expansions: Count = 8
+    every: Count = 1
+    most_steps: Count = 64
+    first: First = "full"
+    rank: Rank = "original"
+    finished: Finished = "pruned"
 
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments that all searches have, by name."""
-        return {
-            "width": self.width,
-            "expansions": self.expansions,
-            "every": self.every,
-            "most_steps": self.most_steps,
-            "first": self.first,
-            "rank": self.rank,
-            "finished": self.finished,
-        }
+        return {each.name: getattr(self, each.name) for each in fields(SearchStrategy)}
 
     @property
     def once_for(self) -> OnceFor:

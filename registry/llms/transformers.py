@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _SEED_RANGE = 2**64
 
 
+@dataclass(eq=False)
 class TransformersLLM(ChatLLM):
     """A chat model that is sampled in large batches.
 
@@ -61,23 +63,13 @@ class TransformersLLM(ChatLLM):
     version = "2"
     suits_machine = ("device", "batch_tokens")
 
-    def __init__(
-        self,
-        checkpoint: str,
-        dtype: Dtype = "auto",
-        device: Device = "auto",
-        batch_tokens: Count = 131_072,
-        chat_template: str = NATIVE,
-        system_prompt: str | None = None,
-        splitting: Splitting = BLANK_LINE,
-    ) -> None:
-        self.checkpoint = checkpoint
-        self.dtype = dtype
-        self.device = device
-        self.batch_tokens = batch_tokens
-        self.chat_template = chat_template
-        self.system_prompt = system_prompt
-        self.splitting = splitting
+    checkpoint: str = field()
+    dtype: Dtype = "auto"
+    device: Device = "auto"
+    batch_tokens: Count = 131_072
+    chat_template: str = NATIVE
+    system_prompt: str | None = None
+    splitting: Splitting = BLANK_LINE
 
     def generate(
         self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -16,6 +17,7 @@ from prmcal.registry.models.vllm import start_engine, stop_engine
 from prmcal.registry.splitting import BLANK_LINE, Splitting
 
 
+@dataclass(eq=False)
 class VLLM(ChatLLM):
     """A chat model in a vLLM engine, which samples many completions together and shares common beginnings.
 
@@ -58,25 +60,14 @@ class VLLM(ChatLLM):
     suits_machine = ("tensor_parallel", "gpu_memory")
     packages = ("vllm",)
 
-    def __init__(
-        self,
-        checkpoint: str,
-        dtype: Dtype = "auto",
-        context: Count | None = None,
-        tensor_parallel: Count = 1,
-        gpu_memory: ShareOrOne = 0.9,
-        chat_template: str = NATIVE,
-        system_prompt: str | None = None,
-        splitting: Splitting = BLANK_LINE,
-    ) -> None:
-        self.checkpoint = checkpoint
-        self.dtype = dtype
-        self.context = context
-        self.tensor_parallel = tensor_parallel
-        self.gpu_memory = gpu_memory
-        self.chat_template = chat_template
-        self.system_prompt = system_prompt
-        self.splitting = splitting
+    checkpoint: str = field()
+    dtype: Dtype = "auto"
+    context: Count | None = None
+    tensor_parallel: Count = 1
+    gpu_memory: ShareOrOne = 0.9
+    chat_template: str = NATIVE
+    system_prompt: str | None = None
+    splitting: Splitting = BLANK_LINE
 
     def generate(
         self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar
@@ -147,6 +148,7 @@ Errors = Callable[[Floats], Floats]
 """From weights of shape (resamples, questions) to signed shares of bins, of shape (resamples, bins)."""
 
 
+@dataclass(eq=False)
 class BinErrors(Metric):
     """The base of calibration errors over bins.
 
@@ -164,8 +166,7 @@ class BinErrors(Metric):
     better = "lower"
     corrected: ClassVar[bool] = False
 
-    def __init__(self, bins: Count = 10) -> None:
-        self.bins = bins
+    bins: Count = 10
 
     @abstractmethod
     def errors_of(self, rows: PrefixRows) -> Errors:

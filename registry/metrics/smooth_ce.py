@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -208,6 +209,7 @@ def _points(reward: Floats) -> Ints:
     return np.minimum((reward * _POINTS).astype(np.int64), _POINTS - 1)
 
 
+@dataclass(eq=False)
 class SquaredCE(Metric):
     """The mean of (E[r - p])^2 over bins of equal width, weighted by their prefixes, without bias.
 
@@ -238,8 +240,7 @@ class SquaredCE(Metric):
         "nothing; it can fall below 0 by chance."
     )
 
-    def __init__(self, bins: Count = 10) -> None:
-        self.bins = bins
+    bins: Count = 10
 
     def measure(self, rows: PrefixRows) -> UnderWeights | None:
         """Return the error under weights of the questions, or None if no bin has prefixes of two questions."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.contracts.plugin import Count
-from prmcal.registry.models.checkpoints import Dtype, SpreadableDevice, chat_text
+from prmcal.registry.contracts.plugin import Own, own
+from prmcal.registry.models.checkpoints import chat_text
 from prmcal.registry.prms.transformers import TransformersPRM
 from prmcal.steps import join_steps
 
@@ -19,6 +20,7 @@ CHANGES_OF_LOGITS = ("final_logit_softcapping", "logit_scale", "logits_scaling")
 """Configuration fields of models that transform the output of the head before it becomes the logits."""
 
 
+@dataclass(eq=False)
 class AnswerPRM(TransformersPRM):
     """A causal language model that answers '+' or '-' with the next token after a prefix.
 
@@ -27,32 +29,12 @@ class AnswerPRM(TransformersPRM):
 
     Parameters
     ----------
-    checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens, read_thoughts
-        As in :class:`prmcal.TransformersPRM`. The checkpoint is any causal language model of transformers.
     plus, minus : str, default="+", "-"
         The answers of the model. Each must be one token, apart from a leading space.
     """
 
-    plus = "+"
-    minus = "-"
-
-    def __init__(
-        self,
-        checkpoint: str | None = None,
-        max_tokens: Count | None = None,
-        plus: str | None = None,
-        minus: str | None = None,
-        dtype: Dtype = "auto",
-        device: SpreadableDevice = "auto",
-        batch_tokens: Count = 4096,
-        tree_tokens: Count = 512,
-        read_thoughts: bool = True,
-    ) -> None:
-        super().__init__(checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens, read_thoughts)
-        if plus is not None:
-            self.plus = plus
-        if minus is not None:
-            self.minus = minus
+    plus: Own[str] = own("+")
+    minus: Own[str] = own("-")
 
     def check_arguments(self) -> None:
         """Raise ValueError also if the answers are empty or equal."""
@@ -145,6 +127,7 @@ def answer_head(model: Any, tokens: Sequence[int], prm: TransformersPRM) -> torc
     return head
 
 
+@dataclass(eq=False)
 class ShepherdPRM(AnswerPRM):
     r"""Math-Shepherd: a causal language model that answers '+' or '-' after a tag.
 
@@ -163,10 +146,6 @@ class ShepherdPRM(AnswerPRM):
         steps, as in the paper's fine-tuning.
     marker : str, default=" ки"
         The tag, with the space that separates it from the step.
-    plus, minus : str, default="+", "-"
-        The answers of the model. Each must be one token, apart from a leading space.
-    dtype, device, batch_tokens, tree_tokens, read_thoughts
-        As in :class:`prmcal.TransformersPRM`.
 
     Notes
     -----
@@ -176,28 +155,8 @@ class ShepherdPRM(AnswerPRM):
 
     citation = "Wang et al. (2024), ACL, arXiv:2312.08935"
     checkpoint = "peiyi9979/math-shepherd-mistral-7b-prm"
-    marker = " ки"
-
-    def __init__(
-        self,
-        checkpoint: str | None = None,
-        max_tokens: Count | None = None,
-        markers: Literal["every", "last"] = "every",
-        marker: str | None = None,
-        plus: str | None = None,
-        minus: str | None = None,
-        dtype: Dtype = "auto",
-        device: SpreadableDevice = "auto",
-        batch_tokens: Count = 4096,
-        tree_tokens: Count = 512,
-        read_thoughts: bool = True,
-    ) -> None:
-        super().__init__(
-            checkpoint, max_tokens, plus, minus, dtype, device, batch_tokens, tree_tokens, read_thoughts
-        )
-        self.markers = markers
-        if marker is not None:
-            self.marker = marker
+    markers: Literal["every", "last"] = "every"
+    marker: Own[str] = own(" ки")
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
         """Return the question and the steps, each except the last with its tag."""
@@ -230,8 +189,6 @@ class RLHFlowPRM(AnswerPRM):
         never cut.
     plus, minus : str, default="+", "-"
         The answers of the model. `plus` is also the answer to all earlier steps.
-    dtype, device, batch_tokens, tree_tokens, read_thoughts
-        As in :class:`prmcal.TransformersPRM`.
 
     Notes
     -----

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,9 +14,9 @@ from pydantic import Field
 from prmcal.arrays import Floats
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
-from prmcal.registry.contracts.plugin import Count, FinitePositive, ShareOrOne
+from prmcal.registry.contracts.plugin import Count, FinitePositive, Own, ShareOrOne, own
 from prmcal.registry.llms.prompts import StopStrings, messages_of
-from prmcal.registry.models.checkpoints import Dtype, SpreadableDevice, chat_text
+from prmcal.registry.models.checkpoints import chat_text
 from prmcal.registry.prms.answers import answer_head, answer_token
 from prmcal.registry.prms.token_tree import TokenizedTrajectory
 from prmcal.registry.prms.transformers import TransformersPRM
@@ -101,6 +102,7 @@ _Thoughts = Annotated[int, Field(ge=0, le=1000)]
 _Words = Annotated[list[str], Field(min_length=1)]
 
 
+@dataclass(eq=False)
 class GenerativePRM(TransformersPRM):
     r"""A causal language model that is asked whether a solution will be right, and answers Yes or No.
 
@@ -139,8 +141,6 @@ class GenerativePRM(TransformersPRM):
         ``\n\nWill the solution reach the right answer (Yes/No)?``.
     temperature, top_p : float, default=0.7, 1.0
         How verifications are sampled.
-    dtype, device, batch_tokens, tree_tokens, read_thoughts
-        As in :class:`prmcal.TransformersPRM`.
     sample_tokens : int, default=131072
         Upper bound of the tokens in a batch of verifications: rows times (prompt + longest verification).
 
@@ -158,44 +158,17 @@ class GenerativePRM(TransformersPRM):
     """
 
     citation = "Zhang et al. (2025), ICLR, arXiv:2408.15240"
-    template: str = WILL_IT_BE_RIGHT
-    right: Sequence[str] = ("Yes", " Yes", "yes", " yes")
-    wrong: Sequence[str] = ("No", " No", "no", " no")
-    cue: str = "\n\nWill the solution reach the right answer (Yes/No)?"
-    chat: bool = True
-
-    def __init__(
-        self,
-        checkpoint: str | None = None,
-        max_tokens: Count | None = None,
-        template: str | None = None,
-        right: _Words | None = None,
-        wrong: _Words | None = None,
-        chat: bool | None = None,
-        system_prompt: str | None = None,
-        thoughts: _Thoughts = 0,
-        thought_tokens: Count = 1024,
-        cue: str | None = None,
-        temperature: FinitePositive = 0.7,
-        top_p: ShareOrOne = 1.0,
-        dtype: Dtype = "auto",
-        device: SpreadableDevice = "auto",
-        batch_tokens: Count = 4096,
-        tree_tokens: Count = 512,
-        sample_tokens: Count = 131_072,
-        read_thoughts: bool = True,
-    ) -> None:
-        super().__init__(checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens, read_thoughts)
-        given = {"template": template, "right": right, "wrong": wrong, "chat": chat, "cue": cue}
-        for name, value in given.items():
-            if value is not None:
-                setattr(self, name, value)
-        self.system_prompt = system_prompt
-        self.thoughts = thoughts
-        self.thought_tokens = thought_tokens
-        self.temperature = temperature
-        self.top_p = top_p
-        self.sample_tokens = sample_tokens
+    template: Own[str] = own(WILL_IT_BE_RIGHT)
+    right: Own[_Words] = own(["Yes", " Yes", "yes", " yes"])
+    wrong: Own[_Words] = own(["No", " No", "no", " no"])
+    chat: Own[bool] = own(True)
+    system_prompt: str | None = None
+    thoughts: _Thoughts = 0
+    thought_tokens: Count = 1024
+    cue: Own[str] = own("\n\nWill the solution reach the right answer (Yes/No)?")
+    temperature: FinitePositive = 0.7
+    top_p: ShareOrOne = 1.0
+    sample_tokens: Count = 131_072
 
     def check_arguments(self) -> None:
         """Raise an error also if the template leaves out a part of the prefix, or an answer is Yes and No."""

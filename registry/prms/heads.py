@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.contracts.plugin import Count
-from prmcal.registry.models.checkpoints import Dtype, SpreadableDevice, chat_text
+from prmcal.registry.models.checkpoints import chat_text
 from prmcal.registry.prms.transformers import TransformersPRM
 from prmcal.steps import join_steps
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@dataclass(eq=False)
 class QwenPRM(TransformersPRM):
     r"""Qwen2.5-Math-PRM: the prefix is the assistant's turn of a chat, and a marker follows it.
 
@@ -30,8 +31,6 @@ class QwenPRM(TransformersPRM):
     markers : {"last", "every"}, default="last"
         One marker behind the whole prefix, as in the paper, or one behind every step, as in the model's documentation.
         The score of a prefix is read at its last marker in both cases.
-    dtype, device, batch_tokens, tree_tokens, read_thoughts
-        As in :class:`prmcal.TransformersPRM`.
     """
 
     citation = "Zhang et al. (2025), arXiv:2501.07301"
@@ -39,19 +38,7 @@ class QwenPRM(TransformersPRM):
     marker = "<extra_0>"
     system_prompt = "Please reason step by step, and put your final answer within \\boxed{}."
 
-    def __init__(
-        self,
-        checkpoint: str | None = None,
-        max_tokens: Count | None = None,
-        markers: Literal["last", "every"] = "last",
-        dtype: Dtype = "auto",
-        device: SpreadableDevice = "auto",
-        batch_tokens: Count = 4096,
-        tree_tokens: Count = 512,
-        read_thoughts: bool = True,
-    ) -> None:
-        super().__init__(checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens, read_thoughts)
-        self.markers = markers
+    markers: Literal["last", "every"] = "last"
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
         """Return the chat up to the end of the prefix, in the assistant's turn."""
@@ -110,8 +97,6 @@ class SkyworkPRM(TransformersPRM):
         ``Skywork/Skywork-o1-Open-PRM-Qwen-2.5-1.5B`` has the same format.
     max_tokens : int, default=4096
         Maximum length of a prefix in tokens, line break included. A longer prefix is flagged, never cut.
-    dtype, device, batch_tokens, tree_tokens, read_thoughts
-        As in :class:`prmcal.TransformersPRM`.
     """
 
     citation = "He et al. (2024), Skywork-o1 Open Series"
@@ -151,6 +136,7 @@ class SkyworkPRM(TransformersPRM):
 PROMPT = "Question:\n{question}\nAnswer:\nLet's think step by step.\n"
 
 
+@dataclass(eq=False)
 class ReasonEvalPRM(TransformersPRM):
     """ReasonEval: the model classifies each step as negative, neutral or positive.
 
@@ -168,8 +154,6 @@ class ReasonEvalPRM(TransformersPRM):
         Maximum length of a prefix in tokens, up to where its score is read. A longer prefix is flagged, never cut.
     read_at : {"reference", "end"}, default="reference"
         Where the score of a prefix is read: as in the authors' code (see the notes), or at the last token.
-    dtype, device, batch_tokens, tree_tokens, read_thoughts
-        As in :class:`prmcal.TransformersPRM`.
 
     Notes
     -----
@@ -187,19 +171,7 @@ class ReasonEvalPRM(TransformersPRM):
     citation = "Xia et al. (2025), AAAI, arXiv:2404.05692"
     checkpoint = "GAIR/ReasonEval-7B"
 
-    def __init__(
-        self,
-        checkpoint: str | None = None,
-        max_tokens: Count | None = None,
-        read_at: Literal["reference", "end"] = "reference",
-        dtype: Dtype = "auto",
-        device: SpreadableDevice = "auto",
-        batch_tokens: Count = 4096,
-        tree_tokens: Count = 512,
-        read_thoughts: bool = True,
-    ) -> None:
-        super().__init__(checkpoint, max_tokens, dtype, device, batch_tokens, tree_tokens, read_thoughts)
-        self.read_at = read_at
+    read_at: Literal["reference", "end"] = "reference"
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
         """Return the prompt and the steps, with a separator behind each."""

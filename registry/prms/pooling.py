@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.plugin import Count, Positive, ShareOrOne
 from prmcal.registry.messages import excerpt
-from prmcal.registry.models.checkpoints import SPREAD, Dtype, check_checkpoint
+from prmcal.registry.models.checkpoints import SPREAD, SpreadableDevice, check_checkpoint
 from prmcal.registry.models.vllm import start_pooling_engine, stop_engine
 from prmcal.registry.network import DEFAULT_PATIENCE, Address, IncompleteReplyError, ServerClient
 from prmcal.registry.plugins import prms
@@ -122,6 +122,7 @@ _SET_HERE = ("checkpoint", "max_tokens", "markers", "dtype", "device", "batch_to
 """Arguments of a format that are arguments of `pooling-http`, or that a server decides."""
 
 
+@dataclass(eq=False)
 class PoolingHTTPPRM(TokenPRM):
     """A PRM behind vLLM's ``/pooling``, with one sequence per request and many requests in parallel.
 
@@ -166,31 +167,17 @@ class PoolingHTTPPRM(TokenPRM):
     T steps T + 1 times.
     """
 
-    def __init__(
-        self,
-        base_url: Address,
-        model: str,
-        tokenizer: str,
-        format: str | dict[str, Any] = "qwen",
-        markers: Literal["every", "last"] | None = None,
-        max_tokens: Count = 4096,
-        weights: str = "",
-        key_variable: str | None = None,
-        concurrency: Count = 64,
-        timeout: Positive = 600.0,
-        patience: Positive = DEFAULT_PATIENCE,
-    ) -> None:
-        self.base_url = base_url
-        self.model = model
-        self.tokenizer = tokenizer
-        self.format = format
-        self.markers = markers
-        self.max_tokens = max_tokens
-        self.weights = weights
-        self.key_variable = key_variable
-        self.concurrency = concurrency
-        self.timeout = timeout
-        self.patience = patience
+    base_url: Address
+    model: str
+    tokenizer: str
+    format: str | dict[str, Any] = "qwen"
+    markers: Literal["every", "last"] | None = None
+    max_tokens: Count = 4096
+    weights: str = ""
+    key_variable: str | None = None
+    concurrency: Count = 64
+    timeout: Positive = 600.0
+    patience: Positive = DEFAULT_PATIENCE
 
     def check_arguments(self) -> None:
         """Raise an error if there is no such tokenizer, or if the format is no PRM that can be sent."""
@@ -282,6 +269,7 @@ class PoolingHTTPPRM(TokenPRM):
         )
 
 
+@dataclass(eq=False)
 class QwenVLLMPRM(QwenPRM):
     """The PRM `qwen` in a vLLM engine, for models that do not fit on one GPU.
 
@@ -308,23 +296,14 @@ class QwenVLLMPRM(QwenPRM):
 
     packages = ("vllm",)
 
-    def __init__(
-        self,
-        checkpoint: str | None = None,
-        max_tokens: Count | None = None,
-        markers: Literal["last", "every"] = "last",
-        dtype: Dtype = "auto",
-        tensor_parallel: Count = 1,
-        gpu_memory: ShareOrOne = 0.9,
-        batch_tokens: Count = 4096,
-        read_thoughts: bool = True,
-    ) -> None:
-        device = SPREAD if tensor_parallel > 1 else "auto"
-        super().__init__(
-            checkpoint, max_tokens, markers, dtype, device, batch_tokens, read_thoughts=read_thoughts
-        )
-        self.tensor_parallel = tensor_parallel
-        self.gpu_memory = gpu_memory
+    device: SpreadableDevice = field(default="auto", init=False)
+    tree_tokens: Count = field(default=512, init=False)
+    tensor_parallel: Count = 1
+    gpu_memory: ShareOrOne = 0.9
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.device = SPREAD if self.tensor_parallel > 1 else "auto"
 
     def identity(self) -> dict[str, Any]:
         """Return the identity, without the number of GPUs and their memory."""

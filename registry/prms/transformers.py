@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import HiddenStates, PrefixScores, ScoringRequest
 from prmcal.registry.contracts.models import PRM
-from prmcal.registry.contracts.plugin import Count
+from prmcal.registry.contracts.plugin import Count, Own, own
 from prmcal.registry.models.checkpoints import Dtype, SpreadableDevice, check_checkpoint, checkpoint_identity
 from prmcal.registry.prms.token_tree import (
     TokenizedTrajectory,
@@ -127,6 +128,7 @@ def _prefix_scores(trajectory: TokenizedTrajectory, values: NDArray[np.float32])
     )
 
 
+@dataclass(eq=False)
 class TransformersPRM(TokenPRM):
     """A PRM that reads the log-odds of success at a marker behind a prefix.
 
@@ -166,29 +168,24 @@ class TransformersPRM(TokenPRM):
     depends on the shape of the batch and changes scores by some hundredths of a logit.
     """
 
-    checkpoint: str = ""
-    marker: str = ""
-    max_tokens: int = 4096
+    marker = ""
 
-    def __init__(
-        self,
-        checkpoint: str | None = None,
-        max_tokens: Count | None = None,
-        dtype: Dtype = "auto",
-        device: SpreadableDevice = "auto",
-        batch_tokens: Count = 4096,
-        tree_tokens: Count = 512,
-        read_thoughts: bool = True,
-    ) -> None:
-        if checkpoint is not None:
-            self.checkpoint = checkpoint
-        if max_tokens is not None:
-            self.max_tokens = max_tokens
-        self.dtype = dtype
-        self.device = device
-        self.batch_tokens = batch_tokens
-        self.tree_tokens = tree_tokens
-        self.read_thoughts = read_thoughts
+    checkpoint: Own[str] = own("")
+    max_tokens: Own[Count] = own(4096)
+    dtype: Dtype = "auto"
+    device: SpreadableDevice = "auto"
+    batch_tokens: Count = 4096
+    tree_tokens: Count = 512
+    read_thoughts: bool = True
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if getattr(self, each.name) is None and "own" in each.metadata:
+                # The classes that derive from the one with the argument.
+                declared = [each.name in vars(base).get("__annotations__", {}) for base in type(self).__mro__]
+                below = type(self).__mro__[: declared.index(True)]
+                values = [vars(base)[each.name] for base in below if each.name in vars(base)]
+                setattr(self, each.name, values[0] if values else each.metadata["own"])
 
     def check_arguments(self) -> None:
         """Raise an error if there is no such checkpoint, or the class does not say where a score is read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -20,6 +21,7 @@ _RISKS = tuple(float(each) for each in np.geomspace(0.9, 1e-9, 24))
 _MIXED = 41
 
 
+@dataclass(eq=False)
 class AdaptiveConsistency(SequentialRule):
     """Stop when the leading answer is the majority of the two leading ones with a given confidence.
 
@@ -34,8 +36,7 @@ class AdaptiveConsistency(SequentialRule):
 
     citation = "Aggarwal et al. (2023), EMNLP, arXiv:2305.11860"
 
-    def __init__(self, confidence: Share = 0.95) -> None:
-        self.confidence = confidence
+    confidence: Share = 0.95
 
     def point(self, setting: Setting) -> float:
         """Return the confidence."""
@@ -53,6 +54,7 @@ class AdaptiveConsistency(SequentialRule):
         return Outcome(first_reached(highest, tuple(point - 1 for point in points)), votes.right)
 
 
+@dataclass(eq=False)
 class EarlyStoppingSelfConsistency(SequentialRule):
     """Draw samples in windows of equal size, and stop after a window in which all answers are equal.
 
@@ -67,8 +69,7 @@ class EarlyStoppingSelfConsistency(SequentialRule):
 
     citation = "Li et al. (2024), ICLR, arXiv:2401.10480"
 
-    def __init__(self, window: Count = 5) -> None:
-        self.window = window
+    window: Count = 5
 
     def point(self, setting: Setting) -> float:
         """Return the size of the window."""
@@ -85,6 +86,7 @@ class EarlyStoppingSelfConsistency(SequentialRule):
         return Outcome(np.stack(stops), drawn.votes().right)
 
 
+@dataclass(eq=False)
 class CertifiedSelfConsistency(SequentialRule):
     """Stop when the leading answer is certified to be the LLM's most frequent one, at a given risk of error.
 
@@ -113,9 +115,8 @@ class CertifiedSelfConsistency(SequentialRule):
 
     citation = "Certified self-consistency (2025), arXiv:2510.17472; Ville (1939)"
 
-    def __init__(self, delta: Share = 0.1, uncertified: Literal["answer", "abstain"] = "answer") -> None:
-        self.delta = delta
-        self.uncertified = uncertified
+    delta: Share = 0.1
+    uncertified: Literal["answer", "abstain"] = "answer"
 
     def point(self, setting: Setting) -> float:
         """Return -log(delta)."""

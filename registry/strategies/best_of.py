@@ -8,6 +8,7 @@ are equally likely to be kept.
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -196,6 +197,7 @@ def aggregated(step_scores: Floats, scores: Floats, aggregate: Aggregate) -> Flo
     return np.where(np.isnan(scores), np.nan, found)
 
 
+@dataclass(eq=False)
 class RanksByScore(PoolStrategy):
     """The base of strategies that rank whole trajectories by their scores.
 
@@ -206,9 +208,10 @@ class RanksByScore(PoolStrategy):
         smallest one, the product or the mean of the rewards, or the sum of the log-odds.
     """
 
-    def __init__(self, aggregate: Aggregate = "last") -> None:
-        self.aggregate: Aggregate = aggregate
-        if aggregate != "last":
+    aggregate: Aggregate = "last"
+
+    def __post_init__(self) -> None:
+        if self.aggregate != "last":
             self.reads = (*type(self).reads, "step_scores")
 
     def identity(self) -> dict[str, Any]:
@@ -245,6 +248,7 @@ def _only(steps: Floats, there: Bools) -> Floats:
 _POINTS = 24
 
 
+@dataclass(eq=False)
 class FixedBudget(PoolStrategy):
     """Draw the same number of samples for every question.
 
@@ -256,8 +260,7 @@ class FixedBudget(PoolStrategy):
         The number of samples, at most the grid's fixed budget N. The default is N.
     """
 
-    def __init__(self, samples: Count | None = None) -> None:
-        self.samples = samples
+    samples: Count | None = None
 
     @abstractmethod
     def accuracies(self, pool: Pool, counts: Ints) -> tuple[Floats, Floats | None]:
@@ -341,15 +344,12 @@ class PassAtN(FixedBudget):
         return pass_at_n(pool.correct, counts), None
 
 
+@dataclass(eq=False)
 class BestOfN(FixedBudget, RanksByScore):
     """Answer with the trajectory that has the highest score (Brown et al., 2024; section 2 of the paper)."""
 
     citation = "Brown et al. (2024), arXiv:2407.21787"
     reads = ("scores",)
-
-    def __init__(self, samples: Count | None = None, aggregate: Aggregate = "last") -> None:
-        FixedBudget.__init__(self, samples)
-        RanksByScore.__init__(self, aggregate)
 
     def accuracies(self, pool: Pool, counts: Ints) -> tuple[Floats, None]:
         """Compute the expectation in closed form."""

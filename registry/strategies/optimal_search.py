@@ -6,6 +6,7 @@ score, not at a right answer.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -25,6 +26,7 @@ _LARGEST_LOG_ODDS = 300.0
 _COSTS = tuple(float(each) for each in np.geomspace(0.3, 1e-7, 24))
 
 
+@dataclass(eq=False)
 class Pandora(SequentialRule):
     """Pandora's box with unknown rewards: stop when the best sample is worth as much as the cap.
 
@@ -49,9 +51,8 @@ class Pandora(SequentialRule):
     reads = ("scores",)
     version = "2"
 
-    def __init__(self, cost: FinitePositive = 0.01, first: Count = 4) -> None:
-        self.cost = cost
-        self.first = first
+    cost: FinitePositive = 0.01
+    first: Count = 4
 
     def point(self, setting: Setting) -> float:
         """Return the cost, with a minus sign: curves ascend with the budget."""
@@ -150,6 +151,7 @@ _NODES = 48
 """Draws whose costs are computed together. What is needed for them stays in the cache of the processor."""
 
 
+@dataclass(eq=False)
 class Beacon(SequentialRule):
     """BEACON: stop when the expected gain in score of going on is worth less than its cost.
 
@@ -174,8 +176,7 @@ class Beacon(SequentialRule):
     citation = "BEACON (2025), arXiv:2510.15945"
     reads = ("scores",)
 
-    def __init__(self, cost: FinitePositive = 0.1) -> None:
-        self.cost = cost
+    cost: FinitePositive = 0.1
 
     def point(self, setting: Setting) -> float:
         """Return the cost, with a minus sign: curves ascend with the budget."""

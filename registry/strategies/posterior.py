@@ -268,6 +268,7 @@ class SequentialIAS(Bayesian, TargetedRule):
         return tuple(point - 1 for point in points)
 
 
+@dataclass(eq=False)
 class MarginalValue(Bayesian):
     """Stop when one more sample is expected to add less to the accuracy than its price.
 
@@ -288,8 +289,7 @@ class MarginalValue(Bayesian):
 
     watched = "gain"
 
-    def __init__(self, price: ShareOrZero = 0.01) -> None:
-        self.price = price
+    price: ShareOrZero = 0.01
 
     def point(self, setting: Setting) -> float:
         """Return the price, with a minus sign: curves ascend with the budget."""

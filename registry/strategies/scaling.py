@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -11,7 +13,6 @@ from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.contracts.strategy import Answered, Setting
 from prmcal.registry.strategies.best_of import (
-    Aggregate,
     RanksByScore,
     best_of_each,
     best_of_n,
@@ -231,6 +232,7 @@ def _mixed(pool: Pool, scores: Floats, counts: Ints, chances: Floats, samples: I
     )
 
 
+@dataclass(eq=False)
 class MarginalGains(RanksByScore):
     """Give each sample to the question where it most raises the probability of a right one, and answer with the best.
 
@@ -251,9 +253,7 @@ class MarginalGains(RanksByScore):
     citation = "Damani et al. (2025), ICLR, arXiv:2410.04707"
     reads = ("scores", "rewards")
 
-    def __init__(self, mean_samples: FinitePositive = 8.0, aggregate: Aggregate = "last") -> None:
-        super().__init__(aggregate)
-        self.mean_samples = mean_samples
+    mean_samples: FinitePositive = 8.0
 
     def check_arguments(self) -> None:
         """Raise ValueError if there is less than one sample for each question."""

@@ -254,6 +254,7 @@ def first_reached(highest: NDArray[Any], points: tuple[float, ...]) -> NDArray[n
 _THRESHOLDS = tuple(float(each) for each in expit(np.linspace(-5, 8, 27)))
 
 
+@dataclass(eq=False)
 class FirstGoodEnough(SequentialRule):
     """Stop at the first trajectory that is right with at least a given probability, and answer with the best-scored.
 
@@ -272,8 +273,7 @@ class FirstGoodEnough(SequentialRule):
     reads = ("scores",)
     tuned = True
 
-    def __init__(self, threshold: Share | Literal["tuned"] = 0.8) -> None:
-        self.threshold = threshold
+    threshold: Share | Literal["tuned"] = 0.8
 
     def tune(self, pool: Pool, setting: Setting) -> None:
         """Fit the probability, and choose the threshold if it is tuned; see :meth:`prmcal.PoolStrategy.tune`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
@@ -12,7 +13,6 @@ from prmcal.registry.contracts.plugin import Count, Share
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, Asked, Choice, PoolStrategy, Setting
 from prmcal.registry.strategies.best_of import (
-    Aggregate,
     RanksByScore,
     best_of_n,
     count_of,
@@ -24,6 +24,7 @@ from prmcal.registry.strategies.best_of import (
 from prmcal.registry.strategies.evidence import ScoreEvidence
 
 
+@dataclass(eq=False)
 class AbstainingBestOfN(RanksByScore):
     """Answer with the best-scored of n samples if its score is above a bound, and give no answer otherwise.
 
@@ -50,12 +51,8 @@ class AbstainingBestOfN(RanksByScore):
     reads = ("scores",)
     tuned = True
 
-    def __init__(
-        self, risk: Share = 0.1, samples: Count | None = None, aggregate: Aggregate = "last"
-    ) -> None:
-        super().__init__(aggregate)
-        self.risk = risk
-        self.samples = samples
+    risk: Share = 0.1
+    samples: Count | None = None
 
     @property
     def in_league(self) -> bool:
@@ -143,6 +140,7 @@ def risk_bound(scores: Floats, correct: Bools, count: int, risk: float) -> float
     return float(levels[int(np.argmin(kept))])
 
 
+@dataclass(eq=False)
 class Escalation(PoolStrategy):
     """Ask a stronger LLM where the cheap one is not likely right (a cascade, as in FrugalGPT).
 
@@ -174,22 +172,16 @@ class Escalation(PoolStrategy):
 
     citation = "Chen et al. (2023), arXiv:2305.05176"
 
-    def __init__(
-        self,
-        to: Annotated[str, Field(min_length=1)],
-        threshold: Annotated[float, Field(ge=0, le=1)] = 0.5,
-        by: Literal["answer", "question"] = "answer",
-        samples: Count | None = None,
-        to_samples: Count | None = None,
-    ) -> None:
-        self.to = to
-        self.threshold = threshold
-        self.by = by
-        self.samples = samples
-        self.to_samples = to_samples
-        self.others = (to,)
-        self.tuned = by == "answer"
-        self.reads = ("scores",) if by == "answer" else ("scores", "rewards")
+    to: Annotated[str, Field(min_length=1)]
+    threshold: Annotated[float, Field(ge=0, le=1)] = 0.5
+    by: Literal["answer", "question"] = "answer"
+    samples: Count | None = None
+    to_samples: Count | None = None
+
+    def __post_init__(self) -> None:
+        self.others = (self.to,)
+        self.tuned = self.by == "answer"
+        self.reads = ("scores",) if self.tuned else ("scores", "rewards")
 
     def tune(self, pool: Pool, setting: Setting) -> None:
         """Learn what the best score says of its answer; see :meth:`prmcal.PoolStrategy.tune`."""

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from scipy.special import comb, expit, gammaln
 
 from prmcal.arrays import Bools, Floats, Ints
-from prmcal.registry.contracts.plugin import Count
-from prmcal.registry.contracts.pool import Pool, Reads
-from prmcal.registry.strategies.best_of import Aggregate, FixedBudget, RanksByScore
+from prmcal.registry.contracts.pool import SCORES, Pool
+from prmcal.registry.strategies.best_of import FixedBudget, RanksByScore
 from prmcal.registry.strategies.orders import Orders, block_means, highest_so_far, mean_of_blocks, sum_so_far
 from prmcal.remembered import remembered
 
@@ -256,6 +255,7 @@ class MajorityVote(FixedBudget):
         return majority_of_n(pool.answers, pool.correct, int(counts[0]))[:, None], None
 
 
+@dataclass(eq=False)
 class WeightedBestOfN(FixedBudget, RanksByScore):
     """Answer with the answer that has the largest sum of rewards over its samples (Li et al., 2023).
 
@@ -271,18 +271,13 @@ class WeightedBestOfN(FixedBudget, RanksByScore):
 
     version = "2"
     citation = "Li et al. (2023), ACL, arXiv:2206.02336"
-    reads: tuple[Reads, ...] = ("scores",)
+    reads = SCORES
 
-    def __init__(
-        self,
-        samples: Count | None = None,
-        aggregate: Aggregate = "last",
-        weights: Literal["raw", "calibrated"] = "raw",
-    ) -> None:
-        FixedBudget.__init__(self, samples)
-        RanksByScore.__init__(self, aggregate)
-        self.weights = weights
-        if weights == "calibrated":
+    weights: Literal["raw", "calibrated"] = "raw"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weights == "calibrated":
             self.reads = ("trajectory_rewards",)
 
     def check_arguments(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -10,10 +11,10 @@ import numpy as np
 
 from prmcal.arrays import Floats, Ints
 from prmcal.errors import PluginFailedError
-from prmcal.registry.calibrators.lora.calibrator import Layers, QuantileLora, TargetModules
+from prmcal.registry.calibrators.lora.calibrator import QuantileLora, Quantiles
 from prmcal.registry.contracts.calibrator import ScoredPrefixes
 from prmcal.registry.contracts.models import PRM
-from prmcal.registry.contracts.plugin import Count, FiniteFromZero, FinitePositive, Seed, ShareOrZero
+from prmcal.registry.contracts.plugin import FiniteFromZero, FinitePositive
 
 if TYPE_CHECKING:
     import torch
@@ -25,6 +26,7 @@ _FIRST_SIZE = 4.0
 _SHIFT = float(np.log(np.expm1(_FIRST_SIZE)))
 
 
+@dataclass(eq=False)
 class BetaBinomialLora(QuantileLora):
     r"""Fine-tune the PRM by LoRA to predict a Beta distribution of the success probability, fitted to k of n.
 
@@ -56,41 +58,13 @@ class BetaBinomialLora(QuantileLora):
 
     citation = "Li et al. (2026), arXiv:2605.15529"
     known_by = "code; here with LoRA"
-    levels = (0.1, 0.5, 0.9)
     any_level = True
     _what = "A LoRA adapter that makes a process reward model predict a Beta distribution of the success probability"
 
-    def __init__(
-        self,
-        lam: FiniteFromZero = 0.05,
-        kappa_min: FinitePositive = 1e-4,
-        rank: Count = 2,
-        alpha: FinitePositive = 32.0,
-        dropout: ShareOrZero = 0.1,
-        layers: Layers = "every fourth",
-        target_modules: TargetModules = ("q_proj", "v_proj"),
-        epochs: Count = 3,
-        learning_rate: FinitePositive = 1e-4,
-        batch_size: Count = 32,
-        seed: Seed = 0,
-        head: Literal["lora", "full"] = "lora",
-        batches: Literal["trajectories", "prefixes"] = "trajectories",
-    ) -> None:
-        super().__init__(
-            rank=rank,
-            alpha=alpha,
-            dropout=dropout,
-            layers=layers,
-            target_modules=target_modules,
-            epochs=epochs,
-            learning_rate=learning_rate,
-            batch_size=batch_size,
-            seed=seed,
-            head=head,
-            batches=batches,
-        )
-        self.lam = lam
-        self.kappa_min = kappa_min
+    lam: FiniteFromZero = 0.05
+    kappa_min: FinitePositive = 1e-4
+    quantiles: Quantiles = field(default=(0.1, 0.5, 0.9), init=False)
+    loss: Literal["quantile", "mse"] = field(default="quantile", init=False)
 
     def fit(self, features: ScoredPrefixes, k: Ints, n: Ints) -> Self:
         """Train an adapter on k of n; see :meth:`prmcal.Calibrator.fit`.

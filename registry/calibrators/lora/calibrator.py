@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -21,8 +22,7 @@ from prmcal.registry.messages import reading
 from prmcal.registry.prms.transformers import TransformersPRM
 
 if TYPE_CHECKING:
-    import torch
-    from peft import LoraConfig, PeftModel
+    from peft import PeftModel
 
     from prmcal.registry.calibrators.lora.model import QuantileRewardModel
 
@@ -57,6 +57,7 @@ Quantiles = Annotated[
 _CARD_FILE = "calibrator.json"
 
 
+@dataclass(eq=False)
 class QuantileLora(Calibrator):
     """Fine-tune the PRM by low-rank adapters (LoRA) to predict quantiles of the success probability.
 
@@ -135,40 +136,23 @@ class QuantileLora(Calibrator):
     _what: ClassVar[str] = (
         "A LoRA adapter that makes a process reward model predict quantiles of the success probability"
     )
-    adapter_: dict[str, torch.Tensor]
-    config_: LoraConfig
-    card_: dict[str, Any]
 
-    def __init__(
-        self,
-        rank: Count = 2,
-        alpha: FinitePositive = 32.0,
-        dropout: ShareOrZero = 0.1,
-        layers: Layers = "every fourth",
-        target_modules: TargetModules = ("q_proj", "v_proj"),
-        quantiles: Quantiles = (0.1, 0.5, 0.9),
-        epochs: Count = 3,
-        learning_rate: FinitePositive = 1e-4,
-        batch_size: Count = 32,
-        seed: Seed = 0,
-        loss: Literal["quantile", "mse"] = "quantile",
-        head: Literal["lora", "full"] = "lora",
-        batches: Literal["trajectories", "prefixes"] = "trajectories",
-    ) -> None:
-        self.rank = rank
-        self.alpha = alpha
-        self.dropout = dropout
-        self.layers = layers
-        self.target_modules = target_modules
-        self.quantiles = quantiles
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.seed = seed
-        self.loss = loss
-        self.head = head
-        self.batches = batches
-        self.levels = (0.5,) if loss == "mse" else tuple(quantiles)
+    rank: Count = 2
+    alpha: FinitePositive = 32.0
+    dropout: ShareOrZero = 0.1
+    layers: Layers = "every fourth"
+    target_modules: TargetModules = ("q_proj", "v_proj")
+    quantiles: Quantiles = (0.1, 0.5, 0.9)
+    epochs: Count = 3
+    learning_rate: FinitePositive = 1e-4
+    batch_size: Count = 32
+    seed: Seed = 0
+    loss: Literal["quantile", "mse"] = "quantile"
+    head: Literal["lora", "full"] = "lora"
+    batches: Literal["trajectories", "prefixes"] = "trajectories"
+
+    def __post_init__(self) -> None:
+        self.levels = (0.5,) if self.loss == "mse" else tuple(self.quantiles)
 
     def fit(self, features: ScoredPrefixes, k: Ints, n: Ints) -> Self:
         """Train an adapter on the success rates k/n; see :meth:`prmcal.Calibrator.fit`.
@@ -198,7 +182,7 @@ class QuantileLora(Calibrator):
         self.adapter_, self.config_, steps = fit_adapter(
             prm, self._base(prm), features.prefixes, targets, loss, settings, self.support, fit
         )
-        self.card_ = {
+        self.card_: dict[str, Any] = {
             "what": self._what,
             "prm": _plain(prm.identity()),
             "arguments": _plain(settings),

@@ -153,7 +153,7 @@ def test_a_thought_of_the_chat_template_is_ended_before_the_answer(policy_folder
 
 def test_a_subclass_needs_three_lines() -> None:
     class Mine(GenerativePRM):
-        checkpoint, right, wrong = "nano:strong", ("+",), ("-",)
+        checkpoint, right, wrong = "nano:strong", ["+"], ["-"]
 
     asked, given = Mine(), create("nano:strong", right=["+"], wrong=["-"])
     asked.check_arguments()
