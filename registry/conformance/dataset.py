@@ -22,17 +22,12 @@ def _first(plugin: Dataset, split: str) -> list[Question]:
     except DataError:
         questions = plugin.questions(split)
     form = "Question(id, text, answer)"
-    expect(isinstance(questions, list), "questions() must return a", kind=type(questions).__name__)
+    expect(isinstance(questions, list), "questions() must return a", locals())
     for question in questions:
-        expect(
-            isinstance(question, Question),
-            "questions() must return a list",
-            kind=type(question).__name__,
-            form=form,
-        )
+        expect(isinstance(question, Question), "questions() must return a list", locals())
         for name in ("id", "text", "answer"):
             value = getattr(question, name)
-            expect(isinstance(value, str), "of a question must", name=name, value=value)
+            expect(isinstance(value, str), "of a question must", locals())
     return questions
 
 
@@ -45,33 +40,29 @@ def check_splits_and_grading(plugin: Dataset) -> None:
         and all(isinstance(each, str) for each in splits)
     )
     example = splits if isinstance(splits, str) else "test"
-    expect(names, "splits must be a", splits=splits, example=example)
+    expect(names, "splits must be a", locals())
     known = get_args(Grading)
-    expect(grading in known, "grading must be one", names=", ".join(map(repr, known)), grading=grading)
+    expect(grading in known, "grading must be one", locals(), names=", ".join(map(repr, known)))
 
 
 def check_every_split_has_questions(plugin: Dataset) -> None:
     """Each question has a unique id, a text, an answer, and a level from 1 to 5 or None."""
     for split in plugin.splits:
         questions = _first(plugin, split)
-        expect(len(questions) > 0, "the split must have", split=split)
+        expect(len(questions) > 0, "the split must have", locals())
         ids = [question.id for question in questions]
         twice = sorted({each for each in ids if ids.count(each) > 1})
-        expect(not twice, "ids must be unique", split=split, value=twice[:3])
+        expect(not twice, "ids must be unique", locals(), value=twice[:3])
         for question in questions:
-            expect(bool(question.text.strip()), "question of must have", question=question, split=split)
+            expect(bool(question.text.strip()), "question of must have", locals())
             expect(
                 bool(question.answer.strip()) or isinstance(plugin, FollowedUpDataset),
                 "question of must have an",
-                question=question,
-                split=split,
+                locals(),
             )
-            expect("\\boxed" not in question.answer, "the answer of question", question=question, split=split)
+            expect("\\boxed" not in question.answer, "the answer of question", locals())
             expect(
-                question.level is None or question.level in range(1, 6),
-                "question of must have a",
-                question=question,
-                split=split,
+                question.level is None or question.level in range(1, 6), "question of must have a", locals()
             )
 
 
@@ -79,19 +70,11 @@ def check_questions_keep_their_order(plugin: Dataset) -> None:
     """The questions are the same each time, and a larger count begins with those of a smaller one."""
     for split in plugin.splits:
         questions = _first(plugin, split)
-        expect(questions == _first(plugin, split), "the split must have the", split=split)
+        expect(questions == _first(plugin, split), "the split must have the", locals())
         fewer = (len(questions) + 1) // 2
         first = plugin.questions(split, fewer)
-        expect(
-            len(first) == fewer, "questions must return questions", split=split, fewer=fewer, count=len(first)
-        )
-        expect(
-            first == questions[:fewer],
-            "the first questions of",
-            fewer=fewer,
-            split=split,
-            count=len(questions),
-        )
+        expect(len(first) == fewer, "questions must return questions", locals(), count=len(first))
+        expect(first == questions[:fewer], "the first questions of", locals(), count=len(questions))
 
 
 def check_splits_are_disjoint(plugin: Dataset) -> None:
@@ -100,9 +83,7 @@ def check_splits_are_disjoint(plugin: Dataset) -> None:
     for split in plugin.splits:
         for question in _first(plugin, split):
             other = home.setdefault(question.text, split)
-            expect(
-                other == split, "splits must be disjoint", value=question.text[:60], other=other, split=split
-            )
+            expect(other == split, "splits must be disjoint", locals(), value=question.text[:60])
 
 
 def check_unknown_splits_and_counts_are_refused(plugin: Dataset) -> None:
@@ -113,14 +94,8 @@ def check_unknown_splits_and_counts_are_refused(plugin: Dataset) -> None:
         except DataError:
             continue
         except Exception as error:
-            raise failed(
-                "questions must raise dataerror got",
-                split=split,
-                count=count,
-                kind=type(error).__name__,
-                error=error,
-            ) from error
-        raise failed("questions must raise dataerror", split=split, count=count)
+            raise failed("questions must raise dataerror got", locals()) from error
+        raise failed("questions must raise dataerror", locals())
 
 
 def check_grading(plugin: Dataset) -> None:
@@ -135,16 +110,9 @@ def check_grading(plugin: Dataset) -> None:
         )
         for trajectory, expected in cases:
             graded = plugin.grade(question, trajectory)
-            expect(isinstance(graded, tuple) and len(graded) == 2, "grade() must return the", graded=graded)
+            expect(isinstance(graded, tuple) and len(graded) == 2, "grade() must return the", locals())
             verdict, _ = graded
-            expect(
-                verdict == expected,
-                "grade() of for question",
-                trajectory=trajectory,
-                question=question,
-                expected=expected,
-                verdict=verdict,
-            )
+            expect(verdict == expected, "grade() of for question", locals())
 
 
 DECLARATIONS = (check_splits_and_grading,)

@@ -8,9 +8,10 @@ import inspect
 import json
 import linecache
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 import numpy as np
@@ -186,18 +187,27 @@ def _mistakes() -> dict[str, Any]:
     return {name: entry for entries in kinds.values() for name, entry in entries.items()}
 
 
-def failed(mistake: str, /, **found: Any) -> FailedCheckError:
-    """Return the error for a mistake of mistakes.yaml. `found` fills in what stands in braces there."""
-    entry = _mistakes()[mistake]
-    if isinstance(entry, str):
-        return FailedCheckError(entry.format(**found))
-    return FailedCheckError(entry["message"].format(**found), entry["cause"].format(**found))
+class _Filler(Formatter):
+    """Fills in messages. ``{value!t}`` is the name of the type of a value."""
+
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        return type(value).__name__ if conversion == "t" else super().convert_field(value, conversion)
 
 
-def expect(condition: bool, mistake: str, /, **found: Any) -> None:
+def failed(mistake: str, names: Mapping[str, Any] | None = None, /, **found: Any) -> FailedCheckError:
+    """Return the error for a mistake of mistakes.yaml.
+
+    What stands in braces there is filled in from the local variables of the check, `names`, and from `found`.
+    """
+    entry, known = _mistakes()[mistake], {**(names or {}), **found}
+    texts = (entry,) if isinstance(entry, str) else (entry["message"], entry["cause"])
+    return FailedCheckError(*(_Filler().vformat(each, (), known) for each in texts))
+
+
+def expect(condition: bool, mistake: str, names: Mapping[str, Any] | None = None, /, **found: Any) -> None:
     """Fail the check with a mistake of mistakes.yaml unless the condition holds; see :func:`failed`."""
     if not condition:
-        raise failed(mistake, **found)
+        raise failed(mistake, names, **found)
 
 
 def further_checks(names: dict[str, Any], declarations: tuple[Check, ...]) -> tuple[Check, ...]:
@@ -213,10 +223,9 @@ def expect_array(what: str, values: Any, words: str, dtype: type[np.generic]) ->
     expect(
         isinstance(values, np.ndarray) and bool(np.issubdtype(values.dtype, dtype)),
         "must be an array",
+        locals(),
         value=what[0].upper(),
         value2=what[1:],
-        words=words,
-        found=found,
         words2=np.dtype(dtype).name if dtype is not np.floating else "float64",
     )
 
@@ -224,10 +233,10 @@ def expect_array(what: str, values: Any, words: str, dtype: type[np.generic]) ->
 def check_class_attributes(plugin: Plugin) -> None:
     """`version` is a string and `packages` is a tuple of strings."""
     version, packages = plugin.version, plugin.packages
-    expect(isinstance(version, str) and bool(version.strip()), "version must be a", version=version)
+    expect(isinstance(version, str) and bool(version.strip()), "version must be a", locals())
     words = isinstance(packages, (tuple, list)) and all(isinstance(each, str) for each in packages)
     example = packages if isinstance(packages, str) else "torch"
-    expect(words, "packages must be a", packages=packages, example=example)
+    expect(words, "packages must be a", locals())
 
 
 def check_arguments_are_annotated(plugin: Plugin) -> None:
@@ -237,19 +246,12 @@ def check_arguments_are_annotated(plugin: Plugin) -> None:
         expect(
             parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD),
             "__init__ must name its",
-            parameter=parameter,
-            name=name,
+            locals(),
         )
         given = parameter.default
         guess = type(given).__name__ if isinstance(given, (bool, int, float, str)) else "float"
         default = "" if given is parameter.empty else f" = {given!r}"
-        expect(
-            parameter.annotation is not parameter.empty,
-            "the argument of __init__",
-            name=name,
-            guess=guess,
-            default=default,
-        )
+        expect(parameter.annotation is not parameter.empty, "the argument of __init__", locals())
 
 
 def check_defaults_are_valid(plugin: Plugin) -> None:
@@ -257,19 +259,14 @@ def check_defaults_are_valid(plugin: Plugin) -> None:
     parameters = _parameters(plugin)
     defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
     for name, default in defaults.items():
-        expect(
-            not isinstance(default, (list, dict, set)),
-            "the default of must",
-            name=name,
-            kind=type(default).__name__,
-        )
+        expect(not isinstance(default, (list, dict, set)), "the default of must", locals())
     needed = {each.name for each in parameters if each.default is each.empty}
     if needed <= plugin.arguments.keys():
         given = defaults | {name: plugin.arguments[name] for name in needed}
         try:
             validate_arguments(arguments_model(type(plugin)), "plugin", given)
         except InvalidArgumentsError as error:
-            raise failed("a default does not", error=error) from error
+            raise failed("a default does not", locals()) from error
 
 
 def check_arguments_are_stored(plugin: Plugin) -> None:
@@ -281,20 +278,13 @@ def check_arguments_are_stored(plugin: Plugin) -> None:
         expect(
             name not in _RESERVED and not hidden,
             "the argument of __init__ has",
-            name=name,
+            locals(),
             words="a method" if hidden else "an attribute",
         )
-        expect(hasattr(plugin, name), "__init__ does not store", name=name, remedy=remedy)
+        expect(hasattr(plugin, name), "__init__ does not store", locals())
         stored, given = getattr(plugin, name), plugin.arguments.get(name)
         if given is not None:  # For None a plugin may take its own value.
-            expect(
-                _same(stored, given),
-                "__init__ must store its",
-                name=name,
-                given=given,
-                stored=stored,
-                remedy=remedy,
-            )
+            expect(_same(stored, given), "__init__ must store its", locals())
 
 
 def check_methods_take_the_arguments_of_the_contract(plugin: Plugin) -> None:
@@ -316,11 +306,11 @@ def _require_signature(plugin: Plugin, name: str, own: Any, method: Any) -> None
     words = ", ".join(["self", *(str(each.replace(annotation=each.empty)) for each in expected)])
     extra = {"questions": None} if name == "fit" and getattr(plugin, "grouped", False) else {}
     words += "".join(f", {each}" for each in extra)
-    expect(callable(own), "must be a method", name=name, own=own, words=words)
+    expect(callable(own), "must be a method", locals())
     expect(
         not inspect.isgeneratorfunction(own) and not inspect.iscoroutinefunction(own),
         "must return its result",
-        name=name,
+        locals(),
     )
     signature = inspect.signature(own)
     required = [each for each in expected if each.default is each.empty]
@@ -328,15 +318,13 @@ def _require_signature(plugin: Plugin, name: str, own: Any, method: Any) -> None
         try:
             signature.bind(*given, **extra)
         except TypeError as error:
-            raise failed(
-                "is called with the", name=name, signature=signature, error=error, words=words
-            ) from error
+            raise failed("is called with the", locals()) from error
 
 
 def check_heavy_packages_are_imported_late(plugin: Plugin) -> None:
     """The file imports no heavy package when it is loaded, so that commands stay fast."""
     for package, line, file in heavy_imports(type(plugin)):
-        raise failed("imports in line outside", file=file, package=package, line=line)
+        raise failed("imports in line outside", locals())
 
 
 def check_identity_is_json_data(plugin: Plugin) -> None:
@@ -345,9 +333,9 @@ def check_identity_is_json_data(plugin: Plugin) -> None:
     try:
         text = json.dumps(identity, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise failed("identity() must be json", error=error, identity=identity) from error
+        raise failed("identity() must be json", locals()) from error
     again = json.dumps(plugin.identity(), sort_keys=True)
-    expect(text == again, "identity() must not change", text=text, again=again)
+    expect(text == again, "identity() must not change", locals())
 
 
 def _same(stored: Any, given: Any) -> bool:

@@ -55,10 +55,9 @@ def check_published_rewards(plugin: PRM, example: PublishedRewards) -> None:
     expect(
         gap < _TOLERANCE,
         "the rewards of for",
-        example=example,
+        locals(),
         value=_shown(example.rewards),
         value2=_shown(rewards),
-        gap=gap,
     )
 
 

@@ -321,15 +321,25 @@ def test_each_mistake_of_the_table_is_used_and_filled_in() -> None:
     entries = [(name, entry) for kind in kinds.values() for name, entry in kind.items()]
     table, used = dict(entries), set()
     assert len(table) == len(entries)
-    for path in folder.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for function in (
+        each
+        for path in folder.glob("*.py")
+        for each in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(each, ast.FunctionDef)
+    ):
+        names = {each.arg for each in ast.walk(function) if isinstance(each, ast.arg)}
+        names |= {each.id for each in ast.walk(function) if isinstance(each, ast.Name)}
+        names |= {str(each.name) for each in ast.walk(function) if isinstance(each, ast.ExceptHandler)}
+        for node in ast.walk(function):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("expect", "failed"):
-                name = node.args[-1]
-                if isinstance(name, ast.Constant):
+                name = next((each for each in node.args if isinstance(each, ast.Constant)), None)
+                if name is not None:
                     entry = table[str(name.value)]
                     used.add(name.value)
                     texts = entry.values() if isinstance(entry, dict) else [entry]
                     fields = {field for text in texts for _, field, _, _ in Formatter().parse(text) if field}
                     given = {keyword.arg for keyword in node.keywords}
-                    assert {field.partition(".")[0] for field in fields} == given, name.value
+                    local = names if any(isinstance(each, ast.Call) for each in node.args[-1:]) else set()
+                    used_fields = {field.partition(".")[0] for field in fields}
+                    assert given <= used_fields <= given | local, name.value
     assert used == set(table)
