@@ -1,19 +1,24 @@
-"""``prmcal ask``: answer a new question, or those of a file, with a calibrated PRM."""
+"""``prmcal ask``: answer a new question, or those of a file, with a calibrated PRM.
+
+The answers of a file are written to another one. An interrupted command continues where it ended.
+"""
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from prmcal.db.text.formats import amount, counted, interval, number
-from prmcal.errors import PrmcalError
+from prmcal.errors import DataError, PrmcalError
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.ask_file import Named, answer_file, no_garbage_collection
 from prmcal.harness.cli.options import (
     CalibratorOption,
     CellOption,
@@ -22,15 +27,13 @@ from prmcal.harness.cli.options import (
     SourceArgument,
     one_of,
 )
+from prmcal.harness.storage.store import content_key, storage_errors, write_atomically
 from prmcal.harness.terminal import cut, terminal_width, text_table, wrapped
 from prmcal.steps import split_steps
 
 if TYPE_CHECKING:
     from prmcal.harness.inference.calibrated_prm import CalibratedPRM
     from prmcal.harness.inference.results import PrefixRewards, Solution
-
-
-_HANGING = " " * 13
 
 
 def ask(
@@ -89,8 +92,13 @@ def ask(
     Questions unlike the calibration questions are told as such.
     """
     one_of("--format", output_format, ("text", "json"))
-    named = Named(run, cell, llm, prm, calibrator)
-    settings = {
+    if questions is not None and question is not None:
+        raise PrmcalError("Give one question or --questions FILE, not both.")
+    if questions is not None and out is None:
+        raise PrmcalError("--questions needs --out FILE, where the answers are written.")
+    if questions is None and out is not None:
+        raise PrmcalError("--out belongs to --questions FILE. One answer is printed.")
+    given: dict[str, Any] = {
         "strategy": strategy,
         "target": target,
         "level": level,
@@ -98,22 +106,34 @@ def ask(
         "abstain_below": abstain_below,
         "seed": seed,
     }
-    if questions is not None:
-        if question is not None:
-            raise PrmcalError("Give one question or --questions FILE, not both.")
-        if out is None:
-            raise PrmcalError("--questions needs --out FILE, where the answers are written.")
-        summary = answer_file(named, questions, out, settings)
-        typer.echo(summary.text(), err=True)
-        for error in summary.errors:
-            typer.echo(error, err=True)
-        if summary.failed:
+    settings = {name: value for name, value in given.items() if value is not None}
+    if questions is not None and out is not None:
+        with loaded(run, cell, llm, prm, calibrator) as answering:
+            rows = answer_file(answering, questions, out, settings)
+        typer.echo(summary(rows), err=True)
+        if any(row.get("error") for row in rows):
             raise typer.Exit(ExitCode.FAILED_CELLS)
         return
-    if out is not None:
-        raise PrmcalError("--out belongs to --questions FILE. One answer is printed.")
     text = _read_standard_input() if question in (None, "-") else str(question)
-    typer.echo(_answer(named, text, settings, output_format), nl=False)
+    # This halves the time. Most of it is saved in imports and at the end of the process, as the models are not closed.
+    gc.disable()
+    try:
+        answering = loaded(run, cell, llm, prm, calibrator)
+        typer.echo(_rendered(answering, answering.solve(text, **settings), output_format), nl=False)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def loaded(
+    source: str, cell: str | None, llm: str | None, prm: str | None, calibrator: str | None
+) -> CalibratedPRM:
+    """Load the calibrated PRM that the options of a command name."""
+    # Without it, threads of torch that wait for work spin, which makes a busy machine several times slower.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    from prmcal.harness.inference.loading import load
+
+    return load(source, cell, llm=llm, prm=prm, calibrator=calibrator)
 
 
 def _read_standard_input() -> str:
@@ -125,67 +145,40 @@ def _read_standard_input() -> str:
         raise PrmcalError("Standard input is not UTF-8 text.") from error
 
 
-def _answer(named: Named, question: str, settings: Mapping[str, Any], output_format: str) -> str:
-    """Answer a question, and return what the command prints."""
-    with no_garbage_collection():
-        prm = named.load()
-        # The process ends after it, which frees the models' memory faster than `close`.
-        return _rendered(prm, prm.solve(question, **settings), output_format)
-
-
 def _rendered(prm: CalibratedPRM, solution: Solution, output_format: str) -> str:
     """Return the answer first, then how sure it is, what it cost, and its steps."""
     if output_format == "json":
         content = {"cell": prm.name, "chosen_by": prm.chosen_by, **solution.as_data()}
         return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-    lines = [_answer_line(solution), ""]
-    facts = [("Probability", _probability(solution)), ("Spent", _spent(solution)), ("Why", solution.reason)]
-    if solution.familiarity.message:
-        facts.append(("Beware", solution.familiarity.message))
-    facts.append(
-        ("Models", f"{prm.prm} calibrated by {prm.calibrator}, for {prm.llm}. {prm.chosen_by}".rstrip())
-    )
-    lines += [wrapped(f"{name:13}{text}", hanging=_HANGING) for name, text in facts]
+    unknown = "I don't know." if solution.abstained else "No answer."
+    spent = solution.spent
+    facts = {
+        "Probability": _probability(solution),
+        "Spent": f"{counted(spent.samples, 'sample')}, {amount(spent.generated_tokens)} generated tokens, "
+        f"{amount(spent.prm_tokens)} tokens of the PRM, {spent.seconds:.1f} s",
+        "Why": solution.reason,
+        "Beware": solution.familiarity.message,
+        "Models": f"{prm.prm} calibrated by {prm.calibrator}, for {prm.llm}. {prm.chosen_by}".rstrip(),
+    }
+    lines = [unknown if solution.answer is None else cut(solution.answer, terminal_width()), ""]
+    lines += [wrapped(f"{name:13}{text}", hanging=" " * 13) for name, text in facts.items() if text]
     if solution.rewards is not None and solution.chosen is not None:
         lines += ["", _steps(solution.rewards, solution.trajectories[solution.chosen].text)]
     return "\n".join(lines) + "\n"
 
 
-def _answer_line(solution: Solution) -> str:
-    """Return the answer in one line, or "I don't know"."""
-    if solution.answer is not None:
-        return cut(solution.answer, terminal_width())
-    return "I don't know." if solution.abstained else "No answer."
-
-
 def _probability(solution: Solution) -> str:
-    if solution.probability is None:
+    if solution.probability is None or solution.chosen is None:
         return "There is no answer to judge."
-    share = number(solution.probability)
-    known = (
-        "" if solution.low is None or solution.high is None else f" {interval(solution.low, solution.high)}"
-    )
-    given = solution.chosen is not None and solution.abstained
-    what = f"that the answer '{_best(solution)}' is right" if given else "that this is right"
-    basis = (
-        ", from all scores and votes"
-        if solution.basis == "posterior"
-        else ", from the calibrated reward of the last step before the answer"
-    )
-    return f"{share}{known} {what}{basis}"
-
-
-def _best(solution: Solution) -> str:
-    assert solution.chosen is not None
-    return cut(solution.trajectories[solution.chosen].answer or "", 40)
-
-
-def _spent(solution: Solution) -> str:
-    spent = solution.spent
-    return (
-        f"{counted(spent.samples, 'sample')}, {amount(spent.generated_tokens)} generated tokens, "
-        f"{amount(spent.prm_tokens)} tokens of the PRM, {spent.seconds:.1f} s"
-    )
+    known = number(solution.probability)
+    if solution.low is not None and solution.high is not None:
+        known += f" {interval(solution.low, solution.high)}"
+    answer = cut(solution.trajectories[solution.chosen].answer or "", 40)
+    what = f"the answer '{answer}'" if solution.abstained else "this"
+    basis = "from all scores and votes"
+    if solution.basis == "reward":
+        basis = "from the calibrated reward of the last step before the answer"
+    return f"{known} that {what} is right, {basis}"
 
 
 def _steps(rewards: PrefixRewards, text: str) -> str:
@@ -204,3 +197,148 @@ def _steps(rewards: PrefixRewards, text: str) -> str:
             calibrated = number(point) + (f" {interval(quantiles[0], quantiles[-1])}" if several else "")
         rows.append((cut(step, width - 40), "" if own is None else number(own), calibrated))
     return text_table(("Step", "Reward", f"Calibrated {title}".rstrip()), rows, width)
+
+
+Row = dict[str, Any]
+"""A line of the output: `line`, `id` and `question`, the solution, `key`, and a mark of the `settings`."""
+
+
+def answer_file(prm: CalibratedPRM, path: Path, out: Path, settings: Mapping[str, Any]) -> list[Row]:
+    """Answer the questions of a file, and show the progress on standard error if that is a terminal.
+
+    Each answer is written as soon as it is there. Questions that have an answer in `out` are not answered again. In the
+    end the lines of `out` are in the order of the questions, and are returned.
+
+    Parameters
+    ----------
+    prm : CalibratedPRM
+    path : Path
+        JSON lines: objects with a `question` and perhaps an `id`, or texts. A line that is no question has an error.
+        Empty lines are left out.
+    out : Path
+    settings : mapping
+        The settings of :meth:`CalibratedPRM.solve_many`.
+
+    Raises
+    ------
+    DataError, StorageError
+        If `path` cannot be read, `out` cannot be written, or it holds something else or answers with other settings.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    mark = content_key([prm.name, prm.llm, prm.prm, prm.calibrator, dict(settings)])
+    asked = _read_questions(path)
+    rows = {key: row for key, row in _finished(out, mark).items() if key in asked and not row.get("error")}
+    new = [row for key, row in asked.items() if key not in rows]
+    valid = [row for row in new if "error" not in row]
+    console = Console(file=sys.stderr)
+    columns = (BarColumn(), MofNCompleteColumn(), "questions", TimeRemainingColumn())
+    bar = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+    task = bar.add_task("questions", total=len(asked), completed=len(rows))
+    with storage_errors(out.parent):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        # What was cut off in the middle of a line is dropped.
+        write_atomically(out, _lines(rows.values()))
+        with out.open("a", encoding="utf-8") as file, bar:
+
+            def keep(row: Row, found: Mapping[str, Any]) -> None:
+                rows[row["key"]] = {**row, **found, "settings": mark}
+                file.write(_lines([rows[row["key"]]]))
+                file.flush()
+                bar.advance(task)
+
+            def on_solution(place: int, solution: Solution) -> None:
+                keep(valid[place], solution.as_data())
+
+            for row in new:
+                if "error" in row:
+                    keep(row, {"answer": None})
+            if valid:
+                prm.solve_many([row["question"] for row in valid], on_solution=on_solution, **settings)
+        ordered = [rows[key] for key in asked]
+        write_atomically(out, _lines(ordered))
+    return ordered
+
+
+def _read_questions(path: Path) -> dict[str, Row]:
+    """Return the questions by their keys, by which they are known when the command continues."""
+    try:
+        content = path.read_bytes().decode()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}. Give a file with JSON lines.") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text. Give a file with JSON lines.") from error
+    found = {}
+    for line, text in enumerate(content.split("\n"), start=1):
+        if text.strip():
+            row: Row = {"line": line, "id": None, "question": "", **_read_line(text)}
+            key = content_key([line, row["question"]])
+            found[key] = {**row, "key": key}
+    if not found:
+        raise DataError(f'{path} has no questions. Write one in each line, such as {{"question": "1+1?"}}.')
+    return found
+
+
+def _read_line(text: str) -> Row:
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return {"error": f"It is no JSON: {error}."}
+    if isinstance(record, str):
+        return {"question": record}
+    if not isinstance(record, dict) or not isinstance(record.get("question"), str):
+        return {"error": 'It has no \'question\'. Write {"question": "..."}, or a text.'}
+    own = record.get("id")
+    return {"question": record["question"], "id": None if own is None else str(own)}
+
+
+def _finished(out: Path, mark: str) -> dict[str, Row]:
+    """Return the rows of a file that an earlier command wrote, by their keys."""
+    if not out.exists():
+        return {}
+    try:
+        lines = out.read_bytes().decode(errors="replace").split("\n")
+    except OSError as error:
+        raise DataError(f"{out} cannot be read: {error.strerror}. Choose another --out.") from error
+    found: dict[str, Row] = {}
+    for place, line in enumerate(lines):
+        if not line:
+            continue
+        try:
+            row = json.loads(line)
+            key, settings = row["key"], row["settings"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            if place == len(lines) - 1:  # It was cut off when the command was killed.
+                continue
+            raise DataError(f"{out} does not hold answers of `prmcal ask`. Choose another --out.") from error
+        if settings != mark:
+            raise DataError(
+                f"{out} has answers of another cell or with other settings. Choose another --out, or delete it."
+            )
+        found[key] = row
+    return found
+
+
+def _lines(rows: Iterable[Row]) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """Return the outcome of the questions in one sentence, and the first errors with their lines."""
+    failed = [row for row in rows if row.get("error")]
+    solved = [row for row in rows if not row.get("error")]
+    answered = [row for row in solved if row["answer"] is not None]
+    parts = [counted(len(answered), "answer")]
+    if len(answered) < len(solved):
+        parts.append(f"{len(solved) - len(answered)} without an answer")
+    if failed:
+        parts.append(f"{len(failed)} failed")
+    text = f"{counted(len(rows), 'question')}: {', '.join(parts)}"
+    if solved:
+        text += f"; {fmean(row['spent']['samples'] for row in solved):.1f} samples a question"
+    if answered:
+        text += f"; mean probability {number(fmean(row['probability'] or 0.0 for row in answered))}"
+    if unlike := sum(not row["familiarity"]["familiar"] for row in solved):
+        text += f"; {unlike} unlike the calibration questions"
+    return "\n".join([f"{text}.", *(f"Line {row['line']}: {row['error']}" for row in failed[:3])])

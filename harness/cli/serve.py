@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib.util
 import ipaddress
 import json
-import os
 import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from prmcal.errors import PrmcalError
+from prmcal.harness.cli.ask import loaded
 from prmcal.harness.cli.options import CalibratorOption, CellOption, LLMOption, PRMOption, SourceArgument
 
 if TYPE_CHECKING:
@@ -84,10 +84,9 @@ def serve(
     """
     check_installed()
     from prmcal.harness.execution.worker import end_with
-    from prmcal.harness.inference.loading import load
+    from prmcal.harness.serving.app import bound_socket
+    from prmcal.harness.serving.app import run as answer_requests
     from prmcal.harness.serving.bodies import Limits
-    from prmcal.harness.serving.server import bound_socket
-    from prmcal.harness.serving.server import run as answer_requests
 
     limits = Limits(
         body=max_body,
@@ -97,12 +96,10 @@ def serve(
         batch=batch,
         grace_seconds=grace,
     )
-    # Without it, threads of torch that wait for work spin, which makes a busy machine several times slower.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     if with_parent:
         end_with(0)
     listening = bound_socket(host, port)
-    with load(run, cell, llm=llm, prm=prm, calibrator=calibrator) as served:
+    with loaded(run, cell, llm, prm, calibrator) as served:
         print(_first_lines(served, *listening.getsockname()[:2]), flush=True)
         answer_requests(served, limits, listening)
 

@@ -5,29 +5,19 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, Unpack
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
 from prmcal.errors import PrmcalError
-from prmcal.harness.inference.asking import (
-    Asking,
-    Defaults,
-    Settings,
-    asking_of,
-    check_question,
-    check_steps,
-    reward_level,
-)
+from prmcal.harness.inference.asking import asking_of, check_question, check_steps, reward_level
 from prmcal.harness.inference.calibration_questions import familiarity_of
-from prmcal.harness.inference.drawing import draw_by_steps
 from prmcal.harness.inference.models import Answerer, each_or_error
 from prmcal.harness.inference.results import Familiarity, PrefixRewards, Solution, Step
-from prmcal.harness.inference.solving import search, solve
-from prmcal.registry.contracts.search import SearchStrategy
+from prmcal.harness.inference.solving import solve
 from prmcal.registry.strategies.scaling import adaptive_samples
 
 T = TypeVar("T")
@@ -54,38 +44,27 @@ class Together(Generic[T, R]):
     async def ask(self, items: Sequence[T]) -> list[R | PrmcalError]:
         """Return the result or the error of each item."""
         loop = asyncio.get_running_loop()
-        futures = []
-        for item in items:
-            future: asyncio.Future[R | PrmcalError] = loop.create_future()
-            self._waiting.append((item, future))
-            futures.append(future)
+        futures: list[asyncio.Future[R | PrmcalError]] = [loop.create_future() for _ in items]
+        self._waiting.extend(zip(items, futures, strict=True))
         if futures and (self._worker is None or self._worker.done() or self._worker.get_loop() is not loop):
             self._worker = loop.create_task(self._work())
-        return [await future for future in futures]
+        return await asyncio.gather(*futures)
 
     async def _work(self) -> None:
         while self._waiting:
-            count = min(len(self._waiting), self._most)
-            taken = [self._waiting.popleft() for _ in range(count)]
+            taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._most))]
             # A client that went away has cancelled its futures.
             taken = [(item, future) for item, future in taken if not future.done()]
-            if not taken:
-                continue
             try:
                 found = await asyncio.to_thread(self._call, [item for item, _ in taken])
-            except BaseException as error:
+            except Exception as error:
                 for _, future in taken:
                     if not future.done():
                         future.set_exception(error)
-                if not isinstance(error, Exception):
-                    raise
-                continue
-            for (_, future), result in zip(taken, found, strict=True):
-                if not future.done():
-                    future.set_result(result)
-
-
-_END = object()
+            else:
+                for (_, future), result in zip(taken, found, strict=True):
+                    if not future.done():
+                        future.set_result(result)
 
 
 class CalibratedPRM:
@@ -104,8 +83,8 @@ class CalibratedPRM:
         Their names in the grid. `llm` is empty if it was loaded without one. Then it only scores.
     levels : tuple of float
         The levels beta of the calibrated rewards, ascending. One level, 0.5, is a point estimate.
-    defaults : Defaults
-        The strategy and its settings where a call does not name others.
+    defaults : Card
+        The strategy and its settings where a call does not name others, among others.
 
     Examples
     --------
@@ -114,26 +93,13 @@ class CalibratedPRM:
     ...     print(prm.solve("What is 6 times 7?").answer)
     """
 
-    def __init__(
-        self,
-        models: Answerer,
-        defaults: Defaults,
-        *,
-        name: str,
-        prm: str,
-        calibrator: str,
-        chosen_by: str = "",
-        save: Callable[[Path], None] | None = None,
-    ) -> None:
-        self.name = name
-        self.chosen_by = chosen_by
-        self.llm = models.llm_name
-        self.prm = prm
-        self.calibrator = calibrator
-        self.levels = models.rewarder.levels
-        self.defaults = defaults
+    def __init__(self, models: Answerer, name: str, chosen_by: str = "") -> None:
+        self.name, self.chosen_by = name, chosen_by
+        self.defaults = card = models.card
+        self.llm = "" if card.llm is None else card.llm.name
+        self.prm, self.calibrator = card.prm.name, card.calibrator.name
+        self.levels = models.levels
         self._models = models
-        self._save = save
         self._waiting: Together[tuple[str, Sequence[str]], PrefixRewards] = Together(self.score_each)
 
     def __repr__(self) -> str:
@@ -162,31 +128,20 @@ class CalibratedPRM:
         return self.score_many([(question, steps)])[0]
 
     def score_many(self, items: Sequence[tuple[str, Sequence[str]]]) -> list[PrefixRewards]:
-        """Score all prefixes of several trajectories together; see :meth:`score`.
-
-        Raises
-        ------
-        PrmcalError
-            If one of them cannot be scored.
-        """
+        """Score all prefixes of several trajectories together; see :meth:`score`. The first error is raised."""
         return _without_errors(self.score_each(items))
 
     def score_each(self, items: Sequence[tuple[str, Sequence[str]]]) -> list[PrefixRewards | PrmcalError]:
         """Score all prefixes of several trajectories together. One that fails has an error in its place."""
-        results: list[PrefixRewards | PrmcalError | None] = [None] * len(items)
-        valid: list[tuple[int, tuple[str, tuple[str, ...]]]] = []
-        for place, (question, steps) in enumerate(items):
-            try:
-                valid.append((place, (check_question(question), check_steps(steps))))
-            except PrmcalError as error:
-                results[place] = error
-        found = each_or_error(lambda part: self._models.rewards([item for _, item in part]), valid)
-        merged = self._models.rewarder.calibrator is None
-        for (place, (_, steps)), each in zip(valid, found, strict=True):
-            results[place] = (
-                each if isinstance(each, PrmcalError) else each.result(self.levels, steps, merged)
-            )
-        return [each for each in results if each is not None]
+
+        def score(part: list[tuple[str, Sequence[str]]]) -> list[PrefixRewards]:
+            checked = [(check_question(question), check_steps(steps)) for question, steps in part]
+            rewards = self._models.rewards(checked)
+            return [
+                self._models.result(each, steps) for each, (_, steps) in zip(rewards, checked, strict=True)
+            ]
+
+        return each_or_error(score, items)
 
     def samples(self, question: str, *, target: float = 0.99, level: float | None = None) -> int:
         """Return ceil(N_IAS): with so many samples, at least one is right with probability C (Proposition 1).
@@ -211,12 +166,11 @@ class CalibratedPRM:
         """
         if not 0 < target < 1:
             raise PrmcalError(f"'target' must be a number in (0, 1). Got {target} instead.")
-        rewards = self.score(question)
-        if rewards.quantiles[0] is None:
+        quantiles = self.score(question).quantiles[0]
+        if quantiles is None:
             raise PrmcalError("The question is too long for the PRM.")
-        own_level = reward_level(self._models, self.defaults.level if level is None else level)
-        place = self.levels.index(own_level) if own_level in self.levels else 0
-        reward = rewards.quantiles[0][place]
+        own = reward_level(self._models, self.defaults.level if level is None else level)
+        reward = quantiles[self.levels.index(own) if own in self.levels else 0]
         return int(adaptive_samples([reward], target, 10**9)[0])
 
     def solve(
@@ -224,7 +178,7 @@ class CalibratedPRM:
         question: str,
         *,
         on_step: Callable[[Step], None] | None = None,
-        **how: Unpack[Settings],
+        **settings: Any,
     ) -> Solution:
         """Answer a question.
 
@@ -256,9 +210,9 @@ class CalibratedPRM:
             If a setting is not possible, or the question cannot be answered.
         """
         if on_step is None:
-            (solution,) = self.solve_many([question], **how)
+            (solution,) = self.solve_many([question], **settings)
         else:
-            for event in self.stream(question, **how):
+            for event in self.stream(question, **settings):
                 if isinstance(event, Step):
                     on_step(event)
                 else:
@@ -272,7 +226,7 @@ class CalibratedPRM:
         questions: Sequence[str],
         *,
         on_solution: Callable[[int, Solution], None] | None = None,
-        **how: Unpack[Settings],
+        **settings: Any,
     ) -> list[Solution]:
         """Answer questions together, which is much faster than one after the other.
 
@@ -294,9 +248,9 @@ class CalibratedPRM:
         PrmcalError
             If a setting is not possible.
         """
-        asking = asking_of(self._models, self.defaults, how)
+        asking = asking_of(self._models, settings)
         found: dict[int, Solution] = {}
-        for event in self._events(asking, questions):
+        for event in solve(self._models, asking, questions):
             if not isinstance(event, Step):
                 number, solution = event
                 found[number] = solution
@@ -304,17 +258,11 @@ class CalibratedPRM:
                     on_solution(number, solution)
         return [found[number] for number in range(len(questions))]
 
-    def stream(self, question: str, **how: Unpack[Settings]) -> Iterator[Step | Solution]:
-        """Answer a question, and give every step with its rewards as soon as it is generated.
+    def stream(self, question: str, **settings: Any) -> Generator[Step | Solution]:
+        """Answer a question with the settings of :meth:`solve`, and give every step as soon as it is generated.
 
         Trajectories are generated step by step. So their texts differ from those of :meth:`solve` with the same seed. A
         beam search gives no steps.
-
-        Parameters
-        ----------
-        question
-        **how
-            The settings of :meth:`solve`.
 
         Yields
         ------
@@ -326,8 +274,8 @@ class CalibratedPRM:
         PrmcalError
             If a setting is not possible.
         """
-        asking = asking_of(self._models, self.defaults, how)
-        for event in self._events(asking, [question], by_steps=True):
+        asking = asking_of(self._models, settings)
+        for event in solve(self._models, asking, [question], by_steps=True):
             yield event if isinstance(event, Step) else event[1]
 
     def familiarity(self, question: str) -> Familiarity:
@@ -337,36 +285,26 @@ class CalibratedPRM:
 
     async def ascore_many(self, items: Sequence[tuple[str, Sequence[str]]]) -> list[PrefixRewards]:
         """As :meth:`score_many`, without blocking the event loop. Calls that wait are made together."""
-        return _without_errors(await self.ascore_each(items))
+        return _without_errors(await self._waiting.ask(items))
 
-    async def ascore_each(
-        self, items: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[PrefixRewards | PrmcalError]:
-        """As :meth:`score_each`, without blocking the event loop. Calls that wait are made together."""
-        return await self._waiting.ask(items)
-
-    async def asolve(self, question: str, **how: Unpack[Settings]) -> Solution:
+    async def asolve(self, question: str, **settings: Any) -> Solution:
         """As :meth:`solve`, without blocking the event loop."""
-        return await asyncio.to_thread(self.solve, question, **how)
+        return await asyncio.to_thread(self.solve, question, **settings)
 
-    async def astream(self, question: str, **how: Unpack[Settings]) -> AsyncIterator[Step | Solution]:
+    async def astream(self, question: str, **settings: Any) -> AsyncIterator[Step | Solution]:
         """As :meth:`stream`, without blocking the event loop. It stops to generate when nobody reads any more."""
-        events = self.stream(question, **how)
+        events = self.stream(question, **settings)
         lock = threading.Lock()
 
-        def following() -> Any:
+        def locked(call: Callable[[], R]) -> R:
             with lock:
-                return next(events, _END)
-
-        def end() -> None:
-            with lock:
-                events.close()  # type: ignore[attr-defined]
+                return call()
 
         try:
-            while (event := await asyncio.to_thread(following)) is not _END:
+            while event := await asyncio.to_thread(locked, lambda: next(events, None)):
                 yield event
         finally:
-            await asyncio.shield(asyncio.to_thread(end))
+            asyncio.get_running_loop().run_in_executor(None, locked, events.close)
 
     def save(self, folder: str | Path) -> Path:
         """Write everything but the models' weights to a folder that ``prmcal.load`` reads. Return its path.
@@ -380,11 +318,9 @@ class CalibratedPRM:
             If the folder is not empty, or this was loaded from an exported checkpoint or an adapter.
         """
         target = Path(folder)
-        if self._save is None:
-            raise PrmcalError("Only a calibrated PRM of a run can be saved.")
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise PrmcalError(f"{target} already exists. Choose a new or an empty folder.")
-        self._save(target)
+        self._models.save(target)
         return target
 
     def close(self) -> None:
@@ -399,18 +335,8 @@ class CalibratedPRM:
     ) -> None:
         self.close()
 
-    def _events(
-        self, asking: Asking, questions: Sequence[str], by_steps: bool = False
-    ) -> Iterator[Step | tuple[int, Solution]]:
-        if isinstance(asking.strategy, SearchStrategy):
-            return search(self._models, asking, questions)
-        if by_steps:
-            return solve(self._models, asking, questions, draw_by_steps)
-        return solve(self._models, asking, questions)
-
 
 def _without_errors(found: Sequence[PrefixRewards | PrmcalError]) -> list[PrefixRewards]:
-    """Return the rewards. Raise the first error if there is one."""
     for each in found:
         if isinstance(each, PrmcalError):
             raise each

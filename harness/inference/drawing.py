@@ -1,67 +1,58 @@
-"""Open questions, and the trajectories that are drawn for them: whole ones in large batches, or step by step."""
+"""Open questions, and the trajectories that are drawn for them: whole ones, step by step, or by a search."""
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import expit
 
+from prmcal.arrays import Floats, Ints
 from prmcal.errors import PrmcalError
-from prmcal.harness.inference.models import Answerer, each_or_error
+from prmcal.harness.inference.asking import Asking, check_question
+from prmcal.harness.inference.models import Answerer, Rewarded, each_or_error
 from prmcal.harness.inference.results import Spent, Step, Trajectory
-from prmcal.harness.inference.rewarding import Rewarded, first_terminal, median_place
+from prmcal.harness.jobs.plugin_calls import plugin_guard
+from prmcal.harness.jobs.search import Beam, Searched, beam_search, calibrating, lengthened
 from prmcal.harness.storage.store import content_key, seed_from_key
-from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix
+from prmcal.registry.contracts.data import GenerationRequest, Prefix, Question
 from prmcal.registry.contracts.pool import Pool
+from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.grading import extract_answer
-from prmcal.steps import in_thought, join_steps, split_steps
+from prmcal.steps import join_steps, split_steps
+
+R = TypeVar("R")
+
+_UNREAD = Rewarded(np.empty(0), np.empty((0, 0)))
+_MOST_STEPS = 1000
 
 
 @dataclass(eq=False)
 class Drawn:
-    """One trajectory.
-
-    Attributes
-    ----------
-    steps : tuple of str
-    tokens : int
-        Generated tokens.
-    finish_reason : str
-    step_scores : ndarray of shape (T + 1,), float64
-        The PRM's log-odds after t steps. NaN where the prefix is too long for the PRM.
-    rewarded : Rewarded or None
-        Its calibrated rewards, if they are known already.
-    """
+    """One trajectory: its steps, the tokens that were generated, and its rewards once they are computed."""
 
     steps: tuple[str, ...]
     tokens: int
     finish_reason: str
-    step_scores: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    rewarded: Rewarded | None = None
-
-    @property
-    def text(self) -> str:
-        """The steps, separated by blank lines."""
-        return join_steps(self.steps)
+    rewarded: Rewarded = _UNREAD
 
     @property
     def answer(self) -> str | None:
         """The final answer, or None."""
-        return extract_answer(self.text)
+        return extract_answer(join_steps(self.steps))
 
     @property
     def score(self) -> float:
         """The PRM's log-odds of the whole trajectory; NaN if it is too long for the PRM."""
-        return float(self.step_scores[-1])
+        return float(self.rewarded.logit[-1])
 
     def result(self) -> Trajectory:
         """Return it as plain data."""
         score = None if np.isnan(self.score) else self.score
-        return Trajectory(self.text, self.answer, score, self.tokens, self.finish_reason)
+        return Trajectory(join_steps(self.steps), self.answer, score, self.tokens, self.finish_reason)
 
 
 @dataclass(eq=False)
@@ -72,28 +63,46 @@ class OpenQuestion:
     ----------
     number : int
         Its place among the questions of the call.
-    text : str
     bare : Rewarded
         The rewards of the bare question.
-    drawn : list of Drawn
-    prm_tokens : int
+    needed : int
+        The number of trajectories that it needs before the next decision.
+    samples : int
+        Trajectories that were drawn, or steps that a search sampled.
     started : float
         On the clock of ``time.monotonic``.
+    error : PrmcalError or None
+        Why it cannot be answered.
     """
 
     number: int
     text: str
-    bare: Rewarded
-    started: float
+    bare: Rewarded = _UNREAD
     drawn: list[Drawn] = field(default_factory=list)
+    needed: int = 1
+    samples: int = 0
+    generated_tokens: int = 0
     prm_tokens: int = 0
+    started: float = field(default_factory=time.monotonic)
+    error: PrmcalError | None = None
 
     def seed(self, seed: int, *place: int) -> int:
         """Return the seed of a sample, which does not depend on the other questions of the call."""
         return seed_from_key(content_key(["ask", seed, self.text, *place]))
 
+    def add(self, drawn: Drawn) -> None:
+        """Add a trajectory that was drawn."""
+        self.drawn.append(drawn)
+        self.samples += 1
+        self.generated_tokens += drawn.tokens
+
     @property
-    def answers(self) -> NDArray[np.int64]:
+    def missing(self) -> range:
+        """The places of the trajectories that are still to be drawn."""
+        return range(len(self.drawn), self.needed)
+
+    @property
+    def answers(self) -> Ints:
         """The answers as numbers in the order of their first appearance; -1 for none. Equal texts are equal."""
         numbers: dict[str, int] = {}
         given = [each.answer for each in self.drawn]
@@ -103,18 +112,159 @@ class OpenQuestion:
         )
 
     @property
-    def scores(self) -> NDArray[np.float64]:
+    def scores(self) -> Floats:
         """The scores of whole trajectories, of shape (drawn,)."""
         return np.array([each.score for each in self.drawn], dtype=np.float64)
 
     def spent(self) -> Spent:
         """Return what it has cost so far."""
-        return Spent(
-            samples=len(self.drawn),
-            generated_tokens=sum(each.tokens for each in self.drawn),
-            prm_tokens=self.prm_tokens,
-            seconds=time.monotonic() - self.started,
+        seconds = time.monotonic() - self.started
+        return Spent(self.samples, self.generated_tokens, self.prm_tokens, seconds)
+
+
+def attempted(
+    call: Callable[[list[OpenQuestion]], list[R]], questions: Sequence[OpenQuestion]
+) -> Iterator[tuple[OpenQuestion, R]]:
+    """Do something for questions together. Yield each with its result, or note the error that it failed with."""
+    results: list[R | PrmcalError] = each_or_error(call, questions)
+    for each, found in zip(questions, results, strict=True):
+        if isinstance(found, PrmcalError):
+            each.error = found
+        else:
+            yield each, found
+
+
+def open_questions(models: Answerer, questions: Sequence[OpenQuestion]) -> None:
+    """Check questions and score them as they are."""
+
+    def score(part: list[OpenQuestion]) -> list[Rewarded]:
+        return models.rewards([(check_question(each.text), ()) for each in part])
+
+    for each, bare in attempted(score, questions):
+        each.bare, each.prm_tokens = bare, bare.tokens
+        if np.isnan(bare.logit[0]):
+            most = getattr(models.prm, "max_tokens", "fewer")
+            each.error = PrmcalError(
+                f"The question is too long for the PRM '{models.card.prm.name}', which reads at most {most} tokens. "
+                f"It has {len(each.text):,} characters."
+            )
+
+
+Draw = Callable[[Answerer, Asking, Sequence[OpenQuestion]], Iterator[Step]]
+"""Draw the trajectories that questions need, with their rewards. It may give the steps."""
+
+
+def draw_whole(models: Answerer, asking: Asking, questions: Sequence[OpenQuestion]) -> Iterator[Step]:
+    """Draw whole trajectories of all questions in one batch, and score them in another. It gives no steps."""
+
+    def generate(part: list[OpenQuestion]) -> list[list[Drawn]]:
+        requests = [
+            GenerationRequest(Prefix(each.text), 1, each.seed(asking.seed, place))
+            for each in part
+            for place in each.missing
+        ]
+        found = (
+            Drawn(split_steps(one.text), one.tokens, one.finish_reason)
+            for (one,) in models.generate(requests)
         )
+        return [[next(found) for _ in each.missing] for each in part]
+
+    def score(part: list[OpenQuestion]) -> list[OpenQuestion]:
+        new = [(each, drawn) for each in part for drawn in each.drawn if drawn.rewarded is _UNREAD]
+        rewards = models.rewards([(each.text, drawn.steps) for each, drawn in new])
+        for (each, drawn), rewarded in zip(new, rewards, strict=True):
+            drawn.rewarded = rewarded
+            each.prm_tokens += rewarded.tokens
+        return part
+
+    generated = list(attempted(generate, questions))
+    for each, drawn in generated:
+        for one in drawn:
+            each.add(one)
+    list(attempted(score, [each for each, _ in generated]))
+    yield from ()
+
+
+def draw_by_steps(models: Answerer, asking: Asking, questions: Sequence[OpenQuestion]) -> Iterator[Step]:
+    """Draw trajectories step by step, and give each step with its rewards.
+
+    A trajectory ends with the first step that has a final answer, as in a search.
+    """
+    places = [(each, place) for each in questions for place in each.missing]
+    beams, rewarded = [Beam()] * len(places), [_UNREAD] * len(places)
+    most = models.card.sampling.max_tokens
+    try:
+        while going := [index for index, beam in enumerate(beams) if not beam.finished]:
+            completions = models.next_steps(
+                [
+                    GenerationRequest(
+                        Prefix(each.text, beams[index].steps),
+                        1,
+                        each.seed(asking.seed, place, beams[index].drawn),
+                    )
+                    for index in going
+                    for each, place in [places[index]]
+                ]
+            )
+            known = [len(beams[index].steps) for index in going]
+            for index, (completion,) in zip(going, completions, strict=True):
+                beams[index] = lengthened(beams[index], completion, most, _MOST_STEPS)
+            found = models.rewards([(places[index][0].text, beams[index].steps) for index in going])
+            for index, count, rewards in zip(going, known, found, strict=True):
+                rewarded[index] = rewards
+                each, place = places[index]
+                each.prm_tokens += rewards.tokens
+                yield from steps_of(models, place, beams[index].steps, rewards)[count + 1 :]
+    except PrmcalError as error:
+        for each, _ in places:
+            each.error = error
+        return
+    for (each, _), beam, rewards in zip(places, beams, rewarded, strict=True):
+        reason = "length" if beam.tokens >= most or beam.drawn >= _MOST_STEPS else "end"
+        each.add(Drawn(beam.steps, beam.tokens, reason, rewards))
+
+
+def steps_of(models: Answerer, trajectory: int, steps: Sequence[str], rewarded: Rewarded) -> list[Step]:
+    """Return the prefixes of a trajectory as plain data, the bare question first."""
+    found = models.result(rewarded, steps)
+    values = zip(("", *steps), found.uncalibrated, found.quantiles, found.point, found.terminal, strict=True)
+    return [Step(trajectory, t, *of_prefix) for t, of_prefix in enumerate(values)]
+
+
+def search(models: Answerer, asking: Asking, questions: Sequence[OpenQuestion]) -> Iterator[Step]:
+    """Search all questions together. The trajectories are the prefixes that the search kept. It gives no steps.
+
+    Their rewards were chosen among many, so they tend to be too high. The first one has calibrated rewards.
+    """
+    strategy = asking.strategy
+    assert isinstance(strategy, SearchStrategy)
+
+    def searched(part: list[OpenQuestion]) -> list[tuple[Searched, Rewarded]]:
+        # The seeds of a search follow from the id. So the answer does not depend on the other questions.
+        asked = [Question(hashlib.sha256(each.text.encode()).hexdigest(), each.text, "") for each in part]
+        llm, prm = models.llm, models.prm
+        with plugin_guard("strategy", asking.name, "search"), models.models.lock:
+            calibrate = calibrating(models.calibrator, prm, asking.level)
+            found = beam_search(
+                asked,
+                llm,
+                prm,
+                strategy,
+                calibrate,
+                models.card.sampling,
+                asking.setting.target,
+                asking.seed,
+            )
+        best = [(each.text, one.answer.steps) for each, one in zip(part, found, strict=True)]
+        return list(zip(found, models.rewards(best), strict=True))
+
+    for each, (found, rewarded) in attempted(searched, questions):
+        for beam in found.kept:
+            own = rewarded if not each.drawn else Rewarded(np.array([beam.logit]), np.empty((1, 0)))
+            each.drawn.append(Drawn(beam.steps, beam.tokens, "end" if beam.finished else "length", own))
+        each.samples, each.generated_tokens = found.generations, found.generated_tokens
+        each.prm_tokens += found.scored_tokens + rewarded.tokens
+    yield from ()
 
 
 def pool_of(
@@ -122,37 +272,27 @@ def pool_of(
 ) -> Pool:
     """Return the trajectories of some questions as a strategy reads them; see :meth:`prmcal.PoolStrategy.needed`.
 
-    Parameters
-    ----------
-    questions : sequence of OpenQuestion
-        At least one.
-    size : int
-        The number of trajectories of each question in the pool. Those that are not drawn have no answer, and NaN.
-    levels : tuple of float
-        The levels of the calibrated rewards.
-    level : float or None
-        The level of `rewards`.
+    Each question has `size` trajectories in the pool. Those that are not drawn have no answer, and NaN. `levels` are
+    those of the calibrated rewards, and `level` is that of `rewards`.
     """
-    count = len(questions)
-    longest = max((len(each.step_scores) for one in questions for each in one.drawn), default=1)
-    answers = np.full((count, size), -1, dtype=np.int64)
-    scores = np.full((count, size), np.nan)
-    step_scores = np.full((count, size, longest), np.nan)
-    step_rewards = np.full((count, size, longest, len(levels)), np.nan)
-    trajectory_rewards = np.full((count, size, len(levels)), np.nan)
+    shape = len(questions), size
+    longest = max((len(drawn.steps) + 1 for each in questions for drawn in each.drawn), default=1)
+    answers = np.full(shape, -1, dtype=np.int64)
+    scores, step_scores = np.full(shape, np.nan), np.full((*shape, longest), np.nan)
+    step_rewards = np.full((*shape, longest, len(levels)), np.nan)
+    trajectory_rewards = np.full((*shape, len(levels)), np.nan)
     for row, question in enumerate(questions):
         answers[row, : len(question.drawn)] = question.answers
+        scores[row, : len(question.drawn)] = question.scores
         for column, drawn in enumerate(question.drawn):
-            scores[row, column] = drawn.score
-            step_scores[row, column, : len(drawn.step_scores)] = drawn.step_scores
-            if drawn.rewarded is not None:
-                quantiles = drawn.rewarded.quantiles
-                step_rewards[row, column, : len(quantiles)] = quantiles
-                trajectory_rewards[row, column] = quantiles[-1]
+            rewarded = drawn.rewarded
+            step_scores[row, column, : len(rewarded.logit)] = rewarded.logit
+            step_rewards[row, column, : len(rewarded.quantiles)] = rewarded.quantiles
+            trajectory_rewards[row, column] = rewarded.quantiles[-1]
     bare = np.stack([question.bare.quantiles[0] for question in questions])
     nearest = 0 if level is None else int(np.argmin(np.abs(np.array(levels) - level)))
     return Pool(
-        np.zeros((count, size), dtype=np.bool_),
+        np.zeros(shape, dtype=np.bool_),
         answers,
         scores=scores,
         rewards=bare[:, nearest],
@@ -161,151 +301,4 @@ def pool_of(
         trajectory_rewards=trajectory_rewards,
         step_rewards=step_rewards,
         levels=levels,
-    )
-
-
-Failed = dict[int, PrmcalError]
-"""Errors by the number of the question."""
-
-Draw = Callable[[Answerer, Sequence[tuple[OpenQuestion, int]], int, bool, Failed], Iterator[Step]]
-"""Draw some more trajectories of each question: the models, the questions with their counts, the seed, whether all
-trajectories need calibrated rewards, and where to note failures."""
-
-_MOST_STEPS = 1000
-
-
-def draw_whole(
-    models: Answerer, wanted: Sequence[tuple[OpenQuestion, int]], seed: int, calibrated: bool, failed: Failed
-) -> Iterator[Step]:
-    """Draw whole trajectories of all questions in one batch, and score them in another. It gives no steps."""
-    generated = each_or_error(lambda part: _generated(models, part, seed), wanted)
-    alive: list[OpenQuestion] = []
-    for (question, _), found in zip(wanted, generated, strict=True):
-        if isinstance(found, PrmcalError):
-            failed[question.number] = found
-        else:
-            question.drawn += [
-                Drawn(split_steps(each.text), each.tokens, each.finish_reason) for each in found
-            ]
-            alive.append(question)
-    scored = each_or_error(lambda part: _score(models, part, calibrated), alive)
-    for question, result in zip(alive, scored, strict=True):
-        if isinstance(result, PrmcalError):
-            failed[question.number] = result
-    yield from ()
-
-
-def _generated(
-    models: Answerer, wanted: Sequence[tuple[OpenQuestion, int]], seed: int
-) -> list[list[Completion]]:
-    requests = [
-        GenerationRequest(Prefix(question.text), 1, question.seed(seed, len(question.drawn) + place))
-        for question, count in wanted
-        for place in range(count)
-    ]
-    completions = iter(models.generate(requests))
-    return [[next(completions)[0] for _ in range(count)] for _, count in wanted]
-
-
-def _score(models: Answerer, questions: Sequence[OpenQuestion], calibrated: bool) -> list[None]:
-    """Score the trajectories that have no scores yet."""
-    new = [
-        (question, drawn) for question in questions for drawn in question.drawn if not len(drawn.step_scores)
-    ]
-    items = [(question.text, drawn.steps) for question, drawn in new]
-    if calibrated:
-        for (question, drawn), rewarded in zip(new, models.rewards(items), strict=True):
-            drawn.rewarded, drawn.step_scores = rewarded, rewarded.logit
-            question.prm_tokens += rewarded.tokens
-    else:
-        for (question, drawn), scores in zip(new, models.rewarder.scores(items), strict=True):
-            drawn.step_scores = np.asarray(scores.logit, dtype=np.float64)
-            question.prm_tokens += scores.tokens
-    return [None] * len(questions)
-
-
-@dataclass(eq=False)
-class _Growing:
-    """A trajectory that is generated step by step."""
-
-    question: OpenQuestion
-    place: int
-    steps: tuple[str, ...] = ()
-    tokens: int = 0
-    sampled: int = 0
-    finish_reason: str = ""
-    rewarded: Rewarded | None = None
-
-    def lengthen(self, completion: Completion, most_tokens: int) -> int:
-        """Append a step. Return how many came: 0 or 1, or more if the LLM ran over the end of a step."""
-        added = split_steps(completion.text)
-        self.steps += added
-        self.tokens += completion.tokens
-        self.sampled += 1
-        if completion.finish_reason != "stop":
-            self.finish_reason = completion.finish_reason
-        elif extract_answer(join_steps(added)) is not None and not in_thought(join_steps(self.steps)):
-            self.finish_reason = "end"
-        elif self.tokens >= most_tokens or self.sampled >= _MOST_STEPS:
-            self.finish_reason = "length"
-        return len(added)
-
-
-def draw_by_steps(
-    models: Answerer, wanted: Sequence[tuple[OpenQuestion, int]], seed: int, calibrated: bool, failed: Failed
-) -> Iterator[Step]:
-    """Draw trajectories step by step, and give each step with its rewards. All of them have calibrated rewards.
-
-    A trajectory ends with the first step that has a final answer, as in a search.
-    """
-    growing = [
-        _Growing(question, len(question.drawn) + place)
-        for question, count in wanted
-        for place in range(count)
-    ]
-    going = growing
-    try:
-        while going:
-            requests = [
-                GenerationRequest(
-                    Prefix(each.question.text, each.steps),
-                    1,
-                    each.question.seed(seed, each.place, each.sampled),
-                )
-                for each in going
-            ]
-            completions = models.next_steps(requests)
-            added = [
-                each.lengthen(completion[0], models.sampling.max_tokens)
-                for each, completion in zip(going, completions, strict=True)
-            ]
-            rewarded = models.rewards([(each.question.text, each.steps) for each in going])
-            for each, found, count in zip(going, rewarded, added, strict=True):
-                each.rewarded = found
-                each.question.prm_tokens += found.tokens
-                for t in range(len(each.steps) - count + 1, len(each.steps) + 1):
-                    yield step_of(each.place, t, each.steps, found, models.rewarder.levels)
-            going = [each for each in going if not each.finish_reason]
-    except PrmcalError as error:
-        failed |= {each.question.number: error for each in growing}
-        return
-    for each in growing:
-        assert each.rewarded is not None
-        each.question.drawn.append(
-            Drawn(each.steps, each.tokens, each.finish_reason, each.rewarded.logit, each.rewarded)
-        )
-
-
-def step_of(
-    trajectory: int, t: int, steps: Sequence[str], rewarded: Rewarded, levels: tuple[float, ...]
-) -> Step:
-    """Return the prefix with t of the steps as plain data."""
-    text = steps[t - 1] if t else ""
-    terminal = t >= first_terminal(steps[:t])
-    logit = float(rewarded.logit[t])
-    if np.isnan(logit):
-        return Step(trajectory, t, text, None, None, None, terminal)
-    quantiles = tuple(map(float, rewarded.quantiles[t]))
-    return Step(
-        trajectory, t, text, float(expit(logit)), quantiles, quantiles[median_place(levels)], terminal
     )

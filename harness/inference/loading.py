@@ -1,54 +1,46 @@
 """``prmcal.load``: a calibrated PRM from a run, from a folder that was saved or exported, or from an adapter.
 
-A saved folder can be copied. It has everything but the models' weights, which its plugins name:
-
-FOLDER/calibrated_prm.json       the plugins, the sampling and the defaults
-FOLDER/calibrator/               the fitted calibrator
-FOLDER/calibration.safetensors   scores and grades of the calibration questions, without any text
-FOLDER/rewards.safetensors       calibrated rewards of the bare calibration questions
+If nobody names a cell of a run, a rule chooses one.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from prmcal import __version__
 from prmcal.db.metrics import cell_number
+from prmcal.db.overview.query import overview
 from prmcal.db.queries.cells import find_cell, numbered
 from prmcal.db.run_folder import RECORD_FILE
-from prmcal.errors import PrmcalError, RunError
-from prmcal.harness.inference.asking import Defaults
+from prmcal.errors import DatabaseError, InvalidArgumentsError, PrmcalError, RunError
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM
 from prmcal.harness.inference.calibration_questions import CalibrationQuestions
-from prmcal.harness.inference.choosing import RULE, best_fit, fit_of
-from prmcal.harness.inference.models import Answerer
-from prmcal.harness.inference.rewarding import Rewarder
+from prmcal.harness.inference.models import Answerer, Card, ExportedQuantiles
 from prmcal.harness.jobs.context import Models
 from prmcal.harness.jobs.job import Job
-from prmcal.harness.jobs.parameters import FitParameters, PluginReference
+from prmcal.harness.jobs.parameters import (
+    FitParameters,
+    GeneratingParameters,
+    LeagueParameters,
+    PluginReference,
+    StrategyParameters,
+)
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.planning.saved import existing_plan, load_plugins_of
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
+from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import Sampling
-from prmcal.registry.messages import reading
-from prmcal.registry.plugins import calibrators, llms
+from prmcal.registry.contracts.pool import Pool
+from prmcal.registry.models.checkpoints import resolve_checkpoint
+from prmcal.registry.plugins import calibrators
 
-_STRATEGY = PluginReference("posterior vote", "posterior vote", {})
-_TARGET = 0.95
-_SAMPLES = 64
 _BASE = "Qwen/Qwen2.5-Math-PRM-7B"
 _ADAPTER_FILE = "adapter_config.json"
-_FILE, _CALIBRATOR, _REWARDS = "calibrated_prm.json", "calibrator", "rewards.safetensors"
 
 
 def load(
@@ -97,21 +89,22 @@ def load(
         return _of_run(folder, cell, names)
     if cell is not None:
         raise RunError(f"{source} is not the output folder of a run, so it has no cells.")
-    if (folder / _FILE).exists():
-        return _of_saved(folder)
+    if (saved := Answerer.saved_in(folder)) is not None:
+        return CalibratedPRM(saved, f"{folder} ({saved.card.name})")
     if (folder / _ADAPTER_FILE).exists():
         return _of_adapter(folder, prm or _BASE, llm)
     if (folder / "config.json").exists():
         return _of_checkpoint(folder, llm)
-    if not folder.exists() and _may_be_on_hub(str(source)):
-        return load(_downloaded(str(source)), llm=llm, prm=prm)
-    if not folder.exists():
-        raise RunError(
-            f"There is no folder {source}. Give the output folder of a run. To start one: prmcal run GRID "
-            f"--out {source}"
-        )
+    if folder.exists():
+        raise RunError(f"{source} has no run, no saved calibrated PRM, no checkpoint and no adapter.")
+    parts = str(source).partition("@")[0].split("/")
+    if len(parts) == 2 and all(parts) and not str(source).startswith((".", "~")):  # It may be on the hub.
+        try:
+            return load(resolve_checkpoint(str(source)), llm=llm, prm=prm)
+        except InvalidArgumentsError as error:
+            raise RunError(f"There is no folder {source}. {error}") from error
     raise RunError(
-        f"{source} has no run, no saved calibrated PRM, no checkpoint and no adapter. Give the output folder of a run."
+        f"There is no folder {source}. Give the output folder of a run. To start one: prmcal run GRID --out {source}"
     )
 
 
@@ -120,7 +113,7 @@ def _of_run(directory: Path, name: str | int | None, names: Mapping[str, str]) -
     plan, store = existing_plan(folder), Store(directory)
     cell: Cell | None = None
     if name is None:
-        fit = best_fit(folder, plan, store, **names)
+        fit = best_fit(folder, plan, store, names)
         title, chosen_by = str(fit.labels), f"It was chosen by this rule: {RULE}."
     else:
         published = folder.results()
@@ -137,148 +130,61 @@ def _of_run(directory: Path, name: str | int | None, names: Mapping[str, str]) -
             "it."
         )
     load_plugins_of(folder)
-    given = shard.parameters
-    llm, sampling = _generation(plan, fit)
-    levels = sorted({each.level for each in plan.cells if each.level is not None})
-    defaults = _defaults(plan, cell, levels)
-    card = _Card(
-        name=str(fit.labels),
-        llm=llm,
-        prm=given.prm,
-        calibrator=given.calibrator,
-        sampling=sampling,
-        levels=tuple(levels),
-        strategy=defaults.strategy,
-        target=defaults.target,
-        level=defaults.level,
-        max_samples=defaults.max_samples,
-    )
     fitted = store.folder(shard.ref.kind, shard.ref.key)
-    models = card.models(fitted, CalibrationQuestions.of_run(plan, store, shard))
-    return CalibratedPRM(
-        models,
-        defaults,
-        name=title,
-        prm=given.prm.name,
-        calibrator=given.calibrator.name,
-        chosen_by=chosen_by,
-        save=lambda target: _save(target, card, fitted, models),
+    models = Answerer.fitted_in(
+        _card(plan, fit, cell), fitted, CalibrationQuestions.of_run(plan, store, shard)
     )
+    return CalibratedPRM(models, title, chosen_by)
 
 
-@dataclass(frozen=True)
-class _Card:
-    """The content of ``calibrated_prm.json``: the cell that it was saved from, the plugins, and the defaults."""
-
-    name: str
-    llm: PluginReference
-    prm: PluginReference
-    calibrator: PluginReference
-    sampling: Sampling
-    levels: tuple[float, ...]
-    strategy: PluginReference
-    target: float | None
-    level: float | None
-    max_samples: int
-
-    @classmethod
-    def of(cls, content: dict[str, Any]) -> _Card:
-        """Return the card that is written in a file."""
-        plugins = {
-            kind: PluginReference(**content[kind]) for kind in ("llm", "prm", "calibrator", "strategy")
-        }
-        sampling = Sampling(**{**content["sampling"], "stop": tuple(content["sampling"]["stop"])})
-        return cls(
-            name=str(content["name"]),
-            sampling=sampling,
-            levels=tuple(float(each) for each in content["levels"]),
-            target=content["target"],
-            level=content["level"],
-            max_samples=int(content["max_samples"]),
-            **plugins,
-        )
-
-    def models(
-        self,
-        fitted: Path,
-        calibration: CalibrationQuestions,
-        question_rewards: NDArray[np.float64] | None = None,
-    ) -> Answerer:
-        """Return the models with the calibrator that was fitted in a folder."""
-        models = Models()
-        models.llm(self.llm, beside=True)
-        models.prm(self.prm, beside=True)
-        with plugin_guard("calibrator", self.calibrator.name, "load"):
-            loaded = models.calibrator(self.calibrator, fitted)
-        rewarder = Rewarder(models, self.prm, loaded, self.calibrator.name, self.levels)
-        return Answerer(models, self.llm, rewarder, self.sampling, calibration, question_rewards)
-
-
-def _save(folder: Path, card: _Card, fitted: Path, models: Answerer) -> None:
-    """Write a folder. The rewards of the calibration questions are computed if they are not known yet."""
-    from safetensors.numpy import save_file
-
-    rewards = models.question_rewards
-    shutil.copytree(fitted, folder / _CALIBRATOR)
-    assert models.calibration is not None
-    models.calibration.save(folder)
-    if rewards is not None:
-        save_file({"question_rewards": rewards}, folder / _REWARDS)
-    content = {"prmcal": __version__, **asdict(card)}
-    (folder / _FILE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
-def _of_saved(folder: Path) -> CalibratedPRM:
-    from safetensors.numpy import load_file
-
-    with reading(f"{folder} does not hold a calibrated PRM", "Save it again."):
-        card = _Card.of(json.loads((folder / _FILE).read_text(encoding="utf-8")))
-        rewards = folder / _REWARDS
-        question_rewards = load_file(rewards)["question_rewards"] if rewards.exists() else None
-    models = card.models(folder / _CALIBRATOR, CalibrationQuestions.load(folder), question_rewards)
-    defaults = Defaults(card.strategy, card.target, card.level, card.max_samples, {})
-    name = f"{folder} ({card.name})"
-    return CalibratedPRM(models, defaults, name=name, prm=card.prm.name, calibrator=card.calibrator.name)
-
-
-def _generation(plan: Plan, fit: Job[FitParameters]) -> tuple[PluginReference, Sampling]:
-    """Return the LLM of a fit and how it is sampled."""
-    reference = next(each.reference for each in plan.plugins[llms.kind] if each.name == fit.labels.llm)
-    for job in plan.jobs:
-        sampling = getattr(job.shards[0].parameters, "sampling", None)
-        if job.labels.llm == fit.labels.llm and isinstance(sampling, Sampling):
-            return reference, sampling
-    return reference, Sampling()
-
-
-def _defaults(plan: Plan, cell: Cell | None, levels: list[float]) -> Defaults:
-    known = {each.name: each.reference for each in plan.plugins.get("strategy", ())}
-    samples = [
-        getattr(job.shards[0].parameters, "samples", 0)
-        for job in plan.jobs
-        if job.kind in ("strategy", "league")
+def _card(plan: Plan, fit: Job[FitParameters], cell: Cell | None) -> Card:
+    """Return the models of a fit, with the strategy and the settings of its cell or of the grid."""
+    given = fit.shards[0].parameters
+    llm = fit.labels.llm
+    samplings = [
+        job.shards[0].parameters.sampling
+        for job in plan.jobs_of(GeneratingParameters)
+        if job.labels.llm == llm
     ]
-    strategy = known.get("posterior vote", _STRATEGY)
-    target: float | None = _TARGET
+    samples = [job.shards[0].parameters.samples for job in plan.jobs_of(StrategyParameters)]
+    samples += [job.shards[0].parameters.samples for job in plan.jobs_of(LeagueParameters)]
+    known = {each.name: each.reference for each in plan.plugins.get("strategy", ())}
+    levels = sorted({each.level for each in plan.cells if each.level is not None})
+    strategy = known.get("posterior vote", PluginReference("posterior vote", "posterior vote", {}))
+    target: float | None = 0.95
     level = levels[0] if levels else None
     if cell is not None and cell.strategy:
-        strategy = known[cell.strategy]
-        target, level = cell.target, cell.level if cell.level is not None else level
-    return Defaults(strategy, target, level, max(samples, default=_SAMPLES), known)
+        strategy, target = known[cell.strategy], cell.target
+        level = level if cell.level is None else cell.level
+    return Card(
+        name=str(fit.labels),
+        llm=next(each.reference for each in plan.plugins["llm"] if each.name == llm),
+        prm=given.prm,
+        calibrator=given.calibrator,
+        strategy=strategy,
+        target=target,
+        level=level,
+        max_samples=max(samples, default=64),
+        sampling=samplings[0] if samplings else Sampling(),
+        levels=tuple(levels),
+        known=known,
+    )
 
 
 def _of_checkpoint(folder: Path, llm: str | None) -> CalibratedPRM:
     """A checkpoint of ``prmcal export-prm``, whose outputs are the quantiles."""
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    if not config.get("levels"):
+    levels = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("levels")
+    if not levels:
         raise PrmcalError(
             f"{folder} is a checkpoint without quantiles. Give one that `prmcal export-prm` wrote, or a run."
         )
-    models, prm = Models(), PluginReference(folder.name, "qwen", {"checkpoint": str(folder)})
-    return _without_run(models, Rewarder(models, prm, None, "export-prm"), llm, str(folder), "qwen")
+    models, prm = Models(), PluginReference("qwen", "qwen", {"checkpoint": str(folder)})
+    calibrator = ExportedQuantiles(lambda: models.prm(prm, beside=True), tuple(map(float, levels)))
+    return _without_run(models, prm, calibrator, "export-prm", llm, str(folder))
 
 
 def _of_adapter(folder: Path, base: str, llm: str | None) -> CalibratedPRM:
+    """A quantile adapter of the paper's code."""
     from prmcal.registry.calibrators.lora.adapter import QuantileAdapter
 
     models, prm = Models(), PluginReference(base, "qwen", {"checkpoint": base})
@@ -286,41 +192,90 @@ def _of_adapter(folder: Path, base: str, llm: str | None) -> CalibratedPRM:
     assert isinstance(calibrator, QuantileAdapter)
     with plugin_guard("calibrator", "quantile-adapter", "load"):
         calibrator.restore(models.prm(prm))
-    rewarder = Rewarder(models, prm, calibrator, "quantile-adapter")
-    return _without_run(models, rewarder, llm, str(folder), base)
+    return _without_run(models, prm, calibrator, "quantile-adapter", llm, str(folder))
 
 
-def _without_run(models: Models, rewarder: Rewarder, llm: str | None, name: str, prm: str) -> CalibratedPRM:
+def _without_run(
+    models: Models, prm: PluginReference, calibrator: Calibrator, kind: str, llm: str | None, name: str
+) -> CalibratedPRM:
     """Without calibration questions nothing is tuned, so the strategy is the paper's."""
-    reference = None if llm is None else PluginReference(llm, "transformers", {"checkpoint": llm})
-    if reference is not None:
-        models.llm(reference, beside=True)
-    strategy = PluginReference("best-of-n + IAS", "best-of-n + IAS", {})
-    answerer = Answerer(models, reference, rewarder, Sampling(max_tokens=2048), None)
-    defaults = Defaults(strategy, 0.99, rewarder.levels[0], _SAMPLES, {})
-    return CalibratedPRM(answerer, defaults, name=name, prm=prm, calibrator=rewarder.name)
+    card = Card(
+        name,
+        None if llm is None else PluginReference(llm, "transformers", {"checkpoint": llm}),
+        prm,
+        PluginReference(kind, kind, {}),
+        PluginReference("best-of-n + IAS", "best-of-n + IAS", {}),
+        target=0.99,
+        level=calibrator.levels[0],
+        sampling=Sampling(max_tokens=2048),
+    )
+    return CalibratedPRM(Answerer(card, models, calibrator), name)
 
 
-def _may_be_on_hub(source: str) -> bool:
-    parts = source.partition("@")[0].split("/")
-    return len(parts) == 2 and all(parts) and not source.startswith((".", "~"))
+RULE = (
+    "the LLM that is right most often on the calibration questions, the PRM whose scores tell its right trajectories "
+    "there from wrong ones best, and the calibrator that is first in the ranking"
+)
+"""The rule, as a part of a sentence."""
 
 
-def _downloaded(source: str) -> Path:
-    from huggingface_hub import snapshot_download
+def best_fit(folder: RunFolder, plan: Plan, store: Store, names: Mapping[str, str]) -> Job[FitParameters]:
+    """Return the fit that is used if nobody names a cell, by :data:`RULE`.
 
-    name, _, revision = source.partition("@")
-    try:
-        return Path(
-            snapshot_download(
-                name,
-                revision=revision or None,
-                allow_patterns=["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model"],
-            )
-        )
-    except Exception as error:  # The errors of the hub and of the network have no common base class.
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    Test questions decide between calibrators only: the ranking is what the leaderboard shows.
+
+    `names` has the LLM, the PRM and the calibrator that are already chosen, by their kind; empty if not. Raise RunError
+    if no calibrator with these names is fitted.
+    """
+    fits = plan.jobs_of(FitParameters)
+    if not fits:
+        raise RunError(f"The grid in {folder.directory} fits no calibrator, so there is nothing to use.")
+    for kind, name in names.items():
+        found = [job for job in fits if getattr(job.labels, kind) == name] if name else fits
+        if not found:
+            known = ", ".join(dict.fromkeys(getattr(job.labels, kind) for job in fits))
+            raise RunError(f"The run in {folder.directory} has no {kind} '{name}'. It has: {known}.")
+        fits = found
+    fits = [job for job in fits if store.manifest(job.refs[0].kind, job.refs[0].key) is not None]
+    if not fits:
         raise RunError(
-            f"There is no folder {source}, and it cannot be downloaded from the Hugging Face hub ({reason}). Give the "
-            "output folder of a run, or an id on the hub."
-        ) from error
+            f"No calibrator with these names is fitted yet in {folder.directory}. Run the grid again to continue it."
+        )
+    for kind, quality in (("llm", lambda pool: pool.correct.mean()), ("prm", _auroc)):
+        first = {getattr(job.labels, kind): job for job in reversed(fits)}
+        if len(first) > 1:
+            values = {
+                name: quality(CalibrationQuestions.of_run(plan, store, job.shards[0]).pool)
+                for name, job in reversed(first.items())
+            }
+            best = max(values, key=lambda name: values[name])
+            fits = [job for job in fits if getattr(job.labels, kind) == best]
+    by_name = {job.labels.calibrator: job for job in fits}
+    try:
+        order = [each.calibrator for each in overview(folder.results()).ranking] if len(by_name) > 1 else []
+    except DatabaseError:
+        order = []
+    # A run without calibration metrics has no ranking. What is fitted there is better than nothing.
+    fitted = [job for job in fits if job.shards[0].parameters.calibrator.plugin != "uncalibrated"]
+    return next((by_name[name] for name in order if name in by_name), (fitted or fits)[0])
+
+
+def _auroc(pool: Pool) -> float:
+    """The probability that a right trajectory has a higher score than a wrong one. Equal scores count half."""
+    from sklearn.metrics import roc_auc_score
+
+    read = np.isfinite(pool.scores)
+    right = pool.correct[read]
+    return float(roc_auc_score(right, pool.scores[read])) if right.any() and not right.all() else 0.5
+
+
+def fit_of(cell: Cell, plan: Plan, directory: Path) -> Job[FitParameters]:
+    """Return the job that fits the calibrator of a cell."""
+    wanted = cell.labels.llm, cell.labels.prm, cell.labels.calibrator
+    for fit in plan.jobs_of(FitParameters):
+        if (fit.labels.llm, fit.labels.prm, fit.labels.calibrator) == wanted:
+            return fit
+    raise RunError(
+        f"The cell '{cell.cell_id}' has no calibrator. Choose one that has: `prmcal leaderboard {directory} --table "
+        "calibration` lists them."
+    )

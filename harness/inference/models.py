@@ -1,24 +1,132 @@
-"""The LLM and the calibrated PRM side by side, and what is known from the calibration questions."""
+"""The LLM and the calibrated PRM side by side: what they are, and the rewards of prefixes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from itertools import compress
+from pathlib import Path
+from typing import Any, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from pydantic import TypeAdapter
+from scipy.special import expit
 
+from prmcal import __version__
+from prmcal.arrays import Floats, Ints
 from prmcal.errors import NoAnswerError, PrmcalError
 from prmcal.harness.inference.calibration_questions import AnswerChances, CalibrationQuestions
-from prmcal.harness.inference.rewarding import Item, Rewarded, Rewarder
+from prmcal.harness.inference.results import PrefixRewards
 from prmcal.harness.jobs.context import Models
 from prmcal.harness.jobs.parameters import PluginReference
-from prmcal.registry.contracts.data import Completion, GenerationRequest, Sampling
-from prmcal.registry.contracts.models import LLM
+from prmcal.harness.jobs.plugin_calls import plugin_guard, require, require_length
+from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
+from prmcal.registry.contracts.data import (
+    Completion,
+    GenerationRequest,
+    HiddenStates,
+    Prefix,
+    Sampling,
+    ScoringRequest,
+)
+from prmcal.registry.contracts.models import LLM, PRM
+from prmcal.registry.grading import extract_answer
+from prmcal.registry.messages import reading
+from prmcal.registry.network import patiently
+from prmcal.steps import join_steps
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+Item = tuple[str, tuple[str, ...]]
+"""A question and the steps of one trajectory."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """The models that answer questions, and the settings of a call that names none. A saved folder has it as JSON.
+
+    Attributes
+    ----------
+    name : str
+        The cell or the folder that they come from.
+    llm : PluginReference or None
+        None if there is none: then there are rewards, but no answers.
+    prm, calibrator : PluginReference
+    strategy : PluginReference
+    target, level : float or None
+        The target probability C and the level beta of the strategy.
+    max_samples : int
+    sampling : Sampling
+        How trajectories are sampled, as for the calibration.
+    levels : tuple of float
+        Levels beta besides the calibrator's own. They are left out unless it predicts any level.
+    known : mapping of str to PluginReference
+        The strategies of the grid by their names, which may have arguments. Registered names work too.
+    """
+
+    name: str
+    llm: PluginReference | None
+    prm: PluginReference
+    calibrator: PluginReference
+    strategy: PluginReference
+    target: float | None
+    level: float | None
+    max_samples: int = 64
+    sampling: Sampling = field(default_factory=Sampling)
+    levels: tuple[float, ...] = ()
+    known: Mapping[str, PluginReference] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Rewarded:
+    """The prefixes x_{0:0}, ..., x_{0:T} of one trajectory. What is too long for the PRM is NaN.
+
+    Attributes
+    ----------
+    logit : ndarray of shape (T + 1,), float64
+        The PRM's log-odds.
+    quantiles : ndarray of shape (T + 1, levels), float64
+        The calibrated rewards.
+    tokens : int
+        Tokens that the PRM read.
+    """
+
+    logit: Floats
+    quantiles: Floats
+    tokens: int = 0
+
+
+class ExportedQuantiles(Calibrator):
+    """The calibrator of a checkpoint of ``prmcal export-prm``, whose own outputs are the quantiles at some levels.
+
+    `prm` returns the checkpoint's PRM.
+    """
+
+    reads = "hidden"
+
+    def __init__(self, prm: Callable[[], Any], levels: tuple[float, ...]) -> None:
+        self._prm, self.levels = prm, levels
+
+    def fit(self, features: HiddenStates, k: Ints, n: Ints) -> Self:
+        """Return itself: it is fitted."""
+        return self
+
+    def predict(self, features: HiddenStates) -> Floats:
+        """Return the outputs of the checkpoint, of shape (rows, levels)."""
+        import torch
+
+        head = self._prm().modules[1]
+        with torch.inference_mode():
+            states = torch.tensor(features.states[features.leaves], device=next(head.parameters()).device)
+            outputs = head(states).double().cpu().numpy()
+        return np.sort(expit(outputs), axis=1)
+
+
+_FILE, _CALIBRATOR, _REWARDS = "calibrated_prm.json", "calibrator", "rewards.safetensors"
 
 
 class Answerer:
@@ -26,88 +134,236 @@ class Answerer:
 
     Parameters
     ----------
+    card : Card
     models : Models
         It holds the LLM and the PRM.
-    reference : PluginReference or None
-        The LLM. None if there is none: then there are rewards, but no answers.
-    rewarder : Rewarder
-    sampling : Sampling
-        How trajectories are sampled, as for the calibration.
+    calibrator : Calibrator
+        A fitted one.
     calibration : CalibrationQuestions or None
         None if they are not known.
+    fitted : Path, optional
+        The folder of the calibrator, without which nothing can be saved.
     question_rewards : ndarray of shape (questions, levels), float64, optional
         The calibrated rewards of the bare calibration questions. By default they are computed when they are needed.
+
+    Attributes
+    ----------
+    levels : tuple of float
+        The levels of the calibrated rewards, ascending.
     """
 
     def __init__(
         self,
+        card: Card,
         models: Models,
-        reference: PluginReference | None,
-        rewarder: Rewarder,
-        sampling: Sampling,
-        calibration: CalibrationQuestions | None,
-        question_rewards: NDArray[np.float64] | None = None,
+        calibrator: Calibrator,
+        calibration: CalibrationQuestions | None = None,
+        fitted: Path | None = None,
+        question_rewards: Floats | None = None,
     ) -> None:
-        self.models = models
-        self.rewarder = rewarder
-        self.sampling = sampling
-        self.calibration = calibration
-        self._reference = reference
-        self._question_rewards = question_rewards
+        self.card, self.models, self.calibrator, self.calibration = card, models, calibrator, calibration
+        self._fitted, self._question_rewards = fitted, question_rewards
+        if card.llm is not None:
+            models.llm(card.llm, beside=True)
+        more = card.levels if calibrator.any_level and calibrator.reads != "prm" else ()
+        self.levels = tuple(sorted({*calibrator.levels, *more}))
 
-    @property
-    def llm_name(self) -> str:
-        """The name of the LLM in messages; empty if there is none."""
-        return "" if self._reference is None else self._reference.name
+    @classmethod
+    def fitted_in(
+        cls,
+        card: Card,
+        folder: Path,
+        calibration: CalibrationQuestions,
+        question_rewards: Floats | None = None,
+    ) -> Self:
+        """Return the models with the calibrator that was fitted in a folder."""
+        models = Models()
+        with plugin_guard("calibrator", card.calibrator.name, "load"):
+            calibrator = models.calibrator(card.calibrator, folder)
+        models.prm(card.prm, beside=True)
+        return cls(card, models, calibrator, calibration, folder, question_rewards)
+
+    def save(self, folder: Path) -> None:
+        """Write a folder for :meth:`saved_in`: everything but the models' weights.
+
+        It has no text of the questions. The rewards of the bare calibration questions are computed if they are not
+        known yet. Raise PrmcalError if the models do not come from a run.
+        """
+        from safetensors.numpy import save_file
+
+        if self._fitted is None or self.calibration is None:
+            raise PrmcalError("Only a calibrated PRM of a run can be saved.")
+        rewards = self.question_rewards
+        shutil.copytree(self._fitted, folder / _CALIBRATOR)
+        self.calibration.save(folder)
+        if rewards is not None:
+            save_file({"question_rewards": rewards}, folder / _REWARDS)
+        content = {"prmcal": __version__, **asdict(self.card)}
+        (folder / _FILE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def saved_in(cls, folder: Path) -> Self | None:
+        """Return what `save` wrote to a folder; None if there is nothing of it. Raise DataError if it is damaged."""
+        from safetensors.numpy import load_file
+
+        if not (folder / _FILE).exists():
+            return None
+        with reading(f"{folder} does not hold a calibrated PRM", "Save it again."):
+            card = TypeAdapter(Card).validate_json((folder / _FILE).read_bytes())
+            found = folder / _REWARDS
+            rewards = load_file(found)["question_rewards"] if found.exists() else None
+        return cls.fitted_in(card, folder / _CALIBRATOR, CalibrationQuestions.load(folder), rewards)
 
     @property
     def llm(self) -> LLM:
         """The LLM, which is loaded beside the PRM. Raise PrmcalError if there is none."""
         return self.models.llm(self._asked(), beside=True)
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
-        """Sample completions, in the steps of the LLM's own splitting.
+    @property
+    def prm(self) -> PRM:
+        """The PRM, which is loaded beside the LLM."""
+        return self.models.prm(self.card.prm, beside=True)
 
-        Raises
-        ------
-        PrmcalError
-            If there is no LLM, or it fails.
-        """
-        return self.models.completions(self._asked(), requests, self.sampling)
+    def generate(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
+        """Sample whole completions. Raise PrmcalError if there is no LLM, or it fails."""
+        return self.models.completions(self._asked(), requests, self.card.sampling)
 
     def next_steps(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
         """Continue prefixes by one step each, as a search does. It raises the same errors."""
-        return self.models.next_steps(self._asked(), requests, self.sampling)
-
-    def rewards(self, items: Sequence[Item]) -> list[Rewarded]:
-        """Return uncalibrated and calibrated rewards; see :meth:`Rewarder.rewards`."""
-        with self.models.lock:
-            return self.rewarder.rewards(items)
+        return self.models.next_steps(self._asked(), requests, self.card.sampling)
 
     def _asked(self) -> PluginReference:
-        if self._reference is None:
+        if self.card.llm is None:
             raise PrmcalError("This calibrated PRM was loaded without an LLM, so it cannot answer questions.")
-        return self._reference
+        return self.card.llm
+
+    def rewards(self, items: Sequence[Item]) -> list[Rewarded]:
+        """Return the uncalibrated and the calibrated rewards of all prefixes of some trajectories.
+
+        Raises
+        ------
+        PluginFailedError
+            If the PRM or the calibrator fails, or returns something outside its contract, such as NaN.
+        """
+        if not items:
+            return []
+        with self.models.lock:
+            read = self._read_states if self.calibrator.reads == "hidden" else self._read_scores
+            logits, tokens, features = read(items)
+            predicted = iter(self._predicted(features))
+        found = []
+        for logit, count in zip(logits, tokens, strict=True):
+            quantiles = np.full((len(logit), len(self.levels)), np.nan)
+            for t in np.flatnonzero(np.isfinite(logit)):
+                quantiles[t] = next(predicted)
+            found.append(Rewarded(logit, quantiles, count))
+        return found
+
+    def _read_scores(self, items: Sequence[Item]) -> tuple[list[Floats], list[int], Any]:
+        """Return the logits and tokens of each item, and what the calibrator reads of the prefixes with a logit."""
+        groups: dict[str, dict[int, tuple[str, ...]]] = {}
+        for place, (question, steps) in enumerate(items):
+            groups.setdefault(question, {})[place] = steps
+        requests = [ScoringRequest(question, tuple(group.values())) for question, group in groups.items()]
+        scored = self.models.scores(self.card.prm, requests)
+        by_place = {
+            place: score
+            for group, scores in zip(groups.values(), scored, strict=True)
+            for place, score in zip(group, scores, strict=True)
+        }
+        found = [by_place[place] for place in range(len(items))]
+        logits = [np.asarray(each.logit, dtype=np.float64) for each in found]
+        values = np.concatenate(logits)
+        read = np.isfinite(values)
+        features: Any = expit(values[read]) if self.calibrator.reads == "reward" else values[read]
+        if self.calibrator.reads == "prm":
+            prefixes = [
+                Prefix(question, steps[:t]) for question, steps in items for t in range(len(steps) + 1)
+            ]
+            features = ScoredPrefixes(self.prm, tuple(compress(prefixes, read)), values[read])
+        return logits, [int(each.tokens) for each in found], features
+
+    def _read_states(self, items: Sequence[Item]) -> tuple[list[Floats], list[int], Any]:
+        """Return the same from one pass for states and scores. Prefixes that are too long are the last ones."""
+        requests = [ScoringRequest(question, (steps,)) for question, steps in items]
+        with plugin_guard("prm", self.card.prm.name, "give hidden states"):
+            found = patiently(self.prm, lambda: _hidden_states(self.prm, requests))
+            require_length(found, len(requests), "forests of hidden states")
+            for each in found:
+                finite = np.isfinite(each.states).all() and np.isfinite(each.logit).all()
+                require(bool(finite), "it returned NaN, or another value that is not finite.")
+        logits = [
+            np.append(each.logit, np.full(len(steps) + 1 - len(each), np.nan))
+            for each, (_, steps) in zip(found, items, strict=True)
+        ]
+        return logits, [len(each.states) for each in found], HiddenStates.concatenate(found)
+
+    def _predicted(self, features: Any) -> Floats:
+        if not len(features):
+            return np.empty((0, len(self.levels)))
+        calibrator, name = self.calibrator, self.card.calibrator.name
+        with plugin_guard("calibrator", name, "predict"):
+            own = self.levels == tuple(calibrator.levels)
+            found = calibrator.predict(features) if own else calibrator.predict_at(features, self.levels)
+            predicted = np.asarray(found, dtype=np.float64)
+            expected = (len(features), len(self.levels))
+            require(
+                predicted.shape == expected, f"it returned the shape {predicted.shape} instead of {expected}."
+            )
+            require(not np.isnan(predicted).any(), "it returned NaN.")
+        return predicted
+
+    def result(self, rewarded: Rewarded, steps: Sequence[str]) -> PrefixRewards:
+        """Return rewards as plain data. In an exported checkpoint there are no uncalibrated ones."""
+        middle = int(np.argmin(np.abs(np.array(self.levels) - 0.5)))
+        read, first = np.isfinite(rewarded.logit), _first_terminal(steps)
+        rows = [tuple(map(float, row)) for row in rewarded.quantiles]
+        quantiles = [row if there else None for row, there in zip(rows, read, strict=True)]
+        own = expit(rewarded.logit).tolist()
+        if isinstance(self.calibrator, ExportedQuantiles):
+            read = np.zeros_like(read)
+        return PrefixRewards(
+            levels=self.levels,
+            uncalibrated=tuple(value if there else None for value, there in zip(own, read, strict=True)),
+            quantiles=tuple(quantiles),
+            point=tuple(None if row is None else row[middle] for row in quantiles),
+            terminal=tuple(t >= first for t in range(len(rows))),
+            tokens=rewarded.tokens,
+        )
 
     @cached_property
     def chances(self) -> AnswerChances | None:
         """The law by which answers are judged; None if the calibration questions are not known."""
-        if self.calibration is None:
-            return None
-        return AnswerChances(self.calibration.pool(("scores",), None, (), None))
+        return None if self.calibration is None else AnswerChances(self.calibration.pool)
 
     @cached_property
-    def question_rewards(self) -> NDArray[np.float64] | None:
+    def question_rewards(self) -> Floats | None:
         """The calibrated rewards of the bare calibration questions, of shape (questions, levels).
 
         None if their texts are not known.
         """
-        if self._question_rewards is not None:
-            return self._question_rewards
-        if self.calibration is None or not self.calibration.texts:
-            return None
-        found = self.rewards([(text, ()) for text in self.calibration.texts])
-        return np.stack([each.quantiles[0] for each in found])
+        if self._question_rewards is None and self.calibration is not None and self.calibration.texts:
+            found = self.rewards([(text, ()) for text in self.calibration.texts])
+            return np.stack([each.quantiles[0] for each in found])
+        return self._question_rewards
+
+
+def _hidden_states(prm: PRM, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
+    """Return the hidden states, from fewer passes if the PRM can do so and its class has not changed what they are."""
+    from prmcal.registry.prms.transformers import TransformersPRM
+
+    if isinstance(prm, TransformersPRM) and type(prm).hidden_states is TransformersPRM.hidden_states:
+        return prm.hidden_states_together(requests)
+    return prm.hidden_states(requests)
+
+
+def _first_terminal(steps: Sequence[str]) -> int:
+    """Return the number of steps of the first prefix with a final answer, or T + 1 if there is none."""
+    for t in range(1, len(steps) + 1):
+        # An answer may begin in one step and end in a later one.
+        if "}" in steps[t - 1] and extract_answer(join_steps(steps[:t])) is not None:
+            return t
+    return len(steps) + 1
 
 
 def each_or_error(call: Callable[[list[T]], list[R]], items: Sequence[T]) -> list[R | PrmcalError]:

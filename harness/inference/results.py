@@ -15,43 +15,19 @@ the largest number of samples was reached first. "failed": an error ended the qu
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a value lies among those of the calibration questions.
-
-    Attributes
-    ----------
-    what : str
-        What is compared, such as "reward of the bare question".
-    value : float
-        The value of the new question.
-    below : float
-        The share of calibration questions with a lower value, in [0, 1]. Equal ones count half.
-    lowest, highest : float
-        The range of the calibration questions.
-    """
-
-    what: str
-    value: float
-    below: float
-    lowest: float
-    highest: float
-
-
-@dataclass(frozen=True)
 class Familiarity:
     """The comparison of a question with those that the calibrator was fitted to.
 
     Attributes
     ----------
     familiar : bool
-        Whether all places are inside what is usual for calibration questions. If not, calibrated rewards may be wrong.
-    places : tuple of Place
+        Whether all its values are inside what is usual for calibration questions. If not, calibrated rewards may be
+        wrong.
     message : str
         What is unusual, as a sentence; empty if nothing is.
     """
 
     familiar: bool
-    places: tuple[Place, ...] = ()
     message: str = ""
 
 
@@ -194,19 +170,19 @@ class Solution:
     """
 
     question: str
-    answer: str | None
-    probability: float | None
-    low: float | None
-    high: float | None
-    basis: Literal["posterior", "reward"]
-    abstained: bool
-    stopped: Stopped
-    reason: str
-    spent: Spent
-    rewards: PrefixRewards | None
-    trajectories: tuple[Trajectory, ...]
-    chosen: int | None
-    familiarity: Familiarity
+    answer: str | None = None
+    probability: float | None = None
+    low: float | None = None
+    high: float | None = None
+    basis: Literal["posterior", "reward"] = "reward"
+    abstained: bool = False
+    stopped: Stopped = "failed"
+    reason: str = "An error ended the question."
+    spent: Spent = Spent()
+    rewards: PrefixRewards | None = None
+    trajectories: tuple[Trajectory, ...] = ()
+    chosen: int | None = None
+    familiarity: Familiarity = Familiarity(True)
     error: str = ""
 
     def as_data(self) -> Mapping[str, Any]:

@@ -24,6 +24,7 @@ from prmcal.harness.jobs.plugin_calls import next_steps, plugin_guard, require
 from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
 from prmcal.registry.contracts.data import (
+    Completion,
     GenerationRequest,
     HiddenStates,
     Prefix,
@@ -220,17 +221,18 @@ def _lengthen(search: _Search, going: Sequence[Searched], candidates: list[list[
         for member, completion in zip(members, completions, strict=True):
             each.generated_tokens += completion.tokens
             beam = candidates[index][member]
-            added = split_steps(completion.text)
-            steps = beam.steps + added
-            tokens = beam.tokens + completion.tokens
-            sampled = beam.drawn + 1
-            ended = (
-                completion.finish_reason != "stop"
-                or tokens >= search.sampling.max_tokens
-                or sampled >= search.strategy.most_steps
-                or (extract_answer(join_steps(added)) is not None and not in_thought(join_steps(steps)))
+            candidates[index][member] = lengthened(
+                beam, completion, search.sampling.max_tokens, search.strategy.most_steps
             )
-            candidates[index][member] = Beam(steps, sampled, tokens, ended)
+
+
+def lengthened(beam: Beam, completion: Completion, most_tokens: int, most_steps: int) -> Beam:
+    """Return a prefix with one more sampled step, without rewards. It is finished at its final answer or a limit."""
+    added = split_steps(completion.text)
+    steps, drawn, tokens = beam.steps + added, beam.drawn + 1, beam.tokens + completion.tokens
+    answered = extract_answer(join_steps(added)) is not None and not in_thought(join_steps(steps))
+    ended = completion.finish_reason != "stop" or tokens >= most_tokens or drawn >= most_steps
+    return Beam(steps, drawn, tokens, answered or ended)
 
 
 def _by_steps(beams: Sequence[Beam]) -> Iterable[tuple[tuple[str, ...], list[int]]]:

@@ -1,8 +1,7 @@
 """A calibrated PRM behind HTTP.
 
     bodies  requests and replies, their limits, and errors as replies
-    app     the addresses of the server, and the gate before them
-    server  the server from its start to its end
+    app     the addresses of the server, the gate before them, and the server from its start to its end
 
 FastAPI and uvicorn are the extra ``serve``. Only `prmcal.harness.cli.serve` imports this room.
 """

@@ -89,7 +89,7 @@ class BetaBinomialLora(QuantileLora):
 
         self._train(features, k, n, np.stack([k, n], axis=1).astype(np.float64), loss)
         before = np.stack([features.logit, np.zeros(len(k))], axis=1)
-        for name, outputs in (("first", before), ("final", self._forward(features, original=False)[0])):
+        for name, outputs in (("first", before), ("final", self._forward(features))):
             mean, size = self._mean_and_size(outputs)
             self.card_[f"{name}_loss"] = float(negative_log_likelihood(mean, size, k, n).mean())
         return self
@@ -102,7 +102,7 @@ class BetaBinomialLora(QuantileLora):
 
     def mean_and_size(self, features: ScoredPrefixes) -> tuple[Floats, Floats]:
         """Return mu in [0, 1] and kappa above 0 of each prefix, each of shape (rows,)."""
-        return self._mean_and_size(self._forward(features, original=False)[0])
+        return self._mean_and_size(self._forward(features))
 
     def export(self, prm: PRM, folder: Path, level: float = 0.5) -> None:
         """Raise PluginFailedError: the outputs are not rewards."""

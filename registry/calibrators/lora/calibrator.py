@@ -199,16 +199,7 @@ class QuantileLora(Calibrator):
         PluginFailedError
             If the calibrator was fitted to another PRM.
         """
-        return self._rewards(self._forward(features, original=False)[0])
-
-    def predict_with_scores(self, features: ScoredPrefixes) -> tuple[Floats, Floats]:
-        """Return calibrated rewards, of shape (rows, levels), and the PRM's own log-odds, of shape (rows,).
-
-        One forward pass computes both. Every token tree is in the batch twice, with and without the adapter. The
-        `logit` of the features is not read.
-        """
-        log_odds, own = self._forward(features, original=True)
-        return self._rewards(log_odds), own
+        return self._rewards(self._forward(features))
 
     def compared(self, features: ScoredPrefixes, rates: Floats) -> Self:
         """Add the mean losses of the PRM's own and of the calibrated rewards to the card, and return self."""
@@ -300,15 +291,15 @@ class QuantileLora(Calibrator):
         card = {**self.card_, "levels": list(self.levels), "reward_level": level}
         export_checkpoint(model, known, self.levels, level, card, folder)
 
-    def _forward(self, features: ScoredPrefixes, original: bool) -> tuple[Floats, Floats]:
-        """The log-odds of the outputs, and the PRM's own, which have no rows unless `original` is true."""
+    def _forward(self, features: ScoredPrefixes) -> Floats:
+        """The log-odds of the outputs."""
         from prmcal.registry.calibrators.lora.batches import predict_log_odds
 
         self.check_fitted()
         self.check_features(features)
         prm = transformers_prm(features)
         self._check_prm(prm)
-        return predict_log_odds(self._model(prm), prm, features.prefixes, self._outputs, original)
+        return predict_log_odds(self._model(prm), prm, features.prefixes, self._outputs)
 
     @property
     def _outputs(self) -> int:

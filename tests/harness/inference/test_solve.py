@@ -130,7 +130,7 @@ def test_settings_that_do_not_fit_are_refused(loaded: CalibratedPRM) -> None:
         ({"strategy": "best-of-n", "target": 0.9}, "has no target"),
         ({"level": 0.1}, "at no level"),
         ({"strategy": "best-of-n + IAS", "level": 0.33}, "does not predict the level 0.33"),
-        ({"target": 1.0}, "must be a number in"),
+        ({"target": 1.0}, "target: Input should be less than 1"),
         ({"max_samples": 0}, "max_samples"),
         ({"abstain_below": 2.0}, "abstain_below"),
     ):
@@ -191,17 +191,17 @@ def test_waiting_calls_of_a_server_are_scored_together_with_the_same_rewards(loa
 
     with pytest.raises(PrmcalError, match="empty"):
         asyncio.run(bad())
-    with pytest.raises(PrmcalError, match="no setting 'targett'"):
-        next(loaded.stream(QUESTIONS[0], targett=0.9))  # type: ignore[call-arg]
+    with pytest.raises(PrmcalError, match="targett: Extra inputs are not permitted"):
+        next(loaded.stream(QUESTIONS[0], targett=0.9))
 
 
 def test_memory_is_given_back_and_models_come_again(folder: Path) -> None:
     with prmcal.load(folder, CELL) as prm:
         before = prm.score(QUESTIONS[0])
         models = prm._models
-        assert "modules" in vars(models.rewarder.prm)
+        assert "modules" in vars(models.prm)
         prm.solve(QUESTIONS[0], max_samples=1)
-    assert "modules" not in vars(models.rewarder.prm) and "_model" not in vars(models.llm)
+    assert "modules" not in vars(models.prm) and "_model" not in vars(models.llm)
     assert prm.score(QUESTIONS[0]) == before
     prm.close()
 

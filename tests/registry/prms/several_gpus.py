@@ -121,5 +121,5 @@ def test_fine_tuning(name: str, checkpoint: str, load: Load, request: pytest.Fix
     assert TreeTrainer.compute_loss(trainer, model.train(), part).requires_grad
     trained = {weight.device.index for weight in model.parameters() if weight.requires_grad}
     assert trained == {0, 1}
-    calibrated, _ = predict_log_odds(model.eval(), prm, PREFIXES, 1, original=False)
+    calibrated = predict_log_odds(model.eval(), prm, PREFIXES, 1)
     assert calibrated.shape == (3, 1)

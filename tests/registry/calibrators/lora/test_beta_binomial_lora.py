@@ -88,14 +88,8 @@ def test_a_fit_lowers_the_loss_and_tells_prefixes_with_a_mistake(
     assert np.ptp(size) > 0.01
 
 
-def test_any_level_and_both_kinds_of_rewards_come_from_one_law(
-    features: ScoredPrefixes, counts: tuple[Ints, Ints]
-) -> None:
+def test_all_levels_come_from_one_law(features: ScoredPrefixes, counts: tuple[Ints, Ints]) -> None:
     fitted = create().fit(features, *counts)
-    calibrated, own = fitted.predict_with_scores(features)
-    # In a batch with the PRM's own rewards, other sizes of matrices round differently.
-    np.testing.assert_allclose(calibrated, fitted.predict(features), atol=1e-5)
-    np.testing.assert_allclose(expit(own), expit(features.logit), atol=1e-5)
     asked = fitted.predict_at(features, (0.05, 0.1, 0.5))
     np.testing.assert_array_equal(asked[:, 1:], fitted.predict(features)[:, :2])
     assert (np.diff(asked, axis=1) > 0).all()
