@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from prmcal.db import catalog
 from prmcal.db.overview.query import overview, ranking_frame
@@ -38,6 +38,23 @@ if TYPE_CHECKING:
 
 Names = str | Sequence[str]
 """One name, or several."""
+
+
+class Places(TypedDict, total=False):
+    """Names to keep of the places, which are combinations of data set, LLM and PRM."""
+
+    llm: Names | None
+    prm: Names | None
+    dataset: Names | None
+
+
+class Cells(Places, total=False):
+    """Names to keep of the cells."""
+
+    calibrator: Names | None
+    strategy: Names | None
+
+
 _TABLES = ("calibration", "scaling", "costs")
 
 
@@ -85,24 +102,17 @@ class Run:
         cells = self.cells
         names = catalog.runs(self._published)["grid_name"]
         grid = names.iloc[-1] if len(names) else "unknown"
-        statuses = cells["status"].value_counts()
-        counts = ", ".join(
-            f"{statuses[status]:,} {status}" for status in ("done", "failed", "pending") if status in statuses
-        )
+        counts = [f", {n:,} {status}" for status, n in sorted(cells["status"].value_counts().items())]
         state = " (in progress)" if RunFolder(self.directory).running() else ""
-        return (
-            f"Run of the grid '{grid}' in {self.directory}{state}: {len(cells):,} cells, {counts or 'none'}"
-        )
+        return f"Run of the grid '{grid}' in {self.directory}{state}: {len(cells):,} cells{''.join(counts)}"
 
-    def overview(
-        self, *, llm: Names | None = None, prm: Names | None = None, dataset: Names | None = None
-    ) -> Overview:
+    def overview(self, **names: Unpack[Places]) -> Overview:
         """Return what was measured, the ranking of the calibrators, and what IAS gains with each.
 
         Parameters
         ----------
         llm, prm, dataset : str or sequence of str, optional
-            Keep only places with these names. A place is a combination of data set, LLM and PRM.
+            Keep only places with these names. A place is a combination of the three.
 
         Returns
         -------
@@ -110,17 +120,10 @@ class Run:
             With `places`, `questions`, `counts` (cells by status), `baseline`, `target`, `ranking` (a
             :class:`prmcal.db.overview.types.Standing` for each calibrator) and `cells` (a DataFrame).
         """
-        return overview(self._published, llm=_listed(llm), prm=_listed(prm), dataset=_listed(dataset))
+        return overview(self._published, **_listed(names))
 
-    def ranking(
-        self, *, llm: Names | None = None, prm: Names | None = None, dataset: Names | None = None
-    ) -> pd.DataFrame:
-        """Return the ranking of the calibrators as a table, the best first.
-
-        Parameters
-        ----------
-        llm, prm, dataset
-            As for :meth:`overview`.
+    def ranking(self, **names: Unpack[Places]) -> pd.DataFrame:
+        """Return the ranking of the calibrators as a table, the best first. Names are as for :meth:`overview`.
 
         Returns
         -------
@@ -131,17 +134,12 @@ class Run:
             ias_to_equal_cost (differences of accuracy), fit_seconds and citation. Values have their 95% interval in
             ``<column>_low`` and ``<column>_high``. What was not measured is NaN.
         """
-        return ranking_frame(self.overview(llm=llm, prm=prm, dataset=dataset))
+        return ranking_frame(self.overview(**names))
 
     def leaderboard(
         self,
         table: Literal["calibration", "scaling", "costs"] = "calibration",
-        *,
-        llm: Names | None = None,
-        prm: Names | None = None,
-        calibrator: Names | None = None,
-        dataset: Names | None = None,
-        strategy: Names | None = None,
+        **names: Unpack[Cells],
     ) -> pd.DataFrame:
         """Return a leaderboard with one row per cell, in the order of the short numbers.
 
@@ -169,14 +167,12 @@ class Run:
         """
         if table not in _TABLES:
             raise PrmcalError(f"'table' must be one of {', '.join(_TABLES)}. Got '{table}'.")
-        chosen = {"llm": llm, "prm": prm, "calibrator": calibrator, "dataset": dataset, "strategy": strategy}
-        filters = {name: _listed(names) for name, names in chosen.items()}
+        filters = _listed(names)
         if table != "costs":
             return catalog.leaderboard(self._published, table, **filters)
         found = catalog.costs(self._published)
-        for name, names in filters.items():
-            if names is not None:
-                found = found[found[name].isin(names) | found[name].isna()]
+        for kind, listed in filters.items():
+            found = found[found[kind].isin(listed) | found[kind].isna()]
         return found.reset_index(drop=True)
 
     @property
@@ -229,26 +225,18 @@ class Run:
     def prefixes(self, cell: str | int, question_id: str) -> pd.DataFrame:
         """Return every scored prefix of one question: its reward, success counts and calibrated rewards.
 
-        Returns
-        -------
-        DataFrame
-            Columns trajectory, step, logit, reward, over_long, successes, follow_ups, terminal, level and
-            calibrated_reward. One row per level beta.
-
-        Raises
-        ------
-        UnknownCellError
-            If there is no such cell, or several.
+        Columns trajectory, step, logit, reward, over_long, successes, follow_ups, terminal, level and
+        calibrated_reward, with one row per level beta. Raise UnknownCellError as :meth:`trajectories`.
         """
         return catalog.prefixes(self._published, self._cell(cell), question_id)
 
     def compare(self, a: str | int, b: str | int, metric: str | None = None) -> CellComparison:
-        """Compare two cells on the same questions.
+        """Compare two cells of one leaderboard and one data set on the same questions.
 
         Parameters
         ----------
         a, b : str or int
-            The cells. They are of one leaderboard and one data set.
+            The cells.
         metric : str, optional
             Compare this metric only.
 
@@ -260,10 +248,8 @@ class Run:
 
         Raises
         ------
-        UnknownCellError
-            If there is no such cell, or several.
-        IncomparableCellsError
-            If the cells cannot be compared, or one does not have the metric.
+        UnknownCellError, IncomparableCellsError
+            If a name means no cell or several, or the cells cannot be compared by this metric.
         """
         return catalog.compare_cells(self._published, self._cell(a), self._cell(b), metric)
 
@@ -273,13 +259,9 @@ class Run:
         accuracy: float | None = None,
         samples: float | None = None,
         tokens: float | None = None,
-        llm: Names | None = None,
-        prm: Names | None = None,
-        calibrator: Names | None = None,
-        dataset: Names | None = None,
-        strategy: Names | None = None,
         draw: int | None = None,
         workers: int | None = None,
+        **names: Unpack[Cells],
     ) -> Recommendation:
         """Recommend what to use for a wanted accuracy or a budget, as ``prmcal recommend`` does.
 
@@ -311,10 +293,8 @@ class Run:
         """
         from prmcal.harness.recommending.recommend import recommend, wanted_of
 
-        chosen = {"llm": llm, "prm": prm, "calibrator": calibrator, "dataset": dataset, "strategy": strategy}
-        filters = {kind: listed for kind, names in chosen.items() if (listed := _listed(names))}
         wanted = wanted_of(accuracy, samples, tokens)
-        return recommend(self.directory, wanted, filters=filters, trajectories=draw, workers=workers)
+        return recommend(self.directory, wanted, filters=_listed(names), trajectories=draw, workers=workers)
 
     def report(self, out: str | Path) -> Path:
         """Write a report with tables and figures, as ``prmcal report`` does. Return its folder.
@@ -350,8 +330,13 @@ class Run:
         return find_cell(self._published, str(name))
 
 
-def _listed(names: Names | None) -> list[str] | None:
-    return [names] if isinstance(names, str) else None if names is None else list(names)
+def _listed(names: Mapping[str, Any]) -> dict[str, Any]:
+    """Return lists of names by their kind, without the kinds that are not given."""
+    return {
+        kind: [each] if isinstance(each, str) else list(each)
+        for kind, each in names.items()
+        if each is not None
+    }
 
 
 def run(
@@ -405,17 +390,13 @@ def run(
 
     Raises
     ------
-    GridError
-        If there is no such grid, or it is wrong.
-    PluginError
-        If a plugin cannot be found, loaded or built.
+    GridError, PluginError
+        If the grid is wrong, or a plugin cannot be found, loaded or built.
     RunError
         If the folder is locked by another run or belongs to another grid, or finished cells would be deleted without
         `drop_cells`.
-    ClusterError
-        If the cluster cannot be reached, or cannot run the grid.
-    StorageError
-        If the disk is full. Finished work is kept.
+    ClusterError, StorageError
+        If the cluster cannot run the grid, or the disk is full. Finished work is kept.
 
     Notes
     -----
@@ -430,7 +411,9 @@ def run(
     files = [Path(file) for file in plugins]
     for file in files:
         load_plugin_file(file)
-    spec = _spec(grid).limited(limit)
+    if isinstance(grid, Mapping):
+        grid = grid_of(grid, "The grid")
+    spec = (grid if isinstance(grid, GridSpec) else read_grid(find_grid(str(grid)))).limited(limit)
     _require_files(spec)
     directory = Path(out)
     shown = sys.stderr if progress else io.StringIO()
@@ -442,10 +425,7 @@ def run(
             files,
             executor,
             stream=shown,
-            only={
-                kind: [names] if isinstance(names, str) else list(names)
-                for kind, names in (only or {}).items()
-            },
+            only=_listed(only or {}),
             retry_failed=retry_failed,
             max_hours=max_hours,
             drop_cells=drop_cells,
@@ -453,14 +433,6 @@ def run(
     if summary.ending in ("SIGINT", "SIGTERM", "SIGHUP"):
         signal.raise_signal(signal.Signals[summary.ending])
     return open_run(directory)
-
-
-def _spec(grid: str | Path | Mapping[str, Any] | GridSpec) -> GridSpec:
-    if isinstance(grid, GridSpec):
-        return grid
-    if isinstance(grid, Mapping):
-        return grid_of(grid, "The grid")
-    return read_grid(find_grid(str(grid)))
 
 
 def _require_files(grid: GridSpec) -> None:

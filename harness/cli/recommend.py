@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +30,7 @@ from prmcal.harness.cli.options import (
 )
 from prmcal.harness.recommending.recommend import recommend as recommended
 from prmcal.harness.recommending.recommend import wanted_of
-from prmcal.harness.recommending.types import Line, Recommendation, Tested, ask_command, recommendation_frame
+from prmcal.harness.recommending.types import Line, Recommendation, ask_command, recommendation_frame
 from prmcal.harness.terminal import UNLIMITED, fit, wrapped
 from prmcal.harness.terminal import show as show_text
 
@@ -99,15 +100,16 @@ def recommend(
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     if output_format in ("csv", "json"):
         text = exported(recommendation_frame(found, directory), output_format)
-    elif output_format == "markdown":
-        text = _markdown(found, directory)
     else:
-        text = recommendation_text(found, directory, UNLIMITED if wide else None)
+        width = UNLIMITED if wide else None
+        text = recommendation_text(found, directory, width, markdown=output_format == "markdown")
     show_text(text, pager and output_format == "table")
 
 
-def recommendation_text(found: Recommendation, directory: Path, width: int | None = None) -> str:
-    """Return a recommendation as text of the terminal.
+def recommendation_text(
+    found: Recommendation, directory: Path, width: int | None = None, markdown: bool = False
+) -> str:
+    """Return a recommendation as text of the terminal, or as Markdown with all columns.
 
     Parameters
     ----------
@@ -116,23 +118,34 @@ def recommendation_text(found: Recommendation, directory: Path, width: int | Non
         The output folder of the run, for the commands.
     width : int, optional
         Default: the width of the terminal.
+    markdown : bool
     """
-    own = fit(_test_columns(found.recommended), width)
-    others = fit(_other_columns(found), width)
-    hidden = [*own.hidden, *(each for each in others.hidden if each not in own.hidden)]
-    below = [_known(found)]
-    if hidden:
-        below.append(hidden_note(hidden, "--format csv"))
+    hidden: dict[str, Column] = {}
+
+    def text(sentence: str) -> str:
+        return sentence if markdown else wrapped(sentence, width)
+
+    def table(columns: Sequence[Column], left: int) -> str:
+        if markdown:
+            rows = list(zip(*(each.values for each in columns), strict=True))
+            return markdown_grid([each.title for each in columns], rows, left)
+        fitted = fit(columns, width)
+        hidden.update({each.title: each for each in fitted.hidden})
+        return fitted.text
+
+    command = ask_command(found.recommended, directory)
     parts = [
-        wrapped(_headline(found), width),
-        own.text,
-        *[wrapped(each, width) for each in (*_verdicts(found), *_limits(found))],
-        f"To use it:\n  {ask_command(found.recommended, directory)}",
-        f"{wrapped(_OTHERS, width)}\n\n{others.text}",
-        "\n".join(wrapped(each, width) for each in below),
-        *[wrapped(each, width) for each in _notes(found)],
+        text(_headline(found)),
+        table(_test_columns(found.recommended), 1),
+        *map(text, _verdicts(found)),
+        f"```sh\n{command}\n```" if markdown else f"To use it:\n  {command}",
+        text(_OTHERS),
+        table(_other_columns(found), 2),
+        text(_known(found)),
     ]
-    return "\n\n".join(parts) + "\n"
+    if hidden:
+        parts[-1] += f"\n{text(hidden_note(list(hidden.values()), '--format csv'))}"
+    return "\n\n".join([*parts, *map(text, _notes(found))]) + "\n"
 
 
 _OTHERS = (
@@ -148,65 +161,50 @@ def _tell_cost(samples: int, seconds: float | None) -> None:
 
 
 def _headline(found: Recommendation) -> str:
-    line, wanted = found.recommended, found.wanted
-    if found.reached:
-        return f"For {wanted.text}, use {_described(line)}."
-    known = line.known.accuracy
-    return (
-        f"{wanted.text[:1].upper()}{wanted.text[1:]} is out of reach on the calibration questions. The best choice "
-        f"there reaches {_value(known)}: {_described(line)}."
-    )
-
-
-def _described(line: Line) -> str:
-    choice = line.choice
+    choice, wanted = found.recommended.choice, found.wanted.text
     models = [f"the LLM {choice.llm}"]
     if choice.prm:
         models.append(f"the PRM {choice.prm}")
     if choice.calibrator:
         level = "" if choice.level is None else f" at the level {choice.level:g}"
         models.append(f"the calibrator {choice.calibrator}{level}")
-    listed = f"{', '.join(models[:-1])} and {models[-1]}" if len(models) > 1 else models[0]
-    return f"{choice.strategy} ({choice.setting}) with {listed}"
+    listed = " and ".join([", ".join(models[:-1]), models[-1]] if len(models) > 1 else models)
+    described = f"{choice.strategy} ({choice.setting}) with {listed}"
+    if found.reached:
+        return f"For {wanted}, use {described}."
+    return (
+        f"{wanted[:1].upper()}{wanted[1:]} is out of reach on the calibration questions. The best choice there reaches "
+        f"{_value(found.recommended.known.accuracy)}: {described}."
+    )
 
 
 def _verdicts(found: Recommendation) -> list[str]:
     """Return sentences about the test questions: whether they hold what is wanted, and what the choice gains."""
-    sentences = []
+    sentences, wanted = [], found.wanted
     for each in found.recommended.tests:
-        if found.wanted.kind == "accuracy":
-            sentences.append(_reached(each, found.wanted.value))
-        else:
-            cost = each.samples if found.wanted.kind == "samples" else each.tokens
-            if cost is not None and cost.value > found.wanted.value * (1 + 1e-9):
-                spent = f"{amount(cost.value)} {found.wanted.kind}"
-                sentences.append(
-                    f"On the test questions of {each.dataset} it costs {spent}, more than is wanted."
-                )
-    plain = found.fixed
-    if (
-        found.wanted.kind != "accuracy"
-        and plain.known.accuracy.value > found.recommended.known.accuracy.value
-    ):
-        sentences.append(
-            f"The plain best-of-n ({plain.choice.setting}) is more accurate on the calibration questions: "
-            f"{_value(plain.known.accuracy)}."
-        )
+        cost = each.samples if wanted.kind == "samples" else each.tokens
+        if wanted.kind == "accuracy":
+            low, high = each.accuracy.low, each.accuracy.high
+            verdict = "reached" if low >= wanted.value else "missed" if high < wanted.value else "not certain"
+            sentences.append(
+                f"It is {verdict}: {_value(each.accuracy)} on the test questions of {each.dataset}."
+            )
+        elif cost is not None and cost.value > wanted.value * (1 + 1e-9):
+            sentences.append(
+                f"On the test questions of {each.dataset} it costs {amount(cost.value)} {wanted.kind}, more than is "
+                "wanted."
+            )
     if found.recommended.tests and found.recommended.tests[0].to_fixed is None:
         sentences.append(
             "This is the plain best-of-n: no other choice is better on the calibration questions."
         )
-    return [" ".join(sentences)] if sentences else []
-
-
-def _reached(test: Tested, wanted: float) -> str:
-    value = f"{_value(test.accuracy)} on the test questions of {test.dataset}"
-    if test.accuracy.low >= wanted:
-        return f"It is reached: {value}."
-    if test.accuracy.high < wanted:
-        return f"It is missed: {value}."
-    met = "at least" if test.accuracy.value >= wanted else "below"
-    return f"It is not certain: {value}, which is {met} {wanted:g}, and the interval contains it."
+    paragraphs = [" ".join(sentences)] if sentences else []
+    if found.more is not None:
+        paragraphs.append(
+            f"Each calibration question has {found.trajectories} trajectories, so settings with more samples cannot be "
+            f"chosen. To draw more, add --draw {found.more}."
+        )
+    return paragraphs
 
 
 def _known(found: Recommendation) -> str:
@@ -217,18 +215,6 @@ def _known(found: Recommendation) -> str:
         f"a choice never sees the questions that judge it. Its accuracy there is {_value(line.known.accuracy)}. The "
         "best of many choices looks better than it is, so trust the test questions."
     )
-
-
-def _limits(found: Recommendation) -> list[str]:
-    """Return a sentence about larger budgets, if the calibration questions have too few trajectories for them."""
-    more = found.more
-    if more is None:
-        return []
-    time = "" if more.seconds is None else f", which takes about {duration(more.seconds)} here"
-    return [
-        f"Each calibration question has {found.trajectories} trajectories, so settings with more samples cannot be "
-        f"chosen. To draw more, add --draw {more.trajectories}{time}."
-    ]
 
 
 def _notes(found: Recommendation) -> list[str]:
@@ -260,84 +246,43 @@ def _test_columns(line: Line) -> list[Column]:
         Column("Samples", tuple(_value(each.samples, 2) for each in tests), 1, whole=True),
         Column("Tokens", tuple(_tokens(each.tokens) for each in tests), 4, whole=True),
     ]
-    if any(each.to_fixed is not None for each in tests):
-        columns.append(
-            Column(
-                "Accuracy minus best-of-n of equal cost",
-                tuple(_signed(each.to_fixed) for each in tests),
-                2,
-                whole=True,
-            )
-        )
-    one = tuple(_signed(each.to_pass_at_1) for each in tests)
-    return [*columns, Column("Accuracy minus one sample", one, 3, whole=True)]
+    to_fixed = tuple(_signed(each.to_fixed) for each in tests)
+    if any(to_fixed):
+        columns.append(Column("Accuracy minus best-of-n of equal cost", to_fixed, 2, whole=True))
+    to_one = tuple(_signed(each.to_pass_at_1) for each in tests)
+    return [*columns, Column("Accuracy minus one sample", to_one, 3, whole=True)]
 
 
 def _other_columns(found: Recommendation) -> list[Column]:
-    lines = [found.recommended]
-    if found.fixed.choice != found.recommended.choice:
-        lines.append(found.fixed)
-    lines += found.others
+    lines = [found.recommended, found.fixed, *found.others]
+    if found.fixed.choice == found.recommended.choice:
+        del lines[1]
     columns = [
         Column("Strategy", tuple(each.choice.strategy for each in lines)),
         Column("Setting", tuple(each.choice.setting for each in lines), whole=True),
-        *[
-            Column(title, names, weight)
-            for title, names, weight in (
-                ("LLM", tuple(each.choice.llm for each in lines), 1),
-                ("PRM", tuple(each.choice.prm for each in lines), 6),
-                ("Calibrator", tuple(each.choice.calibrator for each in lines), 5),
-            )
-            if len(set(names)) > 1  # What all have in common is in the first sentence.
-        ],
-        Column("Calibration accuracy", tuple(_value(each.known.accuracy) for each in lines), 3, whole=True),
-        Column("Calibration samples", tuple(number(each.known.samples.value, 2) for each in lines), 6),
     ]
-    for place, test in enumerate(found.recommended.tests):
-        own = [each.tests[place] for each in lines]
+    for title, weight in (("LLM", 1), ("PRM", 6), ("Calibrator", 5)):
+        names = tuple(str(getattr(each.choice, title.lower())) for each in lines)
+        if len(set(names)) > 1:  # What all have in common is in the first sentence.
+            columns.append(Column(title, names, weight))
+    known = [each.known for each in lines]
+    columns += [
+        Column("Calibration accuracy", tuple(_value(each.accuracy) for each in known), 3, whole=True),
+        Column("Calibration samples", tuple(number(each.samples.value, 2) for each in known), 6),
+    ]
+    for tests in zip(*(each.tests for each in lines), strict=True):
+        name, differences = tests[0].dataset, tuple(_signed(each.to_recommended) for each in tests)
         columns += [
-            Column(f"{test.dataset} accuracy", tuple(_value(each.accuracy) for each in own), 4, whole=True),
-            Column(f"{test.dataset} samples", tuple(number(each.samples.value, 2) for each in own), 7),
-            Column(
-                f"{test.dataset} minus recommended",
-                tuple(_signed(each.to_recommended) for each in own),
-                8,
-                whole=True,
-            ),
+            Column(f"{name} accuracy", tuple(_value(each.accuracy) for each in tests), 4, whole=True),
+            Column(f"{name} samples", tuple(number(each.samples.value, 2) for each in tests), 7),
+            Column(f"{name} minus recommended", differences, 8, whole=True),
         ]
     return columns
 
 
-def _markdown(found: Recommendation, directory: Path) -> str:
-    tables = [
-        markdown_grid(
-            [each.title for each in columns],
-            list(zip(*(each.values for each in columns), strict=True)),
-            left,
-        )
-        for columns, left in ((_test_columns(found.recommended), 1), (_other_columns(found), 2))
-    ]
-    command = f"```sh\n{ask_command(found.recommended, directory)}\n```"
-    parts = [
-        _headline(found),
-        tables[0],
-        *_verdicts(found),
-        *_limits(found),
-        command,
-        _OTHERS,
-        tables[1],
-        _known(found),
-    ]
-    return "\n\n".join([*parts, *_notes(found)]) + "\n"
-
-
 def _value(value: Quantity, digits: int = 3) -> str:
-    ends = interval(value.low, value.high, digits)
-    return (
-        f"{number(value.value, digits)} {ends}".rstrip()
-        if value.low != value.high
-        else number(value.value, digits)
-    )
+    ends = "" if value.low == value.high else interval(value.low, value.high, digits)
+    return f"{number(value.value, digits)} {ends}".rstrip()
 
 
 def _signed(value: Quantity | None) -> str:
@@ -348,6 +293,6 @@ def _signed(value: Quantity | None) -> str:
 
 
 def _tokens(value: Quantity | None) -> str:
-    return (
-        "not known" if value is None else f"{amount(value.value)} [{amount(value.low)}, {amount(value.high)}]"
-    )
+    if value is None:
+        return "not known"
+    return f"{amount(value.value)} [{amount(value.low)}, {amount(value.high)}]"

@@ -107,7 +107,7 @@ class CalibratedPRM:
         return f"{self.prm} calibrated by {self.calibrator}{llm} ({self.name})"
 
     def score(self, question: str, steps: Sequence[str] = ()) -> PrefixRewards:
-        """Score all prefixes of one trajectory, in one pass with their uncalibrated rewards.
+        """Score all prefixes of one trajectory, with their uncalibrated rewards.
 
         Parameters
         ----------

@@ -7,13 +7,13 @@ run fits it to all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from prmcal.arrays import Ints
 from prmcal.harness.jobs.calibrators import (
     PREFIX,
     calibration_rows,
@@ -38,7 +38,7 @@ FOLDS = 5
 """The number of parts, unless there are fewer questions."""
 
 
-def folds_of(questions: int) -> NDArray[np.int64]:
+def folds_of(questions: int) -> Ints:
     """Return the fold of each question, of shape (questions,): 0 to 4, in a random order that never changes."""
     order = np.random.default_rng(0).permutation(questions)
     return np.asarray(order % min(FOLDS, questions), dtype=np.int64)
@@ -64,24 +64,14 @@ def rewards_by_fold(
     context: Context,
     fit: Job[FitParameters],
     scores: pd.DataFrame,
-    ids: NDArray[Any],
-    folds: NDArray[np.int64],
+    fold_of: Mapping[str, int],
     levels: Sequence[float],
 ) -> FoldRewards:
     """Fit a calibrator again without each fold, and predict rewards.
 
-    Parameters
-    ----------
-    context : Context
-    fit : Job
-        The job that fitted the calibrator in the run. It must be finished.
-    scores : DataFrame
-        The scores of all trajectories, also of those to which the calibrator was not fitted.
-    ids : ndarray of shape (questions,)
-    folds : ndarray of shape (questions,), int64
-        The fold of each question.
-    levels : sequence of float
-        Levels that the run asks for besides those of the calibrator.
+    `fit` is the finished job that fitted the calibrator in the run. `scores` has all trajectories, also those to
+    which the calibrator was not fitted. `fold_of` has the fold of each question by its id. `levels` are those that the
+    run asks for besides the calibrator's own.
     """
     shard = fit.shards[0]
     name = shard.parameters.calibrator.name
@@ -92,7 +82,6 @@ def rewards_by_fold(
     if own.reads in ("reward", "logit"):  # Hidden states are known of the measured trajectories only.
         rows = scores[~scores["over_long"]].sort_values(PREFIX, ignore_index=True)
     known = calibration_rows(shard, context)
-    fold_of = dict(zip(ids, folds, strict=True))
     fold_of_row = known["question_id"].map(fold_of).to_numpy()
 
     def predicted(calibrator: Calibrator) -> pd.DataFrame:
@@ -100,7 +89,7 @@ def rewards_by_fold(
             return predicted_rewards(calibrator, features_of(context, shard, calibrator, rows), rows, levels)
 
     without = []
-    for fold in np.unique(folds):
+    for fold in sorted(set(fold_of.values())):
         again = context.calibrator(shard.parameters.calibrator)
         with plugin_guard("calibrator", name, "fit"):
             fit_to(again, shard, context, known[fold_of_row != fold].reset_index(drop=True))
@@ -108,10 +97,28 @@ def rewards_by_fold(
     return FoldRewards(tuple(without), predicted(own))
 
 
+def pool_with(
+    trajectories: GradedTrajectories,
+    scores: pd.DataFrame | None,
+    rewards: pd.DataFrame | None,
+    reads: Sequence[str],
+    level: float | None,
+) -> Pool:
+    """Return trajectories with what a strategy reads of the scores of a PRM and of the rewards of a calibrator."""
+
+    def table(role: str, name: str) -> pd.DataFrame:
+        found = scores if role == "score" else rewards
+        assert found is not None, f"a strategy without a PRM reads {role}"
+        return found
+
+    return pool_of(trajectories, tables_from(table), reads, level)
+
+
+@dataclass(frozen=True, eq=False)
 class KnownPools:
     """The pools of the calibration questions for one LLM, one PRM and one calibrator, if any.
 
-    Parameters
+    Attributes
     ----------
     trajectories : GradedTrajectories
         All trajectories of the calibration questions, on which strategies are judged.
@@ -123,52 +130,31 @@ class KnownPools:
     rewards : FoldRewards or None
     """
 
-    def __init__(
-        self,
-        trajectories: GradedTrajectories,
-        own: GradedTrajectories,
-        folds: NDArray[np.int64],
-        scores: pd.DataFrame | None = None,
-        rewards: FoldRewards | None = None,
-    ) -> None:
-        self.trajectories, self.own, self.folds = trajectories, own, folds
-        self._scores, self._rewards = scores, rewards
+    trajectories: GradedTrajectories
+    own: GradedTrajectories
+    folds: Ints
+    scores: pd.DataFrame | None = None
+    rewards: FoldRewards | None = None
 
     def judged(self, reads: Sequence[str], level: float | None) -> Pool:
         """Return all questions. The rewards of each were predicted without its own fold."""
-        return self._pool(
-            self.trajectories, reads, level, None if self._rewards is None else self._left_out()
-        )
+        import pandas as pd
+
+        rewards = None
+        if self.rewards is not None:
+            fold_of = dict(zip(self.trajectories.question_ids, self.folds, strict=True))
+            parts = [
+                each[each["question_id"].map(fold_of) == fold]
+                for fold, each in enumerate(self.rewards.without)
+            ]
+            rewards = pd.concat(parts, ignore_index=True)
+        return pool_with(self.trajectories, self.scores, rewards, reads, level)
 
     def tuning(self, reads: Sequence[str], level: float | None, fold: int | None = None) -> Pool:
         """Return the questions by which a strategy is tuned that is judged on a fold; all questions for None.
 
         As in a run, their rewards come from a calibrator that was fitted to the same questions.
         """
-        rewards = self._rewards and (self._rewards.whole if fold is None else self._rewards.without[fold])
-        pool = self._pool(self.own, reads, level, rewards)
+        rewards = self.rewards and (self.rewards.whole if fold is None else self.rewards.without[fold])
+        pool = pool_with(self.own, self.scores, rewards, reads, level)
         return pool if fold is None else pool.drawn(self.folds != fold, slice(None))
-
-    def _pool(
-        self,
-        trajectories: GradedTrajectories,
-        reads: Sequence[str],
-        level: float | None,
-        rewards: pd.DataFrame | None,
-    ) -> Pool:
-        def table(role: str, name: str) -> pd.DataFrame:
-            found = self._scores if role == "score" else rewards
-            assert found is not None, f"a strategy without a PRM reads {role}"
-            return found
-
-        return pool_of(trajectories, tables_from(table), reads, level)
-
-    def _left_out(self) -> pd.DataFrame:
-        import pandas as pd
-
-        assert self._rewards is not None
-        parts = []
-        for fold, rewards in enumerate(self._rewards.without):
-            own = self.trajectories.question_ids[self.folds == fold]
-            parts.append(rewards[rewards["question_id"].isin(own)])
-        return pd.concat(parts, ignore_index=True)

@@ -6,21 +6,21 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from prmcal.arrays import Bools, Floats
 from prmcal.db.overview.types import Quantity
 from prmcal.db.statistics.budgets import against_fixed
 from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval, skewed_interval
 from prmcal.errors import InvalidArgumentsError, PrmcalError
 from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.harness.jobs.plugin_calls import plugin_guard
-from prmcal.harness.jobs.pools import GradedTrajectories, pool_of, scores_of_whole, tables_from
+from prmcal.harness.jobs.pools import GradedTrajectories, scores_of_whole
 from prmcal.harness.jobs.strategy import check_answered
-from prmcal.harness.recommending.folds import KnownPools
-from prmcal.harness.recommending.types import Choice, Known, Tested
+from prmcal.harness.recommending.folds import KnownPools, pool_with
+from prmcal.harness.recommending.types import Choice, Results
 from prmcal.registry.contracts.pool import PER_CALIBRATOR, Pool
 from prmcal.registry.contracts.strategy import SWEPT_TARGETS, Answered, PoolStrategy, Setting, Strategy
 from prmcal.registry.plugins import strategies
@@ -33,14 +33,10 @@ if TYPE_CHECKING:
 FIXED = "best-of-n"
 """The registered name of the plain strategy that all others are compared with."""
 
-_READS_REWARDS = PER_CALIBRATOR.union({"rewards"})
-# It divides the samples of a whole set of questions, so it has no answer for one question alone.
-_DIVIDES_A_BUDGET = "marginal gains"
-
 
 @dataclass(frozen=True)
 class Candidate:
-    """A strategy that can be recommended.
+    """A strategy that is compared.
 
     Attributes
     ----------
@@ -48,11 +44,14 @@ class Candidate:
     built : PoolStrategy
     of_grid : bool
         Whether it is in the grid. It is then compared where the grid runs it.
+    wanted : bool
+        Whether it may be recommended.
     """
 
     reference: PluginReference
     built: PoolStrategy
     of_grid: bool
+    wanted: bool = True
 
     @property
     def name(self) -> str:
@@ -67,62 +66,55 @@ class Candidate:
 
 
 def candidates(grid: Sequence[PluginReference], wanted: Sequence[str]) -> list[Candidate]:
-    """Return the strategies that can be recommended: best-of-n first, then those of the grid, then all others.
+    """Return the strategies that are compared: best-of-n first, then those of the grid, then all others.
 
     They are the strategies of the league, which always answer and whose cost does not depend on a second LLM. Searches,
     which generate step by step, have no results on the calibration questions. A strategy that reads calibrated rewards
     and is not in the grid is there only if it is wanted: with every calibrator it would be many choices, and the best
     of many looks better than it is.
 
-    Parameters
-    ----------
-    grid : sequence of PluginReference
-        The strategies of the grid.
-    wanted : sequence of str
-        Names to keep; empty for all.
-
-    Raises
-    ------
-    PrmcalError
-        If a name cannot be recommended, or does not exist.
+    `wanted` has the names to keep besides best-of-n; if it is empty, all are kept. Raise PrmcalError if one does not
+    exist or cannot be recommended.
     """
-    known = {each.name: each for each in grid}
-    for name in strategies.names():
-        known.setdefault(name, PluginReference(name, name, {}))
+    of_grid = {each.name: each for each in grid}
+    known = of_grid | {
+        name: PluginReference(name, name, {}) for name in strategies.names() if name not in of_grid
+    }
     for name in wanted:
         if name not in known:
             strategies.get(name)  # It raises, and names similar ones.
-    of_grid = {each.name for each in grid}
     found = []
-    for name in [name for name in known if not wanted or name in wanted]:
+    for name, reference in known.items():
+        asked = name in wanted
+        if wanted and not asked and reference.plugin != FIXED:
+            continue
         try:
-            built = known[name].build(strategies)
+            built: Strategy = reference.build(strategies)
         except InvalidArgumentsError:  # It needs arguments, which only a grid can give.
-            if wanted:
+            if asked:
                 raise
             continue
-        if _is_usable(known[name], built):
-            assert isinstance(built, PoolStrategy)
-            if wanted or name in of_grid or not _READS_REWARDS.intersection(built.reads):
-                found.append(Candidate(known[name], built, name in of_grid))
-        elif wanted:
-            raise PrmcalError(
-                f"--strategy: '{name}' cannot be recommended. It must draw whole samples of one LLM for one question, "
-                "always answer, and not need the truth."
-            )
+        if not isinstance(built, PoolStrategy) or not _is_usable(built, reference):
+            if asked:
+                raise PrmcalError(
+                    f"--strategy: '{name}' cannot be recommended. It must draw whole samples of one LLM for one "
+                    "question, always answer, and not need the truth."
+                )
+        elif asked or name in of_grid or not PER_CALIBRATOR.union({"rewards"}).intersection(built.reads):
+            found.append(Candidate(reference, built, name in of_grid, asked or not wanted))
     return sorted(found, key=lambda each: each.reference.plugin != FIXED)
 
 
-def settings_of(strategy: PoolStrategy, most: int, samples: int | None) -> list[Setting]:
-    """Return the settings in which a strategy is compared.
+def _is_usable(built: PoolStrategy, reference: PluginReference) -> bool:
+    known = not built.reference and "success" not in built.reads
+    # Marginal gains divides the samples of a whole set of questions, so it has no answer for one question alone.
+    return built.in_league and known and reference.plugin != "marginal gains"
 
-    Parameters
-    ----------
-    strategy : PoolStrategy
-    most : int
-        The largest N.
-    samples : int or None
-        A wanted number of samples, which is one of the settings of a strategy without a target if it is at most `most`.
+
+def settings_of(strategy: PoolStrategy, most: int, samples: int | None) -> list[Setting]:
+    """Return the settings in which a strategy is compared, with at most `most` samples of a question.
+
+    A wanted number of `samples` is one of the settings of a strategy without a target.
     """
     if strategy.targeted:
         return [Setting(most, target) for target in SWEPT_TARGETS] if most > 1 else []
@@ -133,16 +125,6 @@ def settings_of(strategy: PoolStrategy, most: int, samples: int | None) -> list[
     if samples is not None and samples <= most:
         counts.add(samples)
     return [Setting(count) for count in sorted(counts)]
-
-
-def _is_usable(reference: PluginReference, built: Strategy) -> bool:
-    return (
-        isinstance(built, PoolStrategy)
-        and built.in_league
-        and not built.reference
-        and "success" not in built.reads
-        and reference.plugin != _DIVIDES_A_BUDGET
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,14 +142,15 @@ class Measured:
 
     choice: Choice
     candidate: Candidate
-    accuracy: NDArray[np.float64]
-    samples: NDArray[np.float64]
-    tokens: NDArray[np.float64] | None
+    accuracy: Floats
+    samples: Floats
+    tokens: Floats | None
 
     @property
     def accuracy_error(self) -> float:
-        """The standard error of the mean accuracy."""
-        return float(self.accuracy.std(ddof=1) / np.sqrt(len(self.accuracy)))
+        """The standard error of the mean accuracy; NaN for one question."""
+        questions = len(self.accuracy)
+        return float(self.accuracy.std(ddof=1) / np.sqrt(questions)) if questions > 1 else float("nan")
 
     def cost(self, kind: str) -> float:
         """Return the mean cost of a question in ``samples`` or ``tokens``."""
@@ -181,101 +164,67 @@ def measured(
     pools: KnownPools,
     most: int,
     samples: int | None,
-    tokens: NDArray[np.float64] | None,
+    tokens: Floats | None,
 ) -> Iterator[Measured]:
-    """Yield what a strategy reaches in all of its settings.
+    """Yield what a strategy reaches in all of its settings; see :func:`settings_of`.
 
-    What it is tuned with never contains the question that it is judged on.
-
-    Parameters
-    ----------
-    candidate : Candidate
-    place : Choice
-        The LLM, the PRM, the calibrator and the level beta. The other fields are ignored.
-    pools : KnownPools
-    most, samples
-        As for :func:`prmcal.harness.recommending.measured.settings_of`.
-    tokens : ndarray of shape (questions,), float64, or None
-        The mean generated tokens of a trajectory.
+    What it is tuned with never contains the question that it is judged on. `place` has the LLM, the PRM, the calibrator
+    and the level beta. `tokens`, of shape (questions,), are the mean generated tokens of a trajectory.
     """
     settings = settings_of(candidate.built, most, samples)
     if not settings:
         return
     reads = candidate.built.reads
     judged = pools.judged(reads, place.level)
+    parts: list[tuple[Bools, list[Answered]]] = []
     with plugin_guard("strategy", candidate.name, "answer"):
-        if candidate.built.tuned:
-            parts = [
-                (
-                    pools.folds == fold,
-                    _tuned(
-                        candidate,
-                        pools.tuning(reads, place.level, fold),
-                        judged.drawn(pools.folds == fold, slice(None)),
-                        settings,
-                    ),
-                )
-                for fold in range(int(pools.folds.max()) + 1)
-            ]
-        else:
+        if not candidate.built.tuned:
             parts = [(np.ones(judged.questions, bool), _answers(candidate.build(), judged, settings))]
+        else:
+            for fold in range(int(pools.folds.max()) + 1):
+                own = pools.folds == fold
+                tuning = pools.tuning(reads, place.level, fold)
+                parts.append((own, _tuned(candidate, tuning, judged.drawn(own, slice(None)), settings)))
     for number, setting in enumerate(settings):
         accuracy, used = np.empty(judged.questions), np.empty(judged.questions)
-        for chosen, answered in parts:
-            accuracy[chosen] = np.minimum(answered[number].accuracy, 1.0)
-            used[chosen] = answered[number].samples
+        for own, answered in parts:
+            accuracy[own] = np.minimum(answered[number].accuracy, 1.0)
+            used[own] = answered[number].samples
         fixed = all(answered[number].fixed for _, answered in parts)
-        target = None if setting.target is None else _short(setting.target)
-        choice = replace(place, strategy=candidate.name, samples=setting.samples, target=target, fixed=fixed)
-        in_tokens = None if tokens is None else used * tokens
-        yield Measured(choice, candidate, accuracy, used, in_tokens)
+        # C with 1 - C rounded to about three digits, so that it can be typed.
+        short = setting.target and round(setting.target, 2 - math.floor(math.log10(1 - setting.target)))
+        choice = replace(place, strategy=candidate.name, samples=setting.samples, target=short, fixed=fixed)
+        yield Measured(choice, candidate, accuracy, used, None if tokens is None else used * tokens)
 
 
-def known_of(found: Measured) -> Known:
-    """Return the means of a choice with their intervals."""
-    means = _means(found.choice, found.accuracy, found.samples, found.tokens, found.choice.fixed)
-    return Known(**means, accuracy_error=found.accuracy_error)
-
-
-def _means(
-    choice: Choice,
-    accuracy: NDArray[np.float64],
-    samples: NDArray[np.float64],
-    tokens: NDArray[np.float64] | None,
-    fixed: bool,
-) -> dict[str, Any]:
-    """Return the fields of :class:`Reached` from one value for each question."""
-    rule = known_interval if fixed else partial(bounded_interval, upper=float(choice.samples))
-    return {
-        "accuracy": quantity(accuracy, bounded_interval),
-        "samples": quantity(samples, rule),
-        "tokens": None if tokens is None else quantity(tokens, skewed_interval),
-    }
-
-
-def quantity(values: NDArray[np.float64], rule: IntervalRule) -> Quantity:
+def quantity(values: Floats, rule: IntervalRule) -> Quantity:
     """Return the mean of one value for each question with its interval by a rule."""
     mean = float(values.mean())
     low, high = rule(values)
     return Quantity(mean, min(float(low), mean), max(float(high), mean))
 
 
-def _short(target: float) -> float:
-    """Return a target C with 1 - C rounded to about three digits, so that it can be typed."""
-    return round(target, 2 - math.floor(math.log10(1 - target)))
+def results_of(found: Measured, fixed: bool, dataset: str = "", **differences: Quantity | None) -> Results:
+    """Return the means of a choice with their intervals. `fixed` tells that each question has the same samples."""
+    rule = known_interval if fixed else partial(bounded_interval, upper=float(found.choice.samples))
+    return Results(
+        dataset=dataset,
+        questions=len(found.accuracy),
+        accuracy=quantity(found.accuracy, bounded_interval),
+        samples=quantity(found.samples, rule),
+        tokens=None if found.tokens is None else quantity(found.tokens, skewed_interval),
+        accuracy_error=found.accuracy_error,
+        **differences,
+    )
 
 
 def _tuned(candidate: Candidate, known: Pool, judged: Pool, settings: Sequence[Setting]) -> list[Answered]:
-    """Return the answers to some questions after tuning on others."""
-    strategy = candidate.build()
-    if strategy.targeted:
-        strategy.tune(known, Setting(settings[0].samples))
-        return _answers(strategy, judged, settings)
+    """Return the answers to some questions after tuning on others: once for all targets, or for each setting."""
     found = []
-    for setting in settings:
+    for part in [settings] if candidate.built.targeted else [[each] for each in settings]:
         strategy = candidate.build()
-        strategy.tune(known, setting)
-        found += _answers(strategy, judged, [setting])
+        strategy.tune(known, Setting(part[0].samples))
+        found += _answers(strategy, judged, part)
     return found
 
 
@@ -294,81 +243,38 @@ def _answers(strategy: PoolStrategy, pool: Pool, settings: Sequence[Setting]) ->
     return list(found)
 
 
-@dataclass(frozen=True, eq=False)
-class TestPool:
-    """The trajectories of the test questions of one data set by one LLM.
-
-    Attributes
-    ----------
-    dataset : str
-    trajectories : GradedTrajectories
-    scores : DataFrame
-        The scores of the PRM of the choice, or of that which best-of-n is compared with.
-    rewards : DataFrame or None
-        The calibrated rewards, if the choice reads any.
-    """
-
-    __test__ = False  # It is no test of pytest.
-
-    dataset: str
-    trajectories: GradedTrajectories
-    scores: pd.DataFrame
-    rewards: pd.DataFrame | None = None
-
-
 def tested(
-    found: Measured, pool: TestPool, known: KnownPools, recommended: NDArray[np.float64] | None
-) -> tuple[Tested, NDArray[np.float64]]:
+    found: Measured,
+    dataset: str,
+    trajectories: GradedTrajectories,
+    scores: pd.DataFrame,
+    rewards: pd.DataFrame | None,
+    known: KnownPools,
+    recommended: Floats | None,
+) -> tuple[Results, Floats]:
     """Run a choice on test questions. A strategy that is tuned is tuned by the calibration questions of the run.
 
-    Parameters
-    ----------
-    found : Measured
-    pool : TestPool
-    known : KnownPools
-    recommended : ndarray of shape (questions,), float64, or None
-        The probability of a right answer by the recommended choice; None if it is this choice.
-
-    Returns
-    -------
-    Tested
-        The means over the test questions, and the paired differences.
-    ndarray of shape (questions,), float64
-        The probability of a right answer to each question.
+    `scores` are those of the PRM of the choice, or of that which best-of-n is compared with. `rewards` are there if the
+    choice reads any. `recommended`, of shape (questions,), has the probabilities of a right answer by the recommended
+    choice; None if it is this one. They are returned for this choice, with its results.
     """
-    choice, candidate, trajectories = found.choice, found.candidate, pool.trajectories
+    choice, candidate = found.choice, found.candidate
     strategy, setting = candidate.build(), Setting(choice.samples, choice.target)
-
-    def table(role: str, name: str) -> pd.DataFrame:
-        given = pool.scores if role == "score" else pool.rewards
-        assert given is not None
-        return given
-
     with plugin_guard("strategy", candidate.name, "answer"):
         if strategy.tuned:
             strategy.tune(known.tuning(strategy.reads, choice.level), setting)
-        judged = pool_of(trajectories, tables_from(table), strategy.reads, choice.level)
+        judged = pool_with(trajectories, scores, rewards, strategy.reads, choice.level)
         answered = strategy.answer(judged, setting)
         check_answered(answered, strategy, judged.questions, setting)
     accuracy, samples = np.minimum(answered.accuracy, 1.0), answered.samples
     most = trajectories.correct.shape[1]
     tokens = samples * trajectories.tokens.mean(axis=1)
-    to_fixed = None
+    differences = {"to_pass_at_1": accuracy - trajectories.correct.mean(axis=1)}
     if candidate.reference.plugin != FIXED:
-        fixed = best_of_each(scores_of_whole(pool.scores, most), trajectories.correct, most)
-        values = against_fixed(accuracy[:, None], samples[:, None], fixed)[:, 0]
-        to_fixed = quantity(values, skewed_interval)
-    result = Tested(
-        dataset=pool.dataset,
-        questions=len(accuracy),
-        **_means(choice, accuracy, samples, tokens if tokens.any() else None, answered.fixed),
-        to_fixed=to_fixed,
-        to_pass_at_1=difference(accuracy, trajectories.correct.mean(axis=1)),
-        to_recommended=None if recommended is None else difference(accuracy, recommended),
-    )
-    return result, accuracy
-
-
-def difference(first: NDArray[np.float64], second: NDArray[np.float64]) -> Quantity:
-    """Return the mean of the differences between values of the same questions, with its interval."""
-    return quantity(np.asarray(first - second, dtype=np.float64), skewed_interval)
+        fixed = best_of_each(scores_of_whole(scores, most), trajectories.correct, most)
+        differences["to_fixed"] = against_fixed(accuracy[:, None], samples[:, None], fixed)[:, 0]
+    if recommended is not None:
+        differences["to_recommended"] = accuracy - recommended
+    here = replace(found, accuracy=accuracy, samples=samples, tokens=tokens if tokens.any() else None)
+    with_ends = {name: quantity(values, skewed_interval) for name, values in differences.items()}
+    return results_of(here, answered.fixed, dataset, **with_ends), accuracy

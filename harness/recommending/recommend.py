@@ -1,30 +1,33 @@
-"""Recommend what to use: choose on calibration questions, report on test questions."""
+"""Recommend what to use: choose on calibration questions, report on test questions, and draw more of the former.
+
+Further trajectories are planned as the grid plans its own, and run by the same executor. They are artifacts of the
+run's folder, beside those of the grid.
+"""
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
-import numpy as np
-from numpy.typing import NDArray
-
+from prmcal.arrays import Floats
 from prmcal.db.catalog import cells
 from prmcal.db.metrics import cell_id
 from prmcal.errors import PrmcalError, RunError
-from prmcal.harness.recommending.drawing import Started, draw, more_draws
+from prmcal.harness.execution.machine import default_workers
+from prmcal.harness.execution.run import run_further
+from prmcal.harness.jobs.job import Job
+from prmcal.harness.planning.chain import Chain
+from prmcal.harness.planning.plan import Plan, cells_with
+from prmcal.harness.planning.resolved import ResolvedGrid, resolve
 from prmcal.harness.recommending.folds import FOLDS
-from prmcal.harness.recommending.measured import (
-    FIXED,
-    Measured,
-    candidates,
-    known_of,
-    tested,
-)
-from prmcal.harness.recommending.places import Places, RunArtifacts
-from prmcal.harness.recommending.types import Choice, Line, MoreDraws, Recommendation, Wanted, WantedKind
+from prmcal.harness.recommending.measured import FIXED, Measured, candidates, results_of, tested
+from prmcal.harness.recommending.places import Further, Places, Questions
+from prmcal.harness.recommending.types import Line, Recommendation, Wanted, WantedKind
+from prmcal.registry.contracts.models import LLM
+from prmcal.registry.plugins import llms
 
 _ROUNDING = 1e-9
 
@@ -40,10 +43,7 @@ def ordered(found: Sequence[Measured], wanted: Wanted) -> list[Measured]:
 
     Of equal choices, the given order remains.
     """
-    if wanted.kind == "accuracy":
-        return sorted(found, key=lambda each: _rank(each, wanted.value))
-    within = [each for each in found if affordable(each, wanted)]
-    return sorted(within, key=lambda each: (-_rounded(each.accuracy.mean()), _rounded(each.samples.mean())))
+    return sorted((each for each in found if affordable(each, wanted)), key=partial(_rank, wanted))
 
 
 def affordable(found: Measured, wanted: Wanted) -> bool:
@@ -56,22 +56,16 @@ def reaches(found: Measured, wanted: Wanted) -> bool:
     return wanted.kind != "accuracy" or float(found.accuracy.mean()) >= wanted.value - _ROUNDING
 
 
-def _rank(found: Measured, wanted: float) -> tuple[float, ...]:
-    mean, cost = float(found.accuracy.mean()), float(found.samples.mean())
-    if mean - found.accuracy_error >= wanted - _ROUNDING:
-        return 0.0, _rounded(cost), -_rounded(mean)
-    if mean >= wanted - _ROUNDING:
-        return 1.0, _rounded(cost), -_rounded(mean)
-    return 2.0, -_rounded(mean), _rounded(cost)
-
-
-def _rounded(value: float) -> float:
-    """Return a number without the rounding errors of sums, so that equal choices compare as equal."""
-    return round(float(value), 9)
+def _rank(wanted: Wanted, found: Measured) -> tuple[float, ...]:
+    # Without the rounding errors of sums, equal choices compare as equal.
+    mean, cost = round(float(found.accuracy.mean()), 9), round(float(found.samples.mean()), 9)
+    if wanted.kind != "accuracy" or not reaches(found, wanted):
+        return 2.0, -mean, cost
+    sure = mean - found.accuracy_error >= wanted.value - _ROUNDING
+    return 0.0 if sure else 1.0, cost, -mean
 
 
 _OTHER_STRATEGIES = 4
-_KINDS = ("llm", "prm", "calibrator", "dataset")
 
 
 def wanted_of(accuracy: float | None, samples: float | None, tokens: float | None) -> Wanted:
@@ -118,7 +112,7 @@ def recommend(
     trajectories : int, optional
         Draw trajectories of the calibration questions until each has so many.
     workers, started, stream
-        As for :func:`prmcal.harness.recommending.drawing.draw`.
+        As for :func:`prmcal.harness.recommending.recommend.draw`.
 
     Raises
     ------
@@ -127,33 +121,33 @@ def recommend(
     PrmcalError
         If a name is unknown, no choice is within the budget, or more trajectories cannot be drawn.
     """
-    run = RunArtifacts(directory)
-    _check_names(run, filters)
-    of_grid = run.references("strategy")
-    chosen = candidates(of_grid, filters.get("strategy", ()))
-    plain = [each for each in candidates(of_grid, ()) if each.reference.plugin == FIXED][:1]
-    every = [*plain, *(each for each in chosen if each.name not in {one.name for one in plain})]
-    names = {kind: list(filters.get(kind) or run.names(kind)) for kind in ("llm", "prm")}
-    further = {} if trajectories is None else draw(run, names, trajectories, workers, started, stream)
-    places = Places(run, filters, further)
+    places = Places(directory, filters)
+    cells_with(places.plan, {kind: names for kind, names in filters.items() if kind != "strategy"})
+    of_grid = [each.reference for each in places.plan.plugins.get("strategy", ())]
+    every = candidates(of_grid, filters.get("strategy", ()))
+    if trajectories is not None:
+        places.further = draw(places, trajectories, workers, started, stream)
     samples = int(wanted.value) if wanted.kind == "samples" else None
     found = list(places.measured(every, samples))
     _check_found(found, places, wanted)
-    names_of_chosen = {each.name for each in chosen}
-    choosable = [each for each in found if each.candidate.name in names_of_chosen]
+    choosable = [each for each in found if each.candidate.wanted]
     order = ordered(choosable, wanted)
     if not order:
-        raise PrmcalError(_unaffordable(choosable, wanted))
+        cheapest = min(choosable, key=lambda each: each.cost(wanted.kind))
+        raise PrmcalError(
+            f"No choice costs {wanted.text}. The cheapest costs {cheapest.cost(wanted.kind):,.4g} "
+            f"({cheapest.choice.strategy} with {cheapest.choice.llm})."
+        )
     best = order[0]
     fixed = _fixed(found, best, wanted)
-    lines = _Lines(run, places, best, fixed.choice.prm)
+    recommended, *others = _lines(places, [best, fixed, *_others(order, best, fixed)], fixed.choice.prm)
     known, _ = places.trajectories(best.choice.llm)
     questions, drawn = known.correct.shape
     return Recommendation(
         wanted=wanted,
-        recommended=lines.recommended,
-        fixed=lines.line(fixed),
-        others=tuple(lines.line(each) for each in _others(order, best, fixed)),
+        recommended=recommended,
+        fixed=others[0],
+        others=tuple(others[1:]),
         reached=reaches(best, wanted),
         questions=questions,
         trajectories=drawn,
@@ -161,44 +155,38 @@ def recommend(
         choices=len(choosable),
         left_out=tuple(places.left_out),
         in_sample=tuple(places.in_sample),
-        more=_more(run, names, wanted, best, drawn, workers),
+        more=_more(places, wanted, best, drawn),
     )
 
 
-class _Lines:
-    """Make lines: choices with their results on the test questions."""
+def _lines(places: Places, chosen: Sequence[Measured], prm: str) -> Iterator[Line]:
+    """Yield choices with their results on the test questions, compared with the first one.
 
-    def __init__(self, run: RunArtifacts, places: Places, best: Measured, prm: str) -> None:
-        self.places, self.prm, self.run = places, prm, run
-        self._numbers = dict(cells(run.folder.results())[["cell_id", "number"]].itertuples(index=False))
-        self._best = best
-        self._of_best: list[NDArray[np.float64]] = []
-        self.recommended = self.line(best)
-
-    def line(self, found: Measured) -> Line:
+    A choice without a PRM is compared with the best-of-n of `prm`, that of the first LLM.
+    """
+    numbers = dict(cells(places.folder.results())[["cell_id", "number"]].itertuples(index=False))
+    first = chosen[0]
+    of_first: dict[Questions, Floats] = {}
+    for found in chosen:
         choice = found.choice
-        prm = self.prm if choice.llm == self._best.choice.llm else ""
+        own = prm if choice.llm == first.choice.llm else ""
         tests = []
-        for number, questions in enumerate(self.places.tests):
-            pool = self.places.test_pool(choice, questions, prm)
-            own = None if found is self._best else self._of_best[number]
-            result, accuracy = tested(found, pool, self.places.known(choice), own)
+        for questions in places.tests:
+            data = places.tested(choice, questions, own)
+            known, baseline = places.known(choice), None if found is first else of_first[questions]
+            result, accuracy = tested(found, questions.dataset, *data, known, baseline)
             tests.append(result)
-            if found is self._best:
-                self._of_best.append(accuracy)
-        cell = self._cell(choice)
-        short = self._numbers.get(cell)
-        return Line(choice, known_of(found), tuple(tests), cell, None if short is None else int(short))
-
-    def _cell(self, choice: Choice) -> str:
-        """Return the id of the calibration cell of a choice; empty if it has no calibrator."""
-        if not choice.calibrator:
-            return ""
-        ids = [
-            cell_id("calibration", choice.llm, test.dataset, prm=choice.prm, calibrator=choice.calibrator)
-            for test in self.places.tests
-        ]
-        return next((each for each in ids if each in self._numbers), "")
+            if found is first:
+                of_first[questions] = accuracy
+        cell = ""
+        if choice.calibrator:
+            ids = [
+                cell_id("calibration", choice.llm, test.dataset, prm=choice.prm, calibrator=choice.calibrator)
+                for test in places.tests
+            ]
+            cell = next((each for each in ids if each in numbers), "")
+        number = int(numbers[cell]) if cell else None
+        yield Line(choice, results_of(found, choice.fixed), tuple(tests), cell, number)
 
 
 def _fixed(found: Sequence[Measured], best: Measured, wanted: Wanted) -> Measured:
@@ -229,36 +217,18 @@ def _others(order: Sequence[Measured], best: Measured, fixed: Measured) -> list[
     return found
 
 
-def _more(
-    run: RunArtifacts,
-    names: dict[str, list[str]],
-    wanted: Wanted,
-    best: Measured,
-    drawn: int,
-    workers: int | None,
-) -> MoreDraws | None:
-    """Return what drawing more would take, if the trajectories are too few for what is wanted."""
-    most = int(run.grid["scaling"]["samples"])
+def _more(places: Places, wanted: Wanted, best: Measured, drawn: int) -> int | None:
+    """Return how many trajectories should be drawn, if they are too few for what is wanted and more can be drawn."""
     if wanted.kind == "accuracy":
-        needed = drawn if reaches(best, wanted) else most
+        needed = drawn if reaches(best, wanted) else places.most
     elif wanted.kind == "samples":
         needed = math.ceil(wanted.value)
     else:
         assert best.tokens is not None
         needed = math.ceil(wanted.value / (best.tokens.sum() / best.samples.sum()))
-    return more_draws(run, names, drawn, min(needed, most), workers)
-
-
-def _check_names(run: RunArtifacts, filters: Mapping[str, Sequence[str]]) -> None:
-    for kind in _KINDS:
-        known = run.names(kind)
-        for name in filters.get(kind, ()):
-            if name not in known:
-                close = difflib.get_close_matches(name, known, n=3)
-                meant = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
-                raise PrmcalError(
-                    f"--{kind}: the grid has no {kind} '{name}'. {meant}There are: {', '.join(known)}."
-                )
+    needed = min(needed, places.most)
+    possible = needed > drawn and not any(obstacle_of(places, llm) for llm in places.names("llm"))
+    return needed if possible else None
 
 
 def _check_found(found: Sequence[Measured], places: Places, wanted: Wanted) -> None:
@@ -267,7 +237,7 @@ def _check_found(found: Sequence[Measured], places: Places, wanted: Wanted) -> N
         raise RunError(
             "Nothing can be chosen, because the run has no finished trajectories and scores of its calibration and "
             f"test questions{f' ({reasons})' if reasons else ''}. Run the grid to its end: prmcal status "
-            f"{places.run.folder.directory}"
+            f"{places.folder.directory}"
         )
     if any(len(each.accuracy) < 2 for each in found):
         raise RunError(
@@ -280,10 +250,93 @@ def _check_found(found: Sequence[Measured], places: Places, wanted: Wanted) -> N
         )
 
 
-def _unaffordable(found: Sequence[Measured], wanted: Wanted) -> str:
-    cheapest = min(found, key=lambda each: each.cost(wanted.kind))
-    assert not affordable(cheapest, wanted)
-    return (
-        f"No choice costs {wanted.text}. The cheapest costs {cheapest.cost(wanted.kind):,.4g} "
-        f"({cheapest.choice.strategy} with {cheapest.choice.llm})."
-    )
+Started = Callable[[int, float | None], None]
+"""It takes, before the drawing, the number of trajectories to sample and the estimated seconds."""
+
+
+def draw(
+    places: Places, trajectories: int, workers: int | None, started: Started, stream: TextIO | None
+) -> Further:
+    """Draw trajectories of the calibration questions until each has `trajectories`, and score them.
+
+    Finished shards are reused, so an interrupted drawing continues where it stopped. `workers` processes draw, by
+    default as many as for a run. `started` is not called if everything is drawn. The progress is written to `stream`,
+    by default standard error.
+
+    Raises
+    ------
+    PrmcalError
+        If an LLM cannot draw more, the models or the data have changed since the run, a shard failed, or a run holds
+        the lock of the folder.
+    """
+    if trajectories > places.most:
+        raise PrmcalError(
+            f"--draw must be at most {places.most}, the samples of a test question, since larger budgets could not be "
+            f"reported. Got {trajectories}. Raise scaling.samples in the grid file and run it again."
+        )
+    for name in places.names("llm"):
+        if obstacle := obstacle_of(places, name):
+            raise PrmcalError(f"--draw: {obstacle}")
+    resolved = resolve(places.grid)
+    jobs = _planned(places, resolved, trajectories)
+    plan = Plan(tuple(jobs.values()), (), resolved.plugins, tuple(each.planned for each in resolved.datasets))
+    refs = [shard.ref for shard in plan.shards()]
+    if len(places.store.manifests(refs, verify=False)) < len(refs):
+        with places.folder.lock():
+            try:
+                count = workers or default_workers(places.grid)
+                run_further(plan, places.folder, places.record, count, started, stream)
+            except PrmcalError as error:
+                raise type(error)(f"More trajectories could not be drawn: {error}") from error
+    return {place: job.refs for place, job in jobs.items()}
+
+
+def obstacle_of(places: Places, llm: str) -> str:
+    """Say why an LLM cannot draw more trajectories of the calibration questions; empty if it can."""
+    if places.jobs(["imported"], places.calibration, llm):
+        return f"the calibration trajectories of '{llm}' are published ones, so no more can be drawn. Leave out --draw."
+    plugin: type[LLM] = llms.get(places.reference("llm", llm).plugin)
+    if plugin.repeats:
+        return (
+            f"the LLM '{llm}' gives the same completions again, such as recorded ones, so no more can be drawn. "
+            "Leave out --draw, or raise calibration.trajectories in the grid file and run it again."
+        )
+    return ""
+
+
+def _planned(places: Places, resolved: ResolvedGrid, trajectories: int) -> dict[tuple[str, str], Job[Any]]:
+    """Return the jobs by their LLM and PRM; "" for the rollouts."""
+    data, own = resolved.calibration, resolved.spec.calibration.trajectories
+    chain = Chain(resolved)
+    jobs: dict[tuple[str, str], Job[Any]] = {}
+    for llm in (each for each in resolved.llms if each.name in places.names("llm")):
+        known = places.jobs(["rollout"], places.calibration, llm.name)
+        if not known:
+            raise RunError(
+                f"The calibration trajectories of '{llm.name}' are not finished. Run the grid to its end first."
+            )
+        if known[0].refs != Chain(resolved).rollout(llm, data, chain.blocks(own)).refs:
+            raise RunError(
+                f"The LLM '{llm.name}', the calibration questions or their grader have changed since the run, so more "
+                "trajectories would not belong to the others. Run the grid again."
+            )
+        blocks = _further(own, trajectories, resolved.spec.shards.trajectories)
+        if blocks:
+            jobs[llm.name, ""] = rollout = chain.rollout(llm, data, blocks)
+            for prm in resolved.prms:
+                if prm.name in places.names("prm") and places.is_finished(["score"], llm.name, prm.name):
+                    jobs[llm.name, prm.name] = chain.score(prm, rollout)
+    return jobs
+
+
+def _further(drawn: int, trajectories: int, most: int) -> list[range]:
+    """Return the trajectories after the first `drawn` ones in blocks, of at most `most`, which double their number.
+
+    So a job that stops at 32 and one that stops at 64 share what both have.
+    """
+    blocks = []
+    while drawn < trajectories:
+        last = min(2 * drawn, drawn + most, trajectories)
+        blocks.append(range(drawn, last))
+        drawn = last
+    return blocks

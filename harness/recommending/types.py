@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from prmcal.db.overview.types import UNKNOWN, Quantity
 
@@ -61,66 +61,45 @@ class Choice:
 
     @property
     def setting(self) -> str:
-        """The strategy's setting in words, such as ``C = .98, at most 32 samples``."""
+        """The strategy's setting in words, such as ``C = 0.98, n ≤ 32``, with enough digits to tell C from 1."""
         samples = f"n {'=' if self.fixed else '≤'} {self.samples}"
-        return samples if self.target is None else f"C = {target_text(self.target)}, {samples}"
-
-
-def target_text(target: float) -> str:
-    """Return a target probability with as many digits as tell it from 1."""
-    return f"{target:.4f}".rstrip("0") if target < 0.9995 else f"1 - {1 - target:.1g}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reached:
-    """The results of a choice on some questions.
-
-    Attributes
-    ----------
-    accuracy, samples : Quantity
-        The accuracy, and the mean number of samples of a question.
-    tokens : Quantity or None
-        The mean generated tokens of a question; None if they are not known.
-    """
-
-    accuracy: Quantity
-    samples: Quantity
-    tokens: Quantity | None
+        if self.target is None:
+            return samples
+        near = f"{self.target:.4f}".rstrip("0") if self.target < 0.9995 else f"1 - {1 - self.target:.1g}"
+        return f"C = {near}, {samples}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known(Reached):
-    """The results on calibration questions that were left out when anything was fitted for the choice.
-
-    Attributes
-    ----------
-    accuracy_error : float
-        The standard error of the accuracy.
-    """
-
-    accuracy_error: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tested(Reached):
-    """The results on the test questions of one data set.
+class Results:
+    """The results of a choice on calibration questions that nothing was fitted to, or on test questions.
 
     Attributes
     ----------
     dataset : str
     questions : int
+    accuracy, samples : Quantity
+        The accuracy, and the mean number of samples of a question.
+    tokens : Quantity or None
+        The mean generated tokens of a question; None if they are not known.
+    accuracy_error : float
+        The standard error of the accuracy.
     to_fixed : Quantity or None
-        Accuracy minus that of best-of-n with the same mean number of samples, paired. None for best-of-n itself.
-    to_pass_at_1 : Quantity
-        Accuracy minus that of one sample, paired.
+        On test questions: accuracy minus that of best-of-n with the same mean number of samples, paired. None for
+        best-of-n itself.
+    to_pass_at_1 : Quantity or None
+        On test questions: accuracy minus that of one sample, paired.
     to_recommended : Quantity or None
-        Accuracy minus that of the recommended choice, paired. None for this choice itself.
+        On test questions: accuracy minus that of the recommended choice, paired. None for this choice itself.
     """
 
     dataset: str
     questions: int
-    to_fixed: Quantity | None
-    to_pass_at_1: Quantity
+    accuracy: Quantity
+    samples: Quantity
+    tokens: Quantity | None
+    accuracy_error: float
+    to_fixed: Quantity | None = None
+    to_pass_at_1: Quantity | None = None
     to_recommended: Quantity | None = None
 
 
@@ -131,45 +110,26 @@ class Line:
     Attributes
     ----------
     choice : Choice
-    known : Known
+    known : Results
         On the calibration questions, by which it was chosen.
-    tests : tuple of Tested
-        For each data set.
-    cell : str
-        The id of a calibration cell with its LLM, PRM and calibrator; empty if it has no calibrator.
-    number : int or None
-        The short number of this cell.
+    tests : tuple of Results
+        On the test questions of each data set.
+    cell, number : str, and int or None
+        The id and the short number of a calibration cell with its LLM, PRM and calibrator; empty if it has none.
     """
 
     choice: Choice
-    known: Known
-    tests: tuple[Tested, ...]
+    known: Results
+    tests: tuple[Results, ...]
     cell: str = ""
     number: int | None = None
 
 
-@dataclass(frozen=True)
-class LeftOut:
+class LeftOut(NamedTuple):
     """Something that was not among the choices, and why."""
 
     name: str
     reason: str
-
-
-@dataclass(frozen=True)
-class MoreDraws:
-    """More trajectories of the calibration questions that would widen the choice.
-
-    Attributes
-    ----------
-    trajectories : int
-        How many of each question, with those that the run has.
-    seconds : float or None
-        The estimated wall time on this machine; None if it is not known.
-    """
-
-    trajectories: int
-    seconds: float | None
 
 
 @dataclass(frozen=True)
@@ -194,8 +154,8 @@ class Recommendation:
     left_out : tuple of LeftOut
     in_sample : tuple of str
         Calibrators whose rewards are known only of questions that they were fitted to. Choices with them look too good.
-    more : MoreDraws or None
-        If larger budgets cannot be chosen with so few trajectories.
+    more : int or None
+        The trajectories of each question with which larger budgets could be chosen, if there are too few.
     """
 
     wanted: Wanted
@@ -209,7 +169,7 @@ class Recommendation:
     choices: int
     left_out: tuple[LeftOut, ...]
     in_sample: tuple[str, ...]
-    more: MoreDraws | None
+    more: int | None
 
 
 def recommendation_frame(found: Recommendation, directory: Path) -> pd.DataFrame:
@@ -247,11 +207,17 @@ def ask_command(line: Line, directory: Path) -> str:
 
 
 def _rows(role: str, line: Line, found: Recommendation, directory: Path) -> list[dict[str, Any]]:
-    known = line.known
+    choice, known = line.choice, line.known
     return [
         {
             "role": role,
-            **_identity(line.choice),
+            "llm": choice.llm,
+            "prm": choice.prm or None,
+            "calibrator": choice.calibrator or None,
+            "level": choice.level,
+            "strategy": choice.strategy,
+            "target": choice.target,
+            "max_samples": choice.samples,
             "cell_id": line.cell,
             "number": line.number,
             "command": ask_command(line, directory),
@@ -265,20 +231,8 @@ def _rows(role: str, line: Line, found: Recommendation, directory: Path) -> list
             **each.samples.columns("samples"),
             **(each.tokens or UNKNOWN).columns("tokens"),
             **(each.to_fixed or UNKNOWN).columns("to_fixed"),
-            **each.to_pass_at_1.columns("to_pass_at_1"),
+            **(each.to_pass_at_1 or UNKNOWN).columns("to_pass_at_1"),
             **(each.to_recommended or UNKNOWN).columns("to_recommended"),
         }
         for each in line.tests
     ]
-
-
-def _identity(choice: Choice) -> dict[str, Any]:
-    return {
-        "llm": choice.llm,
-        "prm": choice.prm or None,
-        "calibrator": choice.calibrator or None,
-        "level": choice.level,
-        "strategy": choice.strategy,
-        "target": choice.target,
-        "max_samples": choice.samples,
-    }

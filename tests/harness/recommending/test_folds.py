@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.harness.jobs.pools import GradedTrajectories
 from prmcal.harness.recommending.folds import FOLDS, FoldRewards, KnownPools, folds_of
-from prmcal.harness.recommending.measured import Candidate, Measured, known_of, measured
+from prmcal.harness.recommending.measured import Candidate, Measured, measured, results_of
 from prmcal.harness.recommending.recommend import ordered, reaches
 from prmcal.harness.recommending.types import Choice, Wanted
 from prmcal.registry.contracts.pool import Pool
@@ -185,4 +185,4 @@ def test_an_accuracy_is_reached_with_a_margin_before_it_is_cheap() -> None:
         "short",
     ]
     assert reaches(lucky, wanted) and not reaches(short, wanted)
-    assert known_of(safe).accuracy.low < 1.0
+    assert results_of(safe, True).accuracy.low < 1.0

@@ -106,6 +106,7 @@ def test_it_reports_the_exact_accuracy_of_its_choice_on_the_test_questions(
     (test,) = found.fixed.tests
     assert found.fixed.choice.samples == 3
     assert test.accuracy.value == pytest.approx(best_of_n(logits, correct, np.array([3])).mean())
+    assert test.to_pass_at_1 is not None
     assert test.to_pass_at_1.value == pytest.approx(test.accuracy.value - correct.mean())
     assert test.questions == TEST
     assert test.accuracy.low <= test.accuracy.value <= test.accuracy.high
@@ -152,7 +153,7 @@ def test_larger_budgets_need_more_trajectories(folder: Path) -> None:
     found = recommend(folder, wanted_of(None, 8, None), filters=SOME)
     assert found.trajectories == KNOWN
     assert found.recommended.choice.samples <= KNOWN
-    assert found.more is not None and found.more.trajectories == 8 and found.more.seconds is not None
+    assert found.more == 8
 
 
 def test_the_terminal_shows_the_choice_its_results_and_the_command(
@@ -210,7 +211,7 @@ def test_filters_keep_names(folder: Path) -> None:
             {"tokens": 2, **SOME},
             "No choice costs at most 2 generated tokens per question. The cheapest costs",
         ),
-        ({"samples": 4, "llm": "weka"}, "the grid has no llm 'weka'. Did you mean 'weak'?"),
+        ({"samples": 4, "llm": "weka"}, "The grid has no llm 'weka'. Did you mean 'weak'?"),
         ({"samples": 4, "strategy": "best of n"}, "best-of-n"),
         ({"samples": 4, "strategy": "oracle IAS"}, "'oracle IAS' cannot be recommended"),
         ({"samples": 4, "draw": 99}, "--draw must be at most 16"),
