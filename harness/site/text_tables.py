@@ -40,7 +40,8 @@ def paper_tables(described: Metrics) -> list[TextTable]:
         found: dict[tuple[str, ...], dict[str, str]] = {}
         for row in numbers.to_dict("records"):
             value = number(row["value"], row["digits"]).replace("-", _MINUS)
-            found.setdefault(tuple(row[name] or "" for name in used), {})[row["metric"]] = value
+            place = tuple("" if missing(row[name]) else row[name] for name in used)
+            found.setdefault(place, {})[row["metric"]] = value
         heads = [*(COORDINATE_TITLES[name] for name in used), *map(described.title, metrics)]
         rows = [[*place, *(own.get(metric, _MISSING) for metric in metrics)] for place, own in found.items()]
         tables.append({"title": title, "heads": heads, "rows": rows})
