@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ _TARGET, _LEVEL = 0.99, 0.1
 _TABLE_1 = "cal_qwen"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evidence:
     """The results of a grid.
 
@@ -86,14 +86,14 @@ class Evidence:
     registered: dict[tuple[str, str], str]
     histograms: pd.DataFrame
     others: int
-    calibration: pd.DataFrame = field(repr=False)
-    compared: pd.DataFrame = field(repr=False)
-    scaling: pd.DataFrame = field(repr=False)
+    calibration: pd.DataFrame
+    compared: pd.DataFrame
+    scaling: pd.DataFrame
     target: float | None
-    strategies: pd.DataFrame = field(repr=False)
-    by_difficulty: pd.DataFrame = field(repr=False)
-    points: pd.DataFrame = field(repr=False)
-    overview: Overview = field(repr=False)
+    strategies: pd.DataFrame
+    by_difficulty: pd.DataFrame
+    points: pd.DataFrame
+    overview: Overview
 
     @property
     def places(self) -> dict[str, tuple[str, ...]]:

@@ -7,37 +7,23 @@ another part of the same table. Letters have 8 points, and those of intervals 7 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 from prmcal.db.text.formats import escape_latex, latex_line
-from prmcal.harness.report.exhibits import Panel, Skin, Table, TextTable, counts_text
+from prmcal.harness.report.evidence import PLACE
+from prmcal.harness.report.exhibits import Skin, Table, TextTable, counts_text
 
 _PREAMBLE = r"\usepackage{array,booktabs,longtable} and \usepackage[T1]{fontenc}"
 _COLUMNS = 6  # of a page, with the names of rows
-_OTHER_HEADINGS = 3  # data set, PRM and LLM, if more columns identify a row
 _BREAK = "\N{ZERO WIDTH SPACE}"
 _LONG_WORD = re.compile(r"[^\W_]{13,}")
 _BELOW = r"\providecommand{\prmcalbelow}[1]{\newline{\fontsize{7}{8.4}\selectfont #1}}"
 
 
-@dataclass(frozen=True)
-class _Grid:
-    """A table in LaTeX.
-
-    Attributes
-    ----------
-    names : int
-        Number of columns, from the left, that name a row.
-    heads : list of str
-    rows : list of (str, list of str)
-        The heading above each row, which is empty if there is none, and its cells.
-    """
-
-    names: int
-    heads: list[str]
-    rows: list[tuple[str, list[str]]]
+Rows = list[tuple[str, list[str]]]
+"""The rows of a table: the heading above each, which is empty if there is none, and its cells."""
 
 
 def latex(table: Table | TextTable) -> str:
@@ -50,40 +36,36 @@ def latex(table: Table | TextTable) -> str:
     subject = table.title.partition(": ")[2] or table.title
     subject = f"{subject[0].upper()}{subject[1:]}"
     if isinstance(table, TextTable):
-        return first + _longtables(_grid_of_texts(table), f"{subject}. {table.caption}", table.name)
+        board = table.readable
+        rows: Rows = [("", [_cell_of_text(text) for text in row]) for row in board.rows]
+        heads = list(map(_code, board.head))
+        return first + _longtables(board.names, heads, rows, f"{subject}. {table.caption}", table.name)
     notes, parts = table.notes(), list[str]()
     for panel in table.panels:
         named = f"{subject}{f' ({panel.title})' if panel.title else ''}."
         caption = " ".join(text for text in (named, panel.description, table.caption) if text)
         label = "-".join(part for part in (table.name, panel.name) if part)
-        parts.append(_longtables(_grid_of_panel(panel, notes), caption, label))
-        parts += [
-            rf"\noindent\textsuperscript{{{mark}}} {_code(reason)}\par"
-            for reason, mark in notes.items()
-            if reason in set(panel.values["reason"])
+        # Names above a row: all but the last, or data set, PRM and LLM if there are several others.
+        above = len(panel.names) - 1 if len(panel.names) <= len(PLACE) + 1 else len(PLACE)
+        heads = [*map(_code, panel.titles[above:])]
+        heads += [r"\newline ".join(_code(each) for each in head if each) for head in panel.heads]
+        rows = [
+            (", ".join(map(_code, names[:above])), _cells(names[above:], row, notes))
+            for names, row in panel.rows
         ]
+        parts.append(_longtables(len(panel.names) - above, heads, rows, caption, label))
+    parts += [rf"\noindent\textsuperscript{{{mark}}} {_code(reason)}\par" for reason, mark in notes.items()]
     return first + "\n".join([*parts, *(f"\\noindent {_code(text)}\\par" for text in table.remarks)]) + "\n"
 
 
-def _grid_of_panel(panel: Panel, notes: dict[str, int]) -> _Grid:
-    count = len(panel.names)
-    headings = _OTHER_HEADINGS if count > _OTHER_HEADINGS + 1 else count - 1
-    rows = []
-    for names, row in panel.rows:
-        first, *others = map(_code, names[headings:])
-        counts = counts_text(row)
-        cells = [first + (_below(f"n = {counts}") if counts else ""), *others]
-        cells += [_LATEX.cell(value, notes) for value in row]
-        rows.append((", ".join(map(_code, names[:headings])), cells))
-    heads = [*map(_code, panel.titles[headings:])]
-    heads += [r"\newline ".join(_code(each) for each in head if each) for head in panel.heads]
-    return _Grid(count - headings, heads, rows)
-
-
-def _grid_of_texts(table: TextTable) -> _Grid:
-    readable = table.readable
-    rows = [("", [_cell_of_text(text) for text in row]) for row in readable.rows]
-    return _Grid(readable.names, list(map(_code, readable.head)), rows)
+def _cells(names: Sequence[str], row: Sequence[Mapping[str, Any]], notes: Mapping[str, int]) -> list[str]:
+    first, *others = map(_code, names)
+    counts = counts_text(row)
+    return [
+        first + (_below(f"n = {counts}") if counts else ""),
+        *others,
+        *(_LATEX.cell(value, notes) for value in row),
+    ]
 
 
 def _cell_of_text(text: str) -> str:
@@ -91,52 +73,45 @@ def _cell_of_text(text: str) -> str:
     return _code(value) + (_below(f"[{ends}") if ends else "")
 
 
-def _longtables(grid: _Grid, caption: str, label: str) -> str:
-    """Return as many longtables as the columns of a grid need, with parts of equal sizes. They share one number."""
-    values = range(grid.names, len(grid.heads))
-    most = _COLUMNS - grid.names
-    size = -(-len(values) // -(-len(values) // most))
+def _longtables(names: int, heads: Sequence[str], rows: Rows, caption: str, label: str) -> str:
+    """Return as many longtables as the columns need, with parts of equal sizes. They share one number.
+
+    `names` is the number of columns, from the left, that name a row.
+    """
+    values = range(names, len(heads))
+    size = -(-len(values) // -(-len(values) // (_COLUMNS - names)))
     parts = [values[start : start + size] for start in range(0, len(values), size)]
-    return "\n".join(
-        _longtable(grid, [*range(grid.names), *part], caption if place == 0 else "", label)
-        for place, part in enumerate(parts)
-    )
-
-
-def _longtable(grid: _Grid, columns: Sequence[int], caption: str, label: str) -> str:
-    count, values = len(columns), len(columns) - grid.names
-    width = (_COLUMNS - values) / (_COLUMNS * grid.names)  # The names of rows get the room that values leave.
-    layout = _columns(grid.names, width, "right") + _columns(values, 1 / _COLUMNS, "left")
-    heads = "\n".join([r"\toprule", latex_line([grid.heads[i] for i in columns])])
-    lines = [
-        r"\begingroup\fontsize{8}{9.6}\selectfont\setlength{\tabcolsep}{3pt}",
-        *([] if caption else [r"\addtocounter{table}{-1}"]),
-        rf"\begin{{longtable}}{{@{{}}{layout}@{{}}}}",
-        *([rf"\caption{{{escape_latex(caption)}}}\label{{tab:prmcal-{label}}} \\"] if caption else []),
-        heads,
-        r"\midrule\endfirsthead",
-        rf"\multicolumn{{{count}}}{{@{{}}l@{{}}}}{{\textit{{Continued.}}}} \\",
-        heads,
-        r"\midrule\endhead",
-        r"\bottomrule\endlastfoot",
-    ]
-    for place, (heading, rows) in enumerate(groupby(grid.rows, key=lambda row: row[0])):
-        lines += [r"\addlinespace"] if place else []
-        if heading:
-            lines.append(
-                rf"\multicolumn{{{count}}}{{@{{}}p{{\linewidth}}@{{}}}}{{\raggedright\textit{{{heading}}}}} \\*"
-            )
-        lines += [latex_line([cells[i] for i in columns]) for _, cells in rows]
-    return "\n".join([*lines, r"\end{longtable}\endgroup"])
+    tables = []
+    for place, part in enumerate(parts):
+        columns = [*range(names), *part]
+        first = rf"\caption{{{escape_latex(caption)}}}\label{{tab:prmcal-{label}}} \\"
+        # The names of rows get the room that values leave.
+        width = (_COLUMNS - len(part)) / (_COLUMNS * names)
+        layout = _columns(names, width, "right") + _columns(len(part), 1 / _COLUMNS, "left")
+        head = rf"\toprule{chr(10)}{latex_line([heads[i] for i in columns])}{chr(10)}\midrule"
+        tables += [
+            r"\begingroup\fontsize{8}{9.6}\selectfont\setlength{\tabcolsep}{3pt}",
+            *([r"\addtocounter{table}{-1}"] if place else []),
+            rf"\begin{{longtable}}{{@{{}}{layout}@{{}}}}",
+            *([] if place else [first]),
+            rf"{head}\endfirsthead",
+            rf"\multicolumn{{{len(columns)}}}{{@{{}}l@{{}}}}{{\textit{{Continued.}}}} \\",
+            rf"{head}\endhead",
+            r"\bottomrule\endlastfoot",
+        ]
+        for number, (heading, members) in enumerate(groupby(rows, key=lambda row: row[0])):
+            tables += [r"\addlinespace"] if number else []
+            span = rf"\multicolumn{{{len(columns)}}}{{@{{}}p{{\linewidth}}@{{}}}}"
+            tables += [rf"{span}{{\raggedright\textit{{{heading}}}}} \\*"] if heading else []
+            tables += [latex_line([cells[i] for i in columns]) for _, cells in members]
+        tables.append(r"\end{longtable}\endgroup")
+    return "\n".join(tables)
 
 
 def _columns(count: int, share: float, side: str) -> str:
     """Return the layout of some columns, each with a share of the width of a line."""
-    return rf"*{{{count}}}{{>{{\ragged{side}\arraybackslash}}p{{{_width(share)}}}}}" if count else ""
-
-
-def _width(share: float) -> str:
-    return rf"\dimexpr{share:.4f}\linewidth-2\tabcolsep\relax"
+    width = rf"\dimexpr{share:.4f}\linewidth-2\tabcolsep\relax"
+    return rf"*{{{count}}}{{>{{\ragged{side}\arraybackslash}}p{{{width}}}}}" if count else ""
 
 
 def _below(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from prmcal import __version__
@@ -29,31 +28,23 @@ _FOLDERS = ("submissions", "verifications")
 _IGNORED = ("/candidates/", "/every-eval-ever/", "/leaderboard/", "/records/", "/site/")
 
 
-@dataclass(frozen=True)
-class Targets:
-    """The folders that are written. None leaves one out.
-
-    Attributes
-    ----------
-    site, every_eval_ever, hub : Path or None
-    benchmark : str or None
-        The hub's data set repository of the benchmark, which `hub` needs.
-    """
-
-    site: Path | None = None
-    every_eval_ever: Path | None = None
-    hub: Path | None = None
-    benchmark: str | None = None
-
-
-def publish(directory: Path, targets: Targets) -> list[str]:
-    """Write the site of a merged leaderboard, and its exports.
+def publish(
+    directory: Path,
+    site: Path | None = None,
+    every_eval_ever: Path | None = None,
+    hub: Path | None = None,
+    benchmark: str | None = None,
+) -> list[str]:
+    """Write the site of a merged leaderboard, and its exports. What was in the folders is replaced.
 
     Parameters
     ----------
     directory : Path
         The folder of a merged leaderboard.
-    targets : Targets
+    site, every_eval_ever, hub : Path, optional
+        The folders that are written.
+    benchmark : str, optional
+        The hub's data set repository of the benchmark, which `hub` needs.
 
     Returns
     -------
@@ -75,23 +66,25 @@ def publish(directory: Path, targets: Targets) -> list[str]:
             f"{directory} is the folder of a run. Merge it first: `prmcal merge MERGED {directory}`. "
             f"`prmcal export {directory} --html SITE` writes the site of a single run."
         )
-    if not (targets.site or targets.every_eval_ever or targets.hub):
+    if not (site or every_eval_ever or hub):
         raise PrmcalError("There is nothing to write. Give --html, --every-eval-ever or --hub with a folder.")
-    records, hub = targets.every_eval_ever, targets.hub
+    repository = _checked(benchmark) if hub else ""
     # All folders are checked before anything is written.
-    of_records = WrittenFolder(records, _MARK, "folder of records", "--every-eval-ever") if records else None
-    benchmark = _checked(targets.benchmark) if hub else ""
+    records = (
+        WrittenFolder(every_eval_ever, _MARK, "folder of records", "--every-eval-ever")
+        if every_eval_ever
+        else None
+    )
     of_hub = WrittenFolder(hub, _MARK, "folder of results for the hub", "--hub") if hub else None
     done = []
-    if targets.site:
-        files = write_site([directory], targets.site)
-        done.append(f"Wrote a site of {len(files)} files to {targets.site}.")
-    board = read_finished_cells(published) if records or hub else None
-    if of_records and board:
-        files = of_records.replace(lambda fresh: write_records(board, published, fresh), board.about)
-        done.append(f"Wrote {counted(len(files) - 1, 'file')} for Every Eval Ever to {records}.")
+    if site:
+        done.append(f"Wrote a site of {len(write_site([directory], site))} files to {site}.")
+    board = read_finished_cells(published) if records or of_hub else None
+    if records and board:
+        files = records.replace(lambda fresh: write_records(board, published, fresh), board.about)
+        done.append(f"Wrote {counted(len(files) - 1, 'file')} for Every Eval Ever to {every_eval_ever}.")
     if of_hub and board:
-        files = of_hub.replace(lambda fresh: write_hub_results(board, benchmark, fresh), board.about)
+        files = of_hub.replace(lambda fresh: write_hub_results(board, repository, fresh), board.about)
         done.append(f"Wrote {counted(len(files) - 1, 'file')} for the hub to {hub}.")
     return done
 

@@ -59,14 +59,15 @@ def check_grades(again: Again) -> Iterator[Check]:
     problems: dict[ArtifactRef, str] = {}
     for shard in graded_shards(subject):
         try:
-            problems |= {shard.ref: why} if (why := _not_gradable(again, shard)) else {}
-            found = [] if why else list(_wrong(again, shard))
+            why = _not_gradable(again, shard)
+            count, found = (0, []) if why else _graded(again, shard)
         except PrmcalError as error:
-            problems[shard.ref] = excerpt(str(error), 200)
-            continue
-        rows += sum(number for check, number, _ in found if check == "rows")
+            why, count, found = excerpt(str(error), 200), 0, []
+        if why:
+            problems[shard.ref] = why
+        rows += count
         for check, number, what in found:
-            if number and check != "rows":
+            if number:
                 message = f"{subject.plan.job_of(shard.ref)}: {counted(number, 'text')} {what}"
                 flaws[check].append(Flaw(message, (shard.ref,)))
     texts = counted(rows, "text")
@@ -93,18 +94,15 @@ def _not_gradable(again: Again, shard: Shard[Parameters]) -> str:
     return "" if here == version else f"it was graded by version {version}, and this prmcal has {here}"
 
 
-def _wrong(again: Again, shard: Shard[Parameters]) -> Iterator[tuple[str, int, str]]:
-    """Yield the number of rows of a shard, and how many of its texts have which flaw, by the check of the flaw."""
+def _graded(again: Again, shard: Shard[Parameters]) -> tuple[int, list[tuple[str, int, str]]]:
+    """Return the number of texts of a shard, and how many have which flaw, by the check that it belongs to."""
     name, data = TEXT_TABLES[shard.ref.kind], shard.parameters.data
     stored = again.subject.store.read(shard.ref.kind, shard.ref.key, name, leave_out="text").to_pandas()
     keys = [each for each in _TRAJECTORY if each in stored]
     texts = read_tables(again.store, [shard.ref], name)[[*keys, "text"]]
-    table = stored.merge(texts, on=keys, how="left")
-    yield "rows", len(stored), ""
-    yield "texts", int(table["text"].isna().sum()), "are not here"
-    table = table[table["text"].notna()]
-    if name == "trajectories":
-        yield "texts", _wrong_hashes(again.subject.store, shard.ref, table), "have another hash"
+    every = stored.merge(texts, on=keys, how="left")
+    table = every[every["text"].notna()]
+    hashes = _wrong_hashes(again.subject.store, shard.ref, table) if name == "trajectories" else 0
     questions = {each.id: each for each in again.questions[data.dataset.name, data.split]}
     steps = grades = 0
     for row in table.itertuples():
@@ -113,8 +111,12 @@ def _wrong(again: Again, shard: Shard[Parameters]) -> Iterator[tuple[str, int, s
         known = row.answer if isinstance(row.answer, str) else None
         grades += known != answer or not (late or row.verdict == verdict)
         steps += len(split_steps(row.text)) != row.steps
-    yield "grades", steps, "have another number of steps"
-    yield "grades", grades, "have another answer or grade"
+    return len(stored), [
+        ("texts", len(every) - len(table), "are not here"),
+        ("texts", hashes, "have another hash"),
+        ("grades", steps, "have another number of steps"),
+        ("grades", grades, "have another answer or grade"),
+    ]
 
 
 def _wrong_hashes(store: Store, ref: ArtifactRef, table: pd.DataFrame) -> int:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli.app import ending_cleanly
-from prmcal.harness.site.publish import Targets, without_licence, write_recipe
 from prmcal.harness.site.publish import publish as publish_to
+from prmcal.harness.site.publish import without_licence, write_recipe
 from prmcal.harness.terminal import wrapped
 
 _MOST_NAMED = 10
@@ -76,37 +74,15 @@ def publish(
             f"Wrote a results repository of {len(files)} files to {recipe}. Start with README.md.", err=True
         )
     if merged is not None:
-        for line in published(merged, Targets(html, every_eval_ever, hub, benchmark)):
+        for line in publish_to(merged, html, every_eval_ever, hub, benchmark):
             typer.echo(line, err=True)
+        names = without_licence(merged)
+        if names:
+            more = f", and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+            warning = (
+                "prmcal: warning: Others may not publish submissions without a licence: "
+                f"{', '.join(names[:_MOST_NAMED])}{more}."
+            )
+            typer.echo(wrapped(warning, hanging="  "), err=True)
     elif recipe is None:
         raise PrmcalError("Give the folder of a merged leaderboard, or --recipe FOLDER.")
-
-
-def published(directory: Path, targets: Targets, width: int | None = None) -> Iterator[str]:
-    """Publish a merged leaderboard, and yield what was written as lines of text. A warning about licences follows.
-
-    Parameters
-    ----------
-    directory : Path
-        The folder of a merged leaderboard.
-    targets : Targets
-    width : int, optional
-        Default: the width of the terminal.
-
-    Raises
-    ------
-    PrmcalError
-        See :func:`prmcal.harness.site.publish.publish`.
-    """
-    yield from publish_to(directory, targets)
-    names = without_licence(directory)
-    if names:
-        have, them = ("has", "it") if len(names) == 1 else ("have", "them")
-        more = len(names) - _MOST_NAMED
-        shown = ", ".join(names[:_MOST_NAMED]) + (f", and {more:,} more" if more > 0 else "")
-        yield wrapped(
-            f"prmcal: warning: {counted(len(names), 'submission')} {have} no licence, so others may not publish "
-            f"{them}: {shown}.",
-            width,
-            hanging="  ",
-        )
