@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -48,8 +47,8 @@ def table_1(evidence: Evidence) -> Table:
     return _table(
         "table-1",
         "Table 1: before and after calibration",
-        "Errors of rewards, compared with success rates, over the prefixes of the test questions, "
-        f"{_contents(pair)}. Lower is better. {_legend('prefixes', 'the two calibrators')}",
+        "Errors of rewards, compared with success rates, over the prefixes of the test questions, with the calibrators "
+        f"{' and '.join(pair)}. Lower is better. {_legend('prefixes', 'the two calibrators')}",
         (Panel("", "", "", shown),),
         "cal_qwen",
     )
@@ -75,7 +74,7 @@ def table_4(evidence: Evidence) -> Table | None:
         "table-4",
         "Table 4: the PRMs side by side",
         "Errors of the rewards of every PRM, compared with success rates, over the prefixes of the test questions, "
-        f"{_contents(pair)}. All PRMs judge the same solutions. "
+        f"with the calibrators {' and '.join(pair)}. All PRMs judge the same solutions. "
         f"{_legend('prefixes', 'the two calibrators of a PRM')} Values of different PRMs are not ranked; the command "
         "'prmcal compare' compares any two.",
         _by_metric(evidence, shown.assign(head=shown["prm"], column=shown["calibrator"]), ("dataset", "llm")),
@@ -113,12 +112,6 @@ def _of_table_5(evidence: Evidence) -> list[str]:
     return [*_TABLE_5, *(metric for metric in shown if metric in evidence.metrics and metric not in _TABLE_5)]
 
 
-def _contents(pair: Sequence[str]) -> str:
-    if len(pair) == 2:
-        return f"before calibration ({pair[0]}) and after ({pair[1]})"
-    return f"with '{pair[0]}', the only calibrator to show"
-
-
 def _legend(rows: str, group: str) -> str:
     """Explain intervals, counts and marks of a table whose values compete within `group`."""
     return (
@@ -128,23 +121,14 @@ def _legend(rows: str, group: str) -> str:
 
 
 def _by_metric(evidence: Evidence, shown: pd.DataFrame, names: tuple[str, ...] = PLACE) -> tuple[Panel, ...]:
-    """Return a panel for each metric. The description of a calibration metric says which values are better."""
-    described = evidence.described
-    return tuple(
-        Panel(
-            str(metric).replace("_", "-"),
-            described.title(str(metric)),
-            " ".join(filter(None, (described.description(str(metric)), _better(evidence, str(metric))))),
-            part,
-            names,
-        )
-        for metric, part in shown.groupby("metric", sort=False)
-    )
-
-
-def _better(evidence: Evidence, metric: str) -> str:
-    direction = evidence.described.direction(metric)
-    return f"{direction.capitalize()}." if direction else ""
+    """Return a panel for each metric. Its description says which values are better."""
+    panels = []
+    for metric, part in shown.groupby("metric", sort=False):
+        name, described = str(metric), evidence.described
+        better = described.direction(name)
+        about = f"{described.description(name)} {f'{better.capitalize()}.' if better else ''}".strip()
+        panels.append(Panel(name.replace("_", "-"), described.title(name), about, part, names))
+    return tuple(panels)
 
 
 def table_2(evidence: Evidence) -> Table | None:
@@ -200,8 +184,8 @@ class ByDifficulty:
     evidence : Evidence
         The evidence with these data sets only.
     strategy, calibrator : str
-    level : float
-        beta of the strategy.
+    setting : str
+        The strategy with its calibrator, C and beta, for captions.
     fixed : list of str
         The values of n with a line, such as ``n = 4``.
     values : DataFrame
@@ -211,15 +195,9 @@ class ByDifficulty:
     evidence: Evidence
     strategy: str
     calibrator: str
-    level: float
+    setting: str
     fixed: list[str]
     values: pd.DataFrame
-
-    @property
-    def setting(self) -> str:
-        """The strategy with its calibrator, C and beta, for captions."""
-        target = self.evidence.target
-        return f"'{self.strategy}' with '{self.calibrator}', C = {target:g} and beta = {self.level:g}"
 
 
 def by_difficulty(evidence: Evidence) -> ByDifficulty | None:
@@ -240,8 +218,9 @@ def by_difficulty(evidence: Evidence) -> ByDifficulty | None:
     of_datasets = replace(evidence, datasets=datasets)
     asked = wanted(of_datasets.places).merge(levels, on="dataset")
     asked = asked.merge(pd.DataFrame(columns, columns=["strategy", "calibrator", "metric"]), how="cross")
-    level = float(cells.loc[cells["strategy"] == used[0], "level"].iloc[0])
-    return ByDifficulty(of_datasets, used[0], calibrator, level, fixed, values(found, asked))
+    level = cells.loc[cells["strategy"] == used[0], "level"].iloc[0]
+    setting = f"'{used[0]}' with '{calibrator}', C = {evidence.target:g} and beta = {level:g}"
+    return ByDifficulty(of_datasets, used[0], calibrator, setting, fixed, values(found, asked))
 
 
 def figure_4_in_numbers(evidence: Evidence) -> Table | None:
