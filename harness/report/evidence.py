@@ -16,7 +16,6 @@ from prmcal.db.metrics import Metrics
 from prmcal.db.overview.query import overview
 from prmcal.db.overview.types import Overview
 from prmcal.db.queries.leaderboard import reported
-from prmcal.db.queries.trajectories import MEDIAN
 from prmcal.db.reader import reading
 from prmcal.db.statistics.paired import standings
 from prmcal.errors import PrmcalError
@@ -137,11 +136,6 @@ class Evidence:
     def before_and_after(self) -> list[str]:
         """The uncalibrated rewards and the method, as far as the grid has them."""
         return [name for name in (self.uncalibrated, self.method) if name is not None]
-
-    def predicts_quantiles(self, calibrator: str) -> bool:
-        """Return whether a calibrator has a level besides the median. Without one, it has only a point estimate."""
-        known = (each.loc[each["calibrator"] == calibrator, "level"] for each in (self.scaling, self.points))
-        return any((levels.dropna() != MEDIAN).any() for levels in known)
 
 
 def wanted(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from prmcal.db.queries.trajectories import MEDIAN
 from prmcal.harness.report.evidence import PLACE, Evidence, values, wanted, with_none
 from prmcal.harness.report.exhibits import VERDICTS, Panel, Table
 
@@ -43,7 +44,13 @@ def theorem_1(evidence: Evidence) -> Table | None:
     strategy = adaptive[0]  # it has no arguments, so that all of its names have the same results
     scaling = evidence.scaling[evidence.scaling["strategy"] == strategy]
     settings = scaling[["target", "level"]].dropna().drop_duplicates().sort_values(["target", "level"])
-    calibrators = list(filter(evidence.predicts_quantiles, evidence.calibrators))
+    # A calibrator without a level besides the median has only a point estimate.
+    quantiles = {
+        calibrator
+        for known in (evidence.scaling, evidence.points)
+        for calibrator in known.loc[known["level"].notna() & (known["level"] != MEDIAN), "calibrator"]
+    }
+    calibrators = [each for each in evidence.calibrators if each in quantiles]
     names = wanted({**evidence.places, "calibrator": calibrators}).merge(settings, how="cross")
     measured = values(scaling, names.assign(strategy=strategy, metric=_PASS))
     there = measured["status"] != "missing"
