@@ -49,7 +49,6 @@ class NodeCache:
         The size in bytes above which artifacts are deleted, those that were not used for the longest time first.
     server : actor handle
         The file server of the run.
-    ray : module
     """
 
     def __init__(self, folder: Path, limit: int, server: Any, ray: Any) -> None:
@@ -222,7 +221,6 @@ class NodeWorker:
 
     Parameters
     ----------
-    settings : ActorSettings
     gpus : int
         How many GPUs Ray has given to it.
     name : str

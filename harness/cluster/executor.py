@@ -63,10 +63,8 @@ class RayExecutor:
     ----------
     directory : Path
         The output folder of the run.
-    grid : GridSpec
     plugin_files : sequence of Path
         Plugin files. Their contents travel to the nodes.
-    settings : ClusterSettings
 
     Raises
     ------

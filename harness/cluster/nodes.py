@@ -64,8 +64,6 @@ def inspect_nodes(ray: Any, nodes: Sequence[Node], paths: Sequence[Path]) -> dic
 
     Parameters
     ----------
-    ray : module
-    nodes : sequence of Node
     paths : sequence of Path
         Absolute paths of data and models that plugins read.
     """
@@ -210,8 +208,6 @@ def slots_of(grid: GridSpec, nodes: Mapping[str, Node], workers: int | None) -> 
 
     Parameters
     ----------
-    grid : GridSpec
-    nodes : mapping of str to Node
     workers : int, optional
         The most workers that compute models, spread over the nodes. By default as many as there is room for.
 
@@ -285,7 +281,6 @@ class Census:
 
     Parameters
     ----------
-    ray : module
     paths : sequence of Path
         Files and folders that every node must have.
 

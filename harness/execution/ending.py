@@ -131,10 +131,8 @@ def run_on_finish(command: str, directory: Path, summary: RunSummary, seconds: f
 
     Parameters
     ----------
-    command : str
     directory : Path
         The output folder.
-    summary : RunSummary
     seconds : float
         The time after which the command is killed, with all processes that it started.
 

@@ -95,7 +95,6 @@ def failed_cells(plan: Plan, failures: Mapping[str, Failure]) -> dict[str, Failu
 
     Parameters
     ----------
-    plan : Plan
     failures : mapping of str to Failure
         Why shards failed, by their keys. It includes the shards that could not be computed because of another one.
     """

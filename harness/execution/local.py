@@ -324,9 +324,6 @@ def run_schedule(
 
     Parameters
     ----------
-    schedule : Schedule
-    executor : Executor
-    watch : EndWatch
     note : callable
         Called with each outcome and notice.
     show : callable

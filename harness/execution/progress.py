@@ -134,7 +134,6 @@ class CrewFile:
     ----------
     directory : Path
         The output folder of the run.
-    plan : Plan
     """
 
     def __init__(self, directory: Path, plan: Plan) -> None:
@@ -162,11 +161,6 @@ def read_crew(directory: Path) -> Sequence[WorkerNow]:
 
 class RunLog:
     """Append to the log of a run. Earlier runs stay in it.
-
-    Parameters
-    ----------
-    file : Path
-    plan : Plan
 
     Raises
     ------
@@ -237,7 +231,6 @@ class Progress:
 
     Parameters
     ----------
-    plan : Plan
     reused : int
         Shards that were finished before.
     estimate : callable

@@ -59,13 +59,6 @@ class Recorder:
     A subclass may add to the rows of `run_rows`, `description`, `cell_row` and `job_row`, and change how results are
     published.
 
-    Parameters
-    ----------
-    folder : RunFolder
-    plan : Plan
-    store : Store
-    record : RunRecord
-
     Attributes
     ----------
     manifests : dict of ArtifactRef to Manifest
@@ -126,7 +119,6 @@ class Recorder:
         ----------
         failures : mapping of str to Failure
             By the keys of the shards.
-        but : collection of ArtifactRef
         """
         for shard in self.plan.shards():
             if shard.ref.key in failures and shard.ref not in but and shard.ref not in self.manifests:

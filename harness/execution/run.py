@@ -54,7 +54,6 @@ def run_grid(
 
     Parameters
     ----------
-    grid : GridSpec
     directory : Path
         The output folder.
     workers : int
@@ -250,7 +249,6 @@ def run_further(
         The caller holds its lock.
     record : RunRecord
         The run of the folder.
-    workers : int
     begin : callable
         Called before the work with the number of completions that are sampled, and the estimated seconds if known.
     stream : text file, optional

@@ -72,7 +72,6 @@ class Schedule:
 
     Parameters
     ----------
-    plan : Plan
     done : collection of ArtifactRef
         Finished shards.
 

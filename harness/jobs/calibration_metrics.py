@@ -75,7 +75,6 @@ def metric_tables(
     ----------
     metrics : mapping of str to Statistic
         Metrics over all questions, by name.
-    bootstrap : Bootstrap
     by_level : mapping of int to (mapping of str to Statistic), optional
         Metrics over the questions of each difficulty. Their replicates are not returned.
     compared : collection of str, optional
@@ -130,7 +129,6 @@ def mean_of(axis: QuestionAxis, values: NDArray[np.float64], interval: IntervalR
     ----------
     axis : QuestionAxis
         The questions of the values.
-    values : ndarray of shape (questions,)
     interval : callable
         The rule for the interval.
     """
@@ -151,7 +149,6 @@ def question_output(
 
     Parameters
     ----------
-    shard : Shard
     axis : QuestionAxis
         The questions that are selected from.
     metrics : mapping of str to callable

@@ -109,7 +109,6 @@ class Models:
     ----------
     llm : (PluginReference, LLM), optional
         A model that is there already, and the reference under which it is asked for.
-    prm : (PluginReference, PRM), optional
 
     Attributes
     ----------

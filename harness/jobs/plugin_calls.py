@@ -138,8 +138,6 @@ def next_steps(llm: LLM, requests: Sequence[GenerationRequest], sampling: Sampli
 
     Parameters
     ----------
-    llm : LLM
-    requests : sequence of GenerationRequest
     sampling : Sampling
         How whole trajectories are sampled.
 

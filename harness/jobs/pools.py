@@ -251,7 +251,6 @@ def pool_of(
 
     Parameters
     ----------
-    trajectories : GradedTrajectories
     table : Tables
         It has the table ``rewards`` of the role "score", ``calibrated_rewards`` of the roles "calibrated" (of bare
         questions) and "pool_rewards" (of all trajectories), and ``successes`` of the role "success". It is asked for

@@ -143,7 +143,6 @@ def beam_search(
 
     Parameters
     ----------
-    questions : sequence of Question
     llm : LLM
         Samples the steps.
     prm : PRM

@@ -176,7 +176,6 @@ class CurveStatistic(Statistic):
 
     Parameters
     ----------
-    question_ids : ndarray of shape (questions,)
     curves : Curve
         The curves, each with pass@1 as its first point.
     """

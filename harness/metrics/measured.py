@@ -124,7 +124,6 @@ def statistic_of(metric: Metric, rows: PrefixRows, bootstrap: Bootstrap) -> Stat
 
     Parameters
     ----------
-    metric : Metric
     rows : PrefixRows
         For a metric that is measured at each level, the rows of one level.
     bootstrap : Bootstrap

@@ -33,10 +33,6 @@ Reading = TypeVar("Reading", bound=CalibratorParameters)
 class Chain:
     """Plans trajectories and what follows from them, step by step.
 
-    Parameters
-    ----------
-    resolved : ResolvedGrid
-
     Attributes
     ----------
     jobs : list of Job

@@ -58,7 +58,6 @@ class CostModel:
 
     Parameters
     ----------
-    plan : Plan
     past : mapping of ArtifactRef to Manifest
         All finished shards, of this plan or of others.
     on_gpus : bool, default=False
@@ -207,7 +206,6 @@ def seconds_left(
     ----------
     shards : collection of Shard
         The unfinished shards, each after its inputs.
-    cost : CostModel
     workers : int
         The number of processes that work on them.
     elapsed : mapping of ArtifactRef to float, optional

@@ -66,7 +66,6 @@ def space_needed(plan: Plan, done: Collection[ArtifactRef]) -> Space:
 
     Parameters
     ----------
-    plan : Plan
     done : collection of ArtifactRef
         Finished shards.
     """

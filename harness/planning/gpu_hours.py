@@ -119,7 +119,6 @@ def model_costs(plan: Plan, done: Collection[ArtifactRef]) -> list[ModelCost]:
 
     Parameters
     ----------
-    plan : Plan
     done : collection of ArtifactRef
         Finished shards.
     """
@@ -161,7 +160,6 @@ def _assumed_seconds(shard: Shard[Parameters], longest: int, unknown: float) -> 
 
     Parameters
     ----------
-    shard : Shard
     longest : int
         The grid's max_tokens.
     unknown : float

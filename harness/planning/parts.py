@@ -41,7 +41,6 @@ def make_shard(
     ----------
     identity : mapping
         Everything that decides the output besides the inputs, as JSON data.
-    parameters : Parameters
     inputs : mapping of str to sequence of ArtifactRef
         The artifacts that it reads, by role.
     resource : str

@@ -201,7 +201,6 @@ def cells_with(plan: Plan, only: Only) -> list[Cell]:
 
     Parameters
     ----------
-    plan : Plan
     only : mapping of str to sequence of str
         For each kind, a cell must have one of the names. Without kinds, all cells are returned.
 

@@ -53,7 +53,6 @@ def build_plan(grid: GridSpec, stand_ins: bool = False) -> Plan:
 
     Parameters
     ----------
-    grid : GridSpec
     stand_ins : bool
         Whether to plan also with models and data that are not on this machine, without asking the hub. The plan then
         has the right numbers of jobs and samples, but its keys are not those of a run.

@@ -208,7 +208,6 @@ def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
 
     Parameters
     ----------
-    grid : GridSpec
     stand_ins : bool
         Whether to continue without the models and the data that are not on this machine.
 

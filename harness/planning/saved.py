@@ -52,7 +52,6 @@ def write_plan(
         The output folder of a run.
     grid : mapping
         The data of the grid, as in the record of the run.
-    plan : Plan
     model_seconds : mapping of ArtifactRef to float
         What the costs assume of each shard of the plan; see :class:`prmcal.harness.planning.plan.Plan`.
     texts : bool

@@ -38,7 +38,6 @@ def check_text(name: str, value: Any) -> None:
     ----------
     name : str
         What the data are, for the message.
-    value : JSON data
 
     Raises
     ------

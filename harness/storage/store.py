@@ -138,7 +138,6 @@ class Store:
 
         Parameters
         ----------
-        refs : iterable of ArtifactRef
         verify : bool
             See :meth:`manifest`.
         """
@@ -218,7 +217,6 @@ class Store:
             The address of the artifact. An artifact with this address is replaced.
         files : Path
             A folder on the same disk.
-        manifest : Manifest
 
         Raises
         ------
@@ -323,11 +321,6 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def write_atomically(path: Path, text: str) -> None:
     """Replace a small text file atomically.
-
-    Parameters
-    ----------
-    path : Path
-    text : str
 
     Raises
     ------
