@@ -161,16 +161,16 @@ def cell_id(
     str
         For example ``calibration/weak/qwen/isotonic/nano-math`` or
         ``scaling/weak/qwen/isotonic/nano-math/best-of-n+ias/C=0.99/beta=0.1``.
-        Coordinates that are None are left out.
+        Coordinates that are None or empty are left out.
     """
     parts = [leaderboard, llm, prm, calibrator, dataset]
-    if strategy is not None:
+    if strategy:
         parts.append(strategy.replace(" + ", "+").replace(" ", "-").lower())
     if target is not None:
         parts.append(f"C={target:g}")
     if level is not None:
         parts.append(f"beta={level:g}")
-    return "/".join(part for part in parts if part is not None)
+    return "/".join(part for part in parts if part)
 
 
 def cell_number(number: int) -> str:

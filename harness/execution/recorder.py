@@ -31,7 +31,7 @@ from prmcal.harness.execution.failures import Failure, write_failures
 from prmcal.harness.execution.machine import run_environment
 from prmcal.harness.execution.progress import Pace
 from prmcal.harness.execution.schedule import Outcome
-from prmcal.harness.jobs.job import Job
+from prmcal.harness.jobs.job import Job, Labels
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord, grid_text
@@ -50,6 +50,8 @@ _JOB_TABLES = {
     "curves": ("curve_points", "curve_areas", "risk_points", "sample_accuracies"),
     "search": ("searches",),
 }
+_COORDINATES = ("llm", "prm", "calibrator", "dataset")
+_COSTS = ("seconds", "samples", "generated_tokens", "scored_tokens")
 _CELL_TABLES = ("results", "question_results", "reliability_bins", "signed_error_bins", "league_points")
 
 
@@ -81,7 +83,9 @@ class Recorder:
         self.writer = Writer(folder.database, folder.published)
         self._loaded: set[str] = set()
         self._unwritten: dict[str, Job[Parameters]] = {}
-        self._cells_of = _group_cells(plan.cells)
+        self._cells_of: dict[str, list[Cell]] = defaultdict(list)
+        for cell in plan.cells:
+            self._cells_of[cell.job.key].append(cell)
         # By the keys of jobs: the shards that are not finished, and the status of the jobs of which one failed.
         self._missing: dict[str, set[ArtifactRef]] = {}
         self._failed: dict[str, str] = {}
@@ -129,7 +133,7 @@ class Recorder:
         """Write the remaining results, compare the cells, and mark the run as ended."""
         done = [cell for cell in self.plan.cells if self._status(cell.job) == "done"]
         better = {metric.name: metric.better for metric in self.plan.metrics}
-        comparisons = _compare_groups(done, self.store, better)
+        comparisons = list(_compare_groups(done, self.store, better))
         self._write(publish=False)
         if not self.record.finished_at:
             self.record = replace(self.record, finished_at=_now())
@@ -164,7 +168,9 @@ class Recorder:
             if self._status(job) == "done" and job.key not in self._loaded
         ]
         # One call for all rows: row by row, they take longer than the artifacts.
-        rows = [row for job in self._unwritten.values() for row in self._rows(job)]
+        rows: list[Base] = []
+        for job in self._unwritten.values():
+            rows += [self.job_row(job), *map(self.cell_row, self._cells_of[job.key])]
         if begin:
             rows = [*self.run_rows("running"), *self.description(), *rows]
         files = self._tables(new)
@@ -183,17 +189,14 @@ class Recorder:
 
     def _tables(self, jobs: Sequence[Job[Parameters]]) -> dict[str, dict[str, list[Path]]]:
         """Return the files of jobs, by the tables that they are loaded into and by their owners."""
-        files: dict[str, dict[str, list[Path]]] = {}
+        files: dict[str, dict[str, list[Path]]] = defaultdict(dict)
         for job in jobs:
             for table in _JOB_TABLES.get(job.kind, ()):
-                files.setdefault(table, {})[job.key] = self._files(job, table)
-            for cell in self._cells_of.get(job.key, ()):
+                files[table][job.key] = self._files(job, table)
+            for cell in self._cells_of[job.key]:
                 for table in _CELL_TABLES:
-                    files.setdefault(table, {})[cell.cell_id] = self._files(job, table)
+                    files[table][cell.cell_id] = self._files(job, table)
         return files
-
-    def _rows(self, job: Job[Parameters]) -> list[Base]:
-        return [self.job_row(job), *(self.cell_row(cell) for cell in self._cells_of.get(job.key, ()))]
 
     def _files(self, job: Job[Parameters], table: str) -> list[Path]:
         paths = [self.store.folder(s.ref.kind, s.ref.key) / f"{table}.parquet" for s in job.shards]
@@ -243,18 +246,10 @@ class Recorder:
                     grader_version=data.grader_version,
                 )
             )
-            rows += [
-                Question(
-                    dataset=data.name,
-                    split=data.split,
-                    question_id=question.id,
-                    text=question.text,
-                    answer=question.answer,
-                    level=question.level,
-                    subject=question.subject,
-                )
-                for question in data.questions
-            ]
+            for each in data.questions:
+                question = asdict(each)
+                question["question_id"] = question.pop("id")
+                rows.append(Question(dataset=data.name, split=data.split, **question))
         rows += [
             JobInput(job_key=job.key, input_key=source.key)
             for job in self.plan.jobs
@@ -269,10 +264,7 @@ class Recorder:
         return CellRow(
             cell_id=cell.cell_id,
             leaderboard=cell.leaderboard,
-            llm=cell.labels.llm,
-            prm=cell.labels.prm or None,
-            calibrator=cell.labels.calibrator or None,
-            dataset=cell.labels.dataset,
+            **_names(cell.labels, _COORDINATES),
             strategy=cell.strategy or None,
             target=cell.target,
             level=cell.level,
@@ -287,20 +279,13 @@ class Recorder:
         return JobRow(
             job_key=job.key,
             kind=job.kind,
-            llm=job.labels.llm or None,
-            prm=job.labels.prm or None,
-            calibrator=job.labels.calibrator or None,
-            dataset=job.labels.dataset or None,
-            split=job.labels.split or None,
+            **_names(job.labels, (*_COORDINATES, "split")),
             parameters=_job_parameters(job),
             seed=job.seed,
             status=self._status(job),
             reason=self._reason(job) or None,
             shards=len(job.shards),
-            seconds=sum(manifest.seconds for manifest in manifests),
-            samples=sum(manifest.samples for manifest in manifests),
-            generated_tokens=sum(manifest.generated_tokens for manifest in manifests),
-            scored_tokens=sum(manifest.scored_tokens for manifest in manifests),
+            **{cost: sum(getattr(each, cost) for each in manifests) for cost in _COSTS},
         )
 
 
@@ -308,11 +293,9 @@ def _now() -> str:
     return datetime.now(UTC).isoformat()
 
 
-def _group_cells(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
-    groups: dict[str, list[Cell]] = {}
-    for cell in cells:
-        groups.setdefault(cell.job.key, []).append(cell)
-    return groups
+def _names(labels: Labels, columns: Sequence[str]) -> dict[str, str | None]:
+    """Return names as the columns of a row; None where one does not apply."""
+    return {column: getattr(labels, column) or None for column in columns}
 
 
 def _job_parameters(job: Job[Parameters]) -> dict[str, Any]:
@@ -325,44 +308,32 @@ def _job_parameters(job: Job[Parameters]) -> dict[str, Any]:
 
 def _compare_groups(
     cells: Sequence[Cell], store: Store, better: Mapping[str, Better | None]
-) -> list[Mapping[str, Values]]:
-    """Compare all pairs within each group of finished cells.
+) -> Iterator[Mapping[str, Values]]:
+    """Compare all pairs within each group of finished cells, one or several times for each group and metric.
 
     A group contains the cells of one leaderboard and one (LLM, PRM, data set, conditions): calibrators on the
     calibration leaderboard, strategies with their calibrators on the scaling leaderboard. Pairs that were not resampled
-    alike are not compared.
-
-    Returns
-    -------
-    list of mapping of str to values
-        The columns of the table ``comparisons``: one or several parts for each group and metric.
+    alike are not compared: cells without some questions, which are too long for the PRM, are resampled otherwise.
     """
     groups: dict[tuple[str, ...], list[Cell]] = defaultdict(list)
     for cell in cells:
         if cell.labels.prm:
             labels = cell.labels
             groups[cell.leaderboard, labels.llm, labels.prm, labels.dataset, cell.conditions].append(cell)
-    return [
-        found for group in groups.values() if len(group) > 1 for found in _compare_group(group, store, better)
-    ]
-
-
-def _compare_group(
-    cells: Sequence[Cell], store: Store, better: Mapping[str, Better | None]
-) -> Iterator[Mapping[str, Values]]:
-    measured: dict[str, dict[str, Replicated]] = defaultdict(dict)
-    for cell in cells:
-        for metric, each in read_replicates(_artifact(store, cell)).items():
-            if metric not in NOT_COMPARED:
-                measured[metric][cell.cell_id] = each.comparable(better.get(metric))
-    for metric, by_cell in measured.items():
-        # Cells without some questions, which are too long for the PRM, are not resampled like the others.
-        alike: dict[tuple[str, int], list[str]] = defaultdict(list)
-        for name, each in by_cell.items():
-            alike[each.resampled, len(each.replicates)].append(name)
-        families = [names for names in alike.values() if len(names) > 1]
-        if families:
-            yield from _compare_families(cells[0].leaderboard, metric, families, by_cell)
+    for (leaderboard, *_), group in groups.items():
+        measured: dict[str, dict[str, Replicated]] = defaultdict(dict)
+        for cell in group if len(group) > 1 else ():
+            (ref,) = cell.job.refs
+            for metric, each in read_replicates(store.folder(ref.kind, ref.key)).items():
+                if metric not in NOT_COMPARED:
+                    measured[metric][cell.cell_id] = each.comparable(better.get(metric))
+        for metric, by_cell in measured.items():
+            alike: dict[tuple[str, int], list[str]] = defaultdict(list)
+            for name, each in by_cell.items():
+                alike[each.resampled, len(each.replicates)].append(name)
+            families = [names for names in alike.values() if len(names) > 1]
+            if families:
+                yield from _compare_families(leaderboard, metric, families, by_cell)
 
 
 def _compare_families(
@@ -388,8 +359,3 @@ def _compare_families(
             "questions": [differences.questions] * len(first),
         }
         begin = end
-
-
-def _artifact(store: Store, cell: Cell) -> Path:
-    (shard,) = cell.job.shards
-    return store.folder(shard.ref.kind, shard.ref.key)

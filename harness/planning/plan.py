@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Generic, TypeGuard, TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Generic, TypeVar
 
 from prmcal.db import catalog
 from prmcal.db.metrics import Leaderboard, Metric, cell_id
@@ -54,9 +54,9 @@ class Cell:
             self.leaderboard,
             labels.llm,
             labels.dataset,
-            prm=labels.prm or None,
-            calibrator=labels.calibrator or None,
-            strategy=self.strategy or None,
+            prm=labels.prm,
+            calibrator=labels.calibrator,
+            strategy=self.strategy,
             target=self.target,
             level=self.level,
         )
@@ -160,10 +160,12 @@ class Plan:
     metrics: tuple[Metric, ...] = ()
     absent: tuple[str, ...] = ()
     model_seconds: Mapping[ArtifactRef, float] | None = None
-    _shards: dict[ArtifactRef, Shard[Parameters]] = field(default_factory=dict, repr=False, compare=False)
-    _owners: dict[ArtifactRef, list[Job[Parameters]]] = field(default_factory=dict, repr=False, compare=False)
+    _shards: dict[ArtifactRef, Shard[Parameters]] = field(init=False, repr=False, compare=False)
+    _owners: dict[ArtifactRef, list[Job[Parameters]]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "_shards", {})
+        object.__setattr__(self, "_owners", {})
         for job in {job.key: job for job in self.jobs}.values():
             for shard in job.shards:
                 self._shards.setdefault(shard.ref, shard)
@@ -183,11 +185,8 @@ class Plan:
 
     def jobs_of(self, parameters: type[AnyParameters]) -> list[Job[AnyParameters]]:
         """Return the jobs of one kind, by the class of their parameters."""
-        return [job for job in self.jobs if _has(job, parameters)]
-
-
-def _has(job: Job[Parameters], parameters: type[AnyParameters]) -> TypeGuard[Job[AnyParameters]]:
-    return isinstance(job.shards[0].parameters, parameters)
+        found: list[Any] = [job for job in self.jobs if isinstance(job.shards[0].parameters, parameters)]
+        return found
 
 
 Only = Mapping[str, Sequence[str]]
@@ -226,17 +225,25 @@ def part_of(plan: Plan, cells: Collection[Cell]) -> Plan:
     """
     if len(cells) == len(plan.cells):
         return plan
-    needed = _with_inputs(cell.job for cell in cells)
+    needed: set[str] = set()
+    waiting = [cell.job for cell in cells]
+    while waiting:
+        job = waiting.pop()
+        if job.key not in needed:
+            needed.add(job.key)
+            waiting += job.inputs
     read = {source.key for job in plan.jobs for source in job.inputs} | {cell.job.key for cell in plan.cells}
     jobs = [
         job
         for job in plan.jobs
         if job.key in needed or (job.key not in read and all(each.key in needed for each in job.inputs))
     ]
-    absent = _absent(plan, jobs)
-    return Plan(
-        tuple(jobs), tuple(cells), plan.plugins, plan.datasets, plan.metrics, absent, plan.model_seconds
-    )
+    labels = [job.labels for job in jobs]
+    names = {name for each in labels for name in (each.llm, each.prm, each.dataset)}
+    models = [*plan.plugins["llm"], *plan.plugins["prm"]]
+    used = names | {plugin.absent for plugin in models if plugin.name in names}
+    absent = tuple(name for name in plan.absent if name in used)
+    return replace(plan, jobs=tuple(jobs), cells=tuple(cells), absent=absent)
 
 
 def _check(plan: Plan, kind: str, names: Sequence[str]) -> None:
@@ -254,31 +261,6 @@ def _name(cell: Cell, kind: str) -> str:
     """Return the name of a kind in a cell; empty if the cell has none."""
     name: str = cell.strategy if kind == "strategy" else getattr(cell.labels, kind)
     return name
-
-
-def _with_inputs(jobs: Iterable[Job[Parameters]]) -> set[str]:
-    """Return the keys of jobs and of all jobs that they need."""
-    found: set[str] = set()
-    waiting = list(jobs)
-    while waiting:
-        job = waiting.pop()
-        if job.key not in found:
-            found.add(job.key)
-            waiting += job.inputs
-    return found
-
-
-def _absent(plan: Plan, jobs: Iterable[Job[Parameters]]) -> tuple[str, ...]:
-    """Return the models and the data of some jobs that are not on this machine."""
-    labels = [job.labels for job in jobs]
-    models = {"llm": {each.llm for each in labels}, "prm": {each.prm for each in labels}}
-    used = {each.dataset for each in labels} | {
-        plugin.absent
-        for kind, names in models.items()
-        for plugin in plan.plugins[kind]
-        if plugin.name in names
-    }
-    return tuple(name for name in plan.absent if name in used)
 
 
 def asked_part(plan: Plan, record: RunRecord) -> Plan:

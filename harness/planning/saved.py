@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict, astuple, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
+
+from pydantic import TypeAdapter
 
 from prmcal.db.metrics import Metric
 from prmcal.db.run_folder import PLAN_FILE
@@ -30,9 +32,10 @@ from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuest
 from prmcal.harness.storage.folder import RunFolder, check_text, one_problem
 from prmcal.harness.storage.store import ArtifactRef, content_key, write_atomically
 from prmcal.registry.contracts.data import Question
-from prmcal.registry.messages import excerpt, message_of, shown
+from prmcal.registry.messages import excerpt, message_of
 from prmcal.registry.plugins import load_plugin_file
 
+_METRICS = TypeAdapter(dict[str, tuple[Metric, ...]])
 _HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 """Half of a surrogate pair, alone or beside the other half. The check of a large plan without any takes a second."""
 
@@ -62,7 +65,7 @@ def write_plan(
     StorageError
         If the disk is full or not writable.
     """
-    values = _Values()
+    values: dict[str, Any] = {}
     content = {
         "grid": content_key(grid),
         "plugins": {kind: [each.data() for each in plugins] for kind, plugins in plan.plugins.items()},
@@ -70,7 +73,7 @@ def write_plan(
         "metrics": [asdict(each) for each in plan.metrics],
         "jobs": list(_jobs_data(plan, model_seconds, values)),
         "cells": list(_cells_data(plan)),
-        "values": values.found,
+        "values": list(values.values()),
     }
     write_atomically(directory / PLAN_FILE, json.dumps(content, separators=(",", ":")) + "\n")
 
@@ -134,38 +137,24 @@ def load_plugins_of(folder: RunFolder) -> None:
 
 
 def _questions_data(data: PlannedQuestions, texts: bool) -> dict[str, Any]:
-    questions = [
-        [each.id, *((each.text, each.answer) if texts else (None, None)), each.level, each.subject]
-        for each in data.questions
-    ]
-    return {
-        "name": data.name,
-        "split": data.split,
-        "content_hash": data.content_hash,
-        "grader_version": data.grader_version,
-        "questions": questions,
-    }
-
-
-class _Values:
-    """Values that the identities of many shards have, each once. They are given by their positions."""
-
-    def __init__(self) -> None:
-        self.found: list[Any] = []
-        self._positions: dict[str, int] = {}
-
-    def position(self, value: Any) -> int:
-        text = json.dumps(value, sort_keys=True)
-        if text not in self._positions:
-            self._positions[text] = len(self.found)
-            self.found.append(value)
-        return self._positions[text]
+    rows = [list(astuple(each)) for each in data.questions]
+    if not texts:
+        rows = [[name, None, None, *rest] for name, _, _, *rest in rows]
+    return {**{each.name: getattr(data, each.name) for each in fields(data)}, "questions": rows}
 
 
 def _jobs_data(
-    plan: Plan, model_seconds: Mapping[ArtifactRef, float], values: _Values
+    plan: Plan, model_seconds: Mapping[ArtifactRef, float], values: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
+    """Yield the data of jobs. `values` gets what the identities of shards have, each value once, by its JSON."""
     numbers = {id(job): number for number, job in enumerate(plan.jobs)}
+    texts: dict[str, int] = {}
+
+    def position(value: Any) -> int:
+        text = json.dumps(value, sort_keys=True)
+        values.setdefault(text, value)
+        return texts.setdefault(text, len(texts))
+
     positions: dict[ArtifactRef, int] = {}
     runs: dict[int, list[int]] = {}  # of tuples of artifacts, which shards that read the same ones share
     for job in plan.jobs:
@@ -193,26 +182,21 @@ def _jobs_data(
             "version": first.version,
             "identity": list(first.identity),
             "identities": [
-                [values.position(shard.identity[name]) for name in first.identity] for shard in job.shards
+                [position(shard.identity[name]) for name in first.identity] for shard in job.shards
             ],
         }
+
+
+_OF_CELLS = ("leaderboard", "strategy", "target", "level", "conditions", "variant")
 
 
 def _cells_data(plan: Plan) -> Iterator[dict[str, Any]]:
     numbers = {id(job): number for number, job in enumerate(plan.jobs)}
     for cell in plan.cells:
         yield {
-            "leaderboard": cell.leaderboard,
             "labels": asdict(cell.labels),
             "job": numbers[id(cell.job)],
-            "strategy": cell.strategy,
-            "target": cell.target,
-            "level": cell.level,
-            **(
-                {"conditions": cell.conditions, "variant": cell.variant}
-                if cell.variant or cell.conditions
-                else {}
-            ),
+            **{name: getattr(cell, name) for name in _OF_CELLS},
         }
 
 
@@ -285,23 +269,11 @@ def _plan(content: Mapping[str, Any]) -> Plan:
         PlannedQuestions(**{**each, "questions": tuple(Question(*row) for row in each["questions"])})
         for each in content["datasets"]
     )
-    return Plan(
-        tuple(jobs), tuple(cells), plugins, datasets, _metrics(content["metrics"]), model_seconds=seconds
-    )
-
-
-def _metrics(data: Any) -> tuple[Metric, ...]:
-    """Return the descriptions of metrics. Raise ValueError if a value is wrong, or a metric is described twice."""
-    from pydantic import TypeAdapter
-
     with one_problem():
-        reader = TypeAdapter(dict[str, tuple[Metric, ...]])
-        found = reader.validate_python({"metrics": data})["metrics"]
-    names = [metric.name for metric in found]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"it describes the metric {shown(twice)} twice")
-    return found
+        metrics = _METRICS.validate_python({"metrics": content["metrics"]})["metrics"]
+    if len({metric.name for metric in metrics}) < len(metrics):
+        raise ValueError("it describes a metric twice")
+    return Plan(tuple(jobs), tuple(cells), plugins, datasets, metrics, model_seconds=seconds)
 
 
 def _shards(
@@ -324,13 +296,9 @@ def _shards(
         inputs = {}
         for role, runs in zip(job["roles"], map(tuple, reads), strict=True):
             if runs not in shared:
-                shared[runs] = tuple(_members(runs, refs))
+                pairs = zip(runs[::2], runs[1::2], strict=True)
+                shared[runs] = tuple(ref for begin, count in pairs for ref in refs[begin : begin + count])
             inputs[role] = shared[runs]
         parameters: Parameters = cls(**{**common, **ranges, "data": slices[first, stop]})
         identity = {name: values[place] for name, place in zip(job["identity"], places, strict=True)}
         yield Shard(ref, parameters, inputs, job["resource"], identity, job["version"])
-
-
-def _members(runs: Sequence[int], refs: Sequence[ArtifactRef]) -> Iterator[ArtifactRef]:
-    for first, count in zip(runs[::2], runs[1::2], strict=True):
-        yield from refs[first : first + count]
