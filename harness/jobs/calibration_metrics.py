@@ -61,9 +61,8 @@ def bootstrap_of(shard: Shard[MeasuringParameters]) -> Bootstrap:
 
 
 def metric_tables(
-    metrics: Mapping[str, Statistic],
+    groups: Mapping[int | None, Mapping[str, Statistic]],
     bootstrap: Bootstrap,
-    by_level: Mapping[int, Mapping[str, Statistic]] | None = None,
     compared: Collection[str] | None = None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return metrics with their 95% intervals as a table, and their bootstrap replicates as another.
@@ -73,20 +72,19 @@ def metric_tables(
 
     Parameters
     ----------
-    metrics : mapping of str to Statistic
-        Metrics over all questions, by name.
-    by_level : mapping of int to (mapping of str to Statistic), optional
-        Metrics over the questions of each difficulty. Their replicates are not returned.
+    groups : mapping of (int or None) to (mapping of str to Statistic)
+        Metrics by their names: over all questions (None), and over those of each difficulty, whose replicates are not
+        returned.
     compared : collection of str, optional
         The metrics whose replicates are returned. By default, these are all metrics over all questions.
     """
     import pandas as pd
 
+    metrics = groups[None]
     chosen = [name for name in metrics if compared is None or name in compared]
-    groups: list[tuple[int | None, Mapping[str, Statistic]]] = [(None, metrics), *(by_level or {}).items()]
-    known = intervals(metric for _, group in groups for metric in group.values())
+    known = intervals(metric for group in groups.values() for metric in group.values())
     estimates: dict[tuple[int | None, str], Estimate] = {}
-    for level, group in groups:
+    for level, group in groups.items():
         for name, metric in group.items():
             with plugin_guard("metric", name, "measure"):  # It may call functions of a plugin.
                 estimates[level, name] = estimate(
@@ -156,25 +154,13 @@ def question_output(
     rows : int
         Trajectories behind the value of one question.
     """
-    import pandas as pd
-
-    everywhere = np.ones(len(axis.question_ids), dtype=bool)
-    known = [level for level in np.unique(axis.question_levels) if not np.isnan(level)]
-    overall = {name: metric(everywhere) for name, metric in metrics.items()}
-    by_level = {
-        int(level): {name: metric(axis.question_levels == level) for name, metric in metrics.items()}
-        for level in known
+    groups = {
+        level: {name: metric(chosen) for name, metric in metrics.items()}
+        for level, chosen in axis.by_difficulty()
     }
-    results, replicates = metric_tables(overall, bootstrap_of(shard), by_level)
+    results, replicates = metric_tables(groups, bootstrap_of(shard))
     results["rows"] = (results["questions"] * rows).astype("int32")
-    by_question = pd.DataFrame(
-        {
-            "question_id": np.tile(axis.question_ids, len(metrics)),
-            "question_level": pd.array(np.tile(axis.question_levels, len(metrics))).astype("Int32"),
-            "metric": np.repeat(list(metrics), len(axis.question_ids)),
-            "value": np.concatenate([metric.linearised() for metric in overall.values()]),
-        }
-    )
+    by_question = axis.table({name: metric.linearised() for name, metric in groups[None].items()})
     return Output({"results": results, "question_results": by_question, "replicates": replicates})
 
 
@@ -202,7 +188,7 @@ def compute_calibration_metrics(shard: Shard[CalibrationMetricsParameters], cont
     if not parameters.terminal:
         everything = _measured(parameters.metrics, _prefix_rows(joined, levels), bootstrap)
         measured |= {with_terminal(name): statistic for name, statistic in everything.items()}
-    results, replicates = metric_tables(measured, bootstrap)
+    results, replicates = metric_tables({None: measured}, bootstrap)
     return Output(
         {
             "results": results,

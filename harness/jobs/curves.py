@@ -26,9 +26,8 @@ from prmcal.harness.jobs.pools import (
     last_scores,
     levels_of,
     test_pool,
-    tuning_pool,
 )
-from prmcal.harness.jobs.strategy import check_answered
+from prmcal.harness.jobs.strategy import check_answered, order_error, tuned_strategy
 from prmcal.harness.metrics.curves import (
     TARGETS,
     RiskCoverageArea,
@@ -46,14 +45,16 @@ from prmcal.harness.metrics.league import (
     Saving,
     SmoothStatistic,
 )
-from prmcal.registry.contracts.strategy import SWEPT_TARGETS, Answered, PoolStrategy, Setting
-from prmcal.registry.plugins import strategies
+from prmcal.registry.contracts.strategy import SWEPT_TARGETS, Answered, Setting
 from prmcal.registry.strategies.best_of import best_of_each, curve_counts
 from prmcal.remembered import remembered
 
 if TYPE_CHECKING:
     import pandas as pd
 
+
+_Area = tuple[str, float | None, float, float, float]
+"""The name of an area, its level, its value and the ends of its interval."""
 
 _THRESHOLDS = np.round(np.linspace(0, 1, 21), 2)
 
@@ -73,13 +74,13 @@ def compute_curves(shard: Shard[CurvesParameters], context: Context) -> Output:
 def _fixed(axis: QuestionAxis, table: NDArray[np.float64], bootstrap: Bootstrap) -> dict[str, pd.DataFrame]:
     most = table.shape[1]
     counts = sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most})
-    areas = []
+    areas: list[_Area] = []
     if most > 1:
         every = fixed_curve(table, range(1, most + 1))
-        areas = [_area("area", None, area_under(_ends(table), every, most, bootstrap), len(table))]
+        areas.append(("area", None, *area_under(_ends(table), every, most, bootstrap)))
     return {
         "curve_points": _points(axis, fixed_curve(table, counts), [None], [None] * len(counts)),
-        "curve_areas": _areas(areas),
+        "curve_areas": _areas(areas, len(table)),
         "sample_accuracies": _by_question(axis, table),
     }
 
@@ -94,18 +95,17 @@ def _adaptive(
     import pandas as pd
 
     most = table.shape[1]
-    areas = []
+    areas: list[_Area] = []
     for level, reward in zip(levels, rewards.T, strict=True):
         if most > 1:
             swept = adaptive_curve(table, reward, SWEPT_TARGETS)
-            areas.append(_area("area", level, area_under(_ends(table), swept, most, bootstrap), len(table)))
-        selective = estimate(RiskCoverageArea(reward, table[:, -1], axis.question_ids), bootstrap)
-        ends = (selective.value, selective.low, selective.high)
-        areas.append(_area("risk_coverage_area", level, ends, len(table)))
+            areas.append(("area", level, *area_under(_ends(table), swept, most, bootstrap)))
+        risk = estimate(RiskCoverageArea(reward, table[:, -1], axis.question_ids), bootstrap)
+        areas.append(("risk_coverage_area", level, risk.value, risk.low, risk.high))
     risks = risk_at(_THRESHOLDS, rewards, table[:, -1])
     return {
         "curve_points": _points(axis, adaptive_curve(table, rewards.T, TARGETS), levels, TARGETS),
-        "curve_areas": _areas(areas),
+        "curve_areas": _areas(areas, len(table)),
         "risk_points": pd.DataFrame(
             {
                 "level": np.repeat(levels, len(_THRESHOLDS)),
@@ -137,13 +137,6 @@ def _ends(table: NDArray[np.float64]) -> Curve:
     return fixed_curve(table, [1, table.shape[1]])
 
 
-def _by_difficulty(axis: QuestionAxis) -> list[tuple[int | None, NDArray[np.bool_]]]:
-    """Select all questions (None), then those of each difficulty."""
-    known = [level for level in np.unique(axis.question_levels) if not np.isnan(level)]
-    everything = np.ones(len(axis.question_ids), dtype=bool)
-    return [(None, everything), *((int(level), axis.question_levels == level) for level in known)]
-
-
 def _points(
     axis: QuestionAxis, curve: Curve, levels: Sequence[float | None], targets: Sequence[float | None]
 ) -> pd.DataFrame:
@@ -153,7 +146,7 @@ def _points(
     """
     import pandas as pd
 
-    difficulties, chosen = zip(*_by_difficulty(axis), strict=True)
+    difficulties, chosen = zip(*axis.by_difficulty(), strict=True)
     parts = [curve.part(questions) for questions in chosen]
     samples, accuracy = map(np.stack, zip(*(part.intervals() for part in parts), strict=True))
     shape = len(parts), len(levels), len(targets)
@@ -182,30 +175,13 @@ def _points(
     )
 
 
-def _area(
-    name: str, level: float | None, found: tuple[float, float, float], questions: int
-) -> dict[str, Any]:
-    value, low, high = found
-    return {
-        "name": name,
-        "level": level,
-        "value": value,
-        "low": low,
-        "high": high,
-        "questions": questions,
-    }
-
-
-def _areas(rows: list[dict[str, Any]]) -> pd.DataFrame:
+def _areas(rows: Sequence[_Area], questions: int) -> pd.DataFrame:
     import pandas as pd
 
-    dtypes = {
-        "name": "str",
-        **dict.fromkeys(("level", "value", "low", "high"), "Float64"),
-        "questions": "int32",
-    }
-    columns = {name: pd.array([row[name] for row in rows], dtype=dtype) for name, dtype in dtypes.items()}
-    return pd.DataFrame(columns)
+    columns = ("name", "level", "value", "low", "high")
+    table = pd.DataFrame(rows, columns=columns).assign(questions=questions)
+    numbers = dict.fromkeys(columns[1:], "Float64")
+    return table.astype({"name": "str", **numbers, "questions": "int32"})
 
 
 _COMPARED = ("area", "samples_to_95")
@@ -217,10 +193,7 @@ def compute_league(shard: Shard[LeagueParameters], context: Context) -> Output:
     trajectories = graded_trajectories(shard, context)
     setting = Setting(parameters.samples)
     with plugin_guard("strategy", parameters.strategy.name, "give its curve"):
-        strategy = parameters.strategy.build(strategies)
-        assert isinstance(strategy, PoolStrategy)
-        if strategy.tuned:
-            strategy.tune(tuning_pool(shard, context, strategy.reads, parameters.level), setting)
+        strategy = tuned_strategy(shard, context, setting)
         pool = test_pool(shard, context, trajectories, strategy.reads, parameters.level)
         swept = strategy.sweep(pool, setting)
         require(bool(swept), "its curve must have at least one point.")
@@ -232,12 +205,18 @@ def compute_league(shard: Shard[LeagueParameters], context: Context) -> Output:
     metrics = _metrics(trajectories, own, fixed, setting.samples)
     bootstrap = bootstrap_of(shard)
     # The other numbers are parts of these two, so only these are compared.
-    results, replicates = metric_tables(metrics, bootstrap, compared=_COMPARED)
+    results, replicates = metric_tables({None: metrics}, bootstrap, _COMPARED)
     results["rows"] = (results["questions"] * trajectories.correct.shape[1]).astype("int32")
     return Output(
         {
             "results": results,
-            "question_results": _question_results(trajectories, metrics),
+            "question_results": trajectories.table(
+                {
+                    name: metric.linearised()
+                    for name, metric in metrics.items()
+                    if isinstance(metric, SmoothStatistic)
+                }
+            ),
             "replicates": replicates,
             "league_points": _league_points(own, swept),
         }
@@ -274,30 +253,11 @@ def _metrics(
     return metrics
 
 
-def _question_results(trajectories: GradedTrajectories, metrics: dict[str, CurveStatistic]) -> pd.DataFrame:
-    import pandas as pd
-
-    smooth = {name: metric for name, metric in metrics.items() if isinstance(metric, SmoothStatistic)}
-    questions = len(trajectories.question_ids)
-    return pd.DataFrame(
-        {
-            "question_id": np.tile(trajectories.question_ids, len(smooth)),
-            "question_level": pd.array(np.tile(trajectories.question_levels, len(smooth))).astype("Int32"),
-            "metric": np.repeat(list(smooth), questions),
-            "value": np.concatenate([metric.linearised() for metric in smooth.values()]),
-        }
-    )
-
-
 def _league_points(curve: Curve, swept: Sequence[Answered]) -> pd.DataFrame:
     """Return the points with their intervals, and the largest error that a limited number of orders leaves."""
     import pandas as pd
 
-    errors = [
-        float(np.sqrt(np.sum(each.order_error**2)) / len(each.order_error))
-        for each in swept
-        if each.order_error is not None
-    ]
+    errors = [order_error(each.order_error) for each in swept if each.order_error is not None]
     (cost, accuracy) = curve.intervals()
     return pd.DataFrame(
         {

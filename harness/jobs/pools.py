@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,25 @@ class QuestionAxis:
         levels = {question.id: question.level for question in questions}
         known = [np.nan if levels[each] is None else levels[each] for each in ids]
         return cls(ids, np.array(known, dtype=np.float64))
+
+    def by_difficulty(self) -> list[tuple[int | None, NDArray[np.bool_]]]:
+        """Select all questions (None), then those of each difficulty that is known."""
+        known = [level for level in np.unique(self.question_levels) if not np.isnan(level)]
+        everything = np.ones(len(self.question_ids), dtype=bool)
+        return [(None, everything), *((int(level), self.question_levels == level) for level in known)]
+
+    def table(self, values: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
+        """Return metrics with one value for each question as a table, by their names."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "question_id": np.tile(self.question_ids, len(values)),
+                "question_level": pd.array(np.tile(self.question_levels, len(values))).astype("Int32"),
+                "metric": np.repeat(list(values), len(self.question_ids)),
+                "value": np.concatenate(list(values.values())),
+            }
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,25 +114,11 @@ def trajectories_of(table: pd.DataFrame) -> GradedTrajectories:
     In published data, some questions have fewer trajectories than others. Then each has as many as the fewest.
     """
     fewest = int(table.groupby("question_id")["trajectory"].count().min())
-    ids = np.sort(table["question_id"].unique())
-    return _graded(table[table["trajectory"] < fewest], ids)
-
-
-def require_same_questions(llm: str, theirs: QuestionAxis, own: QuestionAxis) -> None:
-    """Raise a DataError unless another LLM, with this name, has trajectories of the same questions.
-
-    In published data every LLM may have questions of its own.
-    """
-    if not np.array_equal(theirs.question_ids, own.question_ids):
-        raise DataError(
-            f"The trajectories of the LLM '{llm}' belong to other questions, so no strategy can choose between the two "
-            "LLMs. Calibrate on a data set that is sampled, or on questions that were published for both."
-        )
-
-
-def _graded(table: pd.DataFrame, question_ids: NDArray[Any]) -> GradedTrajectories:
+    question_ids = np.sort(table["question_id"].unique())
+    table = table[table["trajectory"] < fewest]
     answered = table["answer"].where(table["verdict"] != "unparsed")
     numbers = table[["question_id", "trajectory"]].assign(answer=answered.factorize()[0])
+    prompts = table.groupby("question_id")["prompt_tokens"].max().reindex(question_ids).to_numpy(np.float64)
     return GradedTrajectories(
         question_ids=question_ids,
         question_levels=np.full(len(question_ids), np.nan),
@@ -121,14 +126,8 @@ def _graded(table: pd.DataFrame, question_ids: NDArray[Any]) -> GradedTrajectori
         answers=_matrix(numbers, "answer").to_numpy(dtype=np.int64),
         steps=_matrix(table, "steps").to_numpy(dtype=np.int64),
         tokens=_matrix(table, "tokens").to_numpy(dtype=np.float64),
-        prompt_tokens=_prompt_tokens(table, question_ids),
+        prompt_tokens=np.where(prompts > 0, prompts, np.nan),
     )
-
-
-def _prompt_tokens(table: pd.DataFrame, question_ids: NDArray[Any]) -> NDArray[np.float64]:
-    prompts = table.groupby("question_id")["prompt_tokens"].max()
-    tokens: NDArray[np.float64] = prompts.reindex(question_ids).to_numpy(np.float64)
-    return np.where(tokens > 0, tokens, np.nan)
 
 
 def scored_tokens(
@@ -179,24 +178,19 @@ def _matrix(table: pd.DataFrame, column: str) -> pd.DataFrame:
     return matrix.sort_index(axis=0).sort_index(axis=1)
 
 
-R = TypeVar("R")
-
-
-class Tables(Protocol):
-    """Gives what a function makes of a table, by the role of the artifacts that it comes from and its name."""
-
-    def __call__(self, role: str, name: str, make: Callable[..., R], *args: object) -> R:
-        """Return `make` of the table and of the other arguments."""
-        ...
+Tables = Callable[..., Any]
+"""Gives what a function makes of a table: it takes the role of the artifacts that the table comes from, the name of the
+table, the function, and its further arguments."""
 
 
 def tables_from(table: Callable[[str, str], pd.DataFrame]) -> Tables:
     """Return the tables that a function gives by role and name."""
+    return lambda role, name, make, *args: make(table(role, name), *args)
 
-    def made_of(role: str, name: str, make: Callable[..., R], *args: object) -> R:
-        return make(table(role, name), *args)
 
-    return made_of
+def _tables(shard: Shard[Parameters], context: Context, prefix: str) -> Tables:
+    """Return the tables that a shard reads, from the roles that begin with `prefix`."""
+    return lambda role, *rest: context.made_of(shard, f"{prefix}{role}", *rest)
 
 
 def test_pool(
@@ -229,13 +223,22 @@ def tuning_pool(
 
     They are all trajectories of the calibration split. Their rewards come from a calibrator that was fitted to the same
     questions. `others` names the LLMs whose pools it has too.
+
+    Raises
+    ------
+    DataError
+        If another LLM has trajectories of other questions, as in published data.
     """
     trajectories = tuning_trajectories(shard, context, f"{TUNING}rollout")
     pools = {}
     for name in others:
         prefix = f"{of_other(name)}{TUNING}"
         theirs = tuning_trajectories(shard, context, f"{prefix}rollout")
-        require_same_questions(name, theirs, trajectories)
+        if not np.array_equal(theirs.question_ids, trajectories.question_ids):
+            raise DataError(
+                f"The trajectories of the LLM '{name}' belong to other questions, so no strategy can choose between "
+                "the two LLMs. Calibrate on a data set that is sampled, or on questions that were published for both."
+            )
         pools[name] = pool_of(theirs, _tables(shard, context, prefix), reads, level)
     return pool_of(trajectories, _tables(shard, context, TUNING), reads, level, pools)
 
@@ -274,7 +277,7 @@ def pool_of(
         own = at_levels[:, np.isclose(known, level)]
         # Without any prefix that the PRM can read, there is no level either.
         found["rewards"] = own[:, 0] if own.size else np.full(len(own), np.nan)
-    of_pool = [name for name in _AT_LEVELS if name in reads]
+    of_pool = [name for name in ("trajectory_rewards", "step_rewards") if name in reads]
     role = "pool_rewards" if of_pool else "calibrated"
     if of_pool or "question_rewards" in reads:
         levels = table(role, "calibrated_rewards", levels_of)
@@ -285,15 +288,6 @@ def pool_of(
     if "success" in reads:
         found["success"] = table("success", "successes", success_rates, trajectories)
     return Pool(trajectories.correct, trajectories.answers, levels=levels, others=others, **found)
-
-
-def _tables(shard: Shard[Parameters], context: Context, prefix: str) -> Tables:
-    """Return the tables that a shard reads, from the roles that begin with `prefix`."""
-
-    def made_of(role: str, name: str, make: Callable[..., R], *args: object) -> R:
-        return context.made_of(shard, f"{prefix}{role}", name, make, *args)
-
-    return made_of
 
 
 def bare_rewards(rewards: pd.DataFrame, question_ids: NDArray[Any]) -> NDArray[np.float64]:
@@ -335,11 +329,8 @@ def levels_of(rewards: pd.DataFrame) -> tuple[float, ...]:
 def _at_levels(rewards: pd.DataFrame, name: str, trajectories: GradedTrajectories) -> NDArray[np.float64]:
     """Return the rewards at all levels, ascending, that `reads` calls by this name."""
     levels = (rewards[rewards["level"] == level] for level in levels_of(rewards))
-    return np.stack([_AT_LEVELS[name](table, trajectories) for table in levels], axis=-1)
-
-
-def _steps(table: pd.DataFrame, trajectories: GradedTrajectories) -> NDArray[np.float64]:
-    return _arranged(table, "reward", trajectories)
+    at_levels = np.stack([_arranged(table, "reward", trajectories) for table in levels], axis=-1)
+    return _last(at_levels, trajectories) if name == "trajectory_rewards" else at_levels
 
 
 def _arranged(table: pd.DataFrame, column: str, trajectories: GradedTrajectories) -> NDArray[np.float64]:
@@ -353,16 +344,9 @@ def _arranged(table: pd.DataFrame, column: str, trajectories: GradedTrajectories
     return found
 
 
-def _last(table: pd.DataFrame, trajectories: GradedTrajectories) -> NDArray[np.float64]:
-    """Return the value of each whole trajectory; NaN where it is too long for the PRM and so has no row."""
-    arranged = _arranged(table, "reward", trajectories)
-    places = np.minimum(trajectories.steps, arranged.shape[2] - 1)
-    last = np.take_along_axis(arranged, places[..., None], axis=2)[..., 0]
-    return np.where(trajectories.steps < arranged.shape[2], last, np.nan)
-
-
-_AT_LEVELS: dict[str, Callable[[pd.DataFrame, GradedTrajectories], NDArray[np.float64]]] = {
-    "trajectory_rewards": _last,
-    "step_rewards": _steps,
-}
-"""The functions that read the output of a calibrator for all levels at one of them."""
+def _last(at_steps: NDArray[np.float64], trajectories: GradedTrajectories) -> NDArray[np.float64]:
+    """Return the values of each whole trajectory; NaN where it is too long for the PRM and so has no row."""
+    steps = at_steps.shape[2]
+    places = np.minimum(trajectories.steps, steps - 1)[..., None, None]
+    last = np.take_along_axis(at_steps, places, axis=2)[:, :, 0]
+    return np.where((trajectories.steps < steps)[..., None], last, np.nan)

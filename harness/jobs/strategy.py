@@ -15,7 +15,12 @@ from prmcal.errors import PluginFailedError
 from prmcal.harness.jobs.calibration_metrics import MetricOf, mean_of, question_output
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard, of_other
-from prmcal.harness.jobs.parameters import Parameters, SearchResultsParameters, StrategyParameters
+from prmcal.harness.jobs.parameters import (
+    LeagueParameters,
+    Parameters,
+    SearchResultsParameters,
+    StrategyParameters,
+)
 from prmcal.harness.jobs.plugin_calls import plugin_guard, require
 from prmcal.harness.jobs.pools import (
     GradedTrajectories,
@@ -38,12 +43,7 @@ def compute_strategy(shard: Shard[StrategyParameters], context: Context) -> Outp
     parameters = shard.parameters
     setting = Setting(parameters.samples, parameters.target)
     with plugin_guard("strategy", parameters.strategy.name, "answer"):
-        strategy = parameters.strategy.build(strategies)
-        if not isinstance(strategy, PoolStrategy):
-            raise PluginFailedError("it must derive from prmcal.PoolStrategy or prmcal.SearchStrategy.")
-        if strategy.tuned:
-            known = tuning_pool(shard, context, strategy.reads, parameters.level, strategy.others)
-            strategy.tune(known, setting)
+        strategy = tuned_strategy(shard, context, setting)
         others = {
             name: graded_trajectories(shard, context, f"{of_other(name)}rollout") for name in strategy.others
         }
@@ -64,6 +64,20 @@ def compute_strategy(shard: Shard[StrategyParameters], context: Context) -> Outp
     metrics |= _routing(trajectories, answered)
     metrics |= _costs(shard, context, {"": trajectories, **others}, answered)
     return question_output(shard, trajectories, metrics, trajectories.correct.shape[1])
+
+
+def tuned_strategy(
+    shard: Shard[StrategyParameters] | Shard[LeagueParameters], context: Context, setting: Setting
+) -> PoolStrategy:
+    """Return the strategy of a shard, tuned on the calibration questions if it asks for that."""
+    parameters = shard.parameters
+    strategy = parameters.strategy.build(strategies)
+    if not isinstance(strategy, PoolStrategy):
+        raise PluginFailedError("it must derive from prmcal.PoolStrategy or prmcal.SearchStrategy.")
+    if strategy.tuned:
+        known = tuning_pool(shard, context, strategy.reads, parameters.level, strategy.others)
+        strategy.tune(known, setting)
+    return strategy
 
 
 def budgets(axis: QuestionAxis, answered: Answered, samples: int, most: int) -> dict[str, MetricOf]:
@@ -117,13 +131,17 @@ def _routing(axis: QuestionAxis, answered: Answered) -> dict[str, MetricOf]:
     }
 
 
+def order_error(errors: NDArray[np.float64]) -> float:
+    """Return the standard error of a mean over questions, from those of the questions."""
+    return float(np.sqrt(np.sum(errors**2)) / len(errors))
+
+
 def _order_error(axis: QuestionAxis, errors: NDArray[np.float64]) -> MetricOf:
     """Return the standard error of the mean accuracy that comes from a limited number of random orders."""
 
     def metric(chosen: NDArray[np.bool_]) -> QuestionMean:
         own = errors[chosen]
-        whole = float(np.sqrt(np.sum(own**2)) / len(own))
-        return QuestionMean(np.full(len(own), whole), axis.question_ids[chosen], known_interval)
+        return QuestionMean(np.full(len(own), order_error(own)), axis.question_ids[chosen], known_interval)
 
     return metric
 
