@@ -26,8 +26,7 @@ from prmcal.harness.cli.options import (
 )
 from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import chosen_executor
-from prmcal.harness.execution.ending import Ending, RunSummary, run_on_finish
-from prmcal.harness.execution.failures import FailureGroup
+from prmcal.harness.execution.ending import Ending, FailureGroup, RunSummary, run_on_finish
 from prmcal.harness.execution.machine import default_workers
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.storage.folder import RunFolder

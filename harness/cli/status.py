@@ -16,7 +16,7 @@ from prmcal.db.text.formats import counted, duration
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.options import RunArgument, one_of, time_left
 from prmcal.harness.cli.run import lines_on_failures
-from prmcal.harness.execution.failures import FailureGroup, failed_cells, grouped, read_failures
+from prmcal.harness.execution.ending import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.execution.machine import visible_gpus
 from prmcal.harness.execution.progress import WorkerNow, read_crew
 from prmcal.harness.planning.costs import CostModel, remaining_work, seconds_left

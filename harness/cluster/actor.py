@@ -21,7 +21,7 @@ from typing import IO, Any
 from prmcal.db.run_folder import artifacts_root, workers_folder
 from prmcal.errors import DataError, StorageError
 from prmcal.harness.cluster.connection import PIECE
-from prmcal.harness.execution.failures import Failure
+from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.local import WorkerDiedError, WorkerProcess
 from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.jobs.job import Shard

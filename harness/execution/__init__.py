@@ -5,9 +5,8 @@ recorder    results and their comparisons in the database
 schedule    the order of shards, and what an executor does with it
 local       the loop over a schedule, and the executor on this machine
 worker      a process that computes shards
-failures    why shards and cells failed
 progress    the progress on the terminal, in the log and in a file
-ending      how a run ends
+ending      how a run and its shards end
 machine     GPUs, hardware and versions of packages
 
 A cluster of machines belongs in `prmcal.harness.cluster`.

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from prmcal.db.run_folder import workers_folder
 from prmcal.errors import RunError
-from prmcal.harness.execution.ending import Ending, EndWatch
-from prmcal.harness.execution.failures import Failure
+from prmcal.harness.execution.ending import Ending, EndWatch, Failure
 from prmcal.harness.execution.machine import gpu_environment
 from prmcal.harness.execution.schedule import (
     MOST_TRIES,

@@ -27,7 +27,7 @@ from prmcal.db.tables import Base, Dataset, DescribedMetric, JobInput, Plugin, Q
 from prmcal.db.tables import Cell as CellRow
 from prmcal.db.tables import Job as JobRow
 from prmcal.db.writer import Writer
-from prmcal.harness.execution.failures import Failure, write_failures
+from prmcal.harness.execution.ending import Failure, write_failures
 from prmcal.harness.execution.machine import run_environment
 from prmcal.harness.execution.progress import Pace
 from prmcal.harness.execution.schedule import Outcome

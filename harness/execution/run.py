@@ -16,8 +16,7 @@ from prmcal.db.run_folder import LOG_FILE
 from prmcal.db.text.formats import counted
 from prmcal.db.writer import Writer
 from prmcal.errors import PrmcalError, RunError, StorageError
-from prmcal.harness.execution.ending import Ending, EndWatch, RunSummary
-from prmcal.harness.execution.failures import failed_cells, grouped, read_failures
+from prmcal.harness.execution.ending import Ending, EndWatch, RunSummary, failed_cells, grouped, read_failures
 from prmcal.harness.execution.local import LocalExecutor, run_schedule
 from prmcal.harness.execution.machine import check_workers, run_environment, visible_gpus
 from prmcal.harness.execution.progress import CrewFile, Progress, RunLog

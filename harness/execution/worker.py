@@ -24,7 +24,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from prmcal.errors import StorageError
-from prmcal.harness.execution.failures import Failure
+from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.jobs import compute
 from prmcal.harness.jobs.context import Context, Output

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _MODULES = {
     "success": "rollout",
     "imported": "rollout",
-    "hidden": "score",
+    "score": "rollout",
+    "hidden": "rollout",
     "fit": "calibrators",
     "calibrated": "calibrators",
     "search_results": "strategy",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from prmcal.db.metrics import RANKING_METRIC, with_terminal
@@ -37,10 +37,6 @@ from prmcal.harness.metrics.measured import (
 from prmcal.harness.storage.store import content_key
 from prmcal.registry.contracts.metric import PrefixRows
 from prmcal.registry.plugins import metrics
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _COLUMNS = {
     "value": np.float64,
@@ -78,8 +74,6 @@ def metric_tables(
     compared : collection of str, optional
         The metrics whose replicates are returned. By default, these are all metrics over all questions.
     """
-    import pandas as pd
-
     metrics = groups[None]
     chosen = [name for name in metrics if compared is None or name in compared]
     known = intervals(metric for group in groups.values() for metric in group.values())
@@ -222,8 +216,6 @@ def _measured(
 
 def _question_results(measured: Mapping[str, Statistic]) -> pd.DataFrame:
     """Return the linearised values of the questions, by which calibrators are ranked over several cells."""
-    import pandas as pd
-
     ranking = measured.get(RANKING_METRIC)
     if not isinstance(ranking, Ratio):
         raise DataError(
@@ -263,7 +255,5 @@ def _prefix_rows(joined: pd.DataFrame, levels: Sequence[float]) -> PrefixRows:
 
 
 def _bins_table(bins: ReliabilityBins | SignedErrorBins) -> pd.DataFrame:
-    import pandas as pd
-
     numbers = np.arange(len(bins.count), dtype=np.int32)
     return pd.DataFrame({"bin": numbers, **vars(bins), "count": bins.count.astype(np.int32)})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from prmcal.errors import DataError
 from prmcal.harness.jobs.context import Context, Output, successes_of
@@ -16,10 +17,6 @@ from prmcal.harness.jobs.plugin_calls import plugin_guard, require
 from prmcal.registry.contracts.calibrator import Calibrator, FitSupport, ScoredPrefixes
 from prmcal.registry.contracts.data import HiddenStates, Prefix
 from prmcal.steps import split_steps
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 PREFIX = ["question_id", "trajectory", "step"]
 """The columns that identify a prefix of a rollout."""
@@ -68,7 +65,6 @@ def features_of(
 
 
 def _hidden_states(context: Context, shard: Shard[CalibratorParameters], rows: pd.DataFrame) -> HiddenStates:
-    import pandas as pd
     from safetensors.numpy import load_file
 
     parts, tables = [], []
@@ -176,8 +172,6 @@ def predicted_rewards(
     PluginFailedError
         If the calibrator does not fulfil its contract.
     """
-    import pandas as pd
-
     levels = sorted({*calibrator.levels, *asked})
     found = calibrator.predict_at(features, levels) if asked else calibrator.predict(features)
     predicted = np.asarray(found, dtype=np.float64)

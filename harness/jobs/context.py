@@ -43,7 +43,6 @@ from prmcal.remembered import Memory, content_digest
 if TYPE_CHECKING:
     import pandas as pd
 
-
 Model = TypeVar("Model", bound=LLM | PRM)
 R = TypeVar("R")
 

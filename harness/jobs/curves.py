@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from prmcal.db.metrics import LEAGUE_BUDGETS, LEAGUE_SHARE, accuracy_at_name
@@ -49,10 +50,6 @@ from prmcal.registry.contracts.strategy import SWEPT_TARGETS, Answered, Setting
 from prmcal.registry.strategies.best_of import best_of_each, curve_counts
 from prmcal.remembered import remembered
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 _Area = tuple[str, float | None, float, float, float]
 """The name of an area, its level, its value and the ends of its interval."""
 
@@ -92,8 +89,6 @@ def _adaptive(
     rewards: NDArray[np.float64],
     bootstrap: Bootstrap,
 ) -> dict[str, pd.DataFrame]:
-    import pandas as pd
-
     most = table.shape[1]
     areas: list[_Area] = []
     for level, reward in zip(levels, rewards.T, strict=True):
@@ -119,8 +114,6 @@ def _adaptive(
 
 def _by_question(axis: QuestionAxis, table: NDArray[np.float64]) -> pd.DataFrame:
     """Return the accuracy of each question with each number of samples, from which that of any setting follows."""
-    import pandas as pd
-
     questions, most = table.shape
     levels = pd.array(axis.question_levels).astype("Int32")
     return pd.DataFrame(
@@ -144,8 +137,6 @@ def _points(
 
     The curve has the points of each target at the first level, then those at the next level.
     """
-    import pandas as pd
-
     difficulties, chosen = zip(*axis.by_difficulty(), strict=True)
     parts = [curve.part(questions) for questions in chosen]
     samples, accuracy = map(np.stack, zip(*(part.intervals() for part in parts), strict=True))
@@ -176,8 +167,6 @@ def _points(
 
 
 def _areas(rows: Sequence[_Area], questions: int) -> pd.DataFrame:
-    import pandas as pd
-
     columns = ("name", "level", "value", "low", "high")
     table = pd.DataFrame(rows, columns=columns).assign(questions=questions)
     numbers = dict.fromkeys(columns[1:], "Float64")
@@ -255,8 +244,6 @@ def _metrics(
 
 def _league_points(curve: Curve, swept: Sequence[Answered]) -> pd.DataFrame:
     """Return the points with their intervals, and the largest error that a limited number of orders leaves."""
-    import pandas as pd
-
     errors = [order_error(each.order_error) for each in swept if each.order_error is not None]
     (cost, accuracy) = curve.intervals()
     return pd.DataFrame(

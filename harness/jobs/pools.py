@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from prmcal.errors import DataError
@@ -16,9 +17,6 @@ from prmcal.harness.jobs.job import TUNING, Shard, of_other
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.pool import Pool
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +48,6 @@ class QuestionAxis:
 
     def table(self, values: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
         """Return metrics with one value for each question as a table, by their names."""
-        import pandas as pd
-
         return pd.DataFrame(
             {
                 "question_id": np.tile(self.question_ids, len(values)),

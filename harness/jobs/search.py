@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit
 
@@ -295,8 +296,6 @@ _MEDIAN = 0.5
 
 def compute_search(shard: Shard[SearchParameters], context: Context) -> Output:
     """Return one row for each question, with the chosen answer and its costs."""
-    import pandas as pd
-
     given = shard.parameters
     llm = context.llm(given.llm, beside=True)
     prm = context.prm(given.prm, beside=True)

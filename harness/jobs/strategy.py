@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from prmcal.db.statistics.bootstrap import QuestionMean, Ratio
@@ -32,9 +32,6 @@ from prmcal.harness.jobs.pools import (
 )
 from prmcal.registry.contracts.strategy import Answered, Asked, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def compute_strategy(shard: Shard[StrategyParameters], context: Context) -> Output:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.run_folder import FAILURES_FILE, PLAN_FILE, RECORD_FILE, artifact_folder, artifacts_root
 from prmcal.errors import BundleError, RunError, StorageError
-from prmcal.harness.execution.failures import Failure
+from prmcal.harness.execution.ending import Failure
 from prmcal.harness.jobs.job import Labels, job_key
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan

@@ -18,7 +18,7 @@ from typing import Any
 
 from prmcal.db.run_folder import RECORD_FILE, artifacts_root
 from prmcal.errors import BundleError, RunError
-from prmcal.harness.execution.failures import Failure, read_failures
+from prmcal.harness.execution.ending import Failure, read_failures
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.planning.saved import existing_plan, read_plan
 from prmcal.harness.share.bundle import SUBMISSION_FILE, About, BundledFile, Submission

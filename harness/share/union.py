@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from prmcal.harness.execution.failures import Failure
+from prmcal.harness.execution.ending import Failure
 from prmcal.harness.jobs.job import Job, Labels, Shard, job_key
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Cell, Plan

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from prmcal import __version__
 from prmcal.db.run_folder import FAILURES_FILE, PLAN_FILE, RECORD_FILE, artifact_folder
 from prmcal.errors import RunError
-from prmcal.harness.execution.failures import Failure, failed_cells, read_failures, write_failures
+from prmcal.harness.execution.ending import Failure, failed_cells, read_failures, write_failures
 from prmcal.harness.jobs.job import Job, Shard
 from prmcal.harness.jobs.parameters import FitParameters, HiddenParameters, Parameters
 from prmcal.harness.planning.plan import Cell, Plan, part_of

@@ -12,7 +12,7 @@ from typing import Any
 
 from prmcal.db.metrics import Tier
 from prmcal.db.text.formats import counted
-from prmcal.harness.execution.failures import read_failures
+from prmcal.harness.execution.ending import read_failures
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import HiddenParameters, Parameters
 from prmcal.harness.planning.plan import Plan

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from prmcal.db.run_folder import FAILURES_FILE, RECORD_FILE, artifacts_root
 from prmcal.errors import RunError
-from prmcal.harness.execution.failures import Failure, read_failures, write_failures
+from prmcal.harness.execution.ending import Failure, read_failures, write_failures
 from prmcal.harness.storage.folder import RunFolder
 from tests.mutations import FEW, TEXTS, changed, damaged, reads_or_refuses
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from prmcal.db import catalog
-from prmcal.harness.execution.failures import Failure
+from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.planning.grid import GridSpec

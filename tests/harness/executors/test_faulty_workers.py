@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.execution.failures import Failure
+from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.execution.worker import MessageError, read_message, write_message
 from prmcal.harness.storage.store import ArtifactRef, Manifest

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from prmcal.errors import GridError
-from prmcal.harness.execution.failures import Failure
+from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.jobs.parameters import HiddenParameters
 from prmcal.harness.jobs.rollout import chosen_prefixes

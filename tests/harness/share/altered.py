@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from prmcal.harness.execution.failures import Failure, write_failures
+from prmcal.harness.execution.ending import Failure, write_failures
 from prmcal.harness.storage.store import ArtifactRef
 
 

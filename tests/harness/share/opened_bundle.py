@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from prmcal.harness.execution.failures import Failure, write_failures
+from prmcal.harness.execution.ending import Failure, write_failures
 from prmcal.harness.jobs import compute
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Job, Shard, job_key, shard_key
