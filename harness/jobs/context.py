@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from numpy.typing import NDArray
 
@@ -71,28 +71,6 @@ class Output:
     scored_tokens: int = 0
 
 
-class _Loaded(Generic[Model]):
-    """The place of one model, which is kept until another one is asked for."""
-
-    def __init__(self, registry: Registry[Model], held: tuple[PluginReference, Model] | None) -> None:
-        self._registry = registry
-        self._held = held
-        self.built = 0
-
-    def get(self, reference: PluginReference) -> Model:
-        if self._held is None or self._held[0] != reference:
-            self.close()
-            self._held = reference, reference.build(self._registry)
-            self.built += 1
-        return self._held[1]
-
-    def close(self) -> None:
-        if self._held is not None:
-            _, model = self._held
-            self._held = None
-            model.close()
-
-
 class Models:
     """The one holder of models: of a worker, of a search, and of what answers questions.
 
@@ -112,31 +90,37 @@ class Models:
     Attributes
     ----------
     lock : RLock
+    models_loaded : int
+        The number of models that were loaded so far.
     """
 
     def __init__(
         self, llm: tuple[PluginReference, LLM] | None = None, prm: tuple[PluginReference, PRM] | None = None
     ) -> None:
         self.lock = threading.RLock()
-        self._llm = _Loaded(llms, llm)
-        self._prm = _Loaded(prms, prm)
-
-    @property
-    def models_loaded(self) -> int:
-        """The number of models that were loaded so far."""
-        return self._llm.built + self._prm.built
+        self.models_loaded = 0
+        given = {llms.kind: llm, prms.kind: prm}
+        self._held: dict[str, tuple[PluginReference, Any]] = {
+            kind: each for kind, each in given.items() if each is not None
+        }
 
     def llm(self, reference: PluginReference, beside: bool = False) -> LLM:
         """Return an LLM, loaded once. Unloads the PRM, unless the LLM is to be loaded `beside` it."""
-        if not beside:
-            self._prm.close()
-        return self._llm.get(reference)
+        return self._loaded(llms, reference, beside)
 
     def prm(self, reference: PluginReference, beside: bool = False) -> PRM:
         """Return a PRM, loaded once. Unloads the LLM, unless the PRM is to be loaded `beside` it."""
-        if not beside:
-            self._llm.close()
-        return self._prm.get(reference)
+        return self._loaded(prms, reference, beside)
+
+    def _loaded(self, registry: Registry[Model], reference: PluginReference, beside: bool) -> Model:
+        for kind, (held, _) in list(self._held.items()):
+            if held != reference if kind == registry.kind else not beside:
+                self._held.pop(kind)[1].close()
+        if registry.kind not in self._held:
+            self._held[registry.kind] = reference, reference.build(registry)
+            self.models_loaded += 1
+        model: Model = self._held[registry.kind][1]
+        return model
 
     def calibrator(self, reference: PluginReference, folder: Path | None = None) -> Calibrator:
         """Return a new calibrator: unfitted, or as it was saved in a folder."""
@@ -165,8 +149,8 @@ class Models:
     def close(self) -> None:
         """Unload the models. They are loaded again when they are asked for."""
         with self.lock:
-            self._llm.close()
-            self._prm.close()
+            while self._held:
+                self._held.popitem()[1][1].close()
 
 
 class Context(Models):

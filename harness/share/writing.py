@@ -241,7 +241,7 @@ def _part_for(plan: Plan, cells: Collection[Cell]) -> Plan:
     }
     splits = {(each.dataset, each.split) for each in labels}
     datasets = tuple(each for each in part.datasets if (each.name, each.split) in splits)
-    return replace(part, plugins=plugins, datasets=datasets, _shards={}, _owners={})
+    return replace(part, plugins=plugins, datasets=datasets)
 
 
 def _run_files(

@@ -195,7 +195,7 @@ def _edit_plan(folder: Path, part: str) -> None:
         sources = tuple(jobs[source.key] for source in job.inputs)
         jobs[job.key] = Job(job.key, job.labels, tuple(map(alter, job.shards)), sources)
     cells = tuple(replace(cell, job=jobs[cell.job.key]) for cell in opened.plan.cells)
-    opened.save(replace(opened.plan, jobs=tuple(jobs.values()), cells=cells, _shards={}, _owners={}))
+    opened.save(replace(opened.plan, jobs=tuple(jobs.values()), cells=cells))
 
 
 FORGERIES = (

@@ -162,7 +162,7 @@ class Opened:
                     return identity, with_parameters(given, data=data, bootstrap=bootstrap)
             return identity, with_parameters(given, data=data)
 
-        self.rekey(alter, replace(self.plan, datasets=datasets, _shards={}, _owners={}))
+        self.rekey(alter, replace(self.plan, datasets=datasets))
 
 
 def with_parameters(parameters: Any, **changes: Any) -> Parameters:
