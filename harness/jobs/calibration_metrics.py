@@ -28,8 +28,6 @@ from prmcal.harness.jobs.parameters import CalibrationMetricsParameters, Measuri
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.jobs.pools import QuestionAxis
 from prmcal.harness.metrics.measured import (
-    ReliabilityBins,
-    SignedErrorBins,
     reliability_bins,
     signed_error_bins,
     statistic_of,
@@ -188,8 +186,8 @@ def compute_calibration_metrics(shard: Shard[CalibrationMetricsParameters], cont
             "results": results,
             "question_results": _question_results(measured),
             "replicates": replicates,
-            "reliability_bins": _bins_table(reliability_bins(chosen, parameters.bins)),
-            "signed_error_bins": _bins_table(signed_error_bins(chosen)),
+            "reliability_bins": reliability_bins(chosen, parameters.bins),
+            "signed_error_bins": signed_error_bins(chosen),
         }
     )
 
@@ -252,8 +250,3 @@ def _prefix_rows(joined: pd.DataFrame, levels: Sequence[float]) -> PrefixRows:
         tuple(levels),
         joined[[_column(level) for level in levels]].to_numpy(np.float64),
     )
-
-
-def _bins_table(bins: ReliabilityBins | SignedErrorBins) -> pd.DataFrame:
-    numbers = np.arange(len(bins.count), dtype=np.int32)
-    return pd.DataFrame({"bin": numbers, **vars(bins), "count": bins.count.astype(np.int32)})

@@ -5,10 +5,11 @@ The tables are the reliability diagram and the histogram of signed errors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic, counted_once, question_totals
@@ -35,50 +36,17 @@ from prmcal.registry.contracts.metric import (
 from prmcal.resamples import weighted_totals
 
 
-@dataclass(frozen=True, eq=False)
-class ReliabilityBins:
-    """Rewards and measured success rates in equal-width bins over [0, 1].
+def reliability_bins(rows: PrefixRows, bins: int = 10) -> pd.DataFrame:
+    """Return rewards and measured success rates in equal-width bins over [0, 1]: the table of the reliability diagram.
 
-    Attributes
-    ----------
-    lower, upper : ndarray of shape (bins,), float64
-        The edges of each bin. A bin contains its lower edge, and the last bin also contains 1.
-    count : ndarray of shape (bins,), int64
-        Rows in the bin.
-    mean_reward, mean_success : ndarray of shape (bins,), float64
-        Means of r and of y = k/n; NaN in an empty bin.
-    low, high : ndarray of shape (bins,), float64
-        95% interval of `mean_success` over the questions in the bin; NaN in a bin with fewer than two questions.
+    Returns
+    -------
+    DataFrame
+        One row for each bin, with its number and edges (`bin`, `lower`, `upper`), its rows (`count`), the means of r
+        and of y = k/n (`mean_reward`, `mean_success`; NaN in an empty bin), and the 95% interval of the latter over the
+        questions in the bin (`low`, `high`; NaN with fewer than two). A bin contains its lower edge, and the last bin
+        also contains 1.
     """
-
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-    count: NDArray[np.int64]
-    mean_reward: NDArray[np.float64]
-    mean_success: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class SignedErrorBins:
-    """The number of rows with r - y in each of some equal-width bins over [-1, 1].
-
-    Attributes
-    ----------
-    lower, upper : ndarray of shape (bins,), float64
-        The edges of each bin. A bin contains its lower edge, and the last bin also contains 1.
-    count : ndarray of shape (bins,), int64
-        Rows in the bin.
-    """
-
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-    count: NDArray[np.int64]
-
-
-def reliability_bins(rows: PrefixRows, bins: int = 10) -> ReliabilityBins:
-    """Compute the table of the reliability diagram."""
     edges = bin_edges(bins)
     questions = len(rows.question_ids)
     cell = rows.question_index * bins + bin_index(rows.reward, edges)
@@ -95,28 +63,37 @@ def reliability_bins(rows: PrefixRows, bins: int = 10) -> ReliabilityBins:
         low[index], high[index] = Ratio(
             successes[present, index], counts[present, index], rows.question_ids[present], bounded_interval
         ).interval()
-    return ReliabilityBins(
-        lower=edges[:-1],
-        upper=edges[1:],
-        count=count.astype(np.int64),
-        mean_reward=_mean(totals(rows.reward).sum(axis=0), count),
-        mean_success=_mean(successes.sum(axis=0), count),
+    filled = np.where(count > 0, count, np.nan)
+    return _bins_table(
+        edges,
+        count,
+        mean_reward=totals(rows.reward).sum(axis=0) / filled,
+        mean_success=successes.sum(axis=0) / filled,
         low=low,
         high=high,
     )
 
 
-def signed_error_bins(rows: PrefixRows, bins: int = 20) -> SignedErrorBins:
-    """Compute the histogram of r - y. Errors above 0 are overestimates."""
+def signed_error_bins(rows: PrefixRows, bins: int = 20) -> pd.DataFrame:
+    """Return the histogram of r - y over [-1, 1], with the columns of :func:`reliability_bins` up to `count`.
+
+    Errors above 0 are overestimates.
+    """
     edges = bin_edges(bins, -1.0, 1.0)
-    count = np.bincount(bin_index(rows.reward - rows.success_rate, edges), minlength=bins)
-    return SignedErrorBins(lower=edges[:-1], upper=edges[1:], count=count.astype(np.int64))
+    return _bins_table(edges, np.bincount(bin_index(rows.reward - rows.success_rate, edges), minlength=bins))
 
 
-def _mean(total: NDArray[np.float64], count: NDArray[np.float64]) -> NDArray[np.float64]:
-    means = np.full(len(count), np.nan)
-    np.divide(total, count, out=means, where=count > 0)
-    return means
+def _bins_table(edges: NDArray[np.float64], count: NDArray[Any], **columns: NDArray[Any]) -> pd.DataFrame:
+    numbers = np.arange(len(count), dtype=np.int32)
+    return pd.DataFrame(
+        {
+            "bin": numbers,
+            "lower": edges[:-1],
+            "upper": edges[1:],
+            "count": count.astype(np.int32),
+            **columns,
+        }
+    )
 
 
 def statistic_of(metric: Metric, rows: PrefixRows, bootstrap: Bootstrap) -> Statistic | None:

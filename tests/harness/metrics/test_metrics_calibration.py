@@ -61,7 +61,7 @@ def test_worked_example() -> None:
 
 def test_a_reward_of_one_belongs_to_the_last_bin_and_an_edge_to_the_bin_above() -> None:
     table = reliability_bins(make_rows([0.1, 0.95, 1.0], [1, 1, 0]))
-    assert table.count.tolist() == [0, 1, 0, 0, 0, 0, 0, 0, 0, 2]
+    assert table["count"].tolist() == [0, 1, 0, 0, 0, 0, 0, 0, 0, 2]
 
 
 @pytest.mark.parametrize("bins", [3, 7, 10, 15, 20, 100])
@@ -70,7 +70,7 @@ def test_every_edge_is_in_the_bin_above_it(bins: int) -> None:
     assert bin_edges(bins).tolist() == edges.tolist()
     assert bin_index(edges, bin_edges(bins)).tolist() == [*range(bins), bins - 1]
     table = reliability_bins(make_rows(edges, np.ones(bins + 1)), bins)
-    assert table.count.tolist() == [1] * (bins - 1) + [2]
+    assert table["count"].tolist() == [1] * (bins - 1) + [2]
     calibrator = create_as(HistogramBinning, calibrators, "histogram", bins=bins)
     k = np.arange(bins + 1)
     calibrator.fit(edges, k, np.full(bins + 1, bins))
@@ -83,7 +83,7 @@ def test_errors_that_are_differences_of_decimals_are_in_the_bin_of_their_value()
     table = signed_error_bins(make_rows(reward, success_rate, follow_ups=10))
     tenths = np.subtract.outer(k, k).ravel()
     # 20 bins are 0.1 wide, so that every error is on an edge.
-    assert table.count.tolist() == np.bincount(np.minimum(tenths + 10, 19), minlength=20).tolist()
+    assert table["count"].tolist() == np.bincount(np.minimum(tenths + 10, 19), minlength=20).tolist()
     assert table.lower[13] == 0.3 and table.lower[3] == -0.7
 
 
@@ -183,7 +183,7 @@ def test_equal_to_scikit_learn_on_labels() -> None:
     np.testing.assert_allclose(table.mean_reward, predicted, atol=1e-13)
     gaps = np.abs(success - predicted)
     assert value("average_ce", rows) == pytest.approx(gaps.mean(), abs=1e-13)
-    assert value("ece", rows) == pytest.approx(np.average(gaps, weights=table.count), abs=1e-13)
+    assert value("ece", rows) == pytest.approx(np.average(gaps, weights=table["count"]), abs=1e-13)
     success, predicted = calibration_curve(label, reward, n_bins=10, strategy="quantile")
     assert value("adaptive_ce", rows) == pytest.approx(np.abs(success - predicted).mean(), abs=1e-13)
 
@@ -191,17 +191,17 @@ def test_equal_to_scikit_learn_on_labels() -> None:
 def test_reliability_bins_have_intervals_only_where_two_questions_are() -> None:
     rows = make_rows([0.05, 0.06, 0.55, 0.56, 0.95], [0, 0.5, 0.25, 0.75, 1], question=[0, 1, 2, 2, 3])
     table = reliability_bins(rows)
-    assert table.count.tolist() == [2, 0, 0, 0, 0, 2, 0, 0, 0, 1]
+    assert table["count"].tolist() == [2, 0, 0, 0, 0, 2, 0, 0, 0, 1]
     assert table.mean_success[5] == 0.5 and np.isnan(table.mean_success[1])
     assert np.isnan(table.low[[1, 5, 9]]).all() and np.isnan(table.high[[1, 5, 9]]).all()
     assert table.low[0] == pytest.approx(0) and 0.9 < table.high[0] <= 1  # Two questions say little.
-    assert table.lower[0] == 0 and table.upper[-1] == 1
+    assert table.lower[0] == 0 and table.upper.iloc[-1] == 1
 
 
 def test_signed_errors_fall_into_bins_from_minus_one_to_one() -> None:
     table = signed_error_bins(make_rows([0, 0.5, 1, 1], [1, 0.5, 0, 0.5]), bins=4)
     assert table.lower.tolist() == [-1, -0.5, 0, 0.5] and table.upper.tolist() == [-0.5, 0, 0.5, 1]
-    assert table.count.tolist() == [1, 0, 1, 2]
+    assert table["count"].tolist() == [1, 0, 1, 2]
 
 
 @pytest.mark.parametrize(
