@@ -10,11 +10,14 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
+
+from pydantic import TypeAdapter
 
 from prmcal.db.run_folder import FAILURES_FILE
 from prmcal.db.text.formats import duration
@@ -223,6 +226,9 @@ class Failure:
         return cls(f"{kind}: {message_of(error)}", "error")
 
 
+_FAILURES = TypeAdapter(dict[str, Failure])
+
+
 @dataclass(frozen=True)
 class FailureGroup:
     """Cells that failed for the same reason.
@@ -251,44 +257,32 @@ def failed_cells(plan: Plan, failures: Mapping[str, Failure]) -> dict[str, Failu
     failures : mapping of str to Failure
         Why shards failed, by their keys. It includes the shards that could not be computed because of another one.
     """
-    found = {}
-    for cell in plan.cells:
-        own = (failures[shard.ref.key] for shard in cell.job.shards if shard.ref.key in failures)
-        first = next(own, None)
-        if first is not None:
-            found[cell.cell_id] = first
-    return found
+    first = {
+        cell.cell_id: next((failures[ref.key] for ref in cell.job.refs if ref.key in failures), None)
+        for cell in plan.cells
+    }
+    return {cell: failure for cell, failure in first.items() if failure is not None}
 
 
 def grouped(cells: Mapping[str, Failure]) -> tuple[FailureGroup, ...]:
     """Group failed cells by their reasons, the largest group first."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    first: dict[tuple[str, str], Failure] = {}
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for cell, failure in cells.items():
-        key = (failure.cause, re.sub(r"\d+", "0", failure.reason))
-        groups.setdefault(key, []).append(cell)
-        first.setdefault(key, failure)
-    found = [FailureGroup(first[key], tuple(ids)) for key, ids in groups.items()]
+        groups[failure.cause, re.sub(r"\d+", "0", failure.reason)].append(cell)
+    found = [FailureGroup(cells[ids[0]], tuple(ids)) for ids in groups.values()]
     return tuple(sorted(found, key=lambda group: -len(group.cells)))
 
 
 def write_failures(directory: Path, failures: Mapping[str, Failure]) -> None:
     """Write why shards failed, by their keys, into a run's folder."""
-    content = {key: {"reason": each.reason, "cause": each.cause} for key, each in failures.items()}
+    content = {key: asdict(each) for key, each in failures.items()}
     write_atomically(directory / FAILURES_FILE, json.dumps(content, indent=1, sort_keys=True))
 
 
 def read_failures(directory: Path) -> dict[str, Failure]:
     """Return why shards failed in the latest run, by their keys."""
     try:
-        content = json.loads((directory / FAILURES_FILE).read_text(encoding="utf-8"))
-        return dict(_failures(content.items()))
-    except (OSError, ValueError, AttributeError, RecursionError):
+        text = (directory / FAILURES_FILE).read_text(encoding="utf-8")
+        return _FAILURES.validate_python(json.loads(text))
+    except (OSError, ValueError, RecursionError):
         return {}
-
-
-def _failures(items: Iterable[tuple[str, object]]) -> Iterable[tuple[str, Failure]]:
-    for key, value in items:
-        if isinstance(value, dict):
-            cause: Cause = next((each for each in _ADVICE if each == value.get("cause")), "plugin")
-            yield key, Failure(str(value.get("reason", "")), cause)

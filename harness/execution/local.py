@@ -236,17 +236,13 @@ class LocalExecutor:
             shutil.rmtree(workers_folder(self.directory), ignore_errors=True)
 
     def _hand_out(self, schedule: Schedule) -> None:
-        for worker in list(self._running):
-            if worker.shard is None:
-                shard = schedule.take(worker.process.loaded)
-                if shard is None:
-                    return
-                self._send(worker, shard, schedule)
-        while len(self._running) < self.workers:
-            shard = schedule.take()
+        idle = [worker for worker in self._running if worker.shard is None]
+        new = self.workers - len(self._running)
+        for worker in [*idle, *(None for _ in range(new))]:
+            shard = schedule.take(worker.process.loaded if worker else "")
             if shard is None:
                 return
-            self._send(self._start(schedule), shard, schedule)
+            self._send(worker or self._start(schedule), shard, schedule)
 
     def _start(self, schedule: Schedule) -> _Worker:
         place = min(set(range(self.workers)) - {each.place for each in self._running})

@@ -10,6 +10,7 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def default_workers(grid: GridSpec) -> int:
     """
     gpus = visible_gpus()
     if gpus:
-        return max(1, len(gpus) // max(map(gpus_of, _models(grid))))
+        return max(1, len(gpus) // max(map(gpus_of, (*grid.llms, *grid.prms))))
     return min(len(os.sched_getaffinity(0)), _MOST_WORKERS)  # A scheduler gives a job some of the cores.
 
 
@@ -75,7 +76,7 @@ def check_workers(grid: GridSpec, workers: int) -> None:
         If there are too few: the message gives the largest number of workers.
     """
     there = len(visible_gpus())
-    for spec in _models(grid):
+    for spec in (*grid.llms, *grid.prms):
         needed = gpus_of(spec)
         if there and needed > 1 and workers * needed > there:
             remedy = (
@@ -110,10 +111,6 @@ def gpu_environment(workers: int, place: int) -> dict[str, str]:
     return {_VARIABLE: ",".join(gpus)} if gpus else {}
 
 
-def _models(grid: GridSpec) -> list[PluginSpec]:
-    return [*grid.llms, *grid.prms]
-
-
 _PACKAGES = (
     "duckdb",
     "numpy",
@@ -129,10 +126,11 @@ _PACKAGES = (
 
 def package_versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that determine results, by name."""
-    found = {name: _version(name) for name in _PACKAGES}
-    return {"python": platform.python_version()} | {
-        name: version for name, version in found.items() if version
-    }
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 def hardware() -> dict[str, Any]:
@@ -153,10 +151,3 @@ def run_environment() -> dict[str, Any]:
         "packages": package_versions(),
         "hardware": {**hardware(), "gpus": describe_gpus()},
     }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None

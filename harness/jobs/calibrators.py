@@ -143,7 +143,7 @@ def compute_calibrated(shard: Shard[CalibratedParameters], context: Context) -> 
     """
     reference = shard.parameters.calibrator
     with plugin_guard("calibrator", reference.name, "load"):
-        calibrator = context.calibrator(reference).load(context.input_folder(shard, "fit"))
+        calibrator = context.fitted(shard, reference)
     rewards = scored_prefixes(context, shard)
     with plugin_guard("calibrator", reference.name, "predict"):
         features = features_of(context, shard, calibrator, rewards)

@@ -233,10 +233,10 @@ class Context(Models):
         key = make, tuple(shard.inputs[role]), table, content_digest(args)
         return self._made.recall(key, lambda: make(self.table(shard, role, table), *args))
 
-    def input_folder(self, shard: Shard[Parameters], role: str) -> Path:
-        """Return the folder of the only input artifact of a role."""
-        (ref,) = shard.inputs[role]
-        return self.store.folder(ref.kind, ref.key)
+    def fitted(self, shard: Shard[Parameters], reference: PluginReference) -> Calibrator:
+        """Return the calibrator that the only input artifact of the role "fit" is."""
+        (ref,) = shard.inputs["fit"]
+        return self.calibrator(reference, self.store.folder(ref.kind, ref.key))
 
 
 def successes_of(context: Context, shard: Shard[Parameters]) -> pd.DataFrame:

@@ -6,8 +6,9 @@ every prefix, and the hidden states at every token.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,24 +33,19 @@ from prmcal.harness.jobs.plugin_calls import (
     require,
     require_length,
 )
-from prmcal.registry.contracts.data import Completion, HiddenStates, Prefix, PrefixScores, ScoringRequest
+from prmcal.registry.contracts.data import (
+    Completion,
+    HiddenStates,
+    Prefix,
+    PrefixScores,
+    Question,
+    ScoringRequest,
+)
 from prmcal.registry.contracts.dataset import FollowedUpDataset
 from prmcal.registry.grading import extract_answer
+from prmcal.registry.grading.symbolic import Verdict
 from prmcal.registry.network import patiently
 from prmcal.steps import join_steps, split_steps, text_so_far
-
-COLUMNS = [
-    "question_id",
-    "trajectory",
-    "text",
-    "steps",
-    "tokens",
-    "prompt_tokens",
-    "finish_reason",
-    "answer",
-    "verdict",
-    "correct",
-]
 
 
 def compute_rollout(shard: Shard[RolloutParameters], context: Context) -> Output:
@@ -62,27 +58,32 @@ def compute_rollout(shard: Shard[RolloutParameters], context: Context) -> Output
         for number, completion in zip(trajectories, drawn, strict=True):
             verdict, answer = context.grade(data.dataset, question, completion.text)
             rows.append(
-                (
-                    question.id,
-                    number,
-                    completion.text,
-                    len(split_steps(completion.text)),
-                    completion.tokens,
-                    completion.prompt_tokens,
-                    completion.finish_reason,
-                    answer,
-                    verdict,
-                    verdict == "correct",
-                )
+                _row(question, number, completion, len(split_steps(completion.text)), answer, verdict)
             )
-    frame = typed(pd.DataFrame(rows, columns=COLUMNS))
+    frame = _trajectories(rows)
     return Output({"trajectories": frame}, samples=len(rows), generated_tokens=int(frame["tokens"].sum()))
 
 
-def typed(trajectories: pd.DataFrame) -> pd.DataFrame:
-    """Return the same table with the types that its columns must have."""
+def _row(
+    question: Question, number: int, drawn: Completion, steps: int, answer: str | None, verdict: Verdict
+) -> dict[str, Any]:
+    return {
+        "question_id": question.id,
+        "trajectory": number,
+        "text": drawn.text,
+        "steps": steps,
+        "tokens": drawn.tokens,
+        "prompt_tokens": drawn.prompt_tokens,
+        "finish_reason": drawn.finish_reason,
+        "answer": answer,
+        "verdict": verdict,
+        "correct": verdict == "correct",
+    }
+
+
+def _trajectories(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     numbers = ("trajectory", "steps", "tokens", "prompt_tokens")
-    return trajectories.astype({**dict.fromkeys(numbers, "int32"), "answer": "str"})
+    return pd.DataFrame(rows).astype({**dict.fromkeys(numbers, "int32"), "answer": "str"})
 
 
 def draw(
@@ -200,26 +201,13 @@ def compute_imported(shard: Shard[ImportedParameters], context: Context) -> Outp
             text = join_steps(each.steps)
             answer = extract_answer(text)
             k, n = each.counts[len(each.steps)]
-            verdict = "unparsed" if answer is None else "correct" if k == n else "incorrect"
-            drawn.append(
-                (
-                    question.id,
-                    number,
-                    text,
-                    len(each.steps),
-                    0,
-                    0,
-                    "end",
-                    answer,
-                    verdict,
-                    verdict == "correct",
-                )
-            )
+            verdict: Verdict = "unparsed" if answer is None else "correct" if k == n else "incorrect"
+            drawn.append(_row(question, number, Completion(text, 0, "end"), len(each.steps), answer, verdict))
             counts += [
                 (question.id, number, step, k, n, answer is not None and step == len(each.steps))
                 for step, (k, n) in each.counts.items()
             ]
-    return Output({"trajectories": typed(pd.DataFrame(drawn, columns=COLUMNS)), "successes": counted(counts)})
+    return Output({"trajectories": _trajectories(drawn), "successes": counted(counts)})
 
 
 _Place = tuple[str, int, PrefixScores]

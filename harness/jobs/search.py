@@ -305,16 +305,13 @@ def compute_search(shard: Shard[SearchParameters], context: Context) -> Output:
         strategy = given.strategy.build(strategies)
         if not isinstance(strategy, SearchStrategy):
             raise PluginFailedError("it must derive from prmcal.SearchStrategy.")
-        reference = given.calibrator
-        fitted = (
-            None
-            if reference is None
-            else context.calibrator(reference).load(context.input_folder(shard, "fit"))
-        )
+        fitted = None if given.calibrator is None else context.fitted(shard, given.calibrator)
         calibrate = calibrating(fitted, prm, given.level)
         found = beam_search(
             questions, llm, prm, strategy, calibrate, given.sampling, given.target, shard.seed
         )
+    counts = dict.fromkeys(("steps", "finished", "rounds", "generations"), "int32")
+    tokens = dict.fromkeys(("generated_tokens", "prefill_tokens", "scored_tokens"), "int64")
     rows = []
     for each in found:
         text = join_steps(each.answer.steps)
@@ -336,13 +333,9 @@ def compute_search(shard: Shard[SearchParameters], context: Context) -> Output:
                 "any_correct": any(right),
                 "rounds": each.rounds,
                 "generations": each.generations,
-                "generated_tokens": each.generated_tokens,
-                "prefill_tokens": each.prefill_tokens,
-                "scored_tokens": each.scored_tokens,
+                **{name: getattr(each, name) for name in tokens},
             }
         )
-    counts = dict.fromkeys(("steps", "finished", "rounds", "generations"), "int32")
-    tokens = dict.fromkeys(("generated_tokens", "prefill_tokens", "scored_tokens"), "int64")
     frame = pd.DataFrame(rows).astype({"answer": "str", **counts, **tokens})
     return Output(
         {"searches": frame},

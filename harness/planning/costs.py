@@ -92,13 +92,8 @@ class CostModel:
 
     def seconds(self, shards: Iterable[Shard[Parameters]]) -> float | None:
         """Return the single-worker seconds for `shards`; None if one of them cannot be estimated yet."""
-        total = 0.0
-        for shard in shards:
-            found = self._seconds(shard)
-            if found is None:
-                return None
-            total += found
-        return total
+        found = [self._seconds(shard) for shard in shards]
+        return None if None in found else sum(each or 0.0 for each in found)
 
     def _rows(self, ref: ArtifactRef) -> tuple[_Row, _Row]:
         """Return the rows of the table that a shard of the plan belongs to, the one most like it first."""
@@ -106,8 +101,7 @@ class CostModel:
         return (ref.kind, runs_model), ("", runs_model)
 
     def _seconds(self, shard: Shard[Parameters]) -> float | None:
-        assumed = self._assumed[shard.ref]
-        rows = self._rows(shard.ref)
+        assumed, rows = self._assumed[shard.ref], self._rows(shard.ref)
         for table in (self._seen, self._loading):
             for row in rows:
                 if row in table:
@@ -137,9 +131,10 @@ class CostModel:
 def _seconds_without_model(shard: Shard[Parameters]) -> float:
     """Return the seconds of a shard that runs no model."""
     given = shard.parameters
+    each = _SECONDS_OF_TRAJECTORY
     if isinstance(given, MeasuringParameters):
-        return _SECONDS_OF_SHARD + _SECONDS_OF_REPLICATE * shard.size * given.bootstrap.replicates
-    return _SECONDS_OF_SHARD + _SECONDS_OF_TRAJECTORY * shard.size
+        each = _SECONDS_OF_REPLICATE * given.bootstrap.replicates
+    return _SECONDS_OF_SHARD + each * shard.size
 
 
 @dataclass(frozen=True)
@@ -171,23 +166,13 @@ class Work:
 
 def remaining_work(plan: Plan, done: Collection[ArtifactRef], cost: CostModel) -> list[Work]:
     """Return the work of a plan by kind of job, in the order in which it is done."""
-    jobs = Counter(job.kind for job in plan.jobs)
-    shards: dict[str, list[Shard[Parameters]]] = defaultdict(list)
-    for shard in plan.shards():
-        shards[shard.ref.kind].append(shard)
     rows = []
-    for kind, count in jobs.items():
-        open_shards = [shard for shard in shards[kind] if shard.ref not in done]
+    for kind, jobs in Counter(job.kind for job in plan.jobs).items():
+        shards = [shard for shard in plan.shards() if shard.ref.kind == kind]
+        left = [shard for shard in shards if shard.ref not in done]
+        samples, tokens = (round(sum(map(of, left))) for of in (cost.samples, cost.tokens))
         rows.append(
-            Work(
-                kind,
-                count,
-                len(shards[kind]),
-                len(shards[kind]) - len(open_shards),
-                round(sum(map(cost.samples, open_shards))),
-                round(sum(map(cost.tokens, open_shards))),
-                cost.seconds(open_shards),
-            )
+            Work(kind, jobs, len(shards), len(shards) - len(left), samples, tokens, cost.seconds(left))
         )
     return rows
 

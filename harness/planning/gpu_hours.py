@@ -140,35 +140,29 @@ def model_costs(plan: Plan, done: Collection[ArtifactRef]) -> list[ModelCost]:
 
 
 def model_seconds(plan: Plan) -> Mapping[ArtifactRef, float]:
-    """Return the seconds that the models of each shard are assumed to take on a GPU; 0 for shards without a model."""
+    """Return the seconds that the models of each shard are assumed to take on a GPU; 0 for shards without a model.
+
+    A model whose name does not say its size is as large as the others on average.
+    """
     if plan.model_seconds is not None:
         return plan.model_seconds
     longest = longest_completion(plan)
     models = [(kind, each.reference) for kind in ("llm", "prm") for each in plan.plugins.get(kind, ())]
     sizes = [size for kind, each in models if (size := billions(checkpoint_of(kind, each))) is not None]
     unknown = sum(sizes) / len(sizes) if sizes else 1.0
-    return {shard.ref: _assumed_seconds(shard, longest, unknown) for shard in plan.shards()}
+
+    def seconds(shard: Shard[Parameters]) -> float:
+        return 3600 * sum(
+            _hours(billions(checkpoint_of(kind, model)) or unknown, {task: amount})
+            for kind, model, task, amount in _tasks(shard, longest)
+        )
+
+    return {shard.ref: seconds(shard) for shard in plan.shards()}
 
 
 def _hours(billions: float, tokens: Mapping[Task, float]) -> float:
     operations = sum(amount * _OPERATIONS[task] / _SHARE[task] for task, amount in tokens.items())
     return operations * billions * 1e9 / _PEAK / 3600
-
-
-def _assumed_seconds(shard: Shard[Parameters], longest: int, unknown: float) -> float:
-    """Return the seconds of a shard's models on one GPU of the kind that GPU-hours are estimated for; 0 without models.
-
-    Parameters
-    ----------
-    longest : int
-        The grid's max_tokens.
-    unknown : float
-        The parameters, in billions, of a model whose name does not say them.
-    """
-    return 3600 * sum(
-        _hours(billions(checkpoint_of(kind, model)) or unknown, {task: amount})
-        for kind, model, task, amount in _tasks(shard, longest)
-    )
 
 
 def _tasks(shard: Shard[Parameters], longest: int) -> Iterator[tuple[Kind, PluginReference, Task, float]]:
@@ -177,25 +171,19 @@ def _tasks(shard: Shard[Parameters], longest: int) -> Iterator[tuple[Kind, Plugi
     read = shard.size * (QUESTION_TOKENS + whole)
     match given:
         case SearchParameters():
-            drawn = completions(given)
+            drawn, strategy = completions(given), given.strategy.build(strategies)
+            every = strategy.every if isinstance(strategy, SearchStrategy) else 1
             yield "llm", given.llm, "generate", drawn * completion_tokens(given)
-            yield "prm", given.prm, "read", drawn / _steps_per_score(given) * (QUESTION_TOKENS + whole / 2)
+            yield "prm", given.prm, "read", drawn / every * (QUESTION_TOKENS + whole / 2)
         case GeneratingParameters():
             yield "llm", given.llm, "generate", completions(given) * completion_tokens(given)
-        case ScoringParameters():
-            yield "prm", given.prm, "read", read
-        case CalibratedParameters() if shard.resource:
-            yield "prm", given.prm, "read", read
+        case CalibratedParameters(prm=prm) | ScoringParameters(prm=prm) if shard.resource:
+            yield "prm", prm, "read", read
         case FitParameters() if shard.resource:
             calibrator = given.calibrator.build(calibrators)
             each = shard.size * followed_up(longest, given.most_prefixes) * (QUESTION_TOKENS + whole / 2)
             tokens = each if calibrator.trains_apart else read
             yield "prm", given.prm, "train", calibrator.training_passes * tokens
-
-
-def _steps_per_score(given: SearchParameters) -> int:
-    strategy = given.strategy.build(strategies)
-    return strategy.every if isinstance(strategy, SearchStrategy) else 1
 
 
 def checkpoint_of(kind: str, model: PluginReference) -> str:
