@@ -62,12 +62,8 @@ class NodeCache:
     def holding(self, refs: Sequence[ArtifactRef]) -> Iterator[None]:
         """Bring artifacts to this node, and keep them there while the block runs.
 
-        Raises
-        ------
-        DataError
-            If one is absent in the folder of the run.
-        StorageError
-            If the disk of the node is full.
+        Raises a DataError if one is absent in the folder of the run. Raises a StorageError if the disk of the node is
+        full.
         """
         with ExitStack() as held:
             for ref in refs:
@@ -78,10 +74,7 @@ class NodeCache:
     def send(self, ref: ArtifactRef, manifest: Manifest) -> None:
         """Send an artifact of this node to the folder of the run.
 
-        Raises
-        ------
-        StorageError
-            If the disk of the run's folder is full.
+        Raises a StorageError if the disk of the run's folder is full.
         """
         folder = self._call("begin", ref)
         source = self.store.folder(ref.kind, ref.key)

@@ -143,10 +143,7 @@ class FileServer:
     def manifest(self, ref: ArtifactRef) -> Manifest:
         """Return the manifest of an artifact.
 
-        Raises
-        ------
-        DataError
-            If the artifact is absent.
+        Raises a DataError if the artifact is absent.
         """
         manifest = self._store.manifest(ref.kind, ref.key, verify=False)
         if manifest is None:
@@ -174,10 +171,7 @@ class FileServer:
     def write(self, folder: str, name: str, offset: int, piece: bytes) -> None:
         """Write a piece of a file into a temporary folder.
 
-        Raises
-        ------
-        StorageError
-            If the disk is full.
+        Raises a StorageError if the disk is full.
         """
         path = Path(folder) / name
         with storage_errors(self._store.directory):
@@ -189,10 +183,7 @@ class FileServer:
     def finish(self, folder: str, ref: ArtifactRef, manifest: Manifest) -> None:
         """Verify the files of a temporary folder, and rename it into place.
 
-        Raises
-        ------
-        DataError
-            If a file does not match its hash. The temporary folder is deleted.
+        Raises a DataError if a file does not match its hash. The temporary folder is deleted.
         """
         if not Path(folder).exists():
             return  # The call is repeated.

@@ -308,10 +308,7 @@ def chosen_executor(
 ) -> Iterator[RayExecutor | None]:
     """Connect to the cluster while the block runs. On this machine a run makes its own executor, so this yields None.
 
-    Raises
-    ------
-    ClusterError
-        If the cluster cannot be reached, or cannot run the grid.
+    Raises a ClusterError if the cluster cannot be reached, or cannot run the grid.
     """
     if cluster is None:
         yield None

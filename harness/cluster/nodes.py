@@ -241,10 +241,7 @@ def slots_of(grid: GridSpec, nodes: Mapping[str, Node], workers: int | None) -> 
 def check_gpus(grid: GridSpec, nodes: Iterable[Node]) -> None:
     """Check that the cluster has the GPUs that the models of a grid need.
 
-    Raises
-    ------
-    ClusterError
-        If a model is too large for the nodes. The message says what it needs.
+    Raises a ClusterError if a model is too large for the nodes. The message says what it needs.
     """
     most = max((node.gpus for node in nodes), default=0)
     for kind, spec in [*(("llm", spec) for spec in grid.llms), *(("prm", spec) for spec in grid.prms)]:
@@ -346,10 +343,7 @@ class Census:
 
         The pauses between them are long enough for Ray to find out that a node has left.
 
-        Raises
-        ------
-        ClusterError
-            If it was the only node.
+        Raises a ClusterError if it was the only node.
         """
         self._failed_starts[node] += 1
         self._resting[node] = time.monotonic() + _SECONDS_OF_REST

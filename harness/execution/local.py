@@ -106,10 +106,7 @@ class WorkerProcess:
     def send(self, shard: Shard[Parameters]) -> None:
         """Give it a shard.
 
-        Raises
-        ------
-        WorkerDiedError
-            If it has ended.
+        Raises a WorkerDiedError if it has ended.
         """
         self.loaded = shard.resource or self.loaded
         try:
@@ -120,10 +117,7 @@ class WorkerProcess:
     def receive(self, shard: Shard[Parameters]) -> Outcome | str:
         """Return the next message about its shard: a line about the progress, or the outcome.
 
-        Raises
-        ------
-        WorkerDiedError
-            If it has ended, or its message cannot be understood.
+        Raises a WorkerDiedError if it has ended, or its message cannot be understood.
         """
         try:
             message = read_message(self.connection.recv_bytes(), shard.ref)

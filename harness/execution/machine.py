@@ -70,10 +70,7 @@ def default_workers(grid: GridSpec) -> int:
 def check_workers(grid: GridSpec, workers: int) -> None:
     """Check that there are enough GPUs for the workers, if a model is spread over several GPUs.
 
-    Raises
-    ------
-    PrmcalError
-        If there are too few: the message gives the largest number of workers.
+    Raises a PrmcalError if there are too few: the message gives the largest number of workers.
     """
     there = len(visible_gpus())
     for spec in (*grid.llms, *grid.prms):

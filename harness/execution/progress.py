@@ -162,10 +162,7 @@ def read_crew(directory: Path) -> Sequence[WorkerNow]:
 class RunLog:
     """Append to the log of a run. Earlier runs stay in it.
 
-    Raises
-    ------
-    StorageError
-        If the file cannot be written.
+    Raises a StorageError if the file cannot be written.
     """
 
     def __init__(self, file: Path, plan: Plan) -> None:

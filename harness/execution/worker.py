@@ -74,10 +74,7 @@ def write_message(message: Outcome | str) -> bytes:
 def read_message(content: bytes, ref: ArtifactRef) -> Outcome | str:
     """Return a message of the worker that computes the shard `ref`.
 
-    Raises
-    ------
-    MessageError
-        If it is not JSON of the right form, or about another shard.
+    Raises a MessageError if it is not JSON of the right form, or about another shard.
     """
     try:
         found = json.loads(content)

@@ -38,11 +38,8 @@ def require_prefixes(rows: pd.DataFrame, use: str) -> None:
 def without_terminal(rows: pd.DataFrame, use: str) -> pd.DataFrame:
     """Return the prefixes that do not contain their final answer yet, as in the authors' fits and measurements.
 
-    Raises
-    ------
-    DataError
-        If there are none. The message names the option of the grid that keeps terminal prefixes: `use` is the part of
-        the grid file with this option, "calibration" or "measurement".
+    Raises a DataError if there are none. The message names the option of the grid that keeps terminal prefixes: `use`
+    is the part of the grid file with this option, "calibration" or "measurement".
     """
     found = rows[~rows["terminal"].to_numpy(bool)].reset_index(drop=True)
     if found.empty:

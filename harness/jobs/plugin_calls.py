@@ -240,10 +240,7 @@ def _joined(llm: LLM, prefix: Prefix, begun: Completion, piece: Completion) -> C
 def checked_scores(prm: PRM, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
     """Return the scores of all prefixes of some trajectories, by request and trajectory.
 
-    Raises
-    ------
-    PluginFailedError
-        If a result is outside the contract, such as NaN.
+    Raises a PluginFailedError if a result is outside the contract, such as NaN.
     """
     found = patiently(prm, lambda: prm.score_batch(list(requests)))
     require_length(found, len(requests), "lists of scores")

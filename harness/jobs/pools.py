@@ -220,10 +220,7 @@ def tuning_pool(
     They are all trajectories of the calibration split. Their rewards come from a calibrator that was fitted to the same
     questions. `others` names the LLMs whose pools it has too.
 
-    Raises
-    ------
-    DataError
-        If another LLM has trajectories of other questions, as in published data.
+    Raises a DataError if another LLM has trajectories of other questions, as in published data.
     """
     trajectories = tuning_trajectories(shard, context, f"{TUNING}rollout")
     pools = {}

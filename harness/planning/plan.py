@@ -266,10 +266,7 @@ def _name(cell: Cell, kind: str) -> str:
 def asked_part(plan: Plan, record: RunRecord) -> Plan:
     """Return the part of a plan that a run was asked for. It has no cells if none is to be tried again.
 
-    Raises
-    ------
-    GridError
-        If no cell has the names that the run was asked for.
+    Raises a GridError if no cell has the names that the run was asked for.
     """
     cells = cells_with(plan, record.only)
     if record.retried is not None:
@@ -301,12 +298,7 @@ def cells_to_retry(folder: RunFolder) -> list[str]:
     If that run was itself asked for failed cells, those that it did not finish are among them: it may have been
     interrupted before it tried them. Cells are compared by their ids, because keys change when a plugin is corrected.
 
-    Raises
-    ------
-    RunError
-        If no grid was run in the folder.
-    DatabaseError
-        If the published database cannot be read.
+    Raises a RunError if no grid was run in the folder. Raises a DatabaseError if the published database cannot be read.
     """
     retried = folder.record().retried or []
     if not folder.published.exists():

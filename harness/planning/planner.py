@@ -356,10 +356,7 @@ def _is_search(strategy: PlannedPlugin[Strategy]) -> TypeGuard[PlannedPlugin[Sea
 def _baseline_of(strategy: PlannedPlugin[SearchStrategy]) -> PlannedPlugin[SearchStrategy]:
     """Return the search of fixed width whose budget this one's is divided by.
 
-    Raises
-    ------
-    PluginError, GridError
-        If there is no such search.
+    Raises a PluginError or GridError if there is no such search.
     """
     name = strategy.built.baseline
     spec = PluginSpec(name=name.replace(" ", "-"), plugin=name, arguments=strategy.built.settings)

@@ -106,10 +106,8 @@ _LARGEST_FILE = 250_000
 def read_grid(path: Path) -> GridSpec:
     """Read and check a grid file.
 
-    Raises
-    ------
-    GridError
-        If the file cannot be read, is not YAML, or does not fit the schema. The message says where and what is wrong.
+    Raises a GridError if the file cannot be read, is not YAML, or does not fit the schema. The message says where and
+    what is wrong.
     """
     with reading(f"The grid file {path} cannot be read", kind=GridError):
         with path.open("rb") as file:
@@ -129,10 +127,7 @@ def read_grid(path: Path) -> GridSpec:
 def grid_of(data: Mapping[str, Any], origin: str) -> GridSpec:
     """Check the data of a grid. `origin` names it in messages.
 
-    Raises
-    ------
-    GridError
-        If the data does not fit the schema. The message says where and what is wrong.
+    Raises a GridError if the data does not fit the schema. The message says where and what is wrong.
     """
     try:
         return GridSpec.model_validate(dict(data))

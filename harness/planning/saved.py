@@ -114,10 +114,7 @@ def read_plan(directory: Path, grid: Mapping[str, Any]) -> Plan:
 def existing_plan(folder: RunFolder) -> Plan:
     """Return the plan of the latest run of a folder, as it was saved.
 
-    Raises
-    ------
-    RunError
-        If no grid was run in the folder, or the saved plan is damaged or missing.
+    Raises a RunError if no grid was run in the folder, or the saved plan is damaged or missing.
     """
     return read_plan(folder.directory, folder.record().grid)
 
@@ -125,12 +122,8 @@ def existing_plan(folder: RunFolder) -> Plan:
 def load_plugins_of(folder: RunFolder) -> None:
     """Load the plugin files of the latest run of a folder.
 
-    Raises
-    ------
-    RunError
-        If no grid was run in the folder.
-    PluginError
-        If a file is no longer there, or cannot be loaded.
+    Raises a RunError if no grid was run in the folder. Raises a PluginError if a file is no longer there, or cannot be
+    loaded.
     """
     for file in folder.record().plugin_files:
         load_plugin_file(Path(file))

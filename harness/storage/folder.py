@@ -57,10 +57,7 @@ def check_text(name: str, value: Any) -> None:
 def one_problem() -> Iterator[None]:
     """Replace what pydantic says of JSON data with one line, which names the first wrong value.
 
-    Raises
-    ------
-    ValueError
-        If the block raises a ValidationError.
+    Raises a ValueError if the block raises a ValidationError.
     """
     from pydantic import ValidationError
 
@@ -147,10 +144,7 @@ class RunFolder:
     def results(self) -> Path:
         """Return the path of the published database.
 
-        Raises
-        ------
-        RunError
-            If the folder has no database, because no grid was run in it or the file was deleted.
+        Raises a RunError if the folder has no database, because no grid was run in it or the file was deleted.
         """
         if not self.published.exists():
             self.record()
@@ -163,10 +157,8 @@ class RunFolder:
     def record(self) -> RunRecord:
         """Read the record of the latest run.
 
-        Raises
-        ------
-        RunError
-            If no grid was run in the folder, the record is damaged, or the path is a file, such as a bundle.
+        Raises a RunError if no grid was run in the folder, the record is damaged, or the path is a file, such as a
+        bundle.
         """
         from pydantic import TypeAdapter
 
@@ -196,10 +188,7 @@ class RunFolder:
 
         A folder with artifacts and without a record belongs to no grid: the record was damaged and removed.
 
-        Raises
-        ------
-        RunError
-            If it belongs to another grid, or holds files that are not from a run.
+        Raises a RunError if it belongs to another grid, or holds files that are not from a run.
         """
         if (self.directory / RECORD_FILE).exists():
             owner = self.record().grid.get("name")
@@ -229,10 +218,7 @@ class RunFolder:
     def refuse_newer(self) -> None:
         """Check that no newer version of prmcal wrote the databases. What is damaged or older can be written again.
 
-        Raises
-        ------
-        DatabaseVersionError
-            If a database has a layout that this version does not know.
+        Raises a DatabaseVersionError if a database has a layout that this version does not know.
         """
         for path in (self.database, self.published):
             if path.is_file():
@@ -242,12 +228,8 @@ class RunFolder:
     def lock(self) -> Iterator[None]:
         """Create and lock the folder for one run. The lock is released when the process ends, even if it is killed.
 
-        Raises
-        ------
-        RunError
-            If another run holds the lock, or the path is a file.
-        StorageError
-            If the folder cannot be created or written. A folder that was created for it is removed then.
+        Raises a RunError if another run holds the lock, or the path is a file. Raises a StorageError if the folder
+        cannot be created or written. A folder that was created for it is removed then.
         """
         with storage_errors(self.directory):
             new = not self.directory.exists()

@@ -248,10 +248,7 @@ class Store:
     def read(self, kind: str, key: str, table: str, leave_out: str | None = None) -> pa.Table:
         """Read a table of an artifact, without the column `leave_out` if it has one.
 
-        Raises
-        ------
-        DataError
-            If the table is absent or unreadable.
+        Raises a DataError if the table is absent or unreadable.
         """
         import pyarrow.parquet as parquet
 
@@ -322,10 +319,7 @@ def replacing(path: Path) -> Iterator[Path]:
 def write_atomically(path: Path, text: str) -> None:
     """Replace a small text file atomically.
 
-    Raises
-    ------
-    StorageError
-        If something that is not a file is in its place, or the disk is full or not writable.
+    Raises a StorageError if something that is not a file is in its place, or the disk is full or not writable.
     """
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
