@@ -48,12 +48,6 @@ MetricOf = Callable[[NDArray[np.bool_]], Ratio]
 """From a selection of questions, as an array of shape (questions,), to a metric of these questions."""
 
 
-def bootstrap_of(shard: Shard[MeasuringParameters]) -> Bootstrap:
-    """Return how a shard resamples the questions. All cells of a data set are resampled alike."""
-    given = shard.parameters.bootstrap
-    return Bootstrap(replicates=given.replicates, seed=given.seed)
-
-
 def metric_tables(
     groups: Mapping[int | None, Mapping[str, Statistic]],
     bootstrap: Bootstrap,
@@ -150,7 +144,7 @@ def question_output(
         level: {name: metric(chosen) for name, metric in metrics.items()}
         for level, chosen in axis.by_difficulty()
     }
-    results, replicates = metric_tables(groups, bootstrap_of(shard))
+    results, replicates = metric_tables(groups, shard.parameters.bootstrap)
     results["rows"] = (results["questions"] * rows).astype("int32")
     by_question = axis.table({name: metric.linearised() for name, metric in groups[None].items()})
     return Output({"results": results, "question_results": by_question, "replicates": replicates})
@@ -174,7 +168,7 @@ def compute_calibration_metrics(shard: Shard[CalibrationMetricsParameters], cont
         )
     joined = _by_level(rewards, levels).merge(successes_of(context, shard), on=PREFIX)
     require_prefixes(joined, "measurement")
-    parameters, bootstrap = shard.parameters, bootstrap_of(shard)
+    parameters, bootstrap = shard.parameters, shard.parameters.bootstrap
     chosen = _prefix_rows(joined if parameters.terminal else without_terminal(joined, "measurement"), levels)
     measured = _measured(parameters.metrics, chosen, bootstrap)
     if not parameters.terminal:

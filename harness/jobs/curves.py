@@ -14,7 +14,7 @@ from prmcal.db.metrics import LEAGUE_BUDGETS, LEAGUE_SHARE, accuracy_at_name
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.db.statistics.budgets import Curve
 from prmcal.db.statistics.intervals import bounded_interval
-from prmcal.harness.jobs.calibration_metrics import bootstrap_of, metric_tables
+from prmcal.harness.jobs.calibration_metrics import metric_tables
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import CurvesParameters, LeagueParameters
@@ -61,11 +61,11 @@ def compute_curves(shard: Shard[CurvesParameters], context: Context) -> Output:
     trajectories = graded_trajectories(shard, context)
     table = best_of_each(last_scores(shard, context), trajectories.correct, shard.parameters.samples)
     if "calibrated" not in shard.inputs:
-        return Output(_fixed(trajectories, table, bootstrap_of(shard)))
+        return Output(_fixed(trajectories, table, shard.parameters.bootstrap))
     source = shard, "calibrated", "calibrated_rewards"
     at_levels = context.made_of(*source, bare_rewards, trajectories.question_ids)
     levels = context.made_of(*source, levels_of)
-    return Output(_adaptive(trajectories, table, levels, at_levels, bootstrap_of(shard)))
+    return Output(_adaptive(trajectories, table, levels, at_levels, shard.parameters.bootstrap))
 
 
 def _fixed(axis: QuestionAxis, table: NDArray[np.float64], bootstrap: Bootstrap) -> dict[str, pd.DataFrame]:
@@ -192,9 +192,8 @@ def compute_league(shard: Shard[LeagueParameters], context: Context) -> Output:
     own = _curve(first, swept, setting.samples)
     fixed = _fixed_in_league(last_scores(shard, context), trajectories.correct, setting.samples)
     metrics = _metrics(trajectories, own, fixed, setting.samples)
-    bootstrap = bootstrap_of(shard)
     # The other numbers are parts of these two, so only these are compared.
-    results, replicates = metric_tables({None: metrics}, bootstrap, _COMPARED)
+    results, replicates = metric_tables({None: metrics}, parameters.bootstrap, _COMPARED)
     results["rows"] = (results["questions"] * trajectories.correct.shape[1]).astype("int32")
     return Output(
         {

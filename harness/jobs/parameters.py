@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar, TypeVar
 
+from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.registry.contracts.data import Sampling
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.plugins import Registry
@@ -49,14 +50,6 @@ class QuestionSlice:
     dataset: PluginReference
     split: str
     questions: range
-
-
-@dataclass(frozen=True, slots=True)
-class Resampling:
-    """The resampling of questions: the arguments of ``prmcal.db.statistics.bootstrap.Bootstrap``."""
-
-    replicates: int
-    seed: int
 
 
 class Parameters:
@@ -114,9 +107,12 @@ class GeneratingParameters(Parameters):
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuringParameters(Parameters):
-    """The base of the parameters of jobs that compute results from artifacts. They run no model."""
+    """The base of the parameters of jobs that compute results from artifacts. They run no model.
 
-    bootstrap: Resampling
+    All cells of a data set have the same `bootstrap`, so that they are resampled alike.
+    """
+
+    bootstrap: Bootstrap
     data: QuestionSlice
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any, TypeGuard
 
+from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.errors import GridError
 from prmcal.harness.jobs.job import Job, Labels
 from prmcal.harness.jobs.parameters import (
@@ -16,7 +17,6 @@ from prmcal.harness.jobs.parameters import (
     LeagueParameters,
     MeasuringParameters,
     Parameters,
-    Resampling,
     SearchParameters,
     SearchResultsParameters,
     StrategyParameters,
@@ -321,7 +321,7 @@ class _Planner(Chain):
         data = own.data
         # The seed depends only on the questions, so that comparisons are paired.
         seed = seed_from_key(content_key([data.content(data.whole.questions)]))
-        bootstrap = Resampling(self.grid.measurement.replicates, seed)
+        bootstrap = Bootstrap(self.grid.measurement.replicates, seed)
         references = {name: _reference(value) for name, value in given.items()}
         shard = make_shard(
             {

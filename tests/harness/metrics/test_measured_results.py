@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.harness.jobs import strategy
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import (
     PluginReference,
     QuestionSlice,
-    Resampling,
     SearchResultsParameters,
     StrategyParameters,
 )
@@ -35,7 +35,7 @@ DATA = QuestionSlice(
     PluginReference("synthetic-questions", "synthetic-questions", {}), "test", range(QUESTIONS)
 )
 IDS = [f"test-{number}" for number in range(QUESTIONS)]
-RESAMPLING = Resampling(200, 3)
+RESAMPLING = Bootstrap(200, 3)
 
 
 def shard(store: Store, parameters: Any, tables: dict[str, dict[str, pd.DataFrame]]) -> Shard[Any]:
