@@ -74,10 +74,6 @@ class Pace:
             )
 
 
-_SECONDS_BETWEEN_CREWS = 2.0
-_SHARE_FOR_CREWS = 0.005
-
-
 @dataclass(frozen=True, slots=True)
 class WorkerNow:
     """The present activity of a worker.
@@ -125,30 +121,6 @@ def crew_now(plan: Plan, schedule: Schedule) -> list[WorkerNow]:
         for worker, ref in schedule.workers.items()
     ]
     return sorted(found, key=lambda each: (not each.job, len(each.worker), each.worker))
-
-
-class CrewFile:
-    """The file in a run's folder that says what each worker does. It is written every two seconds at most.
-
-    Parameters
-    ----------
-    directory : Path
-        The output folder of the run.
-    """
-
-    def __init__(self, directory: Path, plan: Plan) -> None:
-        self._file = crew_file(directory)
-        self._plan = plan
-        self._pace = Pace(_SHARE_FOR_CREWS, _SECONDS_BETWEEN_CREWS)
-
-    def update(self, schedule: Schedule) -> None:
-        """Write what the workers do now, unless that was done a moment ago."""
-        if not self._pace.due:
-            return
-        with self._pace.work():
-            crew = [asdict(each) for each in crew_now(self._plan, schedule)]
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self._file, json.dumps(crew))
 
 
 def read_crew(directory: Path) -> Sequence[WorkerNow]:
@@ -220,14 +192,20 @@ _SECONDS_BETWEEN_LINES = 60.0
 _SECONDS_BETWEEN_ESTIMATES = 1.0
 _SECONDS_BETWEEN_PICTURES = 0.2
 _SHARE_FOR_ESTIMATES = 0.01
+_SECONDS_BETWEEN_CREWS = 2.0
+_SHARE_FOR_CREWS = 0.005
 _WIDTH_OF_LINES = 100
 
 
 class Progress:
     """Show a bar and a line for each worker on a terminal, or print a line every minute elsewhere.
 
+    What each worker does is also written into a file of the run's folder, every two seconds at most.
+
     Parameters
     ----------
+    directory : Path
+        The output folder of the run.
     reused : int
         Shards that were finished before.
     estimate : callable
@@ -238,6 +216,7 @@ class Progress:
 
     def __init__(
         self,
+        directory: Path,
         plan: Plan,
         reused: int,
         estimate: Callable[[Schedule], float | None],
@@ -249,6 +228,8 @@ class Progress:
         self.failed = 0
         self._estimate = estimate
         self._estimates = Pace(_SHARE_FOR_ESTIMATES, _SECONDS_BETWEEN_ESTIMATES)
+        self._crew_file = crew_file(directory)
+        self._crews = Pace(_SHARE_FOR_CREWS, _SECONDS_BETWEEN_CREWS)
         self._end: float | None = None
         self._next_picture = 0.0
         self._stream = stream or sys.stderr
@@ -268,6 +249,11 @@ class Progress:
 
     def update(self, schedule: Schedule) -> None:
         """Show the current state."""
+        if self._crews.due:
+            with self._crews.work():
+                self._crew_file.parent.mkdir(parents=True, exist_ok=True)
+                crew = [asdict(each) for each in crew_now(self.plan, schedule)]
+                write_atomically(self._crew_file, json.dumps(crew))
         now = time.monotonic()
         if self._live is not None:
             if now >= self._next_picture:

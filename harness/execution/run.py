@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -19,7 +20,7 @@ from prmcal.errors import PrmcalError, RunError, StorageError
 from prmcal.harness.execution.ending import Ending, EndWatch, RunSummary, failed_cells, grouped, read_failures
 from prmcal.harness.execution.local import LocalExecutor, run_schedule
 from prmcal.harness.execution.machine import check_workers, run_environment, visible_gpus
-from prmcal.harness.execution.progress import CrewFile, Progress, RunLog
+from prmcal.harness.execution.progress import Progress, RunLog
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.schedule import Executor, Notice, Outcome, Schedule
 from prmcal.harness.planning.costs import CostModel, seconds_left
@@ -134,12 +135,7 @@ def run_grid(
         if dropped:
             line = f"Finished cells of an earlier form of the grid are deleted: {len(dropped):,}."
             log.write(line, dropped)
-        progress = Progress(part, reused, lambda left: _seconds_left(left, cost, workers), stream)
-        crew = CrewFile(directory, part)
-
-        def show(now: Schedule) -> None:
-            progress.update(now)
-            crew.update(now)
+        progress = Progress(directory, part, reused, partial(_seconds_left, cost, workers), stream)
 
         def note(event: Outcome | Notice) -> None:
             if isinstance(event, Notice):
@@ -162,7 +158,7 @@ def run_grid(
                 try:
                     limit = 3600 * grid.shards.time_limit
                     executor = executor or LocalExecutor(directory, workers, plugin_files, limit)
-                    ending = run_schedule(schedule, executor, watch, note, show)
+                    ending = run_schedule(schedule, executor, watch, note, progress.update)
                 except BaseException as raised:
                     log.write(f"The run was interrupted ({type(raised).__name__}). Finished work is kept.")
                     recorder.abandon()
@@ -185,9 +181,7 @@ def run_grid(
         computed=len(recorder.manifests) - len(done),
         reused=reused,
         cells=len(part.cells),
-        done_cells=sum(
-            all(shard.ref in recorder.manifests for shard in cell.job.shards) for cell in part.cells
-        ),
+        done_cells=sum(recorder.manifests.keys() >= set(cell.job.refs) for cell in part.cells),
         failed_cells=len(failed),
         grid_cells=len(plan.cells),
         failures=grouped(failed),
@@ -214,7 +208,7 @@ def _refusal(directory: Path, lost: Sequence[str], planned: Collection[str]) -> 
     )
 
 
-def _seconds_left(schedule: Schedule, cost: CostModel, workers: int) -> float | None:
+def _seconds_left(cost: CostModel, workers: int, schedule: Schedule) -> float | None:
     now = time.monotonic()
     elapsed = {ref: now - begin for ref, begin in schedule.started.items()}
     return seconds_left(schedule.unfinished, cost, workers, elapsed)
@@ -268,9 +262,9 @@ def run_further(
     schedule = Schedule(plan, done)
     cost = CostModel(plan, store.all_manifests(known=done), on_gpus=bool(visible_gpus()))
     begin(
-        sum(round(cost.samples(each)) for each in schedule.unfinished), _seconds_left(schedule, cost, workers)
+        sum(round(cost.samples(each)) for each in schedule.unfinished), _seconds_left(cost, workers, schedule)
     )
-    progress = Progress(plan, len(done), lambda left: _seconds_left(left, cost, workers), stream)
+    progress = Progress(folder.directory, plan, len(done), partial(_seconds_left, cost, workers), stream)
     files = [Path(file) for file in record.plugin_files]
     executor = LocalExecutor(folder.directory, workers, files, 3600 * grid.shards.time_limit)
 
