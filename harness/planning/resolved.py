@@ -6,7 +6,7 @@ import difflib
 import inspect
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -42,16 +42,12 @@ _LEVELS = (0.1, 0.5, 0.9)
 
 def metric_specs(grid: GridSpec) -> list[PluginSpec]:
     """Return the metrics of a grid, in the order of columns: those of every grid, and those that it lists."""
-    return [
-        *(PluginSpec(name=name, plugin=name, arguments=_arguments(name, grid)) for name in _BUILT_IN),
-        *grid.measurement.metrics,
+    bins = {"bins": grid.measurement.bins}
+    with_bins = {name for name in _BUILT_IN if "bins" in inspect.signature(metrics.get(name)).parameters}
+    own = [
+        PluginSpec(name=name, plugin=name, arguments=bins if name in with_bins else {}) for name in _BUILT_IN
     ]
-
-
-def _arguments(name: str, grid: GridSpec) -> dict[str, Any]:
-    """Return the number of bins of the grid for a built-in metric with bins."""
-    has_bins = "bins" in inspect.signature(metrics.get(name)).parameters
-    return {"bins": grid.measurement.bins} if has_bins else {}
+    return [*own, *grid.measurement.metrics]
 
 
 def described_metrics(
@@ -98,7 +94,6 @@ def built_in_metrics() -> tuple[MetricColumn, ...]:
 _MOST_SHARDS = 1_000_000
 
 AnyPlugin = TypeVar("AnyPlugin", bound=Plugin)
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -245,27 +240,16 @@ def build_plugin(
 ) -> PlannedPlugin[AnyPlugin]:
     """Build a plugin. With `stand_ins`, one whose checkpoint is absent gets an identity without its weights."""
     reference = PluginReference(spec.name, spec.plugin, dict(spec.arguments))
-    built = _asked(registry.kind, spec.name, "take its arguments", lambda: reference.build(registry))
+    with plugin_guard(registry.kind, spec.name, "take its arguments"):
+        built = reference.build(registry)
     absent = absent_checkpoint(built) if stand_ins else None
+    identity = {"kind": registry.kind, "absent": absent, "arguments": dict(reference.arguments)}
     if absent is None:
-        identity = _asked(
-            registry.kind, spec.name, "tell its identity", lambda: _identity(registry.kind, built)
-        )
-    else:
-        identity = {"kind": registry.kind, "absent": absent, "arguments": dict(reference.arguments)}
+        with plugin_guard(registry.kind, spec.name, "tell its identity"):
+            identity = {"kind": registry.kind, **built.identity()}
+            content_key(identity)  # It must be data that a key can be made from.
     identity = json.loads(json.dumps(identity))  # Tuples become lists, as in a saved plan.
     return PlannedPlugin(reference, identity, built.citation, absent or "", built)
-
-
-def _asked(kind: str, name: str, action: str, call: Callable[[], Answer]) -> Answer:
-    with plugin_guard(kind, name, action):
-        return call()
-
-
-def _identity(kind: str, built: Plugin) -> dict[str, Any]:
-    identity = {"kind": kind, **built.identity()}
-    content_key(identity)  # It must be data that a key can be made from.
-    return identity
 
 
 def _questions(grid: GridSpec, spec: DatasetSpec, stand_ins: bool) -> GridQuestions:
@@ -282,12 +266,9 @@ def _questions(grid: GridSpec, spec: DatasetSpec, stand_ins: bool) -> GridQuesti
         numbered = [Question(str(number), f"{source} {number}", "") for number in range(count)]
         return GridQuestions(dataset, spec.split, numbered, grid.shards.questions, stand_in=True)
 
-    def read() -> Sequence[Question]:
-        found = dataset.built.questions(spec.split, spec.questions)[: grid.limit]
-        _check_questions(found)
-        return found
-
-    questions = _asked("dataset", spec.name, "give its questions", read)
+    with plugin_guard("dataset", spec.name, "give its questions"):
+        questions = dataset.built.questions(spec.split, spec.questions)[: grid.limit]
+        _check_questions(questions)
     if not questions:
         raise GridError(f"The split '{spec.split}' of the data set '{spec.name}' has no questions.")
     return GridQuestions(dataset, spec.split, questions, grid.shards.questions)
@@ -328,12 +309,10 @@ def _check_shards(grid: ResolvedGrid) -> None:
             f"The LLM '{repeating[0]}' gives the same completions to every shard, so one shard must ask for all of "
             f"them. Set 'shards.trajectories' to {most} or more. Got {spec.shards.trajectories}."
         )
-    calibration, measurement, samples = spec.calibration, spec.measurement, spec.scaling.samples
-    shards = _shards_of(
-        grid, grid.calibration, calibration.trajectories, calibration.trajectories, calibration.follow_ups
-    ) + sum(
-        _shards_of(grid, test, samples, measurement.measured, measurement.follow_ups) for test in grid.tests
-    )
+    drawn, measured, samples = spec.calibration.trajectories, spec.measurement.measured, spec.scaling.samples
+    shards = _shards_of(grid, grid.calibration, drawn, drawn, spec.calibration.follow_ups)
+    for test in grid.tests:
+        shards += _shards_of(grid, test, samples, measured, spec.measurement.follow_ups)
     if shards > _MOST_SHARDS:
         raise GridError(
             f"The grid asks for about {shards:,} shards, and a run has at most {_MOST_SHARDS:,}. Raise "
