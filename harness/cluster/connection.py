@@ -18,6 +18,7 @@ from typing import Any
 
 from prmcal.db.run_folder import workers_folder
 from prmcal.errors import ClusterError, DataError
+from prmcal.harness.cluster.nodes import cause_of
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, storage_errors
 
 
@@ -85,7 +86,7 @@ def connected(address: str | None) -> Iterator[Any]:
     except (ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
         where = f"the cluster at {address}" if address else "Ray on this machine"
         raise ClusterError(
-            f"prmcal cannot connect to {where}: {_first_lines(error)} If the cluster was started with a token, set "
+            f"prmcal cannot connect to {where}: {cause_of(error)}. If the cluster was started with a token, set "
             "RAY_AUTH_MODE=token, and copy ~/.ray/auth_token from its head node."
         ) from error
     try:
@@ -114,12 +115,6 @@ def _check_listening(address: str) -> None:
             f"Nobody listens at {address} ({error.strerror or error}). Start the head node: "
             f"ray start --head --port {port}. `ray status` shows the address of a cluster."
         ) from error
-
-
-def _first_lines(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = " ".join(lines[:6]) if lines else type(error).__name__
-    return text if text.endswith(".") else f"{text}."
 
 
 PIECE = 8 * 2**20

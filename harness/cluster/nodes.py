@@ -67,7 +67,7 @@ def inspect_nodes(ray: Any, nodes: Sequence[Node], paths: Sequence[Path]) -> dic
     paths : sequence of Path
         Absolute paths of data and models that plugins read.
     """
-    ours = _ours()
+    ours, _ = _inspection()(["prmcal", *package_versions()], [])
     answers = {
         node.id: ray.remote(_inspection())
         .options(num_cpus=0, max_retries=0, scheduling_strategy=on_node(ray, node.id))
@@ -82,17 +82,14 @@ def inspect_nodes(ray: Any, nodes: Sequence[Node], paths: Sequence[Path]) -> dic
         except (ray.exceptions.TaskUnschedulableError, ray.exceptions.NodeDiedError):
             refused[node.id] = ""  # Ray still lists a node for some seconds after it has left.
             continue
-        except Exception as error:
-            silent = isinstance(error, ray.exceptions.GetTimeoutError)
-            why = (
-                f"it did not answer in {_SECONDS_TO_ANSWER:.0f} s"
-                if silent
-                else f"{type(error).__name__}: {error}"
-            )
-            refused[node.id] = f"The node {node.name} cannot be used: {why.splitlines()[0]}."
+        except Exception as error:  # One of them is that it did not answer in time.
+            refused[node.id] = f"The node {node.name} cannot be used: {cause_of(error)}."
             ray.cancel(answers[node.id], force=True)
             continue
-        problem = _difference(ours, theirs) or _absence(missing)
+        problem = _difference(ours, theirs)
+        if not problem and missing:
+            others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            problem = f"lacks {missing[0]}{others}. Copy it there, or use a folder that all nodes share."
         if problem:
             refused[node.id] = f"The node {node.name} {problem}"
     return refused
@@ -111,10 +108,6 @@ def on_node(ray: Any, node: str) -> Any:
     return ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
 
 
-def _ours() -> dict[str, str]:
-    return _inspection()(["prmcal", *package_versions()], [])[0]
-
-
 def _difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
     if not theirs.get("prmcal"):
         return f"has no prmcal. Install it there: pip install prmcal=={ours['prmcal']}."
@@ -125,13 +118,6 @@ def _difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
         return ""
     versions = ", ".join(f"{name} {theirs.get(name) or 'absent'} instead of {ours[name]}" for name in named)
     return f"has other versions: {versions}. Install the same versions there."
-
-
-def _absence(missing: Sequence[str]) -> str:
-    if not missing:
-        return ""
-    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-    return f"lacks {missing[0]}{more}. Copy it there, or use a folder that all nodes share."
 
 
 def _inspection() -> Callable[[list[str], list[str]], tuple[dict[str, str], list[str]]]:
