@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from prmcal.db.metrics import LEAGUE_BUDGETS, LEAGUE_SHARE, accuracy_at_name
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
@@ -137,33 +137,35 @@ def _points(
 
     The curve has the points of each target at the first level, then those at the next level.
     """
-    difficulties, chosen = zip(*axis.by_difficulty(), strict=True)
-    parts = [curve.part(questions) for questions in chosen]
-    samples, accuracy = map(np.stack, zip(*(part.intervals() for part in parts), strict=True))
-    shape = len(parts), len(levels), len(targets)
+    tables = [
+        pd.DataFrame(
+            {
+                "level": pd.array(list(levels), dtype="Float64").repeat(len(targets)),
+                "target": pd.array([*targets] * len(levels), dtype="Float64"),
+                "question_level": pd.array([difficulty] * len(curve.cost), dtype="Int32"),
+                "point": np.tile(np.arange(len(targets), dtype=np.int32), len(levels)),
+                **_with_intervals(curve.part(chosen)),
+            }
+        )
+        for difficulty, chosen in axis.by_difficulty()
+    ]
+    numbers = np.repeat(np.arange(len(levels)), len(targets))
+    order = np.argsort(np.tile(numbers, len(tables)), kind="stable")
+    return pd.concat(tables, ignore_index=True).iloc[order].reset_index(drop=True)
 
-    def ordered(values: Any, dtype: type = np.float64) -> NDArray[Any]:
-        """Order values by level, difficulty and target. They are given by difficulty, level and target."""
-        return np.broadcast_to(np.asarray(values, dtype), shape).swapaxes(0, 1).ravel()
 
-    def of_points(values: ArrayLike) -> NDArray[np.float64]:
-        return ordered(np.reshape(values, shape))
-
-    return pd.DataFrame(
-        {
-            "level": pd.array(ordered([[each] for each in levels]), dtype="Float64"),
-            "target": pd.array(ordered(targets), dtype="Float64"),
-            "question_level": pd.array(ordered([[[each]] for each in difficulties])).astype("Int32"),
-            "point": ordered(np.arange(len(targets)), np.int32),
-            "samples": of_points([part.cost for part in parts]),
-            "samples_low": of_points(samples[..., 0]),
-            "samples_high": of_points(samples[..., 1]),
-            "accuracy": of_points([part.accuracy for part in parts]),
-            "accuracy_low": of_points(accuracy[..., 0]),
-            "accuracy_high": of_points(accuracy[..., 1]),
-            "questions": ordered([[[part.questions]] for part in parts], np.int32),
-        }
-    )
+def _with_intervals(curve: Curve) -> dict[str, Any]:
+    """Return the points of a curve, with their 95% intervals, as columns."""
+    cost, accuracy = curve.intervals()
+    return {
+        "samples": curve.cost,
+        "samples_low": cost[:, 0],
+        "samples_high": cost[:, 1],
+        "accuracy": curve.accuracy,
+        "accuracy_low": accuracy[:, 0],
+        "accuracy_high": accuracy[:, 1],
+        "questions": np.int32(curve.questions),
+    }
 
 
 def _areas(rows: Sequence[_Area], questions: int) -> pd.DataFrame:
@@ -244,17 +246,6 @@ def _metrics(
 def _league_points(curve: Curve, swept: Sequence[Answered]) -> pd.DataFrame:
     """Return the points with their intervals, and the largest error that a limited number of orders leaves."""
     errors = [order_error(each.order_error) for each in swept if each.order_error is not None]
-    (cost, accuracy) = curve.intervals()
-    return pd.DataFrame(
-        {
-            "point": np.arange(len(curve.cost), dtype=np.int32),
-            "samples": curve.cost,
-            "samples_low": cost[:, 0],
-            "samples_high": cost[:, 1],
-            "accuracy": curve.accuracy,
-            "accuracy_low": accuracy[:, 0],
-            "accuracy_high": accuracy[:, 1],
-            "order_error": max(errors, default=0.0),
-            "questions": np.int32(curve.questions),
-        }
-    )
+    points = pd.DataFrame({"point": np.arange(len(curve.cost), dtype=np.int32), **_with_intervals(curve)})
+    points.insert(7, "order_error", max(errors, default=0.0))  # before "questions"
+    return points
