@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.arrays import Floats, Ints
-from prmcal.errors import DataError, PluginFailedError
+from prmcal.errors import PluginFailedError
+from prmcal.registry.calibrators.heads import check_width
 from prmcal.registry.calibrators.logit import TemperatureScaling
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import HiddenStates
@@ -134,19 +134,14 @@ class AdaptiveTemperatureScaling(Calibrator):
             If the loss becomes NaN.
         """
         from prmcal.registry.calibrators.ats_network import cut_trees, make_head, train_head
-        from prmcal.registry.calibrators.training import TrainingSettings, flat_weights
+        from prmcal.registry.calibrators.networks import flat_weights
 
         self.check_calibration_data(features, k, n)
         trees = cut_trees(features, _TREE_NODES)
         mean, scale = _moments(features, trees)
         head = make_head(mean, scale, self.width, self.layers, self.heads, self.seed)
         head.set_temperature(TemperatureScaling().fit(features.logit, k, n).temperature_)
-        settings = TrainingSettings(
-            self.epochs, self.batch_size, self.learning_rate, self.weight_decay, "temperature head"
-        )
-        self.epoch_ = train_head(
-            head, features, trees, k, n, settings, self.held_out, self.seed, self.support.report
-        )
+        self.epoch_ = train_head(head, features, trees, k, n, self)
         self.weights_ = flat_weights(head)
         self.shape_ = [self.layers, self.heads, self.width]
         self.mean_, self.scale_ = mean, scale
@@ -188,51 +183,23 @@ class AdaptiveTemperatureScaling(Calibrator):
             raise ValueError("Each hidden state must be finite.")
         return np.exp(log_temperatures)
 
-    def check_features(self, features: HiddenStates) -> None:
-        """Raise ValueError unless the features are a forest of states with a finite log-odds for every prefix."""
-        super().check_features(features)
-        nodes = len(features.parents)
-        if features.states.ndim != 2 or len(features.states) != nodes:
-            raise ValueError(
-                f"'states' must have one row per node, shape ({nodes}, width). Got {features.states.shape} instead."
-            )
-        if not np.all((features.parents >= -1) & (features.parents < np.arange(nodes))):
-            raise ValueError("Each parent must be a node with a smaller index, or -1 at a first token.")
-        if not np.all((features.leaves >= 0) & (features.leaves < nodes)):
-            raise ValueError(f"Each leaf must be a node in [0, {nodes}).")
-
-    def load(self, folder: Path) -> Self:
-        """Read what ``save`` wrote; see :meth:`prmcal.Calibrator.load`."""
-        super().load(folder)
-        shape = [self.layers, self.heads, self.width]
-        if self.shape_ != shape:
-            raise DataError(
-                f"{folder} holds a head of (layers, heads, width) {self.shape_}, not {shape}. It was saved with other "
-                "arguments. Fit it again."
-            )
-        return self
-
     def _head(self) -> TemperatureHead:
         from prmcal.registry.calibrators.ats_network import make_head
-        from prmcal.registry.calibrators.training import set_flat_weights
+        from prmcal.registry.calibrators.networks import set_flat_weights
 
-        head = make_head(self.mean_, self.scale_, self.width, self.layers, self.heads, self.seed)
+        layers, heads, width = self.shape_
+        head = make_head(self.mean_, self.scale_, width, layers, heads, self.seed)
         set_flat_weights(head, self.weights_)
         return head
 
     def _check_same_prm(self, features: HiddenStates, trees: Sequence[QuestionTree]) -> None:
         """Raise PluginFailedError if the states have another width, or another state at the first token."""
-        name, width = self.plugin_name or type(self).__qualname__, features.states.shape[1]
-        if width != len(self.mean_):
-            raise PluginFailedError(
-                f"The calibrator '{name}' was fitted to hidden states of width {len(self.mean_)}, and these have width "
-                f"{width}. They are from another PRM. Fit the calibrator to this PRM."
-            )
+        check_width(self, features, len(self.mean_))
         roots = features.states[sorted({each.root for each in trees})]
         if len(self.root_) and not _all_near(roots, self.root_):
             raise PluginFailedError(
-                f"The calibrator '{name}' was fitted to states with another state at the first token. These states "
-                "are from another PRM, or from another prompt. Fit the calibrator to this PRM."
+                f"The calibrator '{self.plugin_name}' was fitted to states with another state at the first token. "
+                "These are from another PRM, or from another prompt. Fit the calibrator to this PRM."
             )
 
 

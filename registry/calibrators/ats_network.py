@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,9 +14,12 @@ from torch import nn
 from torch.nn import functional
 
 from prmcal.arrays import Floats, Ints
-from prmcal.registry.calibrators.training import TrainingSettings, train
+from prmcal.registry.calibrators.networks import train
 from prmcal.registry.contracts.data import HiddenStates
 from prmcal.registry.prms.token_tree import ROOT, TokenTree, collate_token_trees
+
+if TYPE_CHECKING:
+    from prmcal.registry.calibrators.ats import AdaptiveTemperatureScaling
 
 
 @dataclass(frozen=True)
@@ -226,74 +230,46 @@ def log_temperatures_of_rows(
     return at_leaves
 
 
-@dataclass(frozen=True)
-class _Labelled:
-    """Prefixes with k successes of n follow-ups."""
-
-    states: NDArray[np.float32]
-    logit: torch.Tensor
-    k: torch.Tensor
-    n: torch.Tensor
-
-    def loss(self, head: TemperatureHead, batch: Sequence[QuestionTree]) -> torch.Tensor:
-        """The negative log-likelihood of the batch's follow-ups."""
-        rows = torch.from_numpy(_rows(batch))
-        scaled = self.logit[rows] * torch.exp(-log_temperatures_of_rows(head, self.states, batch))
-        k, n = self.k[rows], self.n[rows]
-        loss: torch.Tensor = (k * functional.softplus(-scaled) + (n - k) * functional.softplus(scaled)).sum()
-        return loss
-
-    def follow_ups(self, questions: Sequence[Sequence[QuestionTree]]) -> int:
-        return int(self.n[torch.from_numpy(_rows([tree for trees in questions for tree in trees]))].sum())
-
-
 def train_head(
     head: TemperatureHead,
     features: HiddenStates,
     trees: Sequence[QuestionTree],
     k: Ints,
     n: Ints,
-    settings: TrainingSettings,
-    held_out: float,
-    seed: int,
-    report: Callable[[str], None],
+    calibrator: AdaptiveTemperatureScaling,
 ) -> int:
     """Minimise the cross-entropy of k of n in batches of whole questions, where every follow-up has the same weight.
 
-    Returns
-    -------
-    int
-        The epoch whose weights the head has; see :func:`prmcal.registry.calibrators.training.train`.
-
-    Raises
-    ------
-    PluginFailedError
-        If the loss becomes NaN.
+    Return the epoch whose weights the head has, and raise the errors of
+    :func:`prmcal.registry.calibrators.networks.train`.
     """
-    data = _Labelled(features.states, torch.tensor(features.logit), torch.tensor(k), torch.tensor(n))
-    random = np.random.default_rng(seed)
-    questions, held = _split(_by_question(trees), held_out, random)
-    count = math.ceil(len(questions) / settings.batch_size)
-    follow_ups = data.follow_ups(questions)
+    random = np.random.default_rng(calibrator.seed)
+    questions, held = _split(_by_question(trees), calibrator.held_out, random)
+    count = math.ceil(len(questions) / calibrator.batch_size)
+    follow_ups = int(n[_rows([tree for of_question in questions for tree in of_question])].sum())
+    logit, right, all_ = (torch.tensor(each) for each in (features.logit, k, n))
+
+    def loss_of(batch: Sequence[QuestionTree]) -> torch.Tensor:
+        """The negative log-likelihood of the batch's follow-ups."""
+        rows = torch.from_numpy(_rows(batch))
+        scaled = logit[rows] * torch.exp(-log_temperatures_of_rows(head, features.states, batch))
+        wrong = all_[rows] - right[rows]
+        return (right[rows] * functional.softplus(-scaled) + wrong * functional.softplus(scaled)).sum()
 
     def batches() -> Iterator[tuple[list[QuestionTree], float]]:
         order = random.permutation(len(questions))
-        for start in range(0, len(order), settings.batch_size):
-            chosen = order[start : start + settings.batch_size]
+        for start in range(0, len(order), calibrator.batch_size):
+            chosen = order[start : start + calibrator.batch_size]
             yield [tree for index in chosen for tree in questions[index]], 1 / count
-
-    def held_out_loss() -> float:
-        with torch.no_grad():
-            return float(sum(data.loss(head, each).item() for each in held))
 
     return train(
         head,
-        lambda batch: data.loss(head, batch) * (count / follow_ups),
+        "temperature head",
+        calibrator,
+        lambda batch: loss_of(batch) * (count / follow_ups),
         batches,
         count,
-        settings,
-        held_out_loss if held else None,
-        report,
+        (lambda: float(sum(loss_of(each).item() for each in held))) if held else None,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -180,43 +181,27 @@ class Ensemble(HeadCalibrator):
         """Train the heads on most questions, and the weights on the others."""
         import torch
 
-        from prmcal.registry.calibrators.networks import BeliefNetwork, Heads, train_beliefs, train_heads
-        from prmcal.registry.calibrators.training import TrainingSettings, flat_weights, one_thread
+        from prmcal.registry.calibrators.networks import (
+            BeliefNetwork,
+            Heads,
+            flat_weights,
+            one_thread,
+            train_rows,
+        )
 
-        rates = (self.epochs, self.batch_size, self.learning_rate, self.weight_decay)
         held_out = held_out_rows(questions, self.held_out, self.seed)
         rows, others = np.flatnonzero(~held_out), np.flatnonzero(held_out)
-        given, successes, follow_ups = (
-            torch.from_numpy(np.asarray(each, dtype=np.float32)) for each in (inputs, k, n)
-        )
+        given, *counts = (torch.from_numpy(np.asarray(each, dtype=np.float32)) for each in (inputs, k, n))
         with one_thread(self.seed):
             heads = Heads(self.heads, inputs.shape[1], self.width)
             seen = torch.from_numpy(self._seen(questions, ~held_out))
-            train_heads(
-                heads,
-                given,
-                successes,
-                follow_ups,
-                rows,
-                seen,
-                TrainingSettings(*rates, "heads"),
-                self.support.report,
-            )
+            train_rows(heads, "heads", self, heads.loss, (given, *counts, seen), rows)
             beliefs = BeliefNetwork(self.heads, inputs.shape[1], self.width)
             if len(others):
                 with torch.no_grad():
                     log_odds = heads(given)
-                train_beliefs(
-                    beliefs,
-                    given,
-                    log_odds,
-                    successes,
-                    follow_ups,
-                    others,
-                    self.divergence,
-                    TrainingSettings(*rates, "weights of the heads"),
-                    self.support.report,
-                )
+                loss = partial(beliefs.loss, divergence=self.divergence)
+                train_rows(beliefs, "weights of the heads", self, loss, (given, log_odds, *counts), others)
         self.heads_, self.beliefs_ = flat_weights(heads), flat_weights(beliefs)
         self.shape_ = [self.heads, self.width]
         self.size_ = _NO_SIZE
@@ -254,7 +239,7 @@ class Ensemble(HeadCalibrator):
         import torch
         from scipy.special import expit, softmax
 
-        from prmcal.registry.calibrators.training import one_thread
+        from prmcal.registry.calibrators.networks import one_thread
 
         with one_thread(0), torch.no_grad():
             heads, beliefs = self._networks(inputs.shape[1])
@@ -267,8 +252,7 @@ class Ensemble(HeadCalibrator):
         return means, softmax(logarithms, axis=1)
 
     def _networks(self, inputs: int) -> tuple[Heads, BeliefNetwork]:
-        from prmcal.registry.calibrators.networks import BeliefNetwork, Heads
-        from prmcal.registry.calibrators.training import set_flat_weights
+        from prmcal.registry.calibrators.networks import BeliefNetwork, Heads, set_flat_weights
 
         heads, width = self.shape_
         networks = Heads(heads, inputs, width), BeliefNetwork(heads, inputs, width)

@@ -100,23 +100,13 @@ class HeadCalibrator(Calibrator):
         """
         self.check_fitted()
         self.check_features(features)
-        if features.states.shape[1] != len(self.mean_) - 1:
-            name = self.plugin_name or type(self).__qualname__
-            raise PluginFailedError(
-                f"The calibrator '{name}' was fitted to hidden states of width {len(self.mean_) - 1}, and these have "
-                f"width {features.states.shape[1]}. They are from another PRM. Fit the calibrator to this PRM."
-            )
+        check_width(self, features, len(self.mean_) - 1)
         return self._inputs(_raw(features))
 
     def check_features(self, features: Any) -> None:
         """Raise ValueError unless every prefix has a finite logit and a finite state."""
         super().check_features(features)
-        states, leaves = features.states, features.leaves
-        if states.ndim != 2:
-            raise ValueError(f"'states' must have shape (nodes, width). Got {states.shape} instead.")
-        if not np.all((leaves >= 0) & (leaves < len(states))):
-            raise ValueError(f"Each leaf must be a node in [0, {len(states)}).")
-        if not np.all(np.isfinite(states[leaves])):
+        if not np.all(np.isfinite(features.states[features.leaves])):
             raise ValueError("Each hidden state must be finite.")
 
     def _inputs(self, raw: Floats) -> Floats:
@@ -124,6 +114,15 @@ class HeadCalibrator(Calibrator):
         if not len(self.axes_):
             return standard
         return np.concatenate([standard[:, :1], standard[:, 1:] @ self.axes_.T], axis=1)
+
+
+def check_width(calibrator: Calibrator, features: HiddenStates, width: int) -> None:
+    """Raise PluginFailedError if a calibrator was fitted to states of another width."""
+    if features.states.shape[1] != width:
+        raise PluginFailedError(
+            f"The calibrator '{calibrator.plugin_name}' was fitted to hidden states of width {width}, and these have "
+            f"width {features.states.shape[1]}. They are from another PRM. Fit the calibrator to this PRM."
+        )
 
 
 def _raw(features: HiddenStates) -> Floats:
@@ -142,7 +141,7 @@ def _principal_axes(states: Floats, most: int) -> Floats:
         return np.empty((0, width))
     import torch
 
-    from prmcal.registry.calibrators.training import one_thread
+    from prmcal.registry.calibrators.networks import one_thread
 
     with one_thread(0):
         _, sizes, axes = torch.pca_lowrank(torch.from_numpy(states), q=min(most, rows), center=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -86,18 +87,22 @@ class MonotoneQuantile(HeadCalibrator):
 
     def train(self, inputs: Floats, k: Ints, n: Ints, questions: Ints) -> None:
         """Train the network."""
-        from prmcal.registry.calibrators.networks import MonotoneNetwork, train_quantiles
-        from prmcal.registry.calibrators.training import TrainingSettings, flat_weights, one_thread
+        import torch
 
-        settings = TrainingSettings(
-            self.epochs, self.batch_size, self.learning_rate, self.weight_decay, "quantile network"
+        from prmcal.registry.calibrators.networks import (
+            MonotoneNetwork,
+            flat_weights,
+            one_thread,
+            train_rows,
         )
+
         held_out = held_out_rows(questions, self.held_out, self.seed)
+        rows, others = np.flatnonzero(~held_out), np.flatnonzero(held_out)
+        data = [torch.from_numpy(np.asarray(each, dtype=np.float32)) for each in (inputs, k, n)]
         with one_thread(self.seed):
             network = MonotoneNetwork(inputs.shape[1], self.width)
-            self.epoch_ = train_quantiles(
-                network, inputs, k, n, held_out, self.loss, settings, self.support.report
-            )
+            loss = partial(network.loss, pinball=self.loss == "pinball")
+            self.epoch_ = train_rows(network, "quantile network", self, loss, data, rows, others)
         self.width_, self.network_ = self.width, flat_weights(network)
 
     def quantiles(self, inputs: Floats, levels: Sequence[float]) -> Floats:
@@ -105,7 +110,7 @@ class MonotoneQuantile(HeadCalibrator):
         import torch
         from scipy.special import expit
 
-        from prmcal.registry.calibrators.training import one_thread
+        from prmcal.registry.calibrators.networks import one_thread
 
         with one_thread(0), torch.no_grad():
             knots = self._network(inputs.shape[1])(torch.from_numpy(inputs)).numpy()
@@ -117,8 +122,7 @@ class MonotoneQuantile(HeadCalibrator):
         return np.maximum.accumulate(rewards, axis=1)
 
     def _network(self, inputs: int) -> MonotoneNetwork:
-        from prmcal.registry.calibrators.networks import MonotoneNetwork
-        from prmcal.registry.calibrators.training import set_flat_weights
+        from prmcal.registry.calibrators.networks import MonotoneNetwork, set_flat_weights
 
         network = MonotoneNetwork(inputs, self.width_)
         set_flat_weights(network, self.network_)

@@ -1,17 +1,168 @@
-"""The networks of `ensemble` and `monotone-quantile`, and their losses."""
+"""The training of small networks on calibration prefixes, and the networks of `ensemble` and `monotone-quantile`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from prmcal.arrays import Bools, Floats, Ints
-from prmcal.registry.calibrators.training import TrainingSettings, train_rows
+from prmcal.arrays import Ints
+from prmcal.errors import PluginFailedError
+from prmcal.registry.contracts.calibrator import FitSupport
+
+_LARGEST_GRADIENT = 1.0
+
+
+class Trained(Protocol):
+    """A calibrator that trains a network with AdamW. The learning rate decays to 0 along a cosine.
+
+    A step has `batch_size` prefixes or questions. Only matrices have weight decay.
+    """
+
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    weight_decay: float
+    support: FitSupport
+
+
+@contextmanager
+def one_thread(seed: int) -> Iterator[None]:
+    """Seed torch's random numbers and use one CPU thread; restore both at the end.
+
+    Sums of floating-point numbers depend on the number of threads. With one thread, a fit is reproducible to the bit.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+Batch = TypeVar("Batch")
+
+
+def train(
+    module: nn.Module,
+    what: str,
+    calibrator: Trained,
+    loss_of: Callable[[Batch], torch.Tensor],
+    batches: Callable[[], Iterable[tuple[Batch, float]]],
+    count: int,
+    held_out_loss: Callable[[], float] | None,
+) -> int:
+    """Minimise a loss, and report the progress after each epoch.
+
+    Parameters
+    ----------
+    module : Module
+    what : str
+        The name of the network in progress and errors.
+    calibrator : Trained
+    loss_of : callable
+        Maps a batch to its loss.
+    batches : callable
+        Returns the batches of an epoch in random order, each with its share in the mean loss that is reported.
+    count : int
+        The number of batches in an epoch.
+    held_out_loss : callable or None
+        The loss on held-out questions. The epoch with the lowest one is kept. With None, the last epoch is kept.
+
+    Returns
+    -------
+    int
+        The epoch whose weights are kept; 0 means the start.
+
+    Raises
+    ------
+    PluginFailedError
+        If the loss becomes NaN or infinite.
+    """
+    epochs, rate = calibrator.epochs, calibrator.learning_rate
+    groups = [
+        {"params": [each for each in module.parameters() if (each.ndim > 1) == matrix], "weight_decay": decay}
+        for matrix, decay in ((True, calibrator.weight_decay), (False, 0.0))
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs * count)
+
+    def reached() -> float:
+        module.eval()
+        with torch.no_grad():
+            return -math.inf if held_out_loss is None else held_out_loss()
+
+    lowest = math.inf if held_out_loss is None else reached()
+    kept, weights = 0, flat_weights(module)
+    started = time.monotonic()
+    for epoch in range(1, epochs + 1):
+        module.train()
+        total = 0.0
+        for batch, share in batches():
+            loss = loss_of(batch)
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(module.parameters(), _LARGEST_GRADIENT)
+            optimizer.step()
+            schedule.step()
+            total += loss.item() * share
+        if not math.isfinite(total) or not all(bool(each.isfinite().all()) for each in module.parameters()):
+            raise PluginFailedError(
+                f"The loss of the {what} became NaN in epoch {epoch} of {epochs}. Lower the learning rate ({rate:g})."
+            )
+        found = reached()
+        if found < lowest or held_out_loss is None:
+            lowest, kept, weights = found, epoch, flat_weights(module)
+        left = (time.monotonic() - started) / epoch * (epochs - epoch)
+        calibrator.support.report(f"{what}, epoch {epoch} of {epochs}, loss {total:.4f}, {left:.0f} s left")
+    set_flat_weights(module, weights)
+    return kept
+
+
+def train_rows(
+    module: nn.Module,
+    what: str,
+    calibrator: Trained,
+    loss: Callable[..., torch.Tensor],
+    data: Sequence[torch.Tensor],
+    rows: Ints,
+    held_out: Ints | None = None,
+) -> int:
+    """Do the same as :func:`train` with batches of `rows`, whose mean loss is that of their `data`."""
+    numbers = torch.from_numpy(rows)
+
+    def loss_of(batch: torch.Tensor) -> torch.Tensor:
+        return loss(*(each[batch] for each in data))
+
+    def batches() -> Iterator[tuple[torch.Tensor, float]]:
+        for batch in numbers[torch.randperm(len(numbers))].split(calibrator.batch_size):
+            yield batch, len(batch) / len(numbers)
+
+    held = None if held_out is None or not len(held_out) else torch.from_numpy(held_out)
+    held_loss = None if held is None else lambda: float(loss_of(held))
+    count = math.ceil(len(rows) / calibrator.batch_size)
+    return train(module, what, calibrator, loss_of, batches, count, held_loss)
+
+
+def flat_weights(module: nn.Module) -> NDArray[np.float32]:
+    """Return a copy of all weights of a module, in the order of its parameters."""
+    flat: NDArray[np.float32] = nn.utils.parameters_to_vector(module.parameters()).detach().clone().numpy()
+    return flat
+
+
+def set_flat_weights(module: nn.Module, weights: NDArray[np.float32]) -> None:
+    """Set all weights of a module, in the order of its parameters."""
+    nn.utils.vector_to_parameters(torch.tensor(weights), module.parameters())
 
 
 class Heads(nn.Module):
@@ -40,6 +191,14 @@ class Heads(nn.Module):
         log_odds: torch.Tensor = torch.baddbmm(self.last_bias, hidden, self.last)[..., 0].T
         return log_odds
 
+    def loss(
+        self, inputs: torch.Tensor, k: torch.Tensor, n: torch.Tensor, seen: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the sum over heads of the cross-entropy of k of n. `seen` is 1 where a head sees a row, else 0."""
+        loss = _cross_entropy(self(inputs), k, n) * seen
+        # The sum over heads, so that the steps of a head do not depend on the number of heads.
+        return (loss.sum(0) / (seen * n[:, None]).sum(0).clamp(min=1)).sum()
+
 
 class BeliefNetwork(nn.Module):
     """Map a state and the predictions of the heads to a weight for each head. Before training, all are equal."""
@@ -56,65 +215,23 @@ class BeliefNetwork(nn.Module):
         """Return the logarithms of the weights, of shape (rows, heads)."""
         return torch.log_softmax(self.layers(torch.cat([inputs, rewards], dim=1)), dim=1)
 
+    def loss(
+        self,
+        inputs: torch.Tensor,
+        log_odds: torch.Tensor,
+        k: torch.Tensor,
+        n: torch.Tensor,
+        divergence: float,
+    ) -> torch.Tensor:
+        """Return the mean of the weighted cross-entropy, plus `divergence` times KL(weights, equal weights).
 
-def train_heads(
-    heads: Heads,
-    inputs: torch.Tensor,
-    k: torch.Tensor,
-    n: torch.Tensor,
-    rows: Ints,
-    seen: torch.Tensor,
-    settings: TrainingSettings,
-    report: Callable[[str], None],
-) -> None:
-    """Minimise the cross-entropy of k of n. Each head is trained on the rows that it sees.
-
-    Parameters
-    ----------
-    heads : Heads
-    inputs : tensor of shape (rows, inputs), float32
-    k, n : tensor of shape (rows,), float32
-    rows : ndarray of int64
-        The rows of this stage.
-    seen : tensor of shape (rows, heads), float32
-        1 where a head sees a row, else 0.
-    settings : TrainingSettings
-    report : callable
-    """
-
-    def loss_of(batch: torch.Tensor) -> torch.Tensor:
-        loss = _cross_entropy(heads(inputs[batch]), k[batch], n[batch]) * seen[batch]
-        # The sum over heads, so that the steps of a head do not depend on the number of heads.
-        return (loss.sum(0) / (seen[batch] * n[batch, None]).sum(0).clamp(min=1)).sum()
-
-    train_rows(heads, loss_of, rows, settings, None, report)
-
-
-def train_beliefs(
-    beliefs: BeliefNetwork,
-    inputs: torch.Tensor,
-    log_odds: torch.Tensor,
-    k: torch.Tensor,
-    n: torch.Tensor,
-    rows: Ints,
-    divergence: float,
-    settings: TrainingSettings,
-    report: Callable[[str], None],
-) -> None:
-    """Minimise the mean of the weighted cross-entropy, plus `divergence` times KL(weights, equal weights).
-
-    The arguments are those of :func:`train_heads`. `log_odds`, of shape (rows, heads), are those of the trained heads.
-    """
-    equal = float(np.log(log_odds.shape[1]))
-
-    def loss_of(batch: torch.Tensor) -> torch.Tensor:
-        logarithms = beliefs(inputs[batch], torch.sigmoid(log_odds[batch]))
+        `log_odds`, of shape (rows, heads), are those of the trained heads.
+        """
+        logarithms = self(inputs, torch.sigmoid(log_odds))
         weights = logarithms.exp()
-        loss = (weights * _cross_entropy(log_odds[batch], k[batch], n[batch])).sum(1)
-        whole: torch.Tensor = (loss + divergence * ((weights * logarithms).sum(1) + equal)).mean()
-        return whole
-
-    train_rows(beliefs, loss_of, rows, settings, None, report)
+        loss = (weights * _cross_entropy(log_odds, k, n)).sum(1)
+        equal = float(np.log(log_odds.shape[1]))
+        return torch.mean(loss + divergence * ((weights * logarithms).sum(1) + equal))
 
 
 def _cross_entropy(log_odds: torch.Tensor, k: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
@@ -170,52 +287,15 @@ class MonotoneNetwork(nn.Module):
         knots: torch.Tensor = middle + rises - rises[:, INTERVALS // 2, None]
         return knots
 
-
-def train_quantiles(
-    network: MonotoneNetwork,
-    inputs: Floats,
-    k: Ints,
-    n: Ints,
-    held_out: Bools,
-    loss: Literal["likelihood", "pinball"],
-    settings: TrainingSettings,
-    report: Callable[[str], None],
-) -> int:
-    """Train the network on the rows that are not held out, and return the epoch that is kept.
-
-    Parameters
-    ----------
-    network : MonotoneNetwork
-    inputs : ndarray of shape (rows, inputs), float64
-    k, n : ndarray of shape (rows,), int64
-    held_out : ndarray of shape (rows,), bool
-    loss : {"likelihood", "pinball"}
-    settings : TrainingSettings
-    report : callable
-    """
-    given = torch.from_numpy(inputs.astype(np.float32))
-    successes, follow_ups = (torch.from_numpy(np.asarray(each, dtype=np.float32)) for each in (k, n))
-
-    def random_loss(rows: torch.Tensor) -> torch.Tensor:
-        knots = network(given[rows])
-        if loss == "likelihood":
-            return _negative_log_likelihood(knots, successes[rows], follow_ups[rows])
-        rates = (successes[rows] + torch.rand(len(rows))) / (follow_ups[rows] + 1)
-        return _pinball(knots, rates, torch.rand(len(rows), _DRAWS))
-
-    held = torch.from_numpy(np.flatnonzero(held_out))
-
-    def held_out_loss() -> float:
-        with torch.no_grad():
-            knots = network(given[held])
-            if loss == "likelihood":
-                return float(_negative_log_likelihood(knots, successes[held], follow_ups[held]))
-            rates = (successes[held] + 0.5) / (follow_ups[held] + 1)
-            levels = (torch.arange(INTERVALS) + 0.5) / INTERVALS
-            return float(_pinball(knots, rates, levels.expand(len(held), -1)))
-
-    rows = np.flatnonzero(~held_out)
-    return train_rows(network, random_loss, rows, settings, held_out_loss if len(held) else None, report)
+    def loss(self, inputs: torch.Tensor, k: torch.Tensor, n: torch.Tensor, pinball: bool) -> torch.Tensor:
+        """Return the mean loss of k of n. The pinball loss is random in training, and at fixed levels otherwise."""
+        knots = self(inputs)
+        if not pinball:
+            return _negative_log_likelihood(knots, k, n)
+        if self.training:
+            return _pinball(knots, (k + torch.rand(len(k))) / (n + 1), torch.rand(len(k), _DRAWS))
+        levels = (torch.arange(INTERVALS) + 0.5) / INTERVALS
+        return _pinball(knots, (k + 0.5) / (n + 1), levels.expand(len(k), -1))
 
 
 def _negative_log_likelihood(knots: torch.Tensor, k: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
