@@ -1,9 +1,9 @@
 """The registries of plugins, one for each kind, and the decorators that register plugins.
 
-A name can come from a decorator, for instance in a file given with ``--plugin``, from the list of built-in plugins, or
-from an entry point of an installed package (groups ``prmcal.llms``, ``prmcal.prms``, ``prmcal.calibrators``,
-``prmcal.datasets``, ``prmcal.strategies``, ``prmcal.metrics``). Built-in and installed plugins are imported when they
-are first used. Nothing here imports torch.
+A name can come from a decorator, for instance in a file given with ``--plugin``, from ``builtin.toml``, or from an entry
+point of an installed package (groups ``prmcal.llms``, ``prmcal.prms``, ``prmcal.calibrators``, ``prmcal.datasets``,
+``prmcal.strategies``, ``prmcal.metrics``). Built-in and installed plugins are imported when they are first used. Nothing
+here imports torch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Collection, Mapping
+import tomllib
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -45,6 +46,10 @@ from prmcal.registry.sources import local_files
 
 P = TypeVar("P", bound=Plugin)
 
+_BUILTIN: dict[str, dict[str, str]] = tomllib.loads(
+    Path(__file__).with_name("builtin.toml").read_text(encoding="utf-8")
+)
+
 
 class Registry(Generic[P]):
     """The plugins of one kind, by their names.
@@ -55,17 +60,15 @@ class Registry(Generic[P]):
         The kind in the singular, as in error messages.
     contract : type
         The class that every plugin of this kind derives from.
-    builtin : mapping of str to str
-        ``module:Class`` of each built-in plugin, by its name. It is imported at the first use.
     plural : str, optional
         The kind in the plural, for the group of entry points. The default is the kind with an s.
     """
 
-    def __init__(self, kind: str, contract: type[P], builtin: Mapping[str, str], plural: str = "") -> None:
+    def __init__(self, kind: str, contract: type[P], plural: str = "") -> None:
         self.kind = kind
         self.contract = contract
         self.group = f"prmcal.{plural or f'{kind}s'}"
-        self._builtin = dict(builtin)
+        self._builtin = {name: f"prmcal.registry.{target}" for name, target in _BUILTIN[kind].items()}
         self._registered: dict[str, type[P]] = {}
         self._importable: dict[str, str] = {}
         # Cached, since a grid creates the same few classes hundreds of times.
@@ -211,137 +214,15 @@ class Registry(Generic[P]):
         return f"There is no {self.kind} '{name}'. Registered: {', '.join(known) or 'none'}."
 
 
-llms = Registry(
-    "llm",
-    LLM,
-    {
-        "openai": "prmcal.registry.llms.openai:OpenAILLM",
-        "openai-chat": "prmcal.registry.llms.openai_chat:OpenAIChatLLM",
-        "recorded": "prmcal.registry.recorded:RecordedLLM",
-        "transformers": "prmcal.registry.llms.transformers:TransformersLLM",
-        "vllm": "prmcal.registry.llms.vllm:VLLM",
-    },
-)
-prms = Registry(
-    "prm",
-    PRM,
-    {
-        "generative": "prmcal.registry.prms.generative:GenerativePRM",
-        "pooling-http": "prmcal.registry.prms.pooling:PoolingHTTPPRM",
-        "qwen": "prmcal.registry.prms.heads:QwenPRM",
-        "qwen-vllm": "prmcal.registry.prms.pooling:QwenVLLMPRM",
-        "recorded": "prmcal.registry.recorded:RecordedPRM",
-        "reasoneval": "prmcal.registry.prms.heads:ReasonEvalPRM",
-        "rlhflow": "prmcal.registry.prms.answers:RLHFlowPRM",
-        "shepherd": "prmcal.registry.prms.answers:ShepherdPRM",
-        "skywork": "prmcal.registry.prms.heads:SkyworkPRM",
-    },
-)
-calibrators = Registry(
-    "calibrator",
-    Calibrator,
-    {
-        "ats": "prmcal.registry.calibrators.ats:AdaptiveTemperatureScaling",
-        "beta": "prmcal.registry.calibrators.logit:BetaCalibration",
-        "beta-binomial": "prmcal.registry.calibrators.beta_binomial:BetaBinomial",
-        "beta-binomial-lora": "prmcal.registry.calibrators.lora.beta_binomial:BetaBinomialLora",
-        "conformal": "prmcal.registry.calibrators.conformal:ConformalBound",
-        "ensemble": "prmcal.registry.calibrators.ensemble:Ensemble",
-        "histogram": "prmcal.registry.calibrators.reward:HistogramBinning",
-        "isotonic": "prmcal.registry.calibrators.reward:IsotonicCalibrator",
-        "monotone-quantile": "prmcal.registry.calibrators.monotone_quantile:MonotoneQuantile",
-        "platt": "prmcal.registry.calibrators.logit:PlattScaling",
-        "quantile-adapter": "prmcal.registry.calibrators.lora.adapter:QuantileAdapter",
-        "quantile-lora": "prmcal.registry.calibrators.lora.calibrator:QuantileLora",
-        "spline": "prmcal.registry.calibrators.reward:SplineCalibration",
-        "temperature": "prmcal.registry.calibrators.logit:TemperatureScaling",
-        "uncalibrated": "prmcal.registry.calibrators.reward:Uncalibrated",
-        "venn-abers": "prmcal.registry.calibrators.venn_abers:VennAbers",
-    },
-)
-datasets = Registry(
-    "dataset",
-    Dataset,
-    {
-        "aime24": "prmcal.registry.datasets.published:AIME24",
-        "aime24-25": "prmcal.registry.datasets.published:AIME2425",
-        "aime25": "prmcal.registry.datasets.published:AIME25",
-        "gsm8k": "prmcal.registry.datasets.published:GSM8K",
-        "jsonl": "prmcal.registry.datasets.jsonl:JsonlDataset",
-        "math-calibration": "prmcal.registry.datasets.published:MathCalibration",
-        "math500": "prmcal.registry.datasets.published:MATH500",
-        "nano-aime": "prmcal.registry.nano.problems:NanoAIME",
-        "nano-math": "prmcal.registry.nano.problems:NanoMath",
-        "success-rates": "prmcal.registry.datasets.success_rates:SuccessRates",
-    },
-)
-
-strategies = Registry(
-    "strategy",
-    Strategy,
-    {
-        "BEACON": "prmcal.registry.strategies.optimal_search:Beacon",
-        "ESC": "prmcal.registry.strategies.agreement:EarlyStoppingSelfConsistency",
-        "abstaining best-of-n": "prmcal.registry.strategies.thresholds:AbstainingBestOfN",
-        "adaptive consistency": "prmcal.registry.strategies.agreement:AdaptiveConsistency",
-        "beam search": "prmcal.registry.strategies.scaling:BeamSearch",
-        "beam search + IAS-of-K": "prmcal.registry.strategies.scaling:BeamSearchWithIASOfK",
-        "beam search + IAS-of-M": "prmcal.registry.strategies.scaling:BeamSearchWithIASOfM",
-        "best-of-n": "prmcal.registry.strategies.best_of:BestOfN",
-        "best-of-n + IAS": "prmcal.registry.strategies.scaling:BestOfNWithIAS",
-        "certified self-consistency": "prmcal.registry.strategies.agreement:CertifiedSelfConsistency",
-        "escalation": "prmcal.registry.strategies.thresholds:Escalation",
-        "first good enough": "prmcal.registry.strategies.sequential:FirstGoodEnough",
-        "fixed n of equal cost": "prmcal.registry.strategies.scaling:FixedOfEqualCost",
-        "majority vote": "prmcal.registry.strategies.votes:MajorityVote",
-        "marginal gains": "prmcal.registry.strategies.scaling:MarginalGains",
-        "marginal value": "prmcal.registry.strategies.posterior:MarginalValue",
-        "oracle IAS": "prmcal.registry.strategies.scaling:OracleIAS",
-        "pandora": "prmcal.registry.strategies.optimal_search:Pandora",
-        "pass@1": "prmcal.registry.strategies.best_of:PassAt1",
-        "pass@N": "prmcal.registry.strategies.best_of:PassAtN",
-        "posterior vote": "prmcal.registry.strategies.posterior_vote:PosteriorVote",
-        "random budget": "prmcal.registry.strategies.scaling:RandomBudget",
-        "sequential IAS": "prmcal.registry.strategies.posterior:SequentialIAS",
-        "weighted best-of-n": "prmcal.registry.strategies.votes:WeightedBestOfN",
-    },
-    plural="strategies",
-)
-
-metrics = Registry(
-    "metric",
-    Metric,
-    {
-        "adaptive_ce": "prmcal.registry.metrics.bins:AdaptiveCE",
-        "adaptive_ce_corrected": "prmcal.registry.metrics.bins:CorrectedAdaptiveCE",
-        "auroc_within": "prmcal.registry.metrics.scores:AUROCWithin",
-        "average_ce": "prmcal.registry.metrics.bins:AverageCE",
-        "average_ce_corrected": "prmcal.registry.metrics.bins:CorrectedAverageCE",
-        "brier": "prmcal.registry.metrics.scores:Brier",
-        "brier_corrected": "prmcal.registry.metrics.scores:CorrectedBrier",
-        "coverage": "prmcal.registry.metrics.laws:Coverage",
-        "discrimination": "prmcal.registry.metrics.corp:Discrimination",
-        "ece": "prmcal.registry.metrics.bins:ECE",
-        "ece_corrected": "prmcal.registry.metrics.bins:CorrectedECE",
-        "law_score": "prmcal.registry.metrics.laws:LawScore",
-        "log_loss": "prmcal.registry.metrics.scores:LogLoss",
-        "miscalibration": "prmcal.registry.metrics.corp:Miscalibration",
-        "positive_brier": "prmcal.registry.metrics.scores:PositiveBrier",
-        "signed_error": "prmcal.registry.metrics.scores:SignedError",
-        "smooth_ce": "prmcal.registry.metrics.smooth_ce:SmoothCE",
-        "smooth_ce_null": "prmcal.registry.metrics.smooth_ce:SmoothCENull",
-        "squared_ce": "prmcal.registry.metrics.smooth_ce:SquaredCE",
-        "uncertainty": "prmcal.registry.metrics.corp:Uncertainty",
-    },
-)
+llms = Registry("llm", LLM)
+prms = Registry("prm", PRM)
+calibrators = Registry("calibrator", Calibrator)
+datasets = Registry("dataset", Dataset)
+strategies = Registry("strategy", Strategy, "strategies")
+metrics = Registry("metric", Metric)
 
 KINDS: dict[str, Registry[Any]] = {
-    "llm": llms,
-    "prm": prms,
-    "calibrator": calibrators,
-    "dataset": datasets,
-    "strategy": strategies,
-    "metric": metrics,
+    each.kind: each for each in (llms, prms, calibrators, datasets, strategies, metrics)
 }
 
 llm, prm, calibrator, dataset = llms.register, prms.register, calibrators.register, datasets.register

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -114,7 +114,7 @@ class PrefixRows:
             raise ValueError(
                 f"The calibrator does not predict beta = {level:g}. It predicts: {', '.join(map(str, self.levels))}."
             )
-        return self._with_reward(self.quantiles[:, self.levels.index(level)])
+        return replace(self, reward=self.quantiles[:, self.levels.index(level)])
 
     def totals(self, quantity: Floats) -> Floats:
         """Sum a quantity of shape (rows,) over the rows of each question: shape (questions,)."""
@@ -125,11 +125,6 @@ class PrefixRows:
     def counts(self) -> Floats:
         """The number of rows of each question, of shape (questions,)."""
         return self.totals(np.ones(len(self.reward)))
-
-    def _with_reward(self, reward: Floats) -> PrefixRows:
-        return PrefixRows(
-            reward, self.successes, self.follow_ups, self.question, self.terminal, self.levels, self.quantiles
-        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,15 +22,18 @@ PER_CALIBRATOR: frozenset[str] = frozenset(("question_rewards", "trajectory_rewa
 PER_TRAJECTORY: frozenset[str] = frozenset(("scores", "step_scores", "trajectory_rewards", "step_rewards"))
 """What has a value for every trajectory, along the second axis."""
 
-_MEANING = {
-    "scores": "the PRM's scores",
-    "step_scores": "the PRM's scores of all steps",
-    "rewards": "the calibrated rewards",
-    "question_rewards": "the calibrated rewards of the bare questions at all levels",
-    "trajectory_rewards": "the calibrated rewards of whole trajectories",
-    "step_rewards": "the calibrated rewards of all steps",
-    "success": "the true success rates",
-}
+
+class _Declared:
+    """What a strategy may read of a pool if it declares it. The pool of a run has nothing else."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, pool: Pool, owner: type | None = None) -> Floats:
+        value = pool._given[self.name]
+        if value is None:
+            raise PluginFailedError(f"It reads '{self.name}' without declaring it. Add it to its 'reads'.")
+        return value
 
 
 class Pool:
@@ -77,6 +80,10 @@ class Pool:
         Those that a strategy names in its `others`, with what it reads. Another name raises PluginFailedError.
     """
 
+    scores, step_scores, rewards = _Declared(), _Declared(), _Declared()
+    question_rewards, trajectory_rewards, step_rewards = _Declared(), _Declared(), _Declared()
+    success = _Declared()
+
     def __init__(
         self,
         correct: Bools,
@@ -115,43 +122,6 @@ class Pool:
         """M, the number of trajectories of each question."""
         return int(self.correct.shape[1])
 
-    # Reading what a strategy does not declare is an error, since the pool of a run would not have it.
-
-    @property
-    def scores(self) -> Floats:
-        """The PRM's scores of whole trajectories, of shape (questions, M)."""
-        return self._read("scores")
-
-    @property
-    def step_scores(self) -> Floats:
-        """The PRM's scores after t steps, of shape (questions, M, T + 1)."""
-        return self._read("step_scores")
-
-    @property
-    def rewards(self) -> Floats:
-        """The calibrated rewards of the bare questions at one level, of shape (questions,)."""
-        return self._read("rewards")
-
-    @property
-    def question_rewards(self) -> Floats:
-        """The calibrated rewards of the bare questions at all levels, of shape (questions, levels)."""
-        return self._read("question_rewards")
-
-    @property
-    def trajectory_rewards(self) -> Floats:
-        """The calibrated rewards of whole trajectories, of shape (questions, M, levels)."""
-        return self._read("trajectory_rewards")
-
-    @property
-    def step_rewards(self) -> Floats:
-        """The calibrated rewards after t steps, of shape (questions, M, T + 1, levels)."""
-        return self._read("step_rewards")
-
-    @property
-    def success(self) -> Floats:
-        """The success rates of the bare questions, of shape (questions,)."""
-        return self._read("success")
-
     def drawn(self, questions: slice | NDArray[Any], trajectories: slice | NDArray[Any]) -> Pool:
         """Return the part of the pool with these questions and these of their trajectories.
 
@@ -180,14 +150,6 @@ class Pool:
     def with_grades(self, correct: Bools) -> Pool:
         """Return the same trajectories with other grades, of shape (questions, M)."""
         return Pool(correct, self.answers, levels=self.levels, others=self.others, **self._given)
-
-    def _read(self, name: Reads) -> Floats:
-        value = self._given[name]
-        if value is None:
-            raise PluginFailedError(
-                f"It uses {_MEANING[name]} without declaring it. Add '{name}' to its 'reads'."
-            )
-        return value
 
 
 class _Others(dict[str, Pool]):
