@@ -13,14 +13,14 @@ import os
 import random
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import partial
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
@@ -46,6 +46,7 @@ _BUSY = 429
 _TEMPORARY = frozenset({408, 425, _BUSY})
 _CUT = "the server ended the connection: it was restarted, or it or something in between is overloaded"
 _SLOW = "the server is too slow or hangs: it is overloaded, or the time limit is too short"
+_LIMITED = "the server limits the rate of requests: send fewer at a time"
 _UNREACHABLE = "nothing answers at the address: the server is not running, or the address is wrong"
 _UNKNOWN_NAME = "the name of the server is not known: it is misspelt, or this machine has no network"
 
@@ -75,6 +76,7 @@ _OWN_PATIENCE = "huggingface_hub"
 # Servers that did not answer for as long as they were asked. From then on each is asked only once, until it answers.
 # Otherwise every shard would wait for the whole patience.
 _gone: set[str] = set()
+_quiet_until: dict[str, float] = {}
 
 
 class IncompleteReplyError(Exception):
@@ -93,23 +95,25 @@ class IncompleteReplyError(Exception):
         self.response = response
 
 
+# In the order in which they are asked for: some are subclasses of others.
+_BY_TYPE: dict[type[BaseException], str] = {
+    IncompleteReplyError: "the server is overloaded, or it is not the kind of server that was expected",
+    socket.gaierror: _UNKNOWN_NAME,
+    ConnectionRefusedError: _UNREACHABLE,
+    TimeoutError: _SLOW,
+    ConnectionError: _CUT,
+    HTTPException: _CUT,
+}
+
+
 class _Networked(Protocol):
     patience: float
     plugin_name: str
     arguments: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class NetworkFailure:
-    """A failure that may pass.
-
-    Attributes
-    ----------
-    cause : str
-        The likely cause, in words.
-    wait : float
-        The seconds that the server asks to wait. 0 if it does not say.
-    """
+class NetworkFailure(NamedTuple):
+    """A failure that may pass: its likely cause in words, and the seconds that the server asks to wait, or 0."""
 
     cause: str
     wait: float = 0.0
@@ -122,112 +126,74 @@ class NetworkFailure:
         it is a failure of the network if the error or one that caused it is one of Python's or of an HTTP library. An
         error of prmcal is final.
         """
-        if isinstance(error, PrmcalError):
-            return None
         chain = list(_causes(error))
-        if any(type(each).__module__.startswith(_OWN_PATIENCE) for each in chain):
+        if isinstance(error, PrmcalError) or any(
+            type(each).__module__.startswith(_OWN_PATIENCE) for each in chain
+        ):
             return None
         for each in chain:
-            status = _status(each)
+            response = getattr(each, "response", None)
+            found = [
+                getattr(place, name, None)
+                for place in (response, each)
+                for name in ("status_code", "status", "code")
+            ]
+            status = next((value for value in found if isinstance(value, int) and 400 <= value <= 599), None)
             if status is not None:
-                return cls._of_status(status, each)
+                if not temporary(status):
+                    return None
+                cause = (
+                    f"the server has an error of its own ({status}): see its log" if status >= 500 else _SLOW
+                )
+                return cls(
+                    _LIMITED if status == _BUSY else cause, _retry_after(response) or _retry_after(each)
+                )
         causes = [cause for each in chain if (cause := _cause(each))]
         return cls(causes[-1]) if causes else None
 
-    @classmethod
-    def _of_status(cls, status: int, error: BaseException) -> NetworkFailure | None:
-        if status == _BUSY:
-            return cls("the server limits the rate of requests: send fewer at a time", _retry_after(error))
-        if status >= 500:
-            return cls(f"the server has an error of its own ({status}): see its log", _retry_after(error))
-        return cls(_SLOW, _retry_after(error)) if temporary(status) else None
 
+def _policy(whom: str, seconds: float, key: str) -> dict[str, Any]:
+    """How tenacity asks a server again while its network fails, with pauses that double and are partly random.
 
-@dataclass
-class Patience:
-    """How long one server is asked again, with pauses that double and are partly random.
-
-    Parameters
-    ----------
-    whom : str
-        Who is asked, for the messages, such as "the server http://localhost:8000/v1".
-    seconds : float
-        The time after the first failure in which it is asked again. A ``Retry-After`` of the server is respected; one
-        beyond this time ends the attempts.
-    key : str, optional
-        What tells this server from others; by default `whom`.
+    `seconds` count from the first failure. A ``Retry-After`` beyond them ends the attempts.
     """
+    from tenacity import retry_if_exception
 
-    whom: str
-    seconds: float = DEFAULT_PATIENCE
-    key: str = ""
-    _quiet_until: float = field(default=0.0, repr=False)
+    failed_at: list[float] = []
 
-    def __post_init__(self) -> None:
-        self.key = self.key or self.whom
+    def stop(state: RetryCallState) -> bool:
+        failed_at.append(time.monotonic())
+        return key in _gone or failed_at[-1] - failed_at[0] + state.upcoming_sleep > seconds
 
-    def ask(self, call: Callable[[], T]) -> T:
-        """Return the result of a call, which is repeated while its network fails.
-
-        Raises
-        ------
-        NoAnswerError
-            If the network fails for longer than the patience. Any other error of the call passes at once.
-        """
-        from tenacity import Retrying
-
-        return self._answered(Retrying(**self._policy())(call))
-
-    async def ask_async(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Do the same as :meth:`ask` with a coroutine."""
-        from tenacity import AsyncRetrying
-
-        return self._answered(await AsyncRetrying(**self._policy())(call))
-
-    def _answered(self, result: T) -> T:
-        _gone.discard(self.key)
-        return result
-
-    def _policy(self) -> dict[str, Any]:
-        from tenacity import retry_if_exception
-
-        failed_at: list[float] = []
-
-        def stop(state: RetryCallState) -> bool:
-            failed_at.append(time.monotonic())
-            waited = failed_at[-1] - failed_at[0] + state.upcoming_sleep
-            return self.key in _gone or waited > self.seconds
-
-        return {
-            "retry": retry_if_exception(lambda error: NetworkFailure.of(error) is not None),
-            "wait": _pause,
-            "stop": stop,
-            "before_sleep": self._note,
-            "retry_error_callback": lambda state: self._give_up(state, failed_at[-1] - failed_at[0]),
-        }
-
-    def _note(self, state: RetryCallState) -> None:
-        """Log that the server is asked again. Requests that wait at the same time are one line."""
-        if time.monotonic() >= self._quiet_until:
-            self._quiet_until = time.monotonic() + state.upcoming_sleep
+    def note(state: RetryCallState) -> None:
+        # Requests that wait at the same time are one line.
+        if time.monotonic() >= _quiet_until.get(key, 0.0):
+            _quiet_until[key] = time.monotonic() + state.upcoming_sleep
             logging.getLogger(LOGGER).warning(
                 "%s: attempt %d failed (%s). The next one is in %.0f s.",
-                self.whom,
+                whom,
                 state.attempt_number,
-                described(_error(state)),
+                _described(_error(state)),
                 state.upcoming_sleep,
             )
 
-    def _give_up(self, state: RetryCallState, waited: float) -> None:
-        _gone.add(self.key)
+    def give_up(state: RetryCallState) -> None:
+        _gone.add(key)
         error = _error(state)
         failure = NetworkFailure.of(error)
         assert failure is not None
-        attempts = f"{state.attempt_number} attempt{'s' * (state.attempt_number > 1)}"
         raise NoAnswerError(
-            f"{self.whom} gave no answer in {attempts} within {waited:.0f} s: {described(error)}. "
-            f"Likely cause: {failure.cause}."
+            f"{whom} gave no answer in {state.attempt_number} attempts within {failed_at[-1] - failed_at[0]:.0f} s: "
+            f"{_described(error)}. Likely cause: {failure.cause}."
         ) from error
+
+    return {
+        "retry": retry_if_exception(lambda error: NetworkFailure.of(error) is not None),
+        "wait": _pause,
+        "stop": stop,
+        "before_sleep": note,
+        "retry_error_callback": give_up,
+    }
 
 
 def patiently(plugin: _Networked, call: Callable[[], T]) -> T:
@@ -238,7 +204,12 @@ def patiently(plugin: _Networked, call: Callable[[], T]) -> T:
     NoAnswerError
         If the network fails for longer than the plugin's `patience`.
     """
-    return Patience("its server", plugin.patience, f"{plugin.plugin_name} {plugin.arguments}").ask(call)
+    from tenacity import Retrying
+
+    key = f"{plugin.plugin_name} {plugin.arguments}"
+    result = Retrying(**_policy("its server", plugin.patience, key))(call)
+    _gone.discard(key)
+    return result
 
 
 def temporary(status: int) -> bool:
@@ -246,8 +217,7 @@ def temporary(status: int) -> bool:
     return status in _TEMPORARY or status >= 500
 
 
-def described(error: BaseException) -> str:
-    """Return an error in one line."""
+def _described(error: BaseException) -> str:
     text = excerpt(str(error))
     if isinstance(error, IncompleteReplyError):
         return text
@@ -255,8 +225,7 @@ def described(error: BaseException) -> str:
 
 
 def _error(state: RetryCallState) -> BaseException:
-    assert state.outcome is not None
-    error = state.outcome.exception()
+    error = state.outcome.exception() if state.outcome else None
     assert error is not None
     return error
 
@@ -279,46 +248,21 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def _cause(error: BaseException) -> str:
     """Return the likely cause of an error of the network; empty if it is another error."""
-    if isinstance(error, IncompleteReplyError):
-        return "the server is overloaded, or it is not the kind of server that was expected"
-    if isinstance(error, socket.gaierror):
-        return _UNKNOWN_NAME
-    if isinstance(error, ConnectionRefusedError):
-        return _UNREACHABLE
-    if isinstance(error, TimeoutError):
-        return _SLOW
-    if isinstance(error, ConnectionError | HTTPException):
-        return _CUT
+    for kind, cause in _BY_TYPE.items():
+        if isinstance(error, kind):
+            return cause
     names = (f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in type(error).__mro__)
     return next((_BY_NAME[name] for name in names if name in _BY_NAME), "")
 
 
-def _status(error: BaseException) -> int | None:
-    """Return the HTTP status that an error of any of the usual libraries carries."""
-    places = [getattr(error, "response", None), error]
-    for place in places:
-        for name in ("status_code", "status", "code"):
-            value = getattr(place, name, None)
-            if isinstance(value, int) and 400 <= value <= 599:
-                return value
-    return None
-
-
-def _retry_after(error: BaseException) -> float:
+def _retry_after(place: Any) -> float:
     """Return the seconds that a server asks to wait, from a number or a date; 0 if it does not say."""
-    for place in (getattr(error, "response", None), error):
-        headers = getattr(place, "headers", None)
-        text = headers.get("Retry-After") if headers is not None else None
-        if not text:
-            continue
-        try:
-            return max(0.0, float(text))
-        except ValueError:
-            pass
-        try:
-            return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
-        except (ValueError, TypeError):
-            return 0.0
+    headers = getattr(place, "headers", None)
+    text: Any = headers.get("Retry-After") if headers is not None else None
+    with suppress(ValueError, TypeError):
+        return max(0.0, float(text))
+    with suppress(ValueError, TypeError):
+        return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
     return 0.0
 
 
@@ -397,9 +341,10 @@ class ServerClient:
         self, requests: Sequence[Mapping[str, Any]], read: Callable[[httpx2.Response, Mapping[str, Any]], T]
     ) -> list[T]:
         import httpx2
+        from tenacity import AsyncRetrying
 
         gate = asyncio.Semaphore(self.concurrency)
-        patience = Patience(f"the server {self.base_url}", self.patience)
+        whom = f"the server {self.base_url}"
         key = self._key()
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         limits = httpx2.Limits(max_connections=self.concurrency, max_keepalive_connections=self.concurrency)
@@ -410,9 +355,14 @@ class ServerClient:
                 async with gate:
                     return read(await self._post(client, request), request)
 
+            async def patient(request: Mapping[str, Any]) -> T:
+                result: T = await AsyncRetrying(**_policy(whom, self.patience, whom))(one, request)
+                _gone.discard(whom)
+                return result
+
             try:
                 async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(patience.ask_async(partial(one, each))) for each in requests]
+                    tasks = [group.create_task(patient(each)) for each in requests]
             except ExceptionGroup as failures:
                 raise failures.exceptions[0] from None
         return [task.result() for task in tasks]

@@ -1,9 +1,9 @@
 """The registries of plugins, one for each kind, and the decorators that register plugins.
 
-A name can come from a decorator, for instance in a file given with ``--plugin``, from ``builtin.toml``, or from an entry
-point of an installed package (groups ``prmcal.llms``, ``prmcal.prms``, ``prmcal.calibrators``, ``prmcal.datasets``,
-``prmcal.strategies``, ``prmcal.metrics``). Built-in and installed plugins are imported when they are first used. Nothing
-here imports torch.
+A name can come from a decorator, for instance in a file given with ``--plugin``, from ``builtin.toml``, or from an
+entry point of an installed package (groups ``prmcal.llms``, ``prmcal.prms``, ``prmcal.calibrators``,
+``prmcal.datasets``, ``prmcal.strategies``, ``prmcal.metrics``). Built-in and installed plugins are imported when they
+are first used. Nothing here imports torch.
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ class Needy(Half):
 @pytest.fixture
 def registry() -> Registry[Calibrator]:
     """A separate registry for each test, with two plugins."""
-    built = Registry("calibrator", Calibrator, {"lazy": "no_such_module:Thing"})
+    built = Registry("calibrator", Calibrator)
+    built._builtin = {"lazy": "no_such_module:Thing"}
     built.register("half")(Half)
     built.register("needy")(Needy)
     return built
@@ -157,7 +158,8 @@ class Zero(Calibrator):
 def test_entry_points_of_an_installed_package(site: Path) -> None:
     (site / "installed_plugin.py").write_text(PLUGIN.replace('@calibrator("zero")', ""))
     install(site, "some-package", "zero")
-    found = Registry("calibrator", Calibrator, {})
+    found = Registry("calibrator", Calibrator)
+    found._builtin = {}
     assert found.names() == {"zero": "installed_plugin:Zero"}
     assert found.create("zero").predict(np.ones(2)).tolist() == [[0.0], [0.0]]
 
