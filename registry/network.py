@@ -182,9 +182,10 @@ def _policy(whom: str, seconds: float, key: str) -> dict[str, Any]:
         error = _error(state)
         failure = NetworkFailure.of(error)
         assert failure is not None
+        attempts = f"{state.attempt_number} attempt{'s' * (state.attempt_number > 1)}"
         raise NoAnswerError(
-            f"{whom} gave no answer in {state.attempt_number} attempts within {failed_at[-1] - failed_at[0]:.0f} s: "
-            f"{_described(error)}. Likely cause: {failure.cause}."
+            f"{whom} gave no answer in {attempts} within {failed_at[-1] - failed_at[0]:.0f} s: {_described(error)}. "
+            f"Likely cause: {failure.cause}."
         ) from error
 
     return {

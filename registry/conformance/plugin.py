@@ -41,7 +41,7 @@ _LONGEST_LINE = 100
 def heavy_imports(cls: type) -> Iterator[tuple[str, int, str]]:
     """Yield the heavy packages that the file of a class imports when it is loaded, with line and name of the file.
 
-    Imports in functions and for type checkers only are left out, and so are all files of prmcal.
+    Imports in functions and in conditions are left out, and so are all files of prmcal.
     """
     path = _file_of(cls)
     if path is None:
@@ -50,12 +50,11 @@ def heavy_imports(cls: type) -> Iterator[tuple[str, int, str]]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError):
         return
-    for node in _executed(tree):
-        modules = (
-            [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-        )
-        for module in modules:
-            package = module.partition(".")[0]
+    for node in tree.body:
+        modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            modules = [node.module or ""]
+        for package in (module.partition(".")[0] for module in modules):
             if package in _HEAVY:
                 yield package, node.lineno, path.name
 
@@ -81,18 +80,6 @@ def _file_of(cls: type) -> Path | None:
         return Path(inspect.getfile(cls))
     except (OSError, TypeError):  # A class of an interactive session has no file.
         return None
-
-
-def _executed(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Yield the imports that run when the file is loaded."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, (ast.Import, ast.ImportFrom)):
-            yield child
-        elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            for other in child.orelse:
-                yield from _executed(other)
-        elif not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            yield from _executed(child)
 
 
 _FEATURES = {

@@ -178,13 +178,7 @@ class BinErrors(Metric):
 
 
 class ECE(BinErrors):
-    """Expected calibration error: the mean of ``abs(mean r - mean y)`` over equal-width bins, weighted by their rows.
-
-    Parameters
-    ----------
-    bins : int, default 10
-        The number of bins over [0, 1].
-    """
+    """Expected calibration error: the mean of ``abs(mean r - mean y)`` over equal-width bins, weighted by rows."""
 
     citation = "Naeini et al. (2015), AAAI"
     title = "ECE"
@@ -192,7 +186,13 @@ class ECE(BinErrors):
 
     def errors_of(self, rows: PrefixRows) -> Errors:
         """Return the sum of r - y over each bin, divided by the number of all rows."""
-        return _weighted(rows, self.bins)
+        totals = bin_totals(rows, self.bins)
+
+        def shares(weights: Floats) -> Floats:
+            errors, counts = totals.under(weights)
+            return np.asarray(errors / counts.sum(axis=1, keepdims=True))
+
+        return shares
 
 
 class CorrectedECE(ECE):
@@ -203,13 +203,7 @@ class CorrectedECE(ECE):
 
 
 class AverageCE(BinErrors):
-    """Average calibration error: the unweighted mean of ``abs(mean r - mean y)`` over non-empty equal-width bins.
-
-    Parameters
-    ----------
-    bins : int, default 10
-        The number of bins over [0, 1].
-    """
+    """Average calibration error: the unweighted mean of ``abs(mean r - mean y)`` over non-empty equal-width bins."""
 
     title = "Average CE"
     description = (
@@ -218,7 +212,15 @@ class AverageCE(BinErrors):
 
     def errors_of(self, rows: PrefixRows) -> Errors:
         """Return the mean of r - y over each bin, divided by the number of bins that are not empty."""
-        return _unweighted(rows, self.bins)
+        totals = bin_totals(rows, self.bins)
+
+        def shares(weights: Floats) -> Floats:
+            errors, counts = totals.under(weights)
+            # An empty bin has the error 0, so it may be divided by any number.
+            filled = np.count_nonzero(counts, axis=1, keepdims=True)
+            return np.asarray(errors / np.maximum(counts, 1) / filled)
+
+        return shares
 
 
 class CorrectedAverageCE(AverageCE):
@@ -234,11 +236,6 @@ class AdaptiveCE(BinErrors):
     The rows are sorted by reward, and their mass is cut into B equal parts. If a cut lies within a group of rows with
     equal rewards, each of these rows is divided between the bins in the same proportion. So the value does not depend
     on the order of the rows, and it is defined for any number of rows.
-
-    Parameters
-    ----------
-    bins : int, default 10
-        The number of bins.
     """
 
     title = "Adaptive CE"
@@ -254,27 +251,6 @@ class CorrectedAdaptiveCE(AdaptiveCE):
 
     title, corrected = "Adaptive CE, corrected", True
     description = "Adaptive CE without the increase by noise. A value below 0 is shown as 0."
-
-
-def _weighted(rows: PrefixRows, bins: int) -> Errors:
-    totals = bin_totals(rows, bins)
-
-    def shares(weights: Floats) -> Floats:
-        errors, counts = totals.under(weights)
-        return np.asarray(errors / counts.sum(axis=1, keepdims=True))
-
-    return shares
-
-
-def _unweighted(rows: PrefixRows, bins: int) -> Errors:
-    totals = bin_totals(rows, bins)
-
-    def shares(weights: Floats) -> Floats:
-        errors, counts = totals.under(weights)
-        # An empty bin has the error 0, so it may be divided by any number.
-        return np.asarray(errors / np.maximum(counts, 1) / np.count_nonzero(counts, axis=1, keepdims=True))
-
-    return shares
 
 
 @lru_cache(maxsize=2)  # The plain and the corrected metric need the same errors.

@@ -89,7 +89,9 @@ class Mixing:
     relative: Floats
     _mass: Floats = field(repr=False)
     _likelihood: Floats = field(repr=False)
-    _steps: list[_Step] = field(repr=False)
+    _steps: list[tuple[Floats, Floats, Floats]] = field(repr=False)
+    """Of each iteration: the density before it, the factor that it got, and one divided by the probability of each
+    outcome, which is 0 for an outcome without mass."""
 
     def by_mass(self, by_density: Floats) -> Floats:
         """Return the derivative of a function of the densities by the mass of each outcome, by the chain rule.
@@ -107,26 +109,13 @@ class Mixing:
         total = self._mass.sum(axis=1, keepdims=True)
         shares = self._mass / total
         found = np.zeros(self._mass.shape)
-        for step in reversed(self._steps):
-            changes = np.einsum("bg,og->bo", by_density * step.density, self._likelihood) * step.inverse
+        for density, factor, inverse in reversed(self._steps):
+            changes = np.einsum("bg,og->bo", by_density * density, self._likelihood) * inverse
             found += changes
-            passed = np.einsum("bo,og->bg", shares * step.inverse * changes, self._likelihood)
-            by_density = by_density * step.factor - passed
+            passed = np.einsum("bo,og->bg", shares * inverse * changes, self._likelihood)
+            by_density = by_density * factor - passed
         found -= (shares * found).sum(axis=1, keepdims=True)
         return np.where(self._mass > 0, found / total, 0.0)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Step:
-    """An iteration: the density before it, of which each outcome has a probability, and the factor that it got.
-
-    `density` and `factor` have shape (groups, points). `inverse`, of shape (groups, outcomes), is one divided by the
-    probability of the outcome; 0 for an outcome without mass.
-    """
-
-    density: Floats
-    inverse: Floats
-    factor: Floats
 
 
 def fit_mixing(
@@ -157,9 +146,9 @@ def fit_mixing(
 
     for _ in range(_ITERATIONS):
         inverse = inverse_of(density)
-        step = _Step(density, inverse, np.einsum("bo,og->bg", shares * inverse, likelihood))
-        steps.append(step)
-        density = density * step.factor
+        factor = np.einsum("bo,og->bg", shares * inverse, likelihood)
+        steps.append((density, factor, inverse))
+        density = density * factor
     return Mixing(density, inverse_of(density)[:, :, None] * likelihood, mass, likelihood, steps)
 
 

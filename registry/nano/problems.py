@@ -227,22 +227,7 @@ def generate_split(dataset: str, split: str, count: int) -> list[Problem]:
     -------
     list of Problem
         Levels 1 to 5 alternate in nano-math.
-
-    Raises
-    ------
-    ValueError
-        If the data set or the split does not exist, or `count` is negative.
     """
-    if dataset not in DATASETS:
-        raise ValueError(
-            f"The 'dataset' parameter must be one of {sorted(DATASETS)}. Got {dataset!r} instead."
-        )
-    if split not in DATASETS[dataset]:
-        raise ValueError(
-            f"The 'split' of {dataset} must be one of {DATASETS[dataset]}. Got {split!r} instead."
-        )
-    if count < 0:
-        raise ValueError(f"The 'count' parameter must be an int in [0, inf). Got {count} instead.")
     stream = stream_split(dataset, split)
     return [next(stream) for _ in range(count)]
 

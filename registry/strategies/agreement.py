@@ -16,8 +16,8 @@ from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies.orders import highest_so_far
 from prmcal.registry.strategies.sequential import Drawn, Outcome, SequentialRule, first_reached
 
-_ERRORS = tuple(float(each) for each in np.geomspace(0.6, 1e-12, 24))
-_RISKS = tuple(float(each) for each in np.geomspace(0.9, 1e-9, 24))
+_CONFIDENCES = tuple(float(1 - error) for error in np.geomspace(0.6, 1e-12, 24))
+_RISKS = tuple(-float(np.log(each)) for each in np.geomspace(0.9, 1e-9, 24))
 _MIXED = 41
 
 
@@ -36,15 +36,8 @@ class AdaptiveConsistency(SequentialRule):
 
     citation = "Aggarwal et al. (2023), EMNLP, arXiv:2305.11860"
 
+    budget = ("confidence", _CONFIDENCES)
     confidence: Share = 0.95
-
-    def point(self, setting: Setting) -> float:
-        """Return the confidence."""
-        return self.confidence
-
-    def curve_points(self, setting: Setting) -> tuple[float, ...]:
-        """Return confidences from .4 to 1 - 1e-12."""
-        return tuple(1 - error for error in _ERRORS)
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop when the leader is far enough ahead."""
@@ -69,11 +62,8 @@ class EarlyStoppingSelfConsistency(SequentialRule):
 
     citation = "Li et al. (2024), ICLR, arXiv:2401.10480"
 
+    budget = ("window", ())
     window: Count = 5
-
-    def point(self, setting: Setting) -> float:
-        """Return the size of the window."""
-        return float(self.window)
 
     def curve_points(self, setting: Setting) -> tuple[float, ...]:
         """Return windows of 1 to N samples."""
@@ -124,7 +114,7 @@ class CertifiedSelfConsistency(SequentialRule):
 
     def curve_points(self, setting: Setting) -> tuple[float, ...]:
         """Return -log(delta) for delta from .9 to 1e-9."""
-        return tuple(-float(np.log(risk)) for risk in _RISKS)
+        return _RISKS
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop when the leader is certified."""

@@ -14,16 +14,13 @@ from scipy.special import gammaln, stdtr, stdtrit
 
 from prmcal.arrays import Floats, Ints
 from prmcal.registry.contracts.plugin import Count, FinitePositive
-from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies.orders import Orders, highest_so_far, sum_so_far
 from prmcal.registry.strategies.sequential import Drawn, Outcome, SequentialRule, first_reached
 from prmcal.remembered import remembered
 
 _LARGE = 100.0
-_DRAWS_TOGETHER = 16
-"""Draws whose gains are computed together. What is needed for them stays in the cache of the processor."""
 _LARGEST_LOG_ODDS = 300.0
-_COSTS = tuple(float(each) for each in np.geomspace(0.3, 1e-7, 24))
+_COSTS = tuple(-float(each) for each in np.geomspace(0.3, 1e-7, 24))
 
 
 @dataclass(eq=False)
@@ -51,16 +48,9 @@ class Pandora(SequentialRule):
     reads = ("scores",)
     version = "2"
 
+    budget = ("-cost", _COSTS)
     cost: FinitePositive = 0.01
     first: Count = 4
-
-    def point(self, setting: Setting) -> float:
-        """Return the cost, with a minus sign: curves ascend with the budget."""
-        return -self.cost
-
-    def curve_points(self, setting: Setting) -> tuple[float, ...]:
-        """Return costs from .3 to 1e-7."""
-        return tuple(-cost for cost in _COSTS)
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop when one more sample is expected to add less utility than its cost."""
@@ -76,10 +66,7 @@ def _losses(scores: Floats, least: int, orders: Orders) -> Floats:
     """
     odds = np.exp(np.minimum(np.where(np.isnan(scores), -np.inf, scores), _LARGEST_LOG_ODDS))
     median, scale, best = _hands(odds, orders)
-    found = np.empty(orders.shape[::-1])
-    for first in range(0, len(found), _DRAWS_TOGETHER):
-        some = slice(first, first + _DRAWS_TOGETHER)
-        np.negative(_gain(median[some], scale[some], best[some], orders.draws), out=found[some])
+    found = -_gain(median, scale, best, orders.draws)
     found[: least - 1] = -np.inf
     return highest_so_far(found.T, out=found.T)
 
@@ -143,12 +130,11 @@ def _scaled_integral(x: Floats) -> Floats:
     return np.reciprocal(found, out=found)
 
 
-_BEACON_COSTS = tuple(float(each) for each in np.geomspace(3, 1e-4, 24))
+_BEACON_COSTS = tuple(-float(each) for each in np.geomspace(3, 1e-4, 24))
 _FIRST = 3
 _LEADS = np.linspace(0.0, 8.0, 81)
 _LOG_COSTS = np.linspace(np.log(1e-6), np.log(30.0), 70)
 _NODES = 48
-"""Draws whose costs are computed together. What is needed for them stays in the cache of the processor."""
 
 
 @dataclass(eq=False)
@@ -176,15 +162,8 @@ class Beacon(SequentialRule):
     citation = "BEACON (2025), arXiv:2510.15945"
     reads = ("scores",)
 
+    budget = ("-cost", _BEACON_COSTS)
     cost: FinitePositive = 0.1
-
-    def point(self, setting: Setting) -> float:
-        """Return the cost, with a minus sign: curves ascend with the budget."""
-        return -self.cost
-
-    def curve_points(self, setting: Setting) -> tuple[float, ...]:
-        """Return costs from 3 to 1e-4."""
-        return tuple(-cost for cost in _BEACON_COSTS)
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop when the reservation cost is at most the cost."""
@@ -205,12 +184,7 @@ def _lowest_costs(scores: Floats, orders: Orders) -> Floats:
     sums, squares = (sum_so_far(orders.of(each)).T for each in (values, values**2))
     best = orders.of(np.where(read, values, -np.inf))
     highest_so_far(best, out=best)
-    table = reservation_costs(orders.draws)
-    found = np.empty(squares.shape)
-    for first in range(0, len(found), _DRAWS_TOGETHER):
-        some = slice(first, first + _DRAWS_TOGETHER)
-        costs = _costs(table, k[some].astype(np.int64), sums[some], squares[some], best.T[some])
-        np.negative(costs, out=found[some])
+    found = -_costs(reservation_costs(orders.draws), k.astype(np.int64), sums, squares, best.T)
     return highest_so_far(found.T, out=found.T)
 
 

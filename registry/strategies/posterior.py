@@ -145,13 +145,11 @@ def _beta_cells(a: Floats, b: Floats) -> Floats:
     return np.diff(np.asarray(betainc(a[:, None], b[:, None], _EDGES), dtype=np.float64), axis=1)
 
 
-_PRICES = tuple(float(each) for each in np.geomspace(0.5, 1e-7, 24))
+_PRICES = tuple(-float(each) for each in np.geomspace(0.5, 1e-7, 24))
 _DRAWS_TOGETHER = 32
 """Draws after which weights are divided by their sum. Each draw divides a weight by less than 1,000."""
 _TOGETHER = ("doubt", "gain")
 """Probabilities that are computed together, since they share most of the work."""
-_GAINS_TOGETHER = 32
-"""Draws whose gains are computed together. What is needed for them stays in the cache of the processor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,15 +287,8 @@ class MarginalValue(Bayesian):
 
     watched = "gain"
 
+    budget = ("-price", _PRICES)
     price: ShareOrZero = 0.01
-
-    def point(self, setting: Setting) -> float:
-        """Return the price, with a minus sign: curves ascend with the budget."""
-        return -self.price
-
-    def curve_points(self, setting: Setting) -> tuple[float, ...]:
-        """Return prices from .5 to 1e-7."""
-        return tuple(-price for price in _PRICES)
 
 
 def _have_room(drawn: Drawn) -> bool:
@@ -316,16 +307,7 @@ def _lowest(
     """
     beliefs = believe(prior, log_ratio, orders)
     found = [
-        -beliefs.none if each == "doubt" else _losses(beliefs.success, beliefs.best, evidence)
+        -beliefs.none if each == "doubt" else -evidence.gain(beliefs.success, beliefs.best)
         for each in watched
     ]
     return tuple(highest_so_far(each.T, out=each.T) for each in found)
-
-
-def _losses(success: Floats, best: Floats, evidence: ScoreEvidence) -> Floats:
-    """The expected gain of one more sample with a minus sign; see :meth:`ScoreEvidence.gain`."""
-    found = np.empty(success.shape)
-    for start in range(0, len(found), _GAINS_TOGETHER):
-        some = slice(start, start + _GAINS_TOGETHER)
-        np.negative(evidence.gain(success[some], best[some]), out=found[some])
-    return found

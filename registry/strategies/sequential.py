@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,8 +128,16 @@ class SequentialRule(PoolStrategy):
     """Draw one trajectory after another, and stop by a rule.
 
     A subclass says in `follow` where it stops. The settings of its curve are its points: the values of the argument
-    that decides its budget.
+    that decides its budget. It names them in `budget`, or defines `point` and `curve_points`.
+
+    Attributes
+    ----------
+    budget : tuple
+        The name of the argument, and the points of the curve, which ascend with the budget. They have a minus sign if
+        a larger value means fewer samples, as for a price, and the name has one too.
     """
+
+    budget: ClassVar[tuple[str, tuple[float, ...]]] = ("", ())
 
     @abstractmethod
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
@@ -139,13 +147,15 @@ class SequentialRule(PoolStrategy):
         index t - 1 along axis 1.
         """
 
-    @abstractmethod
     def point(self, setting: Setting) -> float:
-        """Return the point at which the strategy is run, such as the value of an argument."""
+        """Return the point at which the strategy is run: the value of the argument that decides its budget."""
+        name = self.budget[0].removeprefix("-")
+        value = float(getattr(self, name))
+        return value if name == self.budget[0] else -value
 
-    @abstractmethod
     def curve_points(self, setting: Setting) -> tuple[float, ...]:
         """Return the points of its curve."""
+        return self.budget[1]
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
         """Compute the mean over the shared orders; see :meth:`prmcal.PoolStrategy.answer`."""
@@ -272,6 +282,7 @@ class FirstGoodEnough(SequentialRule):
 
     reads = ("scores",)
     tuned = True
+    budget = ("threshold_", _THRESHOLDS)
 
     threshold: Share | Literal["tuned"] = 0.8
 
@@ -288,14 +299,6 @@ class FirstGoodEnough(SequentialRule):
             if lost.mean() <= lost.std() / np.sqrt(len(lost)):
                 return threshold
         raise AssertionError("The best threshold loses nothing against itself.")
-
-    def point(self, setting: Setting) -> float:
-        """Return the threshold."""
-        return self.threshold_
-
-    def curve_points(self, setting: Setting) -> tuple[float, ...]:
-        """Return thresholds from .007 to .9997."""
-        return _THRESHOLDS
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop at the first score whose probability is at least the threshold."""

@@ -94,16 +94,3 @@ def test_ids_follow_the_text() -> None:
     assert problem.id.startswith("nano-math-")
     assert problem.subject in ("sums", "products")
     assert (problem.subject == "products") == ("multiply" in problem.text)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("nano-maths", "train", 1), "'dataset'"),
-        (("nano-aime", "calibration", 1), "'split'"),
-        (("nano-math", "test", -1), "'count'"),
-    ],
-)
-def test_wrong_arguments_say_what_is_wanted(arguments: tuple[str, str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        generate_split(*arguments)
