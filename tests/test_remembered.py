@@ -133,11 +133,6 @@ def test_threads_share_results() -> None:
     assert 0 < doubling.memory.taken <= doubling.memory.limit
 
 
-def test_an_argument_that_cannot_be_compared_is_an_error() -> None:
-    with pytest.raises(TypeError, match="type list"):
-        Doubling().of([1.0])
-
-
 def test_a_result_is_computed_once_for_weights_that_cannot_change() -> None:
     calls = []
 

@@ -6,11 +6,11 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from prmcal.arrays import Floats32
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.plugin import Count, Positive, ShareOrOne
 from prmcal.registry.messages import excerpt
@@ -19,7 +19,6 @@ from prmcal.registry.models.vllm import start_pooling_engine, stop_engine
 from prmcal.registry.network import DEFAULT_PATIENCE, Address, IncompleteReplyError, ServerClient
 from prmcal.registry.plugins import prms
 from prmcal.registry.prms.heads import QwenPRM
-from prmcal.registry.prms.token_tree import whole_sequences
 from prmcal.registry.prms.transformers import TokenPRM
 
 if TYPE_CHECKING:
@@ -31,91 +30,6 @@ if TYPE_CHECKING:
 
 _SUM_TOLERANCE = 1e-5
 """How far rounding in float32 moves the sum of a few probabilities from 1."""
-
-
-@dataclass(frozen=True)
-class PooledRows:
-    """The outputs of a PRM at some tokens of a sequence.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (places, outputs), float32
-    places : mapping of int to int
-        The row of each token that has one, by the token's position in the sequence.
-    """
-
-    rows: NDArray[np.float32]
-    places: Mapping[int, int]
-
-    @classmethod
-    def of_reply(cls, response: httpx2.Response, ids: Sequence[int], outputs: int, server: str) -> Self:
-        """Read the reply for one sequence.
-
-        Parameters
-        ----------
-        response : Response
-            The reply of vLLM's ``/pooling``.
-        ids : sequence of int
-            The token ids of the sequence. Its last one is the marker, if the format has markers.
-        outputs : int
-            The expected number of outputs, or 0 if it is not known.
-        server : str
-            The server in error messages.
-
-        Raises
-        ------
-        IncompleteReplyError
-            If it is no reply of a pooling server.
-        PluginFailedError
-            If it has another number of rows or of outputs than expected, or numbers that are not finite.
-        """
-        try:
-            (data,) = response.json()["data"]
-            rows = np.asarray(data["data"], dtype=np.float32)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise IncompleteReplyError(
-                f"its reply has no rows of numbers ({type(error).__name__}: {error}): {excerpt(response.text)}"
-            ) from error
-        marked = [place for place, token in enumerate(ids) if token == ids[-1]]
-        if rows.ndim != 2 or len(rows) not in (len(marked), len(ids)):
-            step = f'{{"tok_pooling_type": "STEP", "step_tag_id": {ids[-1]}}}'
-            raise PluginFailedError(
-                f"The server {server} returned outputs of shape {rows.shape} for {len(ids)} tokens with {len(marked)} "
-                "markers. There must be a row for each marker or for each token. Check 'tokenizer' and 'format', or "
-                f"start the server with --pooler-config '{step}' (each marker) or '{{\"tok_pooling_type\": \"ALL\"}}' "
-                "(each token)."
-            )
-        if outputs and rows.shape[1] != outputs:
-            raise PluginFailedError(
-                f"The server {server} returned {rows.shape[1]} numbers for each place, and the format has {outputs} "
-                "outputs. Check 'model' and 'format'."
-            )
-        if not np.isfinite(rows).all():
-            raise PluginFailedError(
-                f"The server {server} returned scores that are not finite numbers, such as NaN. Its model may overflow "
-                "in float16: start the server with --dtype bfloat16 or float32."
-            )
-        places = marked if len(rows) == len(marked) else range(len(ids))
-        return cls(rows, {place: row for row, place in enumerate(places)})
-
-    def at(self, place: int) -> NDArray[np.float32]:
-        """Return the outputs at a token, of shape (outputs,)."""
-        row: NDArray[np.float32] = self.rows[self.places[place]]
-        return row
-
-
-def check_logits(rows: NDArray[np.float32], server: str) -> None:
-    """Raise PluginFailedError if all rows, of shape (places, outputs), are probabilities that add up to 1.
-
-    A server that does not know ``use_activation`` returns those. Their difference would be taken for log-odds.
-    """
-    sums = rows.sum(axis=1, dtype=np.float64)
-    between = bool(((rows >= 0) & (rows <= 1)).all())
-    if rows.shape[1] > 1 and between and bool((np.abs(sums - 1) < _SUM_TOLERANCE).all()):
-        raise PluginFailedError(
-            f"The server {server} returned probabilities, and logits were asked for ('use_activation': false). Use a "
-            "newer version of vLLM."
-        )
 
 
 _SET_HERE = ("checkpoint", "max_tokens", "markers", "dtype", "device", "batch_tokens", "tree_tokens")
@@ -233,26 +147,62 @@ class PoolingHTTPPRM(TokenPRM):
         """Return the token ids of a prefix in the format."""
         return self.form.tokenize_prefix(question, self.form.read_steps(steps))
 
-    def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> NDArray[np.float32]:
+    def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> Floats32:
         """The log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
-        read = [tuple(ids) for of_tree in sequences for ids in of_tree]
-        if not read:
-            return np.empty(0, dtype=np.float32)
-        import torch
+        return self._log_odds_of_whole(sequences, self._heads, self.form)
 
-        whole = whole_sequences(read)
-        asked = list(dict.fromkeys(whole.values()))
+    def _heads(self, asked: Sequence[tuple[int, ...]]) -> list[Mapping[int, Floats32]]:
         requests = [
             {"model": self.model, "input": ids, "task": "token_classify", "use_activation": False}
             for ids in asked
         ]
-        pooled = dict(zip(asked, self._client.ask(requests, self._rows), strict=True))
-        ends = np.stack([pooled[whole[ids]].at(len(ids) - 1) for ids in read])
-        check_logits(ends, self.base_url)
-        return np.asarray(self.form.log_odds(torch.from_numpy(ends)).numpy(), dtype=np.float32)
+        return self._client.ask(requests, self._rows)
 
-    def _rows(self, response: httpx2.Response, request: Mapping[str, Any]) -> PooledRows:
-        return PooledRows.of_reply(response, request["input"], self.form.outputs(), self.base_url)
+    def _rows(self, response: httpx2.Response, request: Mapping[str, Any]) -> Mapping[int, Floats32]:
+        """Return the outputs of the head, of shape (outputs,), by the place of their token in the sequence.
+
+        Raises
+        ------
+        IncompleteReplyError
+            If it is no reply of a pooling server.
+        PluginFailedError
+            If it has another number of rows or of outputs than expected, or numbers that are no logits.
+        """
+        ids, server, outputs = request["input"], f"The server {self.base_url}", self.form.outputs()
+        try:
+            (data,) = response.json()["data"]
+            rows = np.asarray(data["data"], dtype=np.float32)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise IncompleteReplyError(
+                f"its reply has no rows of numbers ({type(error).__name__}: {error}): {excerpt(response.text)}"
+            ) from error
+        marked = [place for place, token in enumerate(ids) if token == ids[-1]]
+        if rows.ndim != 2 or len(rows) not in (len(marked), len(ids)):
+            step = f'{{"tok_pooling_type": "STEP", "step_tag_id": {ids[-1]}}}'
+            raise PluginFailedError(
+                f"{server} returned outputs of shape {rows.shape} for {len(ids)} tokens with {len(marked)} markers. "
+                "There must be a row for each marker or for each token. Check 'tokenizer' and 'format', or start the "
+                f"server with --pooler-config '{step}' (each marker) or '{{\"tok_pooling_type\": \"ALL\"}}' (each "
+                "token)."
+            )
+        if outputs and rows.shape[1] != outputs:
+            raise PluginFailedError(
+                f"{server} returned {rows.shape[1]} numbers for each place, and the format has {outputs} outputs. "
+                "Check 'model' and 'format'."
+            )
+        if not np.isfinite(rows).all():
+            raise PluginFailedError(
+                f"{server} returned scores that are not finite numbers, such as NaN. Its model may overflow in "
+                "float16: start the server with --dtype bfloat16 or float32."
+            )
+        sums, between = rows.sum(axis=1, dtype=np.float64), ((rows >= 0) & (rows <= 1)).all()
+        # A server that does not know `use_activation` returns these. Their difference would be taken for log-odds.
+        if rows.shape[1] > 1 and between and (np.abs(sums - 1) < _SUM_TOLERANCE).all():
+            raise PluginFailedError(
+                f"{server} returned probabilities, and logits were asked for ('use_activation': false). Use a newer "
+                "version of vLLM."
+            )
+        return dict(zip(marked if len(rows) == len(marked) else range(len(ids)), rows, strict=True))
 
     @property
     def _client(self) -> ServerClient:
@@ -326,27 +276,22 @@ class QwenVLLMPRM(QwenPRM):
         """One batch of all trajectories: the engine makes its own batches."""
         return [[list(range(len(trajectories)))]]
 
-    def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> NDArray[np.float32]:
+    def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> Floats32:
         """The log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
-        read = [tuple(ids) for of_tree in sequences for ids in of_tree]
-        if not read:
-            return np.empty(0, dtype=np.float32)
+        return self._log_odds_of_whole(sequences, self._heads, self)
+
+    def _heads(self, asked: Sequence[tuple[int, ...]]) -> list[Any]:
         engine = self._engine
-        import torch
         from vllm import PoolingParams
 
-        self._check_context(max(map(len, read)))
-        whole = whole_sequences(read)
-        asked = list(dict.fromkeys(whole.values()))
+        self._check_context(max(map(len, asked)))
         outputs = engine.encode(
             [{"prompt_token_ids": list(ids)} for ids in asked],
             pooling_task="token_classify",
             pooling_params=PoolingParams(use_activation=False),
             use_tqdm=False,
         )
-        heads = {ids: output.outputs.data for ids, output in zip(asked, outputs, strict=True)}
-        ends = torch.stack([heads[whole[ids]][len(ids) - 1] for ids in read]).float()
-        return np.asarray(self.log_odds(ends).cpu().numpy(), dtype=np.float32)
+        return [output.outputs.data.float().cpu().numpy() for output in outputs]
 
     def _check_context(self, longest: int) -> None:
         context = int(self._engine.model_config.max_model_len)

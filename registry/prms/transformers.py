@@ -9,8 +9,8 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from prmcal.arrays import Floats32
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import HiddenStates, PrefixScores, ScoringRequest
 from prmcal.registry.contracts.models import PRM
@@ -18,11 +18,13 @@ from prmcal.registry.contracts.plugin import Count, Own, own
 from prmcal.registry.models.checkpoints import Dtype, SpreadableDevice, check_checkpoint, checkpoint_identity
 from prmcal.registry.prms.token_tree import (
     TokenizedTrajectory,
+    TokenTree,
     batch_by_size,
     build_token_tree,
     collate_token_trees,
     pack_trajectories,
     token_tree_size,
+    whole_sequences,
 )
 from prmcal.steps import behind_thought, join_steps, split_steps
 
@@ -50,12 +52,33 @@ class TokenPRM(PRM):
         """Return the token ids of a prefix with its marker."""
 
     @abstractmethod
-    def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> NDArray[np.float32]:
+    def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> Floats32:
         """The log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
 
     def _batches(self, trajectories: Sequence[TokenizedTrajectory]) -> list[list[list[int]]]:
         """Batches of token trees of indices into `trajectories`. By default one, for what makes its own batches."""
         return [[list(range(len(trajectories)))]]
+
+    def _log_odds_of_whole(
+        self,
+        sequences: Sequence[Sequence[Sequence[int]]],
+        heads: Callable[[Sequence[tuple[int, ...]]], Sequence[Any]],
+        form: TransformersPRM,
+    ) -> Floats32:
+        """Do the same as `_forward` with one pass over each sequence that is not the beginning of another.
+
+        `heads` returns the outputs of the head by the places of the tokens of such sequences.
+        """
+        read = [tuple(ids) for of_tree in sequences for ids in of_tree]
+        if not read:
+            return np.empty(0, dtype=np.float32)
+        import torch
+
+        whole = whole_sequences(read)
+        asked = list(dict.fromkeys(whole.values()))
+        pooled = dict(zip(asked, heads(asked), strict=True))
+        ends = np.stack([pooled[whole[ids]][len(ids) - 1] for ids in read])
+        return np.asarray(form.log_odds(torch.from_numpy(ends)).numpy(), dtype=np.float32)
 
     def score(self, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:
         """Score all prefixes of some trajectories of one question; see :meth:`prmcal.PRM.score`."""
@@ -117,7 +140,7 @@ class TokenPRM(PRM):
         return TokenizedTrajectory.of([prefix_ids(request.question, steps[:count]) for count in counts])
 
 
-def _prefix_scores(trajectory: TokenizedTrajectory, values: NDArray[np.float32]) -> PrefixScores:
+def _prefix_scores(trajectory: TokenizedTrajectory, values: Floats32) -> PrefixScores:
     from scipy.special import expit
 
     over_long = np.array([ids is None for ids in trajectory.prefixes])
@@ -320,22 +343,17 @@ class TransformersPRM(TokenPRM):
         """Batches of token trees of indices into `trajectories`."""
         return pack_trajectories(trajectories, self.tree_tokens, self.batch_tokens)
 
-    def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> NDArray[np.float32]:
+    def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> Floats32:
         """The log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
         import torch
 
-        trunk, head = self.modules
-        weights = next(trunk.parameters())
         trees = [build_token_tree(of_tree) for of_tree in sequences if of_tree]
         if not trees:
             return np.empty(0, dtype=np.float32)
-        inputs = collate_token_trees(trees, pad_id=0, dtype=weights.dtype)
         rows = np.repeat(np.arange(len(trees)), [len(tree.leaves) for tree in trees])
         leaves = np.concatenate([tree.leaves for tree in trees])
         with torch.inference_mode():
-            inputs = {name: tensor.to(weights.device) for name, tensor in inputs.items()}
-            hidden = trunk(**inputs, use_cache=False).last_hidden_state
-            logits = self.log_odds(head(hidden[rows, leaves].float()))
+            logits = self.log_odds(self.modules[1](self._hidden(trees)[rows, leaves].float()))
         if logits.shape != leaves.shape:
             raise PluginFailedError(
                 f"'log_odds' of the PRM '{self.plugin_name}' must return shape ({len(leaves)},) for outputs of shape "
@@ -343,12 +361,20 @@ class TransformersPRM(TokenPRM):
             )
         return np.asarray(logits.float().cpu().numpy(), dtype=np.float32)
 
+    def _hidden(self, trees: Sequence[TokenTree]) -> torch.Tensor:
+        """The last layer's states at every node, of shape (trees, nodes, width), from one pass."""
+        trunk, _ = self.modules
+        weights = next(trunk.parameters())
+        inputs = collate_token_trees(trees, pad_id=0, dtype=weights.dtype)
+        inputs = {name: tensor.to(weights.device) for name, tensor in inputs.items()}
+        hidden: torch.Tensor = trunk(**inputs, use_cache=False).last_hidden_state
+        return hidden
+
     def _states(self, sequences: Sequence[Sequence[Sequence[int]]]) -> list[HiddenStates]:
         """The states and log-odds of the sequences of each tree, from one pass."""
         import torch
 
         trunk, head = self.modules
-        weights = next(trunk.parameters())
         none = np.empty(0, dtype=np.int64)
         width = int(getattr(trunk.config, "hidden_size", 0))
         # All prefixes of a question may be too long.
@@ -356,10 +382,8 @@ class TransformersPRM(TokenPRM):
         trees = [build_token_tree(of_tree) for of_tree in sequences if of_tree]
         if not trees:
             return [empty] * len(sequences)
-        inputs = collate_token_trees(trees, pad_id=0, dtype=weights.dtype)
         with torch.inference_mode():
-            inputs = {name: tensor.to(weights.device) for name, tensor in inputs.items()}
-            hidden = trunk(**inputs, use_cache=False).last_hidden_state.float()
+            hidden = self._hidden(trees).float()
             states = [own[: len(tree)] for own, tree in zip(hidden, trees, strict=True)]
             logits = [self.log_odds(head(own[tree.leaves])) for own, tree in zip(states, trees, strict=True)]
         found = (

@@ -10,6 +10,7 @@ large, and are kept as long as there is room.
 
 from __future__ import annotations
 
+import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import fields, is_dataclass
@@ -91,11 +92,6 @@ def remembered(function: Callable[P, R], memory: Memory = _memory) -> Callable[P
         It takes and returns arrays, numbers, strings, None, and tuples and frozen dataclasses of these.
     memory : Memory
         Where results are kept; by default that of the process.
-
-    Raises
-    ------
-    TypeError
-        If an argument of a call is of another type.
     """
 
     @wraps(function)
@@ -127,39 +123,11 @@ def kept(function: Callable[[NDArray[np.float64]], R]) -> Callable[[NDArray[np.f
 
 
 def content_digest(*values: object) -> bytes:
-    """Return a digest of arrays, numbers, strings, None, and tuples and frozen dataclasses of these.
+    """Return a digest of arrays, numbers, strings, None, and tuples and dataclasses of these.
 
-    Raises
-    ------
-    TypeError
-        If a value is of another type.
+    Values that differ, also in type only, have different digests.
     """
-    digest = blake2b(digest_size=_DIGEST_BYTES)
-    for part in _content(values):
-        digest.update(part)
-    return digest.digest()
-
-
-def _content(value: object) -> Iterator[bytes]:
-    """Yield what a value is made of. Values that differ, also in type only, yield different bytes."""
-    if isinstance(value, np.ndarray):
-        yield f"{value.dtype.str}{value.shape}".encode()
-        if value.dtype.hasobject:
-            yield from _content(tuple(value.ravel().tolist()))
-        else:
-            yield value.tobytes()
-    elif isinstance(value, tuple):
-        yield f"({len(value)}".encode()
-        for each in value:
-            yield from _content(each)
-    elif is_dataclass(value) and not isinstance(value, type):
-        yield f"{type(value).__module__}:{type(value).__qualname__}".encode()
-        for each in fields(value):
-            yield from _content(getattr(value, each.name))
-    elif value is None or isinstance(value, bool | int | float | str | np.generic):
-        yield f"{type(value).__name__} {value!r};".encode()
-    else:
-        raise TypeError(f"Values of the type {type(value).__name__} cannot be compared by content.")
+    return blake2b(pickle.dumps(values, protocol=5), digest_size=_DIGEST_BYTES).digest()
 
 
 def _arrays_in(result: object) -> Iterator[NDArray[Any]]:
