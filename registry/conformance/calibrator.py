@@ -99,7 +99,7 @@ def check_any_level(plugin: Calibrator) -> None:
         levels = sorted({*fitted.levels, 0.02, 0.25, 0.33, 0.75, 0.98})
         rewards = _predict_at(fitted, features, levels)
         expect(not (np.diff(rewards, axis=1) < 0).any(), "predict_at() must not return")
-        expect(bool((np.diff(rewards, axis=1) > 0).any(axis=0).all()), "predict_at() must return different")
+        expect((np.diff(rewards, axis=1) > 0).any(axis=0).all(), "predict_at() must return different")
         places = [levels.index(level) for level in fitted.levels]
         _same(own, rewards[:, places], "its own levels among others", "of predict()")
         for place, level in enumerate(levels):
@@ -113,7 +113,7 @@ def _predict_at(fitted: Calibrator, features: Any, levels: Sequence[float]) -> F
     shape = (len(features), len(levels))
     got = getattr(rewards, "shape", type(rewards).__name__)
     expect(got == shape, "predict_at() must return an", locals(), value=tuple(levels))
-    expect(bool(((rewards >= 0) & (rewards <= 1)).all()), "predict_at() must return rewards")
+    expect(((rewards >= 0) & (rewards <= 1)).all(), "predict_at() must return rewards")
     return rewards
 
 

@@ -54,7 +54,7 @@ def check_every_split_has_questions(plugin: Dataset) -> None:
         twice = sorted({each for each in ids if ids.count(each) > 1})
         expect(not twice, "ids must be unique", locals(), value=twice[:3])
         for question in questions:
-            expect(bool(question.text.strip()), "question of must have", locals())
+            expect(question.text.strip(), "question of must have", locals())
             expect(
                 bool(question.answer.strip()) or isinstance(plugin, FollowedUpDataset),
                 "question of must have an",
@@ -73,8 +73,8 @@ def check_questions_keep_their_order(plugin: Dataset) -> None:
         expect(questions == _first(plugin, split), "the split must have the", locals())
         fewer = (len(questions) + 1) // 2
         first = plugin.questions(split, fewer)
-        expect(len(first) == fewer, "questions must return questions", locals(), count=len(first))
-        expect(first == questions[:fewer], "the first questions of", locals(), count=len(questions))
+        expect(len(first) == fewer, "questions must return questions", locals())
+        expect(first == questions[:fewer], "the first questions of", locals())
 
 
 def check_splits_are_disjoint(plugin: Dataset) -> None:

@@ -184,7 +184,7 @@ def predicted_by(fitted: Calibrator, features: Any, situation: str) -> Floats:
     expect(got == shape, "predict() must return an", locals())
     expect_array("the result of predict()", rewards, "a float type", np.floating)
     remedy = "Guard divisions by 0 and logarithms of 0, for instance with np.clip."
-    expect(bool(np.isfinite(rewards).all()), "predict() must return finite", locals(), low=rewards.min())
+    expect(np.isfinite(rewards).all(), "predict() must return finite", locals(), low=rewards.min())
     low, high = rewards.min(), rewards.max()
     remedy = "Write np.clip(rewards, 0, 1), or return probabilities instead of log-odds."
     expect(low >= 0 and high <= 1, "rewards must be in", locals())

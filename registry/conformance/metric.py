@@ -52,7 +52,7 @@ def _value(plugin: Metric, rows: PrefixRows, weights: Floats | None = None) -> f
     else:
         used = np.ones((1, len(rows.question_ids))) if weights is None else weights[None]
         values = _values(measured, rows, used)
-    expect(bool(np.isfinite(values).all()), "the metric must be", value=values[0])
+    expect(np.isfinite(values).all(), "the metric must be", value=values[0])
     return float(values[0])
 
 
@@ -63,7 +63,7 @@ def _values(measured: Any, rows: PrefixRows, weights: Floats) -> Any:
         for name, values in (("sums", measured.sums), ("counts", measured.counts)):
             expect_array(f"'{name}' of the QuestionRatio", values, "a float type", np.floating)
             expect(values.shape == (questions,), "of the questionratio must", locals(), value=(questions,))
-        expect(bool((measured.counts >= 0).all() and measured.counts.sum() > 0), "the counts of the")
+        expect((measured.counts >= 0).all() and measured.counts.sum() > 0, "the counts of the")
         # A resample without any count has the overall value.
         counts = weights @ measured.counts
         whole = measured.sums.sum() / measured.counts.sum()
@@ -92,7 +92,7 @@ def check_words(plugin: Metric) -> None:
     for name in ("title", "description"):
         text = getattr(plugin, name)
         expect(isinstance(text, str), "must be a string", locals())
-    expect(bool(plugin.described().strip()), "a metric needs a")
+    expect(plugin.described().strip(), "a metric needs a")
     known = (*get_args(Better), None)
     expect(plugin.better in known, "better must be one", locals(), names=", ".join(map(repr, known)))
     expect(isinstance(plugin.each_level, bool), "each_level must be true", locals())

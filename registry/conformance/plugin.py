@@ -175,9 +175,11 @@ def _mistakes() -> dict[str, Any]:
 
 
 class _Filler(Formatter):
-    """Fills in messages. ``{value!t}`` is the name of the type of a value."""
+    """Fills in messages. ``{value!t}`` is the name of the type of a value, and ``{value!n}`` is its length."""
 
     def convert_field(self, value: Any, conversion: Any) -> Any:
+        if conversion == "n":
+            return len(value)
         return type(value).__name__ if conversion == "t" else super().convert_field(value, conversion)
 
 
@@ -191,7 +193,7 @@ def failed(mistake: str, names: Mapping[str, Any] | None = None, /, **found: Any
     return FailedCheckError(*(_Filler().vformat(each, (), known) for each in texts))
 
 
-def expect(condition: bool, mistake: str, names: Mapping[str, Any] | None = None, /, **found: Any) -> None:
+def expect(condition: object, mistake: str, names: Mapping[str, Any] | None = None, /, **found: Any) -> None:
     """Fail the check with a mistake of mistakes.yaml unless the condition holds; see :func:`failed`."""
     if not condition:
         raise failed(mistake, names, **found)

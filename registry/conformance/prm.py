@@ -37,25 +37,14 @@ def _score(plugin: PRM, question: str, trajectories: Sequence[Sequence[str]]) ->
     """Scores, after a check of their number and shape."""
     scored = plugin.score(question, trajectories)
     _require_scores("score()", scored)
-    expect(
-        len(scored) == len(trajectories),
-        "score() must return one",
-        count=len(trajectories),
-        count2=len(scored),
-    )
+    expect(len(scored) == len(trajectories), "score() must return one", locals())
     lengths = [np.size(scores.reward) for scores in scored]
     expected = [len(steps) + 1 for steps in trajectories]
     expect(lengths == expected or sorted(lengths) != sorted(expected), "score() must return the")
     for scores, steps in zip(scored, trajectories, strict=True):
         for name in ("logit", "reward", "over_long"):
             shape = np.shape(getattr(scores, name))
-            expect(
-                shape == (len(steps) + 1,),
-                "a trajectory of steps",
-                locals(),
-                count=len(steps),
-                value=len(steps) + 1,
-            )
+            expect(shape == (len(steps) + 1,), "a trajectory of steps", locals(), value=len(steps) + 1)
         expect_array("'logit'", scores.logit, "float32", np.float32)
         expect_array("'reward'", scores.reward, "float64", np.float64)
         expect_array("'over_long'", scores.over_long, "bool", np.bool_)
@@ -89,9 +78,9 @@ def check_scores_are_probabilities(plugin: PRM) -> None:
     for scores in _score(plugin, _QUESTION, _TRAJECTORIES):
         for name in ("reward", "logit"):
             values = getattr(scores, name)[~scores.over_long]
-            expect(bool(np.isfinite(values).all()), "must be finite where", locals())
+            expect(np.isfinite(values).all(), "must be finite where", locals())
         rewards = scores.reward[~scores.over_long]
-        expect(bool(((rewards >= 0) & (rewards <= 1)).all()), "rewards must be in 0", locals())
+        expect(((rewards >= 0) & (rewards <= 1)).all(), "rewards must be in 0", locals())
 
 
 def check_logit_is_the_log_odds_of_the_reward(plugin: PRM) -> None:
@@ -115,14 +104,7 @@ def check_later_steps_do_not_matter(plugin: PRM) -> None:
     for count in range(len(whole)):
         alone = _score(plugin, _QUESTION, [whole[:count]])[0].reward
         gap = _gap(alone, rewards[: count + 1])
-        expect(
-            gap < _TOLERANCE,
-            "the score of a",
-            locals(),
-            count2=len(whole),
-            tolerance=_TOLERANCE,
-            broader_type=_BROADER_TYPE,
-        )
+        expect(gap < _TOLERANCE, "the score of a", locals(), tolerance=_TOLERANCE, broader_type=_BROADER_TYPE)
 
 
 def check_batches_do_not_matter(plugin: PRM) -> None:
@@ -180,7 +162,7 @@ def check_whole_only_requests_are_answered(plugin: PRM) -> None:
         expect(
             counts <= {1, len(everything.logit)} and len(counts) == 1,
             "for whole_only score_batch() must",
-            count=len(everything.logit),
+            locals(),
             value=sorted(counts),
         )
         gap = _gap(scores.reward[-1:], everything.reward[-1:])
@@ -204,7 +186,7 @@ def check_too_long_input_is_flagged(plugin: PRM) -> None:
     flags = scores.over_long.tolist()
     expect(flags == [False, False, True], "only prefixes with more", locals())
     expect(
-        bool(np.isnan(scores.reward[2]) and np.isnan(scores.logit[2])),
+        np.isnan(scores.reward[2]) and np.isnan(scores.logit[2]),
         "a too long prefix",
         value=scores.reward[2],
         value2=scores.logit[2],
@@ -235,7 +217,7 @@ def check_hidden_states(plugin: PRM) -> None:
     )
     ends = np.asarray(states.leaves)
     expect(
-        bool((np.asarray(states.parents) < np.arange(nodes)).all() and ((ends >= 0) & (ends < nodes)).all()),
+        (np.asarray(states.parents) < np.arange(nodes)).all() and ((ends >= 0) & (ends < nodes)).all(),
         "in hiddenstates each of",
     )
     scored = np.concatenate([each.logit for each in _score(plugin, _QUESTION, trajectories)])

@@ -117,7 +117,7 @@ def _answer(plugin: PoolStrategy, world: _World, target: float = _TARGET) -> Ans
         found = getattr(values, "shape", type(values).__name__)
         expect(found == shape, "must have shape (questions,)", locals())
         expect_array(f"'{name}'", values, "a float type", np.floating)
-        expect(bool(np.isfinite(values).all()), "must be finite got", locals())
+        expect(np.isfinite(values).all(), "must be finite got", locals())
     low, high = result.accuracy.min(), result.accuracy.max()
     expect(low >= 0 and high <= 1 + _ROUNDING, "accuracies must be in", locals())
     low, high = result.samples.min(), result.samples.max()
@@ -231,7 +231,7 @@ def check_all_wrong_and_all_right_questions(plugin: PoolStrategy) -> None:
         found = result.accuracy
         answered = 1.0 if result.abstained is None else 1.0 - result.abstained
         expect(
-            bool(np.allclose(found, float(right) * answered)),
+            np.allclose(found, float(right) * answered),
             "the accuracy must be",
             locals(),
             value=int(right),
@@ -247,7 +247,7 @@ def check_the_truth_decides_no_budget(plugin: PoolStrategy) -> None:
     for arrays in turned.each():
         arrays["correct"] = ~arrays["correct"]
     first, second = (_answer(plugin, each).samples for each in (_world(plugin), turned))
-    expect(bool(np.allclose(first, second)), "the numbers of samples", high=np.abs(first - second).max())
+    expect(np.allclose(first, second), "the numbers of samples", high=np.abs(first - second).max())
 
 
 def check_too_long_questions_are_answered(plugin: PoolStrategy) -> None:
