@@ -20,31 +20,17 @@ _MOST_ROUNDS = 5
 _SETTLED = 1e-3
 
 
-@dataclass(frozen=True)
-class BetaLaw:
-    """p ~ Beta(mean * size, (1 - mean) * size), with mean = sigmoid(x . w + b) and size = softplus(x . v + c) + least.
+def mean_and_size(law: Floats, least_size: float, inputs: Floats) -> tuple[Floats, Floats]:
+    """Return mean and size of Beta distributions, each of shape (rows,), for inputs of shape (rows, inputs).
 
-    Attributes
-    ----------
-    weights : ndarray of shape (2, inputs), float64
-        w and v.
-    offsets : ndarray of shape (2,), float64
-        b and c.
-    least_size : float
-        The smallest possible size.
+    `law`, of shape (2, inputs + 1), has w and b of the mean sigmoid(x . w + b), and v and c of the size
+    softplus(x . v + c) + `least_size`. Then p ~ Beta(mean * size, (1 - mean) * size).
     """
+    from scipy.special import expit
 
-    weights: Floats
-    offsets: Floats
-    least_size: float
-
-    def mean_and_size(self, inputs: Floats) -> tuple[Floats, Floats]:
-        """Return mean and size, each of shape (rows,), for inputs of shape (rows, inputs)."""
-        from scipy.special import expit
-
-        log_odds, before = (_product(inputs, w) + b for w, b in zip(self.weights, self.offsets, strict=True))
-        mean: Floats = expit(log_odds)
-        return mean, np.logaddexp(0, before) + self.least_size
+    # A product of matrix and vector that is the same for any number of threads and of rows.
+    log_odds, before = (np.einsum("ri,i->r", inputs, row[:-1]) + row[-1] for row in law)
+    return expit(log_odds), np.logaddexp(0, before) + least_size
 
 
 def negative_log_likelihood(mean: Floats, size: Floats, k: Ints, n: Ints) -> Floats:
@@ -57,9 +43,9 @@ def negative_log_likelihood(mean: Floats, size: Floats, k: Ints, n: Ints) -> Flo
 
 
 def fit_beta_law(
-    inputs: Floats, k: Ints, n: Ints, start: BetaLaw, decay: float, lam: float, near: BetaLaw | None = None
-) -> BetaLaw:
-    r"""Minimise the mean negative log-likelihood of k of n, with two penalties.
+    inputs: Floats, k: Ints, n: Ints, start: Floats, least_size: float, decay: float, lam: float, near: Floats
+) -> Floats:
+    r"""Minimise the mean negative log-likelihood of k of n, with two penalties, and return the law.
 
     The first penalty is `decay` times the squared weights of all inputs but the first, which is the logit. The second
     is the one of BetaPRM: `lam` times the mean of \|mean - k/n\| size, in which the mean counts as a constant. So the
@@ -69,35 +55,32 @@ def fit_beta_law(
     ----------
     inputs : ndarray of shape (rows, inputs), float64
     k, n : ndarray of shape (rows,), int64
-    start : BetaLaw
-        Where the search begins. Offsets and the weights of the logit are pulled towards it by 1e-6 of the squared
-        distance, which decides where the likelihood has no maximum.
-    decay, lam : float
+    start : ndarray of shape (2, inputs + 1), float64
+        Offsets and the weights of the logit are pulled towards this law by 1e-6 of the squared distance, which decides
+        where the likelihood has no maximum.
+    least_size, decay, lam : float
         From 0.
-    near : BetaLaw, optional
-        Where the search begins instead: the solution of a similar problem.
+    near : ndarray of shape (2, inputs + 1), float64
+        Where the search begins, such as the solution of a similar problem.
     """
     from scipy.optimize import minimize
 
-    width = inputs.shape[1]
-    law = near or start
-    residuals = np.zeros(len(inputs))
-    pulled = _flat(start)
-    strength = np.full((2, width + 1), decay)
+    law, residuals = near, np.zeros(len(inputs))
+    strength = np.full(start.shape, decay)
     strength[:, [0, -1]] = _PULL
     for _ in range(_MOST_ROUNDS if lam else 1):
         if lam:
-            residuals = np.abs(law.mean_and_size(inputs)[0] - k / n)
+            residuals = np.abs(mean_and_size(law, least_size, inputs)[0] - k / n)
         found = minimize(
             _loss,
-            _flat(law),
-            (inputs, k, n, lam * residuals, pulled, strength.ravel(), start.least_size),
+            law.ravel(),
+            (inputs, k, n, lam * residuals, start.ravel(), strength.ravel(), least_size),
             method="L-BFGS-B",
             jac=True,
             options={"maxiter": 300},
         )
-        change = np.abs(found.x - _flat(law)).max()
-        law = _law(found.x, width, start.least_size)
+        change = np.abs(found.x - law.ravel()).max()
+        law = found.x.reshape(start.shape)
         if change < _SETTLED:
             break
     return law
@@ -116,22 +99,6 @@ def beta_quantiles(mean: Floats, size: Floats, levels: Sequence[float]) -> Float
     return np.asarray(np.maximum.accumulate(found, axis=1), dtype=np.float64)
 
 
-def _product(inputs: Floats, weights: Floats) -> Floats:
-    """A product of matrix and vector that is the same for any number of threads and of rows."""
-    result: Floats = np.einsum("ri,i->r", inputs, weights)
-    return result
-
-
-def _flat(law: BetaLaw) -> Floats:
-    both: Floats = np.concatenate([law.weights, law.offsets[:, None]], axis=1)
-    return both.ravel()
-
-
-def _law(flat: Floats, width: int, least_size: float) -> BetaLaw:
-    both = flat.reshape(2, width + 1)
-    return BetaLaw(both[:, :-1].copy(), both[:, -1].copy(), least_size)
-
-
 def _loss(
     flat: Floats,
     inputs: Floats,
@@ -145,15 +112,15 @@ def _loss(
     """The loss with its penalties, and its gradient by the flat weights."""
     from scipy.special import digamma, expit
 
-    law = _law(flat, inputs.shape[1], least_size)
-    mean, size = law.mean_and_size(inputs)
+    law = flat.reshape(2, -1)
+    mean, size = mean_and_size(law, least_size, inputs)
     a, b = mean * size + _LEAST, (1 - mean) * size + _LEAST
     rows = len(inputs)
     loss = float(np.sum(negative_log_likelihood(mean, size, k, n) + cost_of_size * size)) / rows
     both = digamma(n + a + b) - digamma(a + b)
     by_a, by_b = both - digamma(k + a) + digamma(a), both - digamma(n - k + b) + digamma(b)
     by_log_odds = size * (by_a - by_b) * mean * (1 - mean)
-    before = _product(inputs, law.weights[1]) + law.offsets[1]
+    before = np.einsum("ri,i->r", inputs, law[1, :-1]) + law[1, -1]
     by_before = (mean * by_a + (1 - mean) * by_b + cost_of_size) * expit(before)
     gradient = [
         np.append(np.einsum("r,ri->i", each, inputs), each.sum()) / rows for each in (by_log_odds, by_before)
@@ -197,10 +164,8 @@ class BetaBinomial(HeadCalibrator):
 
     Attributes
     ----------
-    weights_ : ndarray of shape (2, inputs), float64
-        The weights of mu and of kappa.
-    offsets_ : ndarray of shape (2,), float64
-        b and c.
+    law_ : ndarray of shape (2, inputs + 1), float64
+        The weights of mu and of kappa, and b and c in the last column.
     lam_, decay_, least_size_ : float
         The penalties and kappa_min that were used.
 
@@ -255,20 +220,16 @@ class BetaBinomial(HeadCalibrator):
             if len(lams) > 1:
                 losses = self._held_out([(self.decay_, lam) for lam in lams], inputs, k, n, parts)
                 self.lam_ = lams[int(np.argmin(losses))]
-        law = self._fitted(inputs, k, n, [(self.decay_, self.lam_)])[0]
-        self.weights_, self.offsets_, self.least_size_ = law.weights, law.offsets, float(law.least_size)
+        (self.law_,) = self._fitted(inputs, k, n, [(self.decay_, self.lam_)])
+        self.least_size_ = float(self.kappa_min)
 
     def quantiles(self, inputs: Floats, levels: Sequence[float]) -> Floats:
         """Return the quantiles of the Beta distributions, of shape (rows, levels)."""
-        return beta_quantiles(*self._law.mean_and_size(inputs), levels)
+        return beta_quantiles(*mean_and_size(self.law_, self.least_size_, inputs), levels)
 
     def mean_and_size(self, features: HiddenStates) -> tuple[Floats, Floats]:
         """Return mu in [0, 1] and kappa above 0 of each prefix, each of shape (rows,)."""
-        return self._law.mean_and_size(self.read(features))
-
-    @property
-    def _law(self) -> BetaLaw:
-        return BetaLaw(self.weights_, self.offsets_, self.least_size_)
+        return mean_and_size(self.law_, self.least_size_, self.read(features))
 
     def _held_out(
         self,
@@ -283,7 +244,9 @@ class BetaBinomial(HeadCalibrator):
         for number, held in enumerate(parts, 1):
             laws = self._fitted(inputs[~held], k[~held], n[~held], penalties)
             losses += [
-                negative_log_likelihood(*law.mean_and_size(inputs[held]), k[held], n[held]).sum()
+                negative_log_likelihood(
+                    *mean_and_size(law, self.kappa_min, inputs[held]), k[held], n[held]
+                ).sum()
                 for law in laws
             ]
             self.support.report(f"choosing penalties, fold {number} of {len(parts)}")
@@ -291,12 +254,11 @@ class BetaBinomial(HeadCalibrator):
 
     def _fitted(
         self, inputs: Floats, k: Ints, n: Ints, penalties: Sequence[tuple[float, float]]
-    ) -> list[BetaLaw]:
+    ) -> list[Floats]:
         """Fit with each pair of decay and lam. Each fit begins at the one before, so large penalties come first."""
-        weights, offsets = np.zeros((2, inputs.shape[1])), np.array([0.0, np.log(np.expm1(_FIRST_SIZE))])
-        weights[0, 0] = 1.0
-        start = BetaLaw(weights, offsets, self.kappa_min)
-        laws: list[BetaLaw] = []
+        start = np.zeros((2, inputs.shape[1] + 1))
+        start[0, 0], start[1, -1] = 1.0, np.log(np.expm1(_FIRST_SIZE))
+        laws = [start]
         for decay, lam in penalties:
-            laws.append(fit_beta_law(inputs, k, n, start, decay, lam, laws[-1] if laws else None))
-        return laws
+            laws.append(fit_beta_law(inputs, k, n, start, self.kappa_min, decay, lam, laws[-1]))
+        return laws[1:]

@@ -12,7 +12,7 @@ from scipy.stats import beta, betabinom
 
 from prmcal.registry.calibrators import beta_binomial as beta_law
 from prmcal.registry.calibrators import networks as monotone_network
-from prmcal.registry.calibrators.beta_binomial import BetaLaw, beta_quantiles, negative_log_likelihood
+from prmcal.registry.calibrators.beta_binomial import beta_quantiles, mean_and_size, negative_log_likelihood
 from prmcal.registry.calibrators.ensemble import beta_mixture_quantiles, fit_mixture_size, weighted_quantiles
 from prmcal.registry.calibrators.networks import INTERVALS, MonotoneNetwork
 
@@ -69,8 +69,8 @@ def test_quantiles_next_to_zero_do_not_cross() -> None:
 
 
 def test_mean_and_size_are_linear_before_their_links() -> None:
-    law = BetaLaw(np.array([[1.0, 2.0], [0.0, 1.0]]), np.array([-1.0, 0.5]), 0.25)
-    mean, size = law.mean_and_size(np.array([[1.0, 0.0], [0.0, 3.0]]))
+    law = np.array([[1.0, 2.0, -1.0], [0.0, 1.0, 0.5]])
+    mean, size = mean_and_size(law, 0.25, np.array([[1.0, 0.0], [0.0, 3.0]]))
     np.testing.assert_allclose(mean, [0.5, 1 / (1 + np.exp(-5))])
     np.testing.assert_allclose(size, np.log1p(np.exp([0.5, 3.5])) + 0.25)
 
