@@ -32,7 +32,9 @@ class _Declared:
     def __get__(self, pool: Pool, owner: type | None = None) -> Floats:
         value = pool._given[self.name]
         if value is None:
-            raise PluginFailedError(f"It reads '{self.name}' without declaring it. Add it to its 'reads'.")
+            raise PluginFailedError(
+                f"It reads '{self.name}' without declaring it. Add '{self.name}' to its 'reads'."
+            )
         return value
 
 

@@ -38,28 +38,18 @@ def best_of_n(scores: NDArray[np.floating[Any]], correct: ArrayLike, counts: Arr
     -------
     ndarray of shape (questions, N), float64
         In [0, 1].
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ, a pool is empty or an n is outside [1, M].
     """
-    graded = _graded_pool(correct)
-    if scores.shape != graded.shape:
-        raise ValueError(f"Scores {scores.shape} and correctness {graded.shape} must have the same shape.")
-    chances = rank_chances(graded.shape[1], counts)
-    return _expected(ranked(scores, graded)[1], chances)
+    return _expected(ranked(scores, correct)[1], rank_chances(scores.shape[1], counts))
 
 
 def pass_at_n(correct: ArrayLike, counts: ArrayLike) -> Floats:
     """Compute the probability that at least one of n samples is right, without bias.
 
-    With c right samples in the pool, it is 1 - C(M - c, n) / C(M, n). This is best-of-n with a perfect PRM. Parameters,
-    shapes and errors are those of :func:`best_of_n`.
+    With c right samples in the pool, it is 1 - C(M - c, n) / C(M, n). This is best-of-n with a perfect PRM. Parameters
+    and shapes are those of :func:`best_of_n`.
     """
-    graded = _graded_pool(correct)
-    right_first = np.flip(np.sort(graded, axis=1), axis=1)
-    return _expected(right_first, rank_chances(graded.shape[1], counts))
+    right_first = np.flip(np.sort(np.asarray(correct, dtype=np.float64), axis=1), axis=1)
+    return _expected(right_first, rank_chances(right_first.shape[1], counts))
 
 
 @remembered
@@ -76,15 +66,7 @@ def pass_at_each(correct: Bools, most: int) -> Floats:
 
 def pass_at_1(correct: ArrayLike) -> Floats:
     """Compute the share of right samples of each question, of shape (questions,)."""
-    means: Floats = _graded_pool(correct).mean(axis=1)
-    return means
-
-
-def _graded_pool(correct: ArrayLike) -> Floats:
-    graded = np.asarray(correct, dtype=np.float64)
-    if graded.ndim != 2 or not graded.shape[1]:
-        raise ValueError(f"A pool must have shape (questions, M) with M at least 1. Got {graded.shape}.")
-    return graded
+    return np.asarray(np.mean(correct, axis=1), dtype=np.float64)
 
 
 def rank_chances(size: int, counts: ArrayLike) -> Floats:
@@ -103,8 +85,6 @@ def rank_chances(size: int, counts: ArrayLike) -> Floats:
         Rank 0 is the best of the pool.
     """
     n = np.asarray(counts)
-    if n.ndim != 1 or n.dtype.kind not in "iu" or np.any((n < 1) | (n > size)):
-        raise ValueError(f"Each n must be an int in [1, {size}], the size of the pool. Got {n.tolist()}.")
     # Each rank's probability is that of the rank above times a ratio. Binomials would overflow.
     above = np.arange(1, size)
     ratios = np.maximum(size - n[:, None] - above + 1, 0) / (size - above)

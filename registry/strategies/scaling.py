@@ -41,25 +41,13 @@ def samples_needed(probability: ArrayLike, target: ArrayLike) -> Floats:
     -------
     ndarray, float64
         Above 0, not rounded.
-
-    Raises
-    ------
-    ValueError
-        If a value is out of range.
     """
-    p, wanted = np.asarray(probability, dtype=np.float64), np.asarray(target, dtype=np.float64)
-    if not ((wanted > 0) & (wanted < 1)).all():
-        raise ValueError(f"The target probability C must be in (0, 1). Got {wanted}.")
-    if np.any((p < 0) | (p > 1)):
-        raise ValueError("Success probabilities must be in [0, 1].")
-    needed: Floats = np.log1p(-wanted) / np.log1p(-np.clip(p, _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE))
-    return needed
+    p = np.clip(np.asarray(probability, dtype=np.float64), _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE)
+    return np.asarray(np.log1p(-np.asarray(target, dtype=np.float64)) / np.log1p(-p), dtype=np.float64)
 
 
 def adaptive_samples(probability: ArrayLike, target: ArrayLike, maximum: int) -> Ints:
     """Return min(ceil(N_IAS(p, C)), N_max), at least 1. Where p is NaN (too long for the PRM), return N_max."""
-    if maximum < 1:
-        raise ValueError(f"The largest number of samples must be an int in [1, inf). Got {maximum} instead.")
     needed = np.ceil(samples_needed(probability, target) * (1 - _CEILING_TOLERANCE))
     samples: Ints = np.clip(np.nan_to_num(needed, nan=maximum), 1, maximum).astype(np.int64)
     return samples

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -39,18 +40,11 @@ class Packing:
         return cls(prm.tree_tokens, prm.batch_tokens, next(trunk.parameters()).dtype)
 
 
-@dataclass(frozen=True)
-class TreeBatch:
+class TreeBatch(NamedTuple):
     """Prefixes as token trees for one forward pass.
 
-    Attributes
-    ----------
-    inputs : dict of tensors
-        The model's inputs: the trees, and `leaves` of shape (trees, slots). A slot holds one prefix.
-    rows : ndarray of int64, shape (prefixes,)
-        The prefix in each taken slot.
-    taken : ndarray of bool, shape (trees, slots)
-        Whether a slot holds a prefix. The other slots are padding.
+    `inputs` are the model's: the trees, and `leaves` of shape (trees, slots), where a slot holds one prefix. `taken`,
+    of the same shape, says which slots hold a prefix, and `rows`, of shape (prefixes,), which prefixes these are.
     """
 
     inputs: dict[str, torch.Tensor]
