@@ -244,7 +244,13 @@ def train_head(
     :func:`prmcal.registry.calibrators.networks.train`.
     """
     random = np.random.default_rng(calibrator.seed)
-    questions, held = _split(_by_question(trees), calibrator.held_out, random)
+    by_question: dict[int, list[QuestionTree]] = {}
+    for tree in trees:
+        by_question.setdefault(tree.root, []).append(tree)
+    order = [list(by_question.values())[index] for index in random.permutation(len(by_question))]
+    # With few questions, none is held out.
+    first = math.floor(len(order) * calibrator.held_out)
+    questions, held = order[first:], order[:first]
     count = math.ceil(len(questions) / calibrator.batch_size)
     follow_ups = int(n[_rows([tree for of_question in questions for tree in of_question])].sum())
     logit, right, all_ = (torch.tensor(each) for each in (features.logit, k, n))
@@ -271,22 +277,6 @@ def train_head(
         count,
         (lambda: float(sum(loss_of(each).item() for each in held))) if held else None,
     )
-
-
-def _by_question(trees: Sequence[QuestionTree]) -> list[list[QuestionTree]]:
-    questions: dict[int, list[QuestionTree]] = {}
-    for tree in trees:
-        questions.setdefault(tree.root, []).append(tree)
-    return list(questions.values())
-
-
-def _split(
-    questions: list[list[QuestionTree]], held_out: float, random: np.random.Generator
-) -> tuple[list[list[QuestionTree]], list[list[QuestionTree]]]:
-    """The questions to train on, and the held-out ones. With few questions, none is held out."""
-    count = math.floor(len(questions) * held_out)
-    order = random.permutation(len(questions))
-    return [questions[i] for i in order[count:]], [questions[i] for i in order[:count]]
 
 
 def _rows(trees: Sequence[QuestionTree]) -> Ints:

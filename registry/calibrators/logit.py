@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -68,7 +69,21 @@ def fit_logistic(inputs: Floats, k: Ints, n: Ints, centre: Floats) -> tuple[Floa
     return weights, lowest
 
 
-class PlattScaling(Calibrator):
+class CurveCalibrator(Calibrator):
+    """The base of calibrators that map the score of each prefix by one function."""
+
+    @abstractmethod
+    def curve(self, scores: Floats) -> Floats:
+        """Return the calibrated rewards, of the shape of the scores, (rows,)."""
+
+    def predict(self, features: Floats) -> Floats:
+        """Return the calibrated rewards, of shape (rows, 1)."""
+        self.check_fitted()
+        self.check_features(features)
+        return self.curve(np.asarray(features, dtype=np.float64))[:, None]
+
+
+class PlattScaling(CurveCalibrator):
     """Map the logit to sigmoid(slope * logit + offset), with the slope and the offset of the largest likelihood.
 
     Every follow-up has the same weight. Unlike ``temperature``, it can lower all rewards, so it also repairs a PRM that
@@ -94,21 +109,18 @@ class PlattScaling(Calibrator):
         self.slope_, self.offset_ = float(slope), float(offset)
         return self
 
-    def predict(self, features: Floats) -> Floats:
-        """Return sigmoid(slope * logit + offset), of shape (rows, 1)."""
+    def curve(self, scores: Floats) -> Floats:
+        """Return sigmoid(slope * logit + offset)."""
         from scipy.special import expit
 
-        self.check_fitted()
-        self.check_features(features)
-        rewards: Floats = expit(self.slope_ * np.asarray(features, dtype=np.float64) + self.offset_)
-        return rewards[:, None]
+        return np.asarray(expit(self.slope_ * scores + self.offset_), dtype=np.float64)
 
 
 _IDENTITY = np.array([1.0, 1.0, 0.0])
 """The weights of the calibration map that changes nothing."""
 
 
-class BetaCalibration(Calibrator):
+class BetaCalibration(CurveCalibrator):
     """Map the reward s to sigmoid(a ln s - b ln(1 - s) + c), with a >= 0 and b >= 0 of the largest likelihood.
 
     This is equation 3 of Kull et al. (2017). It is exact if the rewards of right and of wrong follow-ups have beta
@@ -144,16 +156,13 @@ class BetaCalibration(Calibrator):
         self.a_, self.b_, self.c_ = map(float, best)
         return self
 
-    def predict(self, features: Floats) -> Floats:
-        """Return sigmoid(a ln s - b ln(1 - s) + c), of shape (rows, 1)."""
+    def curve(self, scores: Floats) -> Floats:
+        """Return sigmoid(a ln s - b ln(1 - s) + c)."""
         from scipy.special import expit
 
-        self.check_fitted()
-        self.check_features(features)
         # Not a product of matrices, which can round differently for one row and for many.
-        rises, falls, _ = _inputs(features).T
-        rewards: Floats = expit(self.a_ * rises + self.b_ * falls + self.c_)
-        return rewards[:, None]
+        rises, falls, _ = _inputs(scores).T
+        return np.asarray(expit(self.a_ * rises + self.b_ * falls + self.c_), dtype=np.float64)
 
 
 def _inputs(logits: Floats) -> Floats:
@@ -167,7 +176,7 @@ _POINTS = 401
 
 
 @dataclass(eq=False)
-class TemperatureScaling(Calibrator):
+class TemperatureScaling(CurveCalibrator):
     """Divide the logit by one temperature T > 0: the calibrated reward is sigmoid(logit / T).
 
     T is the best one for the outcomes of the follow-ups of the calibration prefixes. Every follow-up has the same
@@ -198,14 +207,11 @@ class TemperatureScaling(Calibrator):
         self.temperature_ = float(np.exp(choose(features, k, n))) if np.any(features) else 1.0
         return self
 
-    def predict(self, features: Floats) -> Floats:
-        """Return sigmoid(logit / T), of shape (rows, 1)."""
+    def curve(self, scores: Floats) -> Floats:
+        """Return sigmoid(logit / T)."""
         from scipy.special import expit
 
-        self.check_fitted()
-        self.check_features(features)
-        scaled: Floats = expit(np.asarray(features, dtype=np.float64) / self.temperature_)
-        return scaled[:, None]
+        return np.asarray(expit(scores / self.temperature_), dtype=np.float64)
 
 
 def _most_likely(logits: Floats, k: Ints, n: Ints) -> float:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from prmcal.arrays import Floats, Ints
+from prmcal.registry.calibrators.logit import CurveCalibrator
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.plugin import Count
 
@@ -31,7 +32,7 @@ class Uncalibrated(Calibrator):
 
 
 @dataclass(eq=False)
-class HistogramBinning(Calibrator):
+class HistogramBinning(CurveCalibrator):
     """Map the reward to the success rate of its bin: the sum of k over the sum of n.
 
     The success rate of an empty bin is interpolated linearly between the centres of the nearest bins with calibration
@@ -73,11 +74,9 @@ class HistogramBinning(Calibrator):
         self.success_rates_ = np.interp(centres, centres[filled], successes[filled] / follow_ups[filled])
         return self
 
-    def predict(self, features: Floats) -> Floats:
-        """Return the success rate of the bin of each reward, of shape (rows, 1)."""
-        self.check_fitted()
-        self.check_features(features)
-        return self.success_rates_[_bin_index(features, self.edges_)][:, None]
+    def curve(self, scores: Floats) -> Floats:
+        """Return the success rate of the bin of each reward."""
+        return self.success_rates_[_bin_index(scores, self.edges_)]
 
     def _edges(self, features: Floats, n: Ints) -> Floats:
         shares = (
@@ -93,7 +92,7 @@ def _bin_index(features: Floats, edges: Floats) -> NDArray[np.intp]:
     return np.searchsorted(edges[1:-1], features, side="right")
 
 
-class IsotonicCalibrator(Calibrator):
+class IsotonicCalibrator(CurveCalibrator):
     """Map the reward to a success rate by a non-decreasing function.
 
     Fitting minimises the squared error of the success rates k/n, each weighted by its n. Prefixes with equal rewards
@@ -123,19 +122,16 @@ class IsotonicCalibrator(Calibrator):
         self.success_rates_ = np.asarray(regression.y_thresholds_, dtype=np.float64)
         return self
 
-    def predict(self, features: Floats) -> Floats:
-        """Return the interpolated success rate at each reward, of shape (rows, 1)."""
-        self.check_fitted()
-        self.check_features(features)
-        values = np.interp(features, self.rewards_, self.success_rates_)
-        return np.clip(values, 0.0, 1.0)[:, None]
+    def curve(self, scores: Floats) -> Floats:
+        """Return the interpolated success rate at each reward."""
+        return np.clip(np.interp(scores, self.rewards_, self.success_rates_), 0.0, 1.0)
 
 
 Knots = Annotated[int, Field(ge=2)]
 
 
 @dataclass(eq=False)
-class SplineCalibration(Calibrator):
+class SplineCalibration(CurveCalibrator):
     """Add to the reward the slope of a smooth curve through its cumulative error.
 
     Sort the calibration prefixes by their reward s, and let t in [0, 1] be the share of the follow-ups up to a reward.
@@ -189,8 +185,6 @@ class SplineCalibration(Calibrator):
         self.success_rates_ = np.clip(rewards + np.diff(basis @ values) / np.diff(shares), 0.0, 1.0)
         return self
 
-    def predict(self, features: Floats) -> Floats:
-        """Return the calibrated rewards, of shape (rows, 1). They are constant outside of the calibration data."""
-        self.check_fitted()
-        self.check_features(features)
-        return np.interp(features, self.rewards_, self.success_rates_)[:, None]
+    def curve(self, scores: Floats) -> Floats:
+        """Return the calibrated rewards. They are constant outside of the calibration data."""
+        return np.interp(scores, self.rewards_, self.success_rates_)

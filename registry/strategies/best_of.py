@@ -66,7 +66,8 @@ def pass_at_each(correct: Bools, most: int) -> Floats:
 
 def pass_at_1(correct: ArrayLike) -> Floats:
     """Compute the share of right samples of each question, of shape (questions,)."""
-    return np.asarray(np.mean(correct, axis=1), dtype=np.float64)
+    means: Floats = np.asarray(correct, dtype=np.float64).mean(axis=1)
+    return means
 
 
 def rank_chances(size: int, counts: ArrayLike) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import betainc, betaln
@@ -152,18 +152,11 @@ _TOGETHER = ("doubt", "gain")
 """Probabilities that are computed together, since they share most of the work."""
 
 
-@dataclass(frozen=True, eq=False)
-class Beliefs:
+class Beliefs(NamedTuple):
     """What is known of a question after 1, 2, ..., N draws, in many orders. All arrays have shape (N, orders).
 
-    Attributes
-    ----------
-    success : ndarray of float64
-        The mean of p, which is the probability that the next trajectory is right.
-    best : ndarray of float64
-        The probability that the best-scored trajectory is right.
-    none : ndarray of float64
-        The probability that no trajectory is right.
+    `success` is the mean of p, which is the probability that the next trajectory is right. `best` is the probability
+    that the best-scored trajectory is right, and `none` the probability that no trajectory is right.
     """
 
     success: Floats

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from prmcal.arrays import Floats, Ints
 from prmcal.registry.contracts.plugin import FinitePositive
-from prmcal.registry.contracts.pool import Pool
+from prmcal.registry.contracts.pool import Pool, Reads
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.contracts.strategy import Answered, Setting
 from prmcal.registry.strategies.best_of import (
@@ -100,16 +100,22 @@ class BestOfNWithIAS(RanksByScore):
     """
 
     citation = "Park et al. (2025), NeurIPS, arXiv:2506.09338"
-    reads = ("scores", "rewards")
+    reads: tuple[Reads, ...] = ("scores", "rewards")
     targeted = True
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
         """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
-        samples = adaptive_samples(pool.rewards, target_of(setting), setting.samples)
-        return _best_of_own(pool, samples, self.scores_of(pool), setting.samples)
+        chances = pool.success if "success" in self.reads else pool.rewards
+        samples, most = adaptive_samples(chances, target_of(setting), setting.samples), setting.samples
+        own = (np.arange(len(samples)), samples - 1)
+        return Answered(
+            accuracy=best_of_each(self.scores_of(pool), pool.correct, most)[own],
+            samples=samples.astype(np.float64),
+            pass_at_samples=pass_at_each(pool.correct, most)[own],
+        )
 
 
-class OracleIAS(RanksByScore):
+class OracleIAS(BestOfNWithIAS):
     """Best-of-n + IAS with the success rate of each question in place of the calibrated reward.
 
     The success rate is that of the bare question's follow-ups, which are independent of the pool. It must not come
@@ -120,15 +126,8 @@ class OracleIAS(RanksByScore):
     with more follow-ups would spend its samples slightly better.
     """
 
-    citation = "Park et al. (2025), NeurIPS, arXiv:2506.09338"
     reads = ("scores", "success")
-    targeted = True
     reference = True
-
-    def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
-        samples = adaptive_samples(pool.success, target_of(setting), setting.samples)
-        return _best_of_own(pool, samples, self.scores_of(pool), setting.samples)
 
 
 class _OfEqualCost(RanksByScore):
@@ -187,27 +186,6 @@ def target_of(setting: Setting) -> float:
     if setting.target is None:
         raise ValueError("The setting has no target probability C. Set scaling.targets in the grid.")
     return setting.target
-
-
-def _best_of_own(pool: Pool, samples: Ints, scores: Floats, most: int) -> Answered:
-    """Answer each question with the best-scored of its own number of samples.
-
-    Parameters
-    ----------
-    pool : Pool
-    samples : ndarray of shape (questions,), int64
-        The number of samples of each question, in [1, N].
-    scores : ndarray of shape (questions, M), float64
-        What trajectories are ranked by.
-    most : int
-        N.
-    """
-    own = (np.arange(len(samples)), samples - 1)
-    return Answered(
-        accuracy=best_of_each(scores, pool.correct, most)[own],
-        samples=samples.astype(np.float64),
-        pass_at_samples=pass_at_each(pool.correct, most)[own],
-    )
 
 
 def _mixed(pool: Pool, scores: Floats, counts: Ints, chances: Floats, samples: Ints) -> Answered:
