@@ -99,7 +99,7 @@ benchmarks: install
 
 # Take pictures of every page of the dashboard of a finished run, into build/screenshots. Chromium must be on the PATH.
 screenshots: install
-	$(BIN)/python -m prmcal.dashboard.serving.screenshots $(RUN) build/screenshots
+	$(BIN)/python -m tools.screenshots $(RUN) build/screenshots
 
 clean:
 	rm -rf .venv $(VLLM) runs

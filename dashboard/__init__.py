@@ -7,8 +7,7 @@
     formats    numbers, names, foreign text and formulas as Markdown
     reproduction    the grid and the commands that reproduce a cell
     data       cached queries of the published database
-    serving    the web server, and screenshots of all pages
+    serving    the web server
 
-Imports go in one direction: views, controls, charts, formats and data. Only ``__main__``, tests and benchmarks import
-`serving`.
+Imports go in one direction: views, controls, charts, formats and data. Nothing imports `serving`.
 """

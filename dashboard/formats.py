@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import Any
 
 import pandas as pd
 
 from prmcal.db.text import formats
-from prmcal.db.text.presentation import COORDINATE_TITLES, DIGITS
+from prmcal.db.text.presentation import DIGITS
 
 MISSING = "\N{EN DASH}"
 """The text for a value that is missing or does not apply."""
@@ -21,7 +22,6 @@ MISSING = "\N{EN DASH}"
 LEFT_OUT = "(left out of the submission)"
 """What stands in the place of a text that a submission leaves out."""
 
-_SETTINGS = ("target", "level")
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _SPACES = re.compile(r"[ \t\r\n]+")
@@ -56,13 +56,6 @@ def submitter(submission: Mapping[str, Any]) -> str:
     return visible(" ".join(submission["submitter"].split())) or f"run {submission['run_id']}"
 
 
-def with_line_breaks(text: str, words: int) -> str:
-    """Allow a line break only after every `words` words, so that a narrow table column does not get too narrow."""
-    found = text.split(" ")
-    lines = [_NO_BREAK.join(found[start : start + words]) for start in range(0, len(found), words)]
-    return " ".join(lines)
-
-
 def number(value: float | None, digits: int = DIGITS) -> str:
     """Format a number with a true minus sign. A missing value gives :data:`MISSING`."""
     if value is None or pd.isna(value):
@@ -75,10 +68,11 @@ def integer(value: float | None) -> str:
     return MISSING if value is None or pd.isna(value) else f"{int(value):,}"
 
 
-def estimate(value: float, low: float, high: float, digits: int = DIGITS, mark: str = "") -> str:
-    """Format a value, a mark and the 95% interval. A line can break only before the interval."""
-    marked = f"{number(value, digits)}{_NO_BREAK}{mark}" if mark else number(value, digits)
-    return f"{marked} [{number(low, digits)},{_NO_BREAK}{number(high, digits)}]"
+def estimate(value: float, low: float | None, high: float | None, digits: int = DIGITS) -> str:
+    """Format a value and its interval, if it has one. A line can break only before the interval."""
+    if low is None or pd.isna(low):
+        return number(value, digits)
+    return f"{number(value, digits)} [{number(low, digits)},{_NO_BREAK}{number(high, digits)}]"
 
 
 def names(values: Iterable[Any]) -> list[str]:
@@ -101,27 +95,22 @@ def integers(values: Iterable[float | None]) -> list[str]:
     return [integer(value) for value in values]
 
 
-def coordinates(cells: pd.DataFrame, *kinds: str) -> dict[str, list[str]]:
-    """Format coordinates of cells as columns by their titles: C and beta as settings, all others as names."""
-    return {
-        COORDINATE_TITLES[kind]: settings(cells[kind]) if kind in _SETTINGS else names(cells[kind])
-        for kind in kinds
-    }
-
-
 def estimates(rows: pd.DataFrame, digits: int = DIGITS) -> list[str]:
     """Format rows of a value, the low and the high end of its interval as escaped Markdown."""
     return [escaped(estimate(value, low, high, digits)) for value, low, high in rows.itertuples(index=False)]
 
 
 _LONGEST, _DEEPEST = 2000, 12
+_BRACES = r"\{[^{}]*+\}"
+for _ in range(3):
+    _BRACES = rf"\{{(?:[^{{}}]++|{_BRACES})*+\}}"
 # The rule for single dollars is that of Pandoc, so that "$5 and $6" is not a formula.
 _FORMULA = re.compile(
     r"\$\$(?P<display>[^$]+)\$\$"
     r"|\$(?=\S)(?P<inline>[^$\n]*[^$\s\\])\$(?!\d)"
     r"|\\\((?P<round>.{1,2000}?)\\\)"
     r"|\\\[(?P<square>.{1,2000}?)\\\]"
-    r"|(?P<boxed>\\boxed(?=\{))",
+    rf"|(?P<boxed>\\boxed{_BRACES})",
     re.DOTALL,
 )
 # Streamlit rewrites these even if they are escaped: addresses become links, dashes and arrows become symbols.
@@ -161,50 +150,22 @@ def with_formulas(text: str) -> str:
     """
     parts, end = [], 0
     for match in _FORMULA.finditer(text):
-        if match.start() < end:
-            continue
-        found = _formula(text, match)
-        if found is None:
-            continue
-        formula, after = found
-        parts += [_lines(text[end : match.start()]), formula]
-        end = after
+        formula = " ".join(match[str(match.lastgroup)].split())
+        if _is_harmless(formula):
+            style = "\\displaystyle " if match.lastgroup in ("display", "square") else ""
+            parts += [_lines(text[end : match.start()]), f"${style}{formula}$"]
+            end = match.end()
     return "".join([*parts, _lines(text[end:])])
-
-
-def _formula(text: str, match: re.Match[str]) -> tuple[str, int] | None:
-    """Return the formula as Markdown and the position of its end, or None if it must be shown as text."""
-    if match["boxed"]:
-        end = _closing_brace(text, match.end())
-        inner, display = text[match.start() : end or match.end()], False
-        if end is None or _within_formula(text, match.start()):
-            return None
-    else:
-        end = match.end()
-        inner = next(each for each in match.groups() if each)
-        display = match["display"] is not None or match["square"] is not None
-    inner = " ".join(inner.split())
-    if not _is_harmless(inner):
-        return None
-    return (f"$\\displaystyle {inner}$" if display else f"${inner}$"), end
-
-
-def _within_formula(text: str, place: int) -> bool:
-    """Return whether a line has an odd number of dollar signs before a position, that is, an unfinished formula."""
-    line = text[text.rfind("\n", 0, place) + 1 : place]
-    return line.replace("\\$", "").count("$") % 2 == 1
 
 
 def _is_harmless(formula: str) -> bool:
     if not formula or len(formula) > _LONGEST or not formula.isprintable():
         return False
-    depth = 0
     bare = formula.replace("\\\\", "  ").replace("\\{", "  ").replace("\\}", "  ")
-    for each in bare:
-        depth += (each == "{") - (each == "}")
-        if not 0 <= depth <= _DEEPEST:
-            return False
-    if depth or _LENGTH.search(formula) or re.search(r"(?<!\\)[%#$~`]", bare):
+    depths = list(accumulate((each == "{") - (each == "}") for each in bare))
+    if min(depths) < 0 or max(depths) > _DEEPEST or depths[-1]:
+        return False
+    if _LENGTH.search(formula) or re.search(r"(?<!\\)[%#$~`]", bare):
         return False
     names = [word if word else symbol for word, symbol in _COMMAND.findall(formula)]
     environments = _ENVIRONMENT.findall(formula)
@@ -214,15 +175,6 @@ def _is_harmless(formula: str) -> bool:
         and all(name in _ENVIRONMENTS for name in environments)
         and sum(name in ("begin", "end") for name in names) == len(environments)
     )
-
-
-def _closing_brace(text: str, start: int) -> int | None:
-    depth = 0
-    for place in range(start, min(len(text), start + _LONGEST)):
-        depth += (text[place] == "{") - (text[place] == "}")
-        if depth == 0:
-            return place + 1
-    return None
 
 
 def _lines(text: str) -> str:

@@ -10,7 +10,8 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import typer
 from rich.cells import cell_len, set_cell_size
@@ -56,17 +57,9 @@ def wrapped(text: str, width: int | None = None, *, indent: str = "", hanging: s
     hanging : str
         What lines begin with besides, except the first line of the result.
     """
-    space = (terminal_width() if width in (None, UNLIMITED) else width) - cell_len(indent)
-    lines: list[str] = []
-    for line in printable(text).split("\n"):
-        if not lines and hanging:
-            first = broken(line, space)[0]
-            lines.append(first)
-            line = line[len(first) :].lstrip()
-            if not line:
-                continue
-        lines += [hanging + part for part in broken(line, space - cell_len(hanging))]
-    return "\n".join(f"{indent}{line}".rstrip() for line in lines)
+    space = (terminal_width() if width in (None, UNLIMITED) else width) - cell_len(indent + hanging)
+    parts = [part for line in printable(text).split("\n") for part in broken(line, space)]
+    return "\n".join(f"{indent}{hanging if place else ''}{part}".rstrip() for place, part in enumerate(parts))
 
 
 def broken(line: str, space: int) -> list[str]:
@@ -80,21 +73,8 @@ def cut(text: str, width: int) -> str:
     return line if cell_len(line) <= width else f"{set_cell_size(line, width - 1).rstrip()}…"
 
 
-def cell_width(text: str) -> int:
-    """Return how many columns of the terminal a text takes."""
-    return cell_len(text)
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """A table that fits.
-
-    Attributes
-    ----------
-    text : str
-    hidden : tuple of Column
-        The columns that were left out, in their order.
-    """
+class Fitted(NamedTuple):
+    """A table that fits, and the columns that were left out, in their order."""
 
     text: str
     hidden: tuple[Column, ...]
@@ -160,31 +140,16 @@ def _aligned(column: Column) -> tuple[str, ...]:
 
 
 def _kept(columns: Sequence[Column], space: int) -> list[Column]:
-    """Leave out columns until the rest fits. Then take back those that fit after all."""
-    units = _units(columns)
-    kept = list(units)
-    while not _fits(kept, space):
-        heaviest = max(kept, key=lambda unit: (unit[0].weight, units.index(unit)))
-        if not heaviest[0].weight:
-            break
-        kept.remove(heaviest)
-    for unit in sorted((each for each in units if each not in kept), key=lambda unit: unit[0].weight):
-        if _fits([*kept, unit], space):
-            kept.append(unit)
-    chosen = [column for unit in kept for column in unit]
-    return [each for each in columns if each in chosen]
-
-
-def _units(columns: Sequence[Column]) -> list[tuple[Column, ...]]:
-    """Return the columns that are left out together: those of a group, and each other one by itself."""
+    """Take the most important columns first, and leave out those that do not fit. A group is taken as a whole."""
     groups: dict[str, list[Column]] = {}
     for place, column in enumerate(columns):
         groups.setdefault(column.group or f"{place}", []).append(column)
-    return [tuple(group) for group in groups.values()]
-
-
-def _fits(units: Sequence[tuple[Column, ...]], space: int) -> bool:
-    return _total([_width(column, wrapped=True) for unit in units for column in unit]) <= space
+    kept: list[Column] = []
+    for group in sorted(groups.values(), key=lambda group: group[0].weight):
+        widths = [_width(column, wrapped=True) for column in (*kept, *group)]
+        if not group[0].weight or _total(widths) <= space:
+            kept += group
+    return [each for each in columns if each in kept]
 
 
 def _widths(columns: Sequence[Column], space: int) -> list[int]:
@@ -206,22 +171,11 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _head(columns: Sequence[Column], widths: Sequence[int]) -> list[str]:
-    titles = [_title_lines(each.title, width) for each, width in zip(columns, widths, strict=True)]
+    titles = [broken(each.title, width) for each, width in zip(columns, widths, strict=True)]
     height = max(map(len, titles), default=0)
     padded = [[""] * (height - len(each)) + each for each in titles]
     lines = [_line(row, widths) for row in zip(*padded, strict=True)]
     return [*lines, "─" * _total(widths)]
-
-
-def _title_lines(title: str, width: int) -> list[str]:
-    lines = [""]
-    for word in title.split():
-        longer = f"{lines[-1]} {word}".strip()
-        if cell_len(longer) <= width or not lines[-1]:
-            lines[-1] = longer
-        else:
-            lines.append(word)
-    return lines
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from prmcal.dashboard.serving.launch import background_server
+from tools.screenshots import background_server
 
 PAGES = ("leaderboard", "calibration", "scaling", "compare", "trajectories", "runs")
 VISITS = ("first", "second")

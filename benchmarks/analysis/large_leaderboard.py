@@ -22,7 +22,6 @@ from typing import Any
 
 from playwright.sync_api import Browser, sync_playwright
 
-from prmcal.dashboard.serving.launch import background_server
 from prmcal.db import catalog
 from prmcal.db.metrics import Leaderboard, cell_id
 from prmcal.db.reader import engine_for
@@ -31,6 +30,7 @@ from prmcal.db.tables import Base, Cell, Dataset, DescribedMetric, Job, Plugin, 
 from prmcal.db.writer import Writer
 from prmcal.harness.planning.resolved import built_in_metrics
 from prmcal.harness.site import write_site
+from tools.screenshots import background_server
 
 LLMS = tuple(f"llm-{number}" for number in range(10))
 PRMS = tuple(f"prm-{number}" for number in range(4))

@@ -8,8 +8,6 @@ import altair as alt
 import pandas as pd
 
 from prmcal.db.charts import (
-    GREY,
-    INK,
     UNIT,
     Layers,
     Series,
@@ -119,16 +117,19 @@ def coverage_chart(rows: pd.DataFrame, series: Series) -> Layers:
     return alt.layer(diagonal(), *points).properties(height=_HEIGHT)
 
 
-SIGNIFICANT, NOT_SIGNIFICANT = "significant", "not significant"
-"""The two values of the column `significance` of :func:`difference_chart`."""
-
-_LINE, _WIDE_LINE, _WIDEST_LINE = 13, 20, 24  # pixels
+_LINE, _WIDE_LINE = 13, 20  # pixels
 _MARGIN, _LEAST_MARGIN = 0.03, 0.005  # the first is a share of the span of an axis
 _DIGITS = 4
 
 
 def interval_chart(
-    rows: pd.DataFrame, title: str, colours: alt.Scale, shapes: alt.Scale, *, zero: bool
+    rows: pd.DataFrame,
+    title: str,
+    colours: alt.Scale,
+    shapes: alt.Scale | None = None,
+    *,
+    zero: bool = False,
+    shown: alt.Legend | None = None,
 ) -> Layers:
     """Draw values with their 95% intervals, one line each, below the names of their groups.
 
@@ -136,13 +137,15 @@ def interval_chart(
     ----------
     rows : DataFrame
         Columns group (the heading above the lines; "" for none), llm, cell (the label of the line), series (it decides
-        the colour), value, low, high, n. The order of the rows is the order of the lines.
+        the colour), value, low, high, and n if it is known. The order of the rows is the order of the lines.
     title : str
         The title of the axis.
     colours, shapes : Scale
-        The colours of the series and the shapes of the LLMs.
+        The colours of the series and the shapes of the LLMs; without shapes, all are circles.
     zero : bool
         Whether to draw a line at 0.
+    shown : Legend, optional
+        Of the series.
     """
     placed, lines = _with_lines(rows)
     headings = [name for name, heading in lines if heading]
@@ -161,8 +164,8 @@ def interval_chart(
     )
     base = alt.Chart(placed).encode(
         y=alt.Y("line:O", scale=alt.Scale(domain=[name for name, _ in lines]), title=None, axis=axis),
-        color=alt.Color("series:N", scale=colours, sort=None, legend=None),
-        tooltip=tooltips(["group", "cell"], ["value", "low", "high"]),
+        color=alt.Color("series:N", scale=colours, sort=None, legend=shown),
+        tooltip=tooltips(["group", "cell"], ["value", "low", "high"], "n" if "n" in rows else None),
     )
     x = alt.X(
         "value:Q",
@@ -170,7 +173,10 @@ def interval_chart(
         scale=alt.Scale(domain=_domain(rows, zero), nice=False),
         axis=alt.Axis(tickCount=5, orient="top"),  # the top of a tall chart is what a reader sees first
     )
-    points = intervals(base, x, size=45, shape=alt.Shape("llm:N", scale=shapes, sort=None, legend=None))
+    shape = (
+        alt.value("circle") if shapes is None else alt.Shape("llm:N", scale=shapes, sort=None, legend=None)
+    )
+    points = intervals(base, x, size=45, shape=shape)
     return alt.layer(*([zero_line()] if zero else []), *points).properties(
         height=alt.Step(_LINE if headings else _WIDE_LINE)
     )
@@ -200,60 +206,3 @@ def _domain(rows: pd.DataFrame, zero: bool) -> list[float]:
         max(low - margin, 0.0) if low >= 0 else low - margin,
         min(high + margin, 1.0) if high <= 1 else high + margin,
     ]
-
-
-def difference_chart(rows: pd.DataFrame) -> Layers:
-    """Draw differences between two cells with their 95% intervals, one line for each metric, and a line at 0.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Columns metric, difference, low, high and significance (:data:`SIGNIFICANT` or :data:`NOT_SIGNIFICANT`).
-    """
-    series = _two(SIGNIFICANT, NOT_SIGNIFICANT)
-    base = alt.Chart(rows).encode(
-        y=alt.Y("metric:N", sort=None, title=None, axis=alt.Axis(labelLimit=160)),
-        color=series.colour("significance", legend(lines=False)),
-        tooltip=tooltips(["metric", "significance"], ["difference", "low", "high"], None),
-    )
-    x = alt.X("difference:Q", title="A \N{MINUS SIGN} B (95% interval)", axis=alt.Axis(tickCount=6))
-    return alt.layer(zero_line(), *intervals(base, x)).properties(height=alt.Step(_WIDEST_LINE))
-
-
-def _two(first: str, second: str) -> Series:
-    return Series([first, second], [INK, GREY], [[1, 0]] * 2, ["circle", "diamond"])
-
-
-CURRENT, NOT_CURRENT = "current", "not current"
-"""The two values of the column `state` of :func:`history_chart`."""
-
-_HISTORY_HEIGHT = 280
-
-
-def history_chart(rows: pd.DataFrame, title: str) -> Layers:
-    """Draw the values of a cell with their 95% intervals, by the day of their measurement.
-
-    Values of the same day, such as replicates with other seeds, stand beside each other.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Columns day, place (the position among the values of the day), variant, state (:data:`CURRENT` or
-        :data:`NOT_CURRENT`), value, low, high and questions.
-    title : str
-        The title of the axis of values.
-    """
-    series = _two(CURRENT, NOT_CURRENT)
-    shown = legend(lines=False) if set(rows["state"]) == set(series.names) else None
-    base = alt.Chart(rows).encode(
-        x=alt.X("day:O", title="Measured", axis=alt.Axis(labelAngle=0, grid=False), sort=None),
-        xOffset=alt.XOffset("place:O", sort=None),
-        color=series.colour("state", shown),
-        tooltip=tooltips(["day", "variant", "state"], ["value", "low", "high"], "questions"),
-    )
-    y = alt.Y("value:Q", title=f"{title} (95% interval)", scale=alt.Scale(zero=False))
-    points = intervals(base, y, size=70, shape=series.shape("state", shown))
-    names = base.mark_text(align="left", dx=8, fontSize=11)
-    names = names.encode(y=y, text="variant:N", color=alt.value(INK))
-    layers: Layers = alt.layer(*points, names).properties(height=_HISTORY_HEIGHT)
-    return layers

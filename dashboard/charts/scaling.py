@@ -1,23 +1,13 @@
-"""Charts of strategies: accuracy, cost and risk.
-
-Most follow the sliders for C and beta in the browser, without a new drawing by the server. Such a chart contains the
-rows of all selections. Vega keeps those of the signals ``C`` and ``beta``, which are places of values.
-:func:`prmcal.dashboard.controls.widgets.connect_sliders` sets the signals whenever a slider moves.
-"""
+"""Charts of strategies: accuracy, cost and risk."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
-from prmcal.dashboard.charts.curves import LEVEL, TARGET
 from prmcal.db.charts import GREY, INK, UNIT, Layers, Series, curves, legend, tooltips
-
-_AT_LEVEL = f"datum.level == {LEVEL}"
-_AT_SELECTION = f"datum.target == {TARGET} && {_AT_LEVEL}"
 
 _HEIGHT, _LOWER_HEIGHT = 400, 350
 _BAND, _FAINT_BAND = 0.14, 0.07
@@ -30,25 +20,17 @@ _PADDING = 0.8  # of the step between two difficulty levels: room for the labels
 _LEAST_RISK = 0.05
 
 
-def _following(layers: list[Any], height: int, signals: Mapping[str, tuple[int, int]]) -> Layers:
-    """Return a chart with signals: by name, the first value and the number of values."""
-    bound = [
-        alt.param(name=name, value=first, bind=alt.binding_range(min=0, max=max(count - 1, 1), step=1))
-        for name, (first, count) in signals.items()
-    ]
-    followed: Layers = alt.layer(*layers).properties(height=height).add_params(*bound)
-    return followed
-
-
 def _budgets(column: str, least: float, most: float, title: str) -> alt.X:
     scale = alt.Scale(type="log", base=2, domain=[least, most], nice=False)
     return alt.X(f"{column}:Q", scale=scale, title=title, axis=alt.Axis(format=","))
 
 
-def _chosen(base: alt.Chart, column: str, y: alt.Y, series: Series, shown: alt.Legend) -> list[alt.Chart]:
-    """Return a large point with its interval for the selected C and beta of each series."""
-    name = y["shorthand"].partition(":")[0]
-    drawn = base.transform_filter(_AT_SELECTION).encode(color=series.colour("series", shown))
+def _chosen(
+    rows: pd.DataFrame, target: float, x: alt.X, y: alt.Y, series: Series, shown: alt.Legend
+) -> list[alt.Chart]:
+    """Return a large point with its interval for the selected C of each series."""
+    (column, _), (name, _) = (each["shorthand"].split(":") for each in (x, y))
+    drawn = alt.Chart(rows[rows["C"] == target]).encode(x=x, color=series.colour("series", shown))
     point = drawn.mark_point(filled=True, size=130, opacity=1, stroke=INK, strokeWidth=1)
     numbers = [column, name, f"{name}_low", f"{name}_high"]
     return [
@@ -68,14 +50,14 @@ def frontier_chart(
     frontier: pd.DataFrame,
     title: str,
     series: Series,
-    signals: Mapping[str, tuple[int, int]],
+    target: float,
 ) -> Layers:
     """Draw accuracy against cost: curves with their 95% bands, single strategies, and the Pareto frontier.
 
     Parameters
     ----------
     adaptive, fixed, frontier : DataFrame
-        As :mod:`prmcal.dashboard.charts.curves` returns them, for all C and beta.
+        As :mod:`prmcal.dashboard.charts.curves` returns them.
     measured : DataFrame
         Single strategies: series, name (shown in the tooltip), label (drawn beside the point; may be empty), cost,
         accuracy, accuracy_low, accuracy_high.
@@ -83,8 +65,8 @@ def frontier_chart(
         The title of the cost axis.
     series : Series
         The style of the series.
-    signals : dict
-        The signals of C and beta.
+    target : float
+        The selected C.
     """
     costs = pd.concat([adaptive["cost"], fixed["cost"], measured["cost"]])
     x = _budgets("cost", float(costs.min()), float(costs.max()), title)
@@ -92,26 +74,30 @@ def frontier_chart(
     low = alt.Y("accuracy_low:Q", scale=UNIT)
     shown = legend(series.names)
     colour = series.colour("series", shown)
-    of_targets = alt.Chart(adaptive).encode(x=x)
     numbers = ["cost", "accuracy", "accuracy_low", "accuracy_high"]
     single = alt.Chart(measured).encode(x=x, color=colour, tooltip=tooltips(["name"], numbers, None))
     labelled = _with_label_places(measured[measured["label"] != ""], costs, measured["accuracy"].max() < _LOW)
     guides = alt.Chart(labelled).mark_rule(color=GREY, strokeDash=[1, 3])
-    steps = alt.Chart(frontier).transform_filter(_AT_SELECTION).encode(x=x, y=y)
+    steps = alt.Chart(frontier).encode(x=x, y=y)
     layers: list[Any] = [
         steps.mark_line(color=GREY, strokeWidth=6, opacity=0.45, interpolate="step-after"),
         *curves(alt.Chart(fixed).encode(x=x), y, series, shown, band=_BAND),
-        *curves(of_targets.transform_filter(_AT_LEVEL), y, series, shown, band=_BAND),
+        *curves(alt.Chart(adaptive).encode(x=x), y, series, shown, band=_BAND),
         single.mark_rule(strokeWidth=2).encode(y=low, y2="accuracy_high:Q"),
         single.mark_point(filled=True, size=50, opacity=1).encode(y=y, shape=series.shape("series", shown)),
         guides.encode(x=x, y=y, y2="label_at:Q"),
-        *_chosen(of_targets, "cost", y, series, shown),
+        *_chosen(adaptive, target, x, y, series, shown),
     ]
     for left in (True, False):
         side = alt.Chart(labelled[labelled["left"] == left]).encode(x=x, color=colour)
         text = side.mark_text(align="right" if left else "left", dx=-5 if left else 5, fontSize=11)
         layers.append(text.encode(y="label_at:Q", text="label:N"))
-    return _following(layers, _HEIGHT, signals)
+    return _layered(layers, _HEIGHT)
+
+
+def _layered(layers: list[Any], height: int) -> Layers:
+    drawn: Layers = alt.layer(*layers).properties(height=height)
+    return drawn
 
 
 def _with_label_places(labelled: pd.DataFrame, costs: pd.Series, top: bool) -> pd.DataFrame:
@@ -127,7 +113,7 @@ def _with_label_places(labelled: pd.DataFrame, costs: pd.Series, top: bool) -> p
     return ordered.assign(label_at=1 - _LABEL * (places + 1) if top else _LABEL * (sizes - places))
 
 
-def equal_cost_chart(rows: pd.DataFrame, series: Series, signals: Mapping[str, tuple[int, int]]) -> Layers:
+def equal_cost_chart(rows: pd.DataFrame, series: Series, target: float) -> Layers:
     """Draw the accuracy of best-of-n + IAS minus that of the fixed n at equal cost, with its 95% band.
 
     Parameters
@@ -136,50 +122,41 @@ def equal_cost_chart(rows: pd.DataFrame, series: Series, signals: Mapping[str, t
         The result of :func:`prmcal.dashboard.charts.curves.equal_cost_points`.
     series : Series
         The style of the calibrators.
-    signals : dict
-        The signals of C and beta.
+    target : float
+        The selected C.
     """
-    names = {"difference": "difference", "low": "difference_low", "high": "difference_high"}
-    points = rows.rename(columns=names)
-    points[list(names.values())] *= _POINTS
-    drawn = points[list(names.values())]
-    # The axis does not move with beta. Otherwise curves of different beta could not be compared.
-    reach = alt.Scale(domain=[min(drawn.min().min(), -1.0), max(drawn.max().max(), 1.0)], nice=True)
+    points = rows.rename(columns={"low": "difference_low", "high": "difference_high"})
+    points[["difference", "difference_low", "difference_high"]] *= _POINTS
+    lowest, highest = points["difference_low"].min(), points["difference_high"].max()
+    reach = alt.Scale(domain=[min(lowest, -1.0), max(highest, 1.0)], nice=True)
     y = alt.Y("difference:Q", scale=reach, title="Accuracy minus fixed n (points)")
     shown = legend(series.names)
     x = _budgets("samples", 1, float(rows["samples"].max()), "Mean samples per question")
-    base = alt.Chart(points).encode(x=x)
     zero = alt.Chart(pd.DataFrame({"difference": [0.0]})).mark_rule(color=INK, strokeDash=[4, 4])
     layers = [
         zero.encode(y=y),
-        *curves(base.transform_filter(_AT_LEVEL), y, series, shown, band=_BAND),
-        *_chosen(base, "samples", y, series, shown),
+        *curves(alt.Chart(points).encode(x=x), y, series, shown, band=_BAND),
+        *_chosen(points, target, x, y, series, shown),
     ]
-    return _following(layers, _HEIGHT, signals)
+    return _layered(layers, _HEIGHT)
 
 
 def difficulty_chart(
-    adaptive: pd.DataFrame,
-    fixed: pd.DataFrame | None,
-    column: str,
-    title: str,
-    series: Series,
-    signals: Mapping[str, tuple[int, int]],
+    adaptive: pd.DataFrame, fixed: pd.DataFrame, column: str, title: str, series: Series
 ) -> Layers:
     """Draw accuracy or cost against the difficulty level.
 
     Parameters
     ----------
     adaptive, fixed : DataFrame
-        The tables of :func:`prmcal.dashboard.charts.curves.difficulty_points`, the second only if it is drawn.
+        The tables of :func:`prmcal.dashboard.charts.curves.difficulty_points`. The second has a label at its last
+        points, and may be empty.
     column : {"accuracy", "cost"}
         The column to draw.
     title : str
         The title of the axis.
     series : Series
         The style of the series of both tables.
-    signals : dict
-        The signals of C and beta.
     """
     scale = UNIT if column == "accuracy" else alt.Scale(domain=[0, _highest(adaptive, column)])
     y = alt.Y(f"{column}:Q", scale=scale, title=title)
@@ -190,20 +167,14 @@ def difficulty_chart(
         scale=alt.Scale(padding=_PADDING),
     )
     shown = legend([name for name in series.names if name in set(adaptive["series"])])
-    numbers = [column, f"{column}_low", f"{column}_high"]
-    columns = ["series", "question_level", *numbers, "n"]
-    tables = [alt.Chart(adaptive[[*columns, "target", "level"]]).transform_filter(_AT_SELECTION)]
-    tables += [] if fixed is None else [alt.Chart(fixed[columns])]
-    layers: list[Any] = []
-    for table in tables:
-        tooltip = tooltips(["series", "question_level"], numbers)
-        layers += curves(table.encode(x=x), y, series, shown, rule=0.5, point=55, tooltip=tooltip)
-    if fixed is not None:
-        ends = fixed[fixed["question_level"] == fixed["question_level"].max()]
-        ends = ends.assign(label="n = " + ends["series"].str.split(" = ").str[-1])
-        labels = alt.Chart(ends).mark_text(align="left", dx=7, fontSize=11)
-        layers.append(labels.encode(x=x, y=y, text="label:N", color=series.colour("series", shown)))
-    return _following(layers, _LOWER_HEIGHT, signals)
+    tooltip = tooltips(["series", "question_level"], [column, f"{column}_low", f"{column}_high"])
+    base = alt.Chart(pd.concat([adaptive, fixed])).encode(x=x)
+    layers = curves(base, y, series, shown, rule=0.5, point=55, tooltip=tooltip)
+    ends = fixed[fixed["question_level"] == fixed["question_level"].max()]
+    labels = alt.Chart(ends.assign(label="n = " + ends["series"].str.split(" = ").str[-1]))
+    text = labels.mark_text(align="left", dx=7, fontSize=11).encode(x=x, y=y, text="label:N")
+    layers.append(text.encode(color=series.colour("series", shown)))
+    return _layered(layers, _LOWER_HEIGHT)
 
 
 def _highest(rows: pd.DataFrame, column: str) -> float:
@@ -211,29 +182,24 @@ def _highest(rows: pd.DataFrame, column: str) -> float:
     return float(rows[[column, f"{column}_high"]].max().max())
 
 
-def risk_chart(rows: pd.DataFrame, series: Series, signals: Mapping[str, tuple[int, int]]) -> Layers:
+def risk_chart(rows: pd.DataFrame, series: Series) -> Layers:
     """Draw the share of wrong answers against the share of questions that are answered.
 
     Parameters
     ----------
     rows : DataFrame
-        Columns level (the place of the selected beta), series, threshold, coverage, risk, risk_low, risk_high,
-        questions.
+        Columns series, threshold, coverage, risk, risk_low, risk_high, questions.
     series : Series
         The style of the calibrators.
-    signals : dict
-        The signal of beta.
     """
     x = alt.X("coverage:Q", scale=UNIT, title="Coverage (share of questions answered)")
-    numbers = ["threshold", "coverage", "risk", "risk_low", "risk_high"]
-    base = alt.Chart(rows).transform_filter(_AT_LEVEL).encode(x=x)
     highest = _highest(rows, "risk")  # NaN where no risk is known
     scale = alt.Scale(domain=[0, highest if highest > _LEAST_RISK else _LEAST_RISK], nice=True)
     y = alt.Y("risk:Q", scale=scale, title="Risk (share of wrong answers)")
-    shown = legend(series.names)
-    tooltip = tooltips(["series"], numbers, "questions")
+    tooltip = tooltips(["series"], ["threshold", "coverage", "risk", "risk_low", "risk_high"], "questions")
+    base, shown = alt.Chart(rows).encode(x=x), legend(series.names)
     layers = curves(base, y, series, shown, band=_FAINT_BAND, point=25, tooltip=tooltip, order="threshold:Q")
-    return _following(layers, _LOWER_HEIGHT, signals)
+    return _layered(layers, _LOWER_HEIGHT)
 
 
 def league_chart(points: pd.DataFrame, series: Series) -> Layers:
@@ -251,9 +217,8 @@ def league_chart(points: pd.DataFrame, series: Series) -> Layers:
     y = alt.Y("accuracy:Q", scale=scale, title="Accuracy")
     shown = legend(series.names)
     shown.columns = alt.ExprRef(f"max(1, floor(width / {_LEGEND_COLUMN}))")  # The names are long.
-    numbers = ["samples", "accuracy", "accuracy_low", "accuracy_high"]
+    tooltip = tooltips(["entry"], ["samples", "accuracy", "accuracy_low", "accuracy_high"], "questions")
     x = _budgets("samples", 1.0, max(2.0, float(points["samples"].max())), "Mean samples per question")
-    base, tooltip = alt.Chart(points).encode(x=x), tooltips(["entry"], numbers, "questions")
+    base = alt.Chart(points).encode(x=x)
     layers = curves(base, y, series, shown, by="entry", band=_BAND, point=30, tooltip=tooltip)
-    drawn: Layers = alt.layer(*layers).properties(height=_HEIGHT)
-    return drawn
+    return _layered(layers, _HEIGHT)

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from prmcal.dashboard.charts.cells import MEDIAN
-from prmcal.db.charts import UNIT, Layers, legend
+from prmcal.db.charts import UNIT, Layers, Series, curves, legend
 from prmcal.db.statistics.budgets import whole_samples_needed
 from prmcal.steps import split_steps
 
@@ -31,8 +31,7 @@ def rewards_chart(table: pd.DataFrame, colours: Sequence[str], shape: str) -> La
     Parameters
     ----------
     table : DataFrame
-        The result of :func:`prmcal.dashboard.charts.trajectory.step_table`, or of
-        :func:`prmcal.dashboard.charts.trajectory.reward_table`.
+        The result of :func:`step_table` or of :func:`reward_table`.
     colours : sequence of 3 str
         The colours of the PRM's reward, of the calibrated reward and of the success rate.
     shape : str
@@ -65,24 +64,19 @@ def budgets_chart(table: pd.DataFrame, colours: Sequence[str], shape: str, targe
 def _lines(
     table: pd.DataFrame, colours: Sequence[str], shape: str, y: alt.Y, shown_legend: alt.Legend | None
 ) -> list[alt.Chart]:
-    shown = [title for title, (name, _) in _SERIES.items() if table[name].notna().any()]
-    rows = pd.concat([_rows(table, title) for title in shown] or [_rows(table, next(iter(_SERIES)))])
+    shown = [title for title, (name, _) in _SERIES.items() if table[name].notna().any()] or [*_SERIES][:1]
+    rows = pd.concat([_rows(table, title) for title in shown]).dropna(subset=["value"])
     given = dict(zip(_SERIES, colours, strict=True))
-    colour = alt.Scale(domain=shown, range=[given[title] for title in shown])
-    dash = alt.Scale(domain=shown, range=[_SERIES[title][1] for title in shown])
-    tooltips: list[Any] = [alt.Tooltip("step:Q"), alt.Tooltip("series:N")]
-    tooltips += [alt.Tooltip("value:Q", format=".3f"), alt.Tooltip("samples:Q", format=",.0f")]
-    base = alt.Chart(rows.dropna(subset=["value"])).encode(
-        x=_steps(table),
-        y=y,
-        tooltip=tooltips,
-        color=alt.Color("series:N", scale=colour, sort=None, legend=shown_legend),
+    style = Series(
+        shown,
+        [given[title] for title in shown],
+        [_SERIES[title][1] for title in shown],
+        [shape] * len(shown),
     )
-    lines = base.mark_line(strokeWidth=2)
-    return [
-        lines.encode(strokeDash=alt.StrokeDash("series:N", scale=dash, sort=None, legend=shown_legend)),
-        base.mark_point(shape=shape, filled=True, size=60, opacity=1),
-    ]
+    formats = {"step:Q": "d", "value:Q": ".3f", "samples:Q": ",.0f"}
+    tooltip = [alt.Tooltip("series:N"), *(alt.Tooltip(name, format=each) for name, each in formats.items())]
+    base = alt.Chart(rows).encode(x=_steps(table))
+    return curves(base, y, style, shown_legend, point=60, tooltip=tooltip)
 
 
 def _rows(table: pd.DataFrame, title: str) -> pd.DataFrame:
@@ -165,31 +159,20 @@ def step_table(prefixes: pd.DataFrame, trajectory: int, target: float) -> pd.Dat
     ]
     rewards = own.dropna(subset=["level"]).pivot(index="step", columns="level", values="calibrated_reward")
     rewards = rewards.reindex(table.index)
-    unknown = pd.Series(np.nan, index=table.index)
-    table["calibrated"] = rewards.get(MEDIAN, unknown)
+    table["calibrated"] = rewards.get(MEDIAN, np.nan)
     several = len(rewards.columns) > 1
-    table["band_low"] = rewards[min(rewards.columns)] if several else unknown
-    table["band_high"] = rewards[max(rewards.columns)] if several else unknown
+    table["band_low"] = rewards.min(axis=1) if several else np.nan
+    table["band_high"] = rewards.max(axis=1) if several else np.nan
     k = table["successes"].to_numpy(dtype=np.float64, na_value=np.nan)
     n = table["follow_ups"].to_numpy(dtype=np.float64, na_value=np.nan)
     table["success"] = k / n
     certain = table["terminal"].eq(True).to_numpy(dtype=bool, na_value=False)
     low, high = clopper_pearson(np.nan_to_num(k), np.nan_to_num(n))
     table["low"], table["high"] = (np.where(certain, table["success"], end) for end in (low, high))
-    for name, column in (
-        ("reward", "reward"),
-        ("calibrated", "calibrated"),
-        ("band", "band_low"),
-        ("success", "success"),
-    ):
-        table[f"budget_{name}"] = whole_samples_needed(
-            table[column].to_numpy(dtype=np.float64, na_value=np.nan), target
-        )
+    for name in ("reward", "calibrated", "band", "success"):
+        chances = table["band_low" if name == "band" else name].to_numpy(dtype=np.float64, na_value=np.nan)
+        table[f"budget_{name}"] = whole_samples_needed(chances, target)
     return table.reset_index()
-
-
-_UNMEASURED = ("success", "low", "high")
-_BUDGETS = ("budget_reward", "budget_calibrated", "budget_success")
 
 
 @dataclass
@@ -202,8 +185,6 @@ class Solving:
         The event ``step`` of the bare question.
     steps : dict
         For each trajectory, from 0, its steps that have come. Each is the event ``step`` of the server.
-    current : int
-        The trajectory to show. Several can grow at the same time, and this stays the same one as long as it grows.
     solution : dict or None
         The event ``solution``; None until it has come.
     error : str
@@ -212,10 +193,8 @@ class Solving:
 
     bare: dict[str, Any] | None = None
     steps: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
-    current: int = 0
     solution: dict[str, Any] | None = None
     error: str = ""
-    _others: set[int] = field(default_factory=set)
 
     def add(self, event: dict[str, Any]) -> None:
         """Add an event."""
@@ -224,23 +203,16 @@ class Solving:
         elif event["step"] == 0:
             self.bare = event
         else:
-            self._follow(event)
             self.steps.setdefault(event["trajectory"], []).append(event)
+
+    @property
+    def current(self) -> int:
+        """The trajectory to show: the last one that has begun."""
+        return max(self.steps, default=0)
 
     def along(self, trajectory: int) -> list[dict[str, Any]]:
         """Return the bare question and the steps of a trajectory."""
         return [*([self.bare] if self.bare else []), *self.steps.get(trajectory, [])]
-
-    def _follow(self, event: dict[str, Any]) -> None:
-        """Show another trajectory if this one has its answer, or did not grow while another one did twice."""
-        trajectory, shown = event["trajectory"], self.steps.get(self.current)
-        if trajectory == self.current:
-            self._others.clear()
-        elif trajectory in self._others or (shown and shown[-1]["terminal"]):
-            self.current = trajectory
-            self._others.clear()
-        else:
-            self._others.add(trajectory)
 
 
 def reward_table(steps: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -249,20 +221,22 @@ def reward_table(steps: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        The columns of :func:`prmcal.dashboard.charts.trajectory.step_table` that charts need. Nothing was measured, so
-        success rates and budgets are missing. A prefix that contains its final answer has no calibrated reward, since
-        calibrators are fitted without such prefixes.
+        The columns of :func:`step_table` that charts need. Nothing was measured, so success rates and budgets are
+        missing. A prefix that contains its final answer has no calibrated reward, since calibrators are fitted without
+        such prefixes.
     """
-    ends = [_ends(None if step["terminal"] else step["quantiles"]) for step in steps]
-    unknown = dict.fromkeys((*_UNMEASURED, *_BUDGETS), np.nan)
+    quantiles: list[Sequence[float]] = [() if step["terminal"] else step["quantiles"] or () for step in steps]
     columns = {
-        "step": [step["step"] for step in steps],
         "reward": [step["uncalibrated"] for step in steps],
         "calibrated": [None if step["terminal"] else step["point"] for step in steps],
-        "band_low": [low for low, _ in ends],
-        "band_high": [high for _, high in ends],
+        "band_low": [each[0] if len(each) > 1 else None for each in quantiles],
+        "band_high": [each[-1] if len(each) > 1 else None for each in quantiles],
+        **dict.fromkeys(
+            ("success", "low", "high", "budget_reward", "budget_calibrated", "budget_success"), np.nan
+        ),
     }
-    return pd.DataFrame(columns, dtype=np.float64).astype({"step": int}).assign(**unknown)
+    places = [step["step"] for step in steps]
+    return pd.DataFrame(columns, pd.Index(places, name="step"), dtype=np.float64).reset_index()
 
 
 def sample_table(solving: Solving) -> pd.DataFrame:
@@ -275,20 +249,7 @@ def sample_table(solving: Solving) -> pd.DataFrame:
     for place, trajectory in enumerate(solving.solution["trajectories"]):
         steps = solving.along(place)
         known = [step["point"] for step in steps if not step["terminal"]]
-        rows.append(
-            {
-                "sample": place + 1,
-                "answer": trajectory["answer"],
-                "steps": max((step["step"] for step in steps), default=None),
-                "tokens": trajectory["tokens"],
-                "reward": known[-1] if known else None,
-            }
-        )
+        last = steps[-1]["step"] if steps else None
+        reward = known[-1] if known else None
+        rows.append((place + 1, trajectory["answer"], last, trajectory["tokens"], reward))
     return pd.DataFrame(rows, columns=["sample", "answer", "steps", "tokens", "reward"])
-
-
-def _ends(quantiles: Sequence[float] | None) -> tuple[float, float]:
-    """Return the lowest and the highest quantile; NaN for a point estimate."""
-    if quantiles is None or len(quantiles) < 2:
-        return np.nan, np.nan
-    return quantiles[0], quantiles[-1]

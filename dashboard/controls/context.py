@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from prmcal.dashboard.controls.address import PAGE, address_of, bound, bound_several, given, link
+from prmcal.dashboard.controls.address import bound, bound_several, given, link
 from prmcal.dashboard.data import ask
 from prmcal.db import catalog
 from prmcal.db.metrics import TIERS
@@ -35,31 +35,20 @@ KINDS = tuple(FILTERS)
 """The kinds of plugins that identify a cell, in the order of filters."""
 
 
-@dataclass(frozen=True)
-class GridNames:
-    """The names in a grid by their kind, each kind in the order of the grid."""
-
-    dataset: list[str]
-    llm: list[str]
-    prm: list[str]
-    calibrator: list[str]
-    strategy: list[str]
-
-
-def grid_names(path: Path) -> GridNames:
-    """Read the names from a published database."""
+def grid_names(path: Path) -> dict[str, list[str]]:
+    """Return the names in the grid of a published database by their kind, each kind in the order of the grid."""
     plugins: pd.DataFrame = ask(catalog.plugins, path)
-    return GridNames(**{kind: list(plugins.loc[plugins["kind"] == kind, "name"]) for kind in KINDS})
+    return {kind: list(plugins.loc[plugins["kind"] == kind, "name"]) for kind in KINDS}
 
 
-def filter_by(names: GridNames, *kinds: str) -> dict[str, list[str] | None]:
+def filter_by(names: Mapping[str, list[str]], *kinds: str) -> dict[str, list[str] | None]:
     """Show one filter for each kind in the sidebar. Return the selected names; None if nothing is selected."""
     return {
         kind: st.sidebar.multiselect(
             COORDINATE_TITLES[kind],
-            getattr(names, kind),
+            names[kind],
             placeholder="All",
-            **bound_several(FILTERS[kind], getattr(names, kind)),
+            **bound_several(FILTERS[kind], names[kind]),
         )
         or None
         for kind in kinds
@@ -89,8 +78,11 @@ RUN = "run"
 CHOICES = ("dataset", "llm", "prm", "calibrator")
 """The kinds of plugins of which a reader chooses one, in the order of selects. They are also the parameters."""
 
-CELLS = ("cell", "b", "a")
-"""Parameters with the identifier of a cell. The first of them that the address has stands for the choice."""
+# Parameters with the identifier of a cell. The first of them that the address has stands for the choice.
+_CELLS = ("cell", "b", "a")
+_SHOWN = "prmcal shown"
+# Parameters that name something in the data. Another visit of the page may come with another choice.
+_OF_DATA = {*_CELLS, "question", "trajectory"}
 
 
 @dataclass(frozen=True)
@@ -99,37 +91,27 @@ class Context:
 
     Attributes
     ----------
-    run : str or None
-        The short name of the run; None for the first run of the server.
-    filters : dict
-        The names that tables keep, by kind. A kind without a filter is left out.
+    parameters : dict
+        Its query parameters.
     choice : dict
         The chosen name of each kind of :data:`CHOICES`. A kind of which nothing was chosen is left out.
-    tier : str or None
-        The lowest tier of verification whose cells tables keep; None for all cells.
+    preferred : dict
+        The names that pages show unless the reader chooses others, by kind: of the cell that the address names, or
+        those that a filter keeps.
     """
 
-    run: str | None = None
-    filters: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    parameters: Mapping[str, str | Sequence[str]]
     choice: Mapping[str, str] = field(default_factory=dict)
-    tier: str | None = None
+    preferred: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
-    def parameters(self) -> dict[str, str | Sequence[str]]:
-        """Return the query parameters of this context."""
-        return {
-            **({RUN: self.run} if self.run else {}),
-            **({TIER: self.tier} if self.tier else {}),
-            **{FILTERS[kind]: list(names) for kind, names in self.filters.items()},
-            **self.choice,
-        }
-
-    def wanted(self) -> dict[str, Sequence[str]]:
-        """Return the names that pages show first, by kind: the chosen one, or those that a filter keeps."""
-        return {**self.filters, **{kind: [name] for kind, name in self.choice.items()}}
+    @property
+    def wanted(self) -> dict[str, str]:
+        """The name that pages show first, by kind."""
+        return {**{kind: names[0] for kind, names in self.preferred.items() if names}, **self.choice}
 
     def link(self, page: str, /, **state: str | Sequence[str] | None) -> str:
         """Return the address of a page that shows this context, changed by some parameters."""
-        return link(page, **{**self.parameters(), **state})
+        return link(page, **{**self.parameters, **state})
 
 
 def context_of(path: Path) -> Context:
@@ -140,41 +122,29 @@ def context_of(path: Path) -> Context:
     path : Path
         The published copy of the run.
     """
-    run = given(RUN)[-1] if given(RUN) else None
+    parameters: dict[str, str | Sequence[str]] = {RUN: given(RUN)[-1]} if given(RUN) else {}
     try:
-        names = asdict(grid_names(path))
+        names = grid_names(path)
         cells: pd.DataFrame = ask(catalog.cells, path)
+        tiers = TIERS if ask(catalog.is_merged, path) else ()
     except DatabaseError:
-        return Context(run)
-    filters = {
-        kind: [name for name in given(parameter) if name in names[kind]]
-        for kind, parameter in FILTERS.items()
-    }
-    choice = {**_choice_of_cell(cells), **{kind: given(kind)[-1] for kind in CHOICES if given(kind)}}
-    return Context(
-        run,
-        {kind: kept for kind, kept in filters.items() if kept},
-        {kind: choice[kind] for kind in CHOICES if choice.get(kind) in names[kind]},
-        next((tier for tier in given(TIER) if tier in TIERS and ask(catalog.is_merged, path)), None),
-    )
+        return Context(parameters)
+    if tier := [each for each in given(TIER) if each in tiers]:
+        parameters[TIER] = tier[-1]
+    filters = {kind: [name for name in given(FILTERS[kind]) if name in names[kind]] for kind in KINDS}
+    parameters |= {FILTERS[kind]: kept for kind, kept in filters.items() if kept}
+    of_cell = _names_of_cell(cells)
+    chosen = {**of_cell, **{kind: given(kind)[-1] for kind in CHOICES if given(kind)}}
+    choice = {kind: chosen[kind] for kind in CHOICES if chosen.get(kind) in names[kind]}
+    preferred = {kind: [of_cell[kind]] if kind in of_cell else filters[kind] for kind in KINDS}
+    return Context(parameters | choice, choice, preferred)
 
 
-def page_parameters() -> dict[str, list[str]]:
-    """Return the parameters of the address that belong to the page and not to the context."""
-    shared = {RUN, TIER, *FILTERS.values(), *CHOICES}
-    return {name: values for name, values in address_of().items() if name not in shared}
-
-
-def _choice_of_cell(cells: pd.DataFrame) -> dict[str, str]:
+def _names_of_cell(cells: pd.DataFrame) -> dict[str, str]:
     """Return the names of the cell whose identifier the address has. Return no names for an unknown identifier."""
-    wanted = next((given(parameter)[-1] for parameter in CELLS if given(parameter)), None)
+    wanted = next((given(parameter)[-1] for parameter in _CELLS if given(parameter)), None)
     rows = cells[cells["cell_id"] == wanted].to_dict("records") if wanted else []
     return {kind: row[kind] for row in rows for kind in CHOICES if isinstance(row[kind], str)}
-
-
-_SHOWN = "prmcal shown"
-# Parameters that name something in the data. Another visit of the page may come with another choice.
-_OF_DATA = {*CELLS, "question", "trajectory", PAGE}
 
 
 def run_names(folders: Sequence[Path]) -> dict[str, Path]:
@@ -198,13 +168,14 @@ def show_links(pages: Mapping[str, StreamlitPage], current: StreamlitPage, conte
     The address of each link has the context and what its page showed last, apart from what names something in the data.
     """
     shown: dict[str, dict[str, Any]] = st.session_state.setdefault(_SHOWN, {})
-    here = page_parameters()
+    shared = {RUN, TIER, *FILTERS.values(), *CHOICES}
+    here = {name: given(name) for name in st.query_params if name not in shared}
     shown[current.title] = {name: values for name, values in here.items() if name not in _OF_DATA}
     for page in pages.values():
-        own = here if page.title == current.title else shown.get(page.title, {})
+        is_current = page.title == current.title
         st.sidebar.page_link(
-            current if page.title == current.title else page,
-            query_params={**context.parameters(), **own},
+            current if is_current else page,
+            query_params={**context.parameters, **(here if is_current else shown.get(page.title, {}))},
         )
 
 

@@ -1,1 +1,1 @@
-"""The web server: how it starts, a server in the background, and screenshots. The pages belong in `views`."""
+"""The web server. The pages belong in `views`."""

@@ -1,1 +1,1 @@
-"""The pages: one module for each, with a function ``show(path)``. Parts of pages belong in `views.parts`."""
+"""The pages: one module for each, with a function ``show(path)``. What several pages show belongs in `shared`."""

@@ -16,32 +16,12 @@ from prmcal.dashboard.charts.calibration import (
     signed_error_histogram,
 )
 from prmcal.dashboard.charts.cells import interval_rows, rows_of_group
-from prmcal.dashboard.charts.findings import (
-    BINS,
-    RELIABILITY,
-    best_and_worst,
-    covered,
-    draw,
-    fullest,
-    overestimated,
-    reliable,
-)
+from prmcal.dashboard.charts.findings import BINS, RELIABILITY, bin_counts, bin_errors, draw, extremes
 from prmcal.dashboard.controls.cells import choose_cell, choose_group, choose_of
-from prmcal.dashboard.controls.context import GridNames, grid_names
+from prmcal.dashboard.controls.context import grid_names
 from prmcal.dashboard.controls.widgets import choose_metric, choose_view
 from prmcal.dashboard.data import ask, ask_cells
-from prmcal.dashboard.formats import (
-    MISSING,
-    escaped,
-    estimates,
-    integer,
-    integers,
-    kept,
-    names,
-    number,
-    numbers,
-    with_line_breaks,
-)
+from prmcal.dashboard.formats import escaped, estimates, integer, integers, kept, names, number, numbers
 from prmcal.dashboard.views.shared import show_jobs, show_status, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import Series, colour_scale, series_of, shape_scale
@@ -51,7 +31,7 @@ from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.formats import graded
 
 
-def show_calibrators(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
+def show_calibrators(path: Path, cells: pd.DataFrame, grid: dict[str, list[str]]) -> None:
     """Show all calibrators of one data set, LLM and PRM side by side."""
     place = choose_group(path, "calibration")
     if place is None:
@@ -61,15 +41,13 @@ def show_calibrators(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
         st.info("No calibrator has been measured yet for this data set, LLM and PRM.")
         return
     described: Metrics = ask(catalog.metrics, path)
-    series = series_of(grid.calibrator, set(done["calibrator"]))
+    series = series_of(grid["calibrator"], set(done["calibrator"]))
     left, right = st.columns(2)
     with left:
         st.header("Reliability curves")
         draw(
             reliability_chart(ask_cells(catalog.reliability, path, done), series),
-            best_and_worst(described["brier"], done)
-            if "brier" in done
-            else "Brier scores were not measured.",
+            extremes("Brier score", done["calibrator"], done.reindex(columns=["brier"])["brier"]),
         )
         st.caption(RELIABILITY)
     with right:
@@ -79,29 +57,23 @@ def show_calibrators(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
 
 
 def _coverage(done: pd.DataFrame, series: Series) -> None:
-    parts = []
-    for metric, level in COVERAGE_LEVELS.items():
-        measured = done.dropna(subset=[metric]) if metric in done else done.head(0)
-        if measured.empty:
-            continue
-        parts.append(
-            pd.DataFrame(
-                {
-                    "calibrator": measured["calibrator"],
-                    "level": level,
-                    "nominal": 1 - level,
-                    "coverage": measured[metric],
-                    "low": measured[f"{metric}_low"],
-                    "high": measured[f"{metric}_high"],
-                    "n": measured["questions"],
-                }
-            )
+    columns = ["calibrator", "level", "nominal", "coverage", "low", "high", "n"]
+    parts = [
+        done.dropna(subset=[metric])
+        .rename(
+            columns={metric: "coverage", f"{metric}_low": "low", f"{metric}_high": "high", "questions": "n"}
         )
-    if not parts:
+        .assign(level=level, nominal=1 - level)[columns]
+        for metric, level in COVERAGE_LEVELS.items()
+        if metric in done
+    ]
+    rows = pd.concat(parts, ignore_index=True) if parts else done.head(0)
+    if rows.empty:
         st.info("No coverage was measured.")
         return
-    rows = pd.concat(parts, ignore_index=True)
-    draw(coverage_chart(rows, series), covered(rows))
+    apart = rows["coverage"] - rows["nominal"]
+    labels = rows["calibrator"] + rows["level"].map(" at β = {:g}".format)
+    draw(coverage_chart(rows, series), extremes("Measured minus nominal coverage", labels, apart))
     st.caption(
         "Coverage: share of prefixes whose success probability is at least the predicted quantile of level β. The "
         "ideal coverage is 1 \N{MINUS SIGN} β (dashed line). A point estimate has the same coverage at every β. Points "
@@ -109,17 +81,17 @@ def _coverage(done: pd.DataFrame, series: Series) -> None:
     )
 
 
-def _comparison(done: pd.DataFrame, grid: GridNames, described: Metrics) -> None:
+def _comparison(done: pd.DataFrame, grid: dict[str, list[str]], described: Metrics) -> None:
     st.header("Comparison of calibrators")
     known = [each.name for each in described.of("calibration") if each.better]
     metric = choose_metric("Metric", known, "metric", described)
     measured = done.dropna(subset=[metric.name])
     rows = interval_rows(measured, metric.name).assign(group="")
-    colours = colour_scale(grid.calibrator, set(measured["calibrator"]))
-    shapes = shape_scale(grid.llm, set(measured["llm"]))
+    colours = colour_scale(grid["calibrator"], set(measured["calibrator"]))
+    shapes = shape_scale(grid["llm"], set(measured["llm"]))
     draw(
         interval_chart(rows, metric.title, colours, shapes, zero=metric.better == "near zero"),
-        best_and_worst(metric, measured),
+        extremes(metric.title, measured["calibrator"], measured[metric.name]),
     )
     show_table(
         {
@@ -156,10 +128,7 @@ def _versions(detail: CellDetail) -> dict[str, Any]:
     return {"plugins": plugins, "content hashes of data sets": datasets}
 
 
-_WORDS = 7
-
-
-def show_cell(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
+def show_cell(path: Path, cells: pd.DataFrame, grid: dict[str, list[str]]) -> None:
     """Show the calibration of one cell."""
     chosen = choose_cell(path)
     if chosen is None:
@@ -173,34 +142,31 @@ def show_cell(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
     show_provenance(detail)
 
 
-def _diagrams(path: Path, cells: pd.DataFrame, detail: CellDetail, grid: GridNames) -> None:
+def _diagrams(path: Path, cells: pd.DataFrame, detail: CellDetail, grid: dict[str, list[str]]) -> None:
     cell = detail.cell
     bins = ask(catalog.reliability, path, cell_id=cell["cell_id"])
-    series = series_of(grid.calibrator, [cell["calibrator"]])
+    series = series_of(grid["calibrator"], [cell["calibrator"]])
     left, right = st.columns(2)
     with left:
         st.header("Reliability diagram")
-        draw(reliability_chart(bins.assign(calibrator=cell["calibrator"]), series), reliable(bins))
-        draw(prefix_histogram(bins, series), fullest(bins))
+        draw(reliability_chart(bins.assign(calibrator=cell["calibrator"]), series), bin_errors(bins))
+        draw(prefix_histogram(bins, series), bin_counts(bins))
         st.caption(f"{RELIABILITY} {BINS}")
     with right:
         st.header("Signed error")
         _signed_errors(path, cells, cell["cell_id"], grid)
     with st.expander("Bins"):
-        success = estimates(bins[["mean_success", "low", "high"]])
         show_table(
             {
                 "Reward": [f"{number(row.lower, 2)} to {number(row.upper, 2)}" for row in bins.itertuples()],
                 "Prefixes": integers(bins["count"]),
                 "Mean reward": numbers(bins["mean_reward"]),
-                "Success rate": [
-                    text if count else MISSING for text, count in zip(success, bins["count"], strict=True)
-                ],
+                "Success rate": estimates(bins[["mean_success", "low", "high"]]),
             }
         )
 
 
-def _signed_errors(path: Path, cells: pd.DataFrame, cell_id: str, grid: GridNames) -> None:
+def _signed_errors(path: Path, cells: pd.DataFrame, cell_id: str, grid: dict[str, list[str]]) -> None:
     """Show the signed errors of a cell and those of the uncalibrated rewards of its PRM."""
     own = cells.set_index("cell_id").loc[cell_id]
     group = rows_of_group(cells[cells["status"] == "done"], own)
@@ -209,8 +175,8 @@ def _signed_errors(path: Path, cells: pd.DataFrame, cell_id: str, grid: GridName
     bins = ask_cells(catalog.signed_errors, path, shown)
     means = shown.rename(columns={"signed_error": "value"})[["calibrator", "value"]]
     draw(
-        signed_error_histogram(bins, means, series_of(grid.calibrator, set(shown["calibrator"]))),
-        overestimated(means),
+        signed_error_histogram(bins, means, series_of(grid["calibrator"], set(shown["calibrator"]))),
+        extremes("Mean signed error", means["calibrator"], means["value"]),
     )
     prefixes = bins[bins["calibrator"] == own["calibrator"]]["count"].sum()
     listed = ", ".join(f"{escaped(row.calibrator)} {number(row.value)}" for row in means.itertuples())
@@ -230,7 +196,7 @@ def _metric_table(detail: CellDetail, described: Metrics) -> None:
             "Value (95% interval)": estimates(overall[["value", "low", "high"]]),
             "Questions": integers(overall["questions"]),
             "Prefixes": integers(overall["rows"]),
-            "Definition": [with_line_breaks(described.description(name), _WORDS) for name in overall.index],
+            "Definition": [described.description(name) for name in overall.index],
         }
     )
 
@@ -238,13 +204,13 @@ def _metric_table(detail: CellDetail, described: Metrics) -> None:
 _IN_A_ROW = 3
 
 
-def show_small_multiples(path: Path, cells: pd.DataFrame, grid: GridNames) -> None:
+def show_small_multiples(path: Path, cells: pd.DataFrame, grid: dict[str, list[str]]) -> None:
     """Show a reliability diagram for each LLM and data set."""
     place = choose_of(path, ("prm", "calibrator"), "calibration")
     if place is None:
         return
     chosen = cells[(cells["prm"] == place["prm"]) & (cells["calibrator"] == place["calibrator"])]
-    for dataset in grid.dataset:
+    for dataset in grid["dataset"]:
         st.header(escaped(dataset))
         own = list(chosen[chosen["dataset"] == dataset].itertuples())
         for first in range(0, len(own), _IN_A_ROW):
@@ -254,16 +220,16 @@ def show_small_multiples(path: Path, cells: pd.DataFrame, grid: GridNames) -> No
     st.caption(f"{RELIABILITY} {BINS}")
 
 
-def _diagram(path: Path, row: Any, dataset: str, grid: GridNames) -> None:
+def _diagram(path: Path, row: Any, dataset: str, grid: dict[str, list[str]]) -> None:
     st.markdown(f"**{escaped(row.llm)}**")
     if row.status != "done":
         st.info(f"{escaped(row.llm)}: {row.status}")
         return
     bins = ask(catalog.reliability, path, cell_id=row.cell_id)
-    series = series_of(grid.calibrator, [row.calibrator])
+    series = series_of(grid["calibrator"], [row.calibrator])
     diagram = reliability_chart(bins.assign(calibrator=row.calibrator), series, small=True)
-    draw(diagram, f"{row.llm} on {dataset}: {reliable(bins)}")
-    draw(prefix_histogram(bins, series), f"{row.llm} on {dataset}: {fullest(bins)}")
+    draw(diagram, f"{row.llm} on {dataset}: {bin_errors(bins)}")
+    draw(prefix_histogram(bins, series), f"{row.llm} on {dataset}: {bin_counts(bins)}")
 
 
 def show(path: Path) -> None:

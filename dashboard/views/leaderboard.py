@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard.charts.calibration import interval_chart
 from prmcal.dashboard.charts.cells import interval_rows
-from prmcal.dashboard.charts.findings import draw
-from prmcal.dashboard.controls.address import PAGE, bound, bound_several
-from prmcal.dashboard.controls.context import KINDS, GridNames, choose_tier, context_of, filter_by, grid_names
+from prmcal.dashboard.charts.findings import draw, extremes
+from prmcal.dashboard.controls.address import bound, bound_several
+from prmcal.dashboard.controls.context import KINDS, choose_tier, context_of, filter_by, grid_names
 from prmcal.dashboard.controls.widgets import (
     choose_metric,
-    choose_option,
     choose_view,
     files_of,
-    rows_of_page,
+    show_board,
     show_downloads,
 )
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.formats import MISSING, coordinates, escaped, estimate, integer, number, numbers
-from prmcal.dashboard.views.shared import show_table
+from prmcal.dashboard.formats import escaped, estimate, integer, number
 from prmcal.db import catalog
 from prmcal.db.charts import colour_scale, shape_scale
-from prmcal.db.metrics import COSTS, Leaderboard, Metrics
+from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.queries.leaderboard import REPORTED_TABLES
 from prmcal.db.text.board import Board, Column, cost_board, leaderboard_board, web_board
 from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS, SECONDS_LEGEND
 
 _CHARTS_IN_A_ROW = 2
-_PER_QUESTION, _IN_TOTAL = "per question", "in total"
 _SELECT_WIDTH = 360  # pixels: the names of the tables are long
-_ROW, _HIGHEST = 35, 700  # pixels of a row, and of a table that scrolls
 
 
 def show(path: Path) -> None:
@@ -50,11 +44,14 @@ def show(path: Path) -> None:
         "Costs": lambda: _show_costs(path, grid),
         "Paper": lambda: _show_reported(path),
     }
-    views[choose_view(list(views), "table", resets=[PAGE, "columns", "chart"])]()
+    views[choose_view(list(views), "table", resets=["columns", "chart"])]()
 
 
 def show_ranking(
-    path: Path, grid: GridNames, table: Leaderboard, filters: Mapping[str, Sequence[str] | None] | None = None
+    path: Path,
+    grid: dict[str, list[str]],
+    table: Leaderboard,
+    filters: Mapping[str, Sequence[str] | None] | None = None,
 ) -> None:
     """Show a leaderboard with its downloads, and a chart of one metric that opens below them.
 
@@ -62,7 +59,8 @@ def show_ranking(
     ----------
     path : Path
         The published copy.
-    grid : GridNames
+    grid : dict
+        The names in the grid by kind.
     table : {"calibration", "scaling", "league"}
     filters : mapping, optional
         The names to keep, by kind; None keeps all of a kind. Default: the page asks the reader.
@@ -114,19 +112,9 @@ def _show_board(path: Path, cells: pd.DataFrame, table: Leaderboard) -> None:
     )
     links = st.container()
     board = web_board(cells, table, described, shown)
-    frame, config = _frame(board.columns)
-    chosen = st.dataframe(
-        frame,
-        hide_index=True,
-        column_config=config,
-        placeholder="",
-        height=min(_ROW * (len(frame) + 1) + 3, _HIGHEST),
-        key=f"board {table} {hash(board.cells)}",
-        on_select="rerun",
-        selection_mode="multi-row",
-    )
+    rows = show_board(board, f"board {table} {hash(board.cells)}", select=True)
     context = context_of(path)
-    selected = [board.cells[row] for row in chosen.selection.rows if row < len(board.cells)]
+    selected = [board.cells[row] for row in rows]
     with links:
         if not selected:
             st.caption("Select a row to open its cell, or two rows to compare them.")
@@ -144,25 +132,6 @@ def _show_board(path: Path, cells: pd.DataFrame, table: Leaderboard) -> None:
 def _link(text: str, address: str) -> str:
     """Return a link as HTML, which opens in the same tab."""
     return f'<a href="{escape(address)}">{escape(text)}</a>'
-
-
-def _frame(columns: Sequence[Column]) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return columns as a table with numbers to sort by, and how it shows them. An interval has its own column."""
-    content: dict[str, Sequence[Any]] = {}
-    config: dict[str, Any] = {}
-    for column in columns:
-        if not column.numbers:
-            content[column.title] = column.values
-            continue
-        content[column.title] = column.numbers
-        whole = all(math.isnan(each) or each.is_integer() for each in column.numbers)
-        config[column.title] = st.column_config.NumberColumn(
-            format="%d" if whole and not column.about else "%.3f", help=column.about or None
-        )
-        ends = [text.partition(" ")[2].strip() for text in column.values]
-        if any(ends):
-            content[f"{column.title}, 95%"] = ends
-    return pd.DataFrame(content), config
 
 
 def read_ahead(path: Path) -> None:
@@ -192,7 +161,7 @@ def _summary(cells: pd.DataFrame) -> None:
         st.markdown(" · ".join([f"{counts.get('done', 0)} of {len(cells)} cells done", *others]))
 
 
-def _charts(cells: pd.DataFrame, table: Leaderboard, grid: GridNames, described: Metrics) -> None:
+def _charts(cells: pd.DataFrame, table: Leaderboard, grid: dict[str, list[str]], described: Metrics) -> None:
     measured = [name for name in described if name in cells and cells[name].notna().any()]
     main = [name for name in LEADERBOARDS[table].main_metrics if name in measured]
     names = [*main, *(name for name in measured if name not in main)]
@@ -201,9 +170,9 @@ def _charts(cells: pd.DataFrame, table: Leaderboard, grid: GridNames, described:
     if rows.empty:
         st.info(f"No cell has a value for {metric.title}.")
         return
-    colours = colour_scale(grid.calibrator, set(rows["series"]))
-    shapes = shape_scale(grid.llm, set(rows["llm"]))
-    shown = [name for name in grid.dataset if name in set(rows["dataset"])]
+    colours = colour_scale(grid["calibrator"], set(rows["series"]))
+    shapes = shape_scale(grid["llm"], set(rows["llm"]))
+    shown = [name for name in grid["dataset"] if name in set(rows["dataset"])]
     columns = st.columns(min(_CHARTS_IN_A_ROW, len(shown)))
     for place, dataset in enumerate(shown):
         with columns[place % len(columns)]:
@@ -211,43 +180,27 @@ def _charts(cells: pd.DataFrame, table: Leaderboard, grid: GridNames, described:
             own = rows[rows["dataset"] == dataset]
             draw(
                 interval_chart(own, metric.title, colours, shapes, zero=metric.better == "near zero"),
-                f"{metric.title} of every cell on {dataset} with its 95% interval; the table above has the numbers",
+                extremes(metric.title, own["group"] + " · " + own["cell"], own["value"]),
             )
     st.caption(
         f"{metric.description} Horizontal lines: 95% intervals. Each calibrator has a colour, each LLM a shape."
     )
 
 
-def _show_costs(path: Path, grid: GridNames) -> None:
-    """Show the cost of every strategy, per question or in total."""
+def _show_costs(path: Path, grid: dict[str, list[str]]) -> None:
+    """Show the cost of every strategy, per question and in total."""
     filters = filter_by(grid, "dataset", "llm", "prm", "calibrator")
-    tier = choose_tier(path)
-    total = choose_option("Costs", [_PER_QUESTION, _IN_TOTAL], "costs") == _IN_TOTAL
-    cells = ask(catalog.costs, path, tier=tier)
-    cells = _kept(cells, filters)
+    cells = _kept(ask(catalog.costs, path, tier=choose_tier(path)), filters)
     if cells.empty:
         st.info("No cell matches the filters in the sidebar.")
         return
-    columns = coordinates(cells, *COORDINATE_TITLES)
-    described: Metrics = ask(catalog.metrics, path)
-    columns[described.title("accuracy")] = numbers(cells["accuracy"])
-    for name in ("samples", *COSTS, "seconds"):
-        columns[described.title(name)] = [
-            _cost(value, total) for value in cells[f"{name}_total" if total else name]
-        ]
-    show_table(rows_of_page(pd.DataFrame(columns)))
+    board = cost_board(cells)
+    show_board(board, "costs")
     st.caption(
-        f"{SECONDS_LEGEND} A dash means that the cost is unknown. Costs are not ranked, since a low cost alone does "
-        "not make a strategy better."
+        f"Costs per question / in total. {SECONDS_LEGEND} Where a cost is unknown, there is none. Costs are not "
+        "ranked, since a low cost alone does not make a strategy better."
     )
-    show_downloads("costs", files_of(cells, cost_board(cells)))
-
-
-def _cost(value: float, total: bool) -> str:
-    if pd.isna(value):
-        return MISSING
-    digits = 0 if total or value >= 100 else 2
-    return f"{value:,.{digits}f}"
+    show_downloads("costs", files_of(cells, board))
 
 
 def _show_reported(path: Path) -> None:
@@ -266,7 +219,7 @@ def _show_reported(path: Path) -> None:
     )
     reported = ask(catalog.beside_measured, path, table=table)
     board = _reported_board(reported, ask(catalog.metrics, path))
-    show_table({each.title: [escaped(text) or MISSING for text in each.values] for each in board.columns})
+    show_board(board, f"reported {table}")
     measured = int(reported["measured"].notna().sum())
     st.caption(
         f"The table has {len(reported)} numbers. This run measured {measured} of them, for the same names of data set, "

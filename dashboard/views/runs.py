@@ -3,39 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.cells import first_with
-from prmcal.dashboard.controls.address import PAGE, bound, given
-from prmcal.dashboard.controls.cells import pick_cell
+from prmcal.dashboard.charts.cells import likest
+from prmcal.dashboard.controls.address import bound
+from prmcal.dashboard.controls.cells import choose_leaderboard, pick_cell
 from prmcal.dashboard.controls.context import CHOICES, context_of
-from prmcal.dashboard.controls.widgets import SELECT_WIDTH, choose_page, choose_view, rows_of_page
+from prmcal.dashboard.controls.widgets import SELECT_WIDTH, choose_view, show_board
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.formats import (
-    MISSING,
-    escaped,
-    estimate,
-    estimates,
-    integer,
-    integers,
-    names,
-    submitter,
-)
+from prmcal.dashboard.formats import MISSING, escaped, integer, integers, names, submitter
 from prmcal.dashboard.reproduction import commands, grid_of_cell
 from prmcal.dashboard.views.shared import show_jobs, show_progress, show_table
 from prmcal.db import catalog
-from prmcal.db.metrics import Leaderboard
 from prmcal.db.queries.two_runs import RunComparison
 from prmcal.db.run_folder import plugin_files, published_path
 from prmcal.db.statistics.paired import SIGNIFICANCE
+from prmcal.db.text.board import difference_board
 from prmcal.db.text.formats import duration
 from prmcal.db.text.presentation import LEADERBOARDS
-
-_MINUS = "\N{MINUS SIGN}"
 
 
 def show_differences(path: Path, others: Mapping[str, Path]) -> None:
@@ -50,84 +40,29 @@ def show_differences(path: Path, others: Mapping[str, Path]) -> None:
     """
     left, right = st.columns(2, vertical_alignment="bottom")
     name = left.selectbox("Compared with", list(others), width=SELECT_WIDTH, **bound("other", list(others)))
-    tables = list(LEADERBOARDS)
-    table: Leaderboard = right.segmented_control(
-        "Leaderboard",
-        tables,
-        format_func=lambda table: LEADERBOARDS[table].title,
-        required=True,
-        label_visibility="collapsed",
-        **bound("leaderboard", tables),
-    )
+    with right:
+        table = choose_leaderboard(list(LEADERBOARDS))
     found: RunComparison = ask(catalog.compare_runs, path, published_path(others[name]), table=table)
-    _summary(found, name)
-    if len(found.both):
-        _both(found, name)
+    both = found.both
+    paired = both[both["p"].notna()]
+    st.markdown(
+        f"{integer(len(both))} finished cells are in both runs. {integer(len(paired))} were measured on the same "
+        f"questions: {integer((paired['p'] < SIGNIFICANCE).sum())} of them differ significantly. "
+        f"{integer(len(found.only_a))} are only in this run, {integer(len(found.only_b))} only in {escaped(name)}."
+    )
+    if len(both):
+        # The largest differences first. Cells that cannot be paired come last.
+        order = both["difference"].abs().sort_values(ascending=False, kind="stable").index
+        board = difference_board(replace(found, both=both.loc[order]), table, "this run", name)
+        show_board(board, f"differences {name} {table}")
+        st.caption(escaped(board.legend))
     for title, cells in (("Only in this run", found.only_a), (f"Only in {name}", found.only_b)):
         if len(cells):
             with st.expander(f"{escaped(title)}: {integer(len(cells))} cells"):
                 show_table({"Cell": names(cells["cell_id"])})
 
 
-def _summary(found: RunComparison, name: str) -> None:
-    both = found.both
-    paired, unpaired = both[both["p"].notna()], both[both["p"].isna()]
-    parts = [f"{integer(len(both))} finished cells are in both runs."]
-    if len(paired):
-        real = int((paired["p"] < SIGNIFICANCE).sum())
-        parts.append(
-            f"{integer(len(paired))} were measured on the same questions: {integer(real)} of them differ significantly."
-        )
-    if len(unpaired):
-        apart = int((~unpaired["overlap"]).sum())
-        parts.append(
-            f"Of the other {integer(len(unpaired))}, {integer(apart)} have intervals that do not overlap."
-        )
-    parts.append(
-        f"{integer(len(found.only_a))} are only in this run, {integer(len(found.only_b))} only in {escaped(name)}."
-    )
-    st.markdown(" ".join(parts))
-
-
-def _both(found: RunComparison, name: str) -> None:
-    # The largest differences first. Cells that cannot be paired come last.
-    size = found.both["difference"].abs()
-    shown = rows_of_page(found.both.loc[size.sort_values(ascending=False, kind="stable").index])
-    title = found.described.title
-    show_table(
-        {
-            "Cell": names(shown["cell_id"]),
-            f"{title}: A, this run": estimates(shown[["value_a", "low_a", "high_a"]]),
-            f"B, {escaped(name)}": estimates(shown[["value_b", "low_b", "high_b"]]),
-            f"A {_MINUS} B": [
-                escaped(estimate(row["difference"], row["low"], row["high"]))
-                for row in shown.to_dict("records")
-            ],
-            "p": [_p_value(value) for value in shown["p"]],
-            "Intervals": ["overlap" if each else "apart" for each in shown["overlap"]],
-            "Different": [_verdict(row) for row in shown.to_dict("records")],
-        }
-    )
-    st.caption(
-        "Values with 95% intervals over questions, the largest difference first. If both runs measured a cell on the "
-        "same questions, its difference is paired; p is adjusted by Holm's correction for all paired cells, and the "
-        f"cell is different if p < {SIGNIFICANCE}. Otherwise, it is different if the intervals of A and B do not "
-        "overlap."
-    )
-
-
-def _verdict(row: Mapping[str, float]) -> str:
-    different = not row["overlap"] if pd.isna(row["p"]) else row["p"] < SIGNIFICANCE
-    return "yes" if different else "no"
-
-
-def _p_value(value: float) -> str:
-    if pd.isna(value):
-        return MISSING
-    return escaped("< 0.001") if value < 0.001 else f"{value:.2g}"
-
-
-_PAGE = 25
+_MOST_JOBS = 10_000
 _ALL = "all kinds"
 _THIS, _DIFFERENCES = "This run", "Differences between runs"
 
@@ -137,7 +72,7 @@ def show(path: Path, folders: Mapping[str, Path]) -> None:
     st.title("Runs")
     others = {name: folder for name, folder in folders.items() if folder != path.parent}
     views = [_THIS, _DIFFERENCES]
-    if others and choose_view(views, resets=[PAGE, "kind", "cell", "other"]) == _DIFFERENCES:
+    if others and choose_view(views, resets=["kind", "cell", "other"]) == _DIFFERENCES:
         show_differences(path, others)
         return
     runs = ask(catalog.runs, path)
@@ -234,34 +169,22 @@ def _grid_text(grid: str, cell: Mapping[str, Any]) -> str | None:
 
 
 def _pick_cell(path: Path) -> str | None:
-    """Let the reader pick any cell of the run. By default, it is the calibration cell of the context."""
+    """Let the reader pick any cell of the run. By default, it is the one that is likest the choice of the context."""
     cells: pd.DataFrame = ask(catalog.cells, path)
     if cells.empty:
         return None
-    owners = cells.set_index("cell_id")["leaderboard"]
-    named = next((str(owners[cell]) for cell in given("cell") if cell in owners), None)
-    tables = [table for table in LEADERBOARDS if table in set(owners)]
-    table = st.segmented_control(
-        "Leaderboard",
-        tables,
-        format_func=lambda table: LEADERBOARDS[table].title,
-        required=True,
-        label_visibility="collapsed",
-        **bound("leaderboard", tables, named, resets=["cell"]),
-    )
+    table = choose_leaderboard([each for each in LEADERBOARDS if each in set(cells["leaderboard"])], "cell")
     own = cells[cells["leaderboard"] == table]
-    default = first_with(own, CHOICES, context_of(path).wanted())["cell_id"]
-    return str(pick_cell(own, "cell", default)["cell_id"])
+    wanted = context_of(path).wanted
+    default = likest(own, {kind: wanted[kind] for kind in CHOICES if kind in wanted})["cell_id"].iloc[0]
+    return pick_cell("Cell", own, "cell", str(default))
 
 
 def _jobs(path: Path) -> None:
     st.header("Jobs")
     kinds = [_ALL, *ask(catalog.planned_shards, path)["kind"]]
     kind = st.selectbox("Kind", kinds, **bound("kind", kinds))
-    only = None if kind == _ALL else kind
-    total, _ = ask(catalog.job_page, path, kind=only, limit=0)
-    page = choose_page(total, _PAGE)
-    _, jobs = ask(catalog.job_page, path, kind=only, limit=_PAGE, offset=_PAGE * page)
+    total, jobs = ask(catalog.job_page, path, kind=None if kind == _ALL else kind, limit=_MOST_JOBS)
     show_jobs(jobs)
     st.caption(
         f"{integer(total)} jobs. Jobs with the same key do the same work. The seed is derived from the key."

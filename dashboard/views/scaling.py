@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,6 @@ from streamlit.delta_generator import DeltaGenerator
 from prmcal.dashboard.charts.cells import rows_of_group, settings_of
 from prmcal.dashboard.charts.curves import (
     FIXED,
-    LEVEL,
-    TARGET,
     TARGETS,
     adaptive_points,
     difficulty_points,
@@ -23,67 +21,101 @@ from prmcal.dashboard.charts.curves import (
     fixed_points,
     frontier_points,
     levels_of,
-    selected,
     used_levels,
 )
-from prmcal.dashboard.charts.findings import (
-    draw,
-    equal_cost,
-    gain_of,
-    hardest,
-    highest_accuracy,
-    percent,
-    points,
-    risk_areas,
-)
+from prmcal.dashboard.charts.findings import draw, extremes, gain_of, percent, points
 from prmcal.dashboard.charts.scaling import difficulty_chart, equal_cost_chart, frontier_chart, risk_chart
+from prmcal.dashboard.controls.address import bound
 from prmcal.dashboard.controls.cells import choose_group
-from prmcal.dashboard.controls.context import GridNames, context_of, grid_names
-from prmcal.dashboard.controls.widgets import (
-    DEFAULT_TARGET,
-    choose_level,
-    choose_option,
-    choose_target,
-    choose_view,
-    connect_sliders,
-)
+from prmcal.dashboard.controls.context import context_of, grid_names
+from prmcal.dashboard.controls.widgets import choose_target, choose_view
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.formats import escaped, estimates, names, numbers, settings, with_line_breaks
+from prmcal.dashboard.formats import escaped, estimates, names, numbers, settings
 from prmcal.dashboard.views.shared import show_areas, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import series_of
 from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.statistics.budgets import verdict
 
-
-def choose_selection(pool: ExactCurves, row: DeltaGenerator) -> tuple[float, float]:
-    """Let the reader choose C and beta in a row of controls."""
-    with row:
-        left, right = st.columns([3, 2])
-    with left:
-        target = choose_target()
-    with right:
-        return target, choose_level(levels_of(pool))
+_COSTS = {"samples": "samples", "generated tokens": "generated_tokens"}
+_COLUMNS = ["cost", "cost_low", "cost_high", "accuracy", "accuracy_low", "accuracy_high"]
 
 
-def signals_of(pool: ExactCurves) -> dict[str, tuple[int, int]]:
-    """Return the signals of C and beta for charts that follow the sliders."""
-    return {TARGET: (TARGETS.index(DEFAULT_TARGET), len(TARGETS)), LEVEL: (0, len(levels_of(pool)))}
+@dataclass(frozen=True)
+class _Place:
+    """The data set, the LLM and the PRM of the page, with the curves of their pool.
+
+    Attributes
+    ----------
+    path : Path
+    group : dict
+        The names of the data set, the LLM and the PRM.
+    calibrators : list of str
+        Those of the grid.
+    pool : ExactCurves
+    controls, choices : DeltaGenerator
+        Where a view puts its sliders, and its other choices.
+    """
+
+    path: Path
+    group: dict[str, str]
+    calibrators: list[str]
+    pool: ExactCurves
+    controls: DeltaGenerator
+    choices: DeltaGenerator
+
+    def choose_selection(self) -> tuple[float, float]:
+        """Let the reader choose C and beta."""
+        with self.controls:
+            left, right = st.columns([3, 2])
+        with left:
+            about = "IAS draws so many samples that at least one of them is correct with probability C"
+            target = choose_target(TARGETS, "C", about)
+        with right:
+            return target, self.choose_level()
+
+    def choose_level(self) -> float:
+        """Let the reader choose beta if there are several levels. The first is the default."""
+        levels = levels_of(self.pool)
+        if len(levels) < 2:
+            return levels[0]
+        level = st.select_slider(
+            "Quantile level β",
+            levels,
+            **bound("beta", levels, text="{:g}".format),
+            help="IAS uses this quantile of the success probability. Calibrators without it use their point estimate",
+        )
+        return float(level)
+
+    def show_gain(self, target: float, rows: pd.DataFrame) -> None:
+        """Say in a sentence what IAS buys at equal cost.
+
+        It is about the calibrator in the context. Without one, it is about the calibrator of the highest accuracy.
+        """
+        chosen = rows[rows["C"] == target]
+        if len(chosen):
+            wanted = chosen[chosen["series"] == context_of(self.path).choice.get("calibrator")]
+            row = next((wanted if len(wanted) else chosen.nlargest(1, "accuracy")).itertuples())
+            st.markdown(escaped(gain_of(row, self.pool.most)))
 
 
-def show_equal_cost(
-    path: Path, grid: GridNames, group: dict[str, str], pool: ExactCurves, row: DeltaGenerator
-) -> None:
+def _show_equal_cost(place: _Place) -> None:
     """Show the accuracy of best-of-n + IAS minus that of the fixed n at equal cost, with its interval."""
-    target, level = choose_selection(pool, row)
-    rows = ask(_gain_rows, path, group=group)
+    target, level = place.choose_selection()
+    rows = ask(_gains, place.path, group=place.group, level=level)
     if rows.empty:
         st.info("No calibrator has rewards for this data set, LLM and PRM.")
         return
-    show_gain(path, group, pool, target, level)
+    place.show_gain(target, rows)
+    chosen = rows[rows["C"] == target]
     draw(
-        equal_cost_chart(rows, series_of(grid.calibrator, set(rows["series"])), signals_of(pool)),
-        equal_cost(selected(rows, pool, DEFAULT_TARGET, levels_of(pool)[0]), pool.most),
+        equal_cost_chart(rows, series_of(place.calibrators, set(rows["series"])), target),
+        extremes(
+            f"Difference at C = {target:g}",
+            chosen["series"],
+            chosen["difference"],
+            lambda each: f"{100 * each:.1f} points",
+        ),
     )
     st.caption(
         "Lines: accuracy of best-of-n + IAS for all C, minus that of best-of-n with one fixed n that costs as many "
@@ -91,7 +123,6 @@ def show_equal_cost(
         "mean is not whole, a part of the questions gets one sample more. The mean is itself an estimate, which the "
         "interval takes into account. Gain: the interval is above 0. Loss: it is below 0."
     )
-    chosen = selected(rows, pool, target, level)
     found = [verdict(low, high) for low, high in zip(chosen["low"], chosen["high"], strict=True)]
     show_table(
         {
@@ -109,24 +140,6 @@ def show_equal_cost(
     )
 
 
-def show_gain(path: Path, group: dict[str, str], pool: ExactCurves, target: float, level: float) -> None:
-    """Say in a sentence what IAS buys at equal cost.
-
-    It is about the calibrator in the context. Without one, it is about the calibrator that has the highest accuracy
-    with the values of C and beta that the page shows first.
-    """
-    rows = ask(_gain_rows, path, group=group)
-    if rows.empty:
-        return
-    wanted = context_of(path).choice.get("calibrator")
-    if wanted not in set(rows["series"]):
-        first = selected(rows, pool, DEFAULT_TARGET, levels_of(pool)[0])
-        wanted = first.loc[first["accuracy"].idxmax(), "series"]
-    chosen = selected(rows, pool, target, level)
-    (row,) = chosen[chosen["series"] == wanted].itertuples()
-    st.markdown(escaped(gain_of(row, pool.most)))
-
-
 def _pool(path: Path, group: dict[str, str]) -> ExactCurves:
     """Return the curves of a place that has them."""
     found = ask(catalog.exact_curves, path, **group)
@@ -134,44 +147,30 @@ def _pool(path: Path, group: dict[str, str]) -> ExactCurves:
     return found
 
 
-def _gain_rows(path: Path, group: dict[str, str]) -> pd.DataFrame:
-    pool = _pool(path, group)
-    return equal_cost_points(pool, grid_names(path).calibrator)
+def _gains(path: Path, group: dict[str, str], level: float) -> pd.DataFrame:
+    return equal_cost_points(_pool(path, group), grid_names(path)["calibrator"], level)
 
 
-_WORDS = 4
-_COSTS = {"samples": "samples", "generated tokens": "generated_tokens"}
-_ADAPTIVE = "best-of-n + IAS"
-_COLUMNS = ["cost", "cost_low", "cost_high", "accuracy", "accuracy_low", "accuracy_high"]
-
-
-def show_budget(
-    path: Path,
-    grid: GridNames,
-    group: dict[str, str],
-    pool: ExactCurves,
-    row: DeltaGenerator,
-    *,
-    choices: DeltaGenerator,
-) -> None:
+def _show_budget(place: _Place) -> None:
     """Show what accuracy costs: curves, the points of all strategies, and the Pareto frontier."""
-    target, level = choose_selection(pool, row)
-    with choices:
-        cost = choose_option("Cost", list(_COSTS), "cost", labelled=False)
-    measured = _measured_strategies(path, group, _COSTS[cost])
-    adaptive, fixed, frontier = ask(_cost_tables, path, group=group, cost=cost)
-    show_gain(path, group, pool, target, level)
+    target, level = place.choose_selection()
+    with place.choices:
+        cost = choose_view(list(_COSTS), "cost")
+    measured = _measured_strategies(place.path, place.group, _COSTS[cost])
+    adaptive, fixed = ask(_curves, place.path, group=place.group, cost=cost, level=level)
+    rivals = measured[measured["competes"]]
+    values = ask(catalog.question_accuracies, place.path, cells=list(rivals["cell_id"]))
+    frontier = frontier_points(
+        place.pool, place.calibrators, rivals, values, target, level, tokens=cost != "samples"
+    )
+    place.show_gain(target, ask(_gains, place.path, group=place.group, level=level))
+    series = series_of(place.calibrators, [*adaptive["series"].unique(), FIXED])
+    chosen = adaptive[adaptive["C"] == target]
     draw(
-        frontier_chart(
-            adaptive,
-            fixed,
-            measured,
-            frontier,
-            f"Mean {cost} per question",
-            series_of(grid.calibrator, [*adaptive["series"].unique(), FIXED]),
-            signals_of(pool),
+        frontier_chart(adaptive, fixed, measured, frontier, f"Mean {cost} per question", series, target),
+        extremes(
+            f"Accuracy of best-of-n + IAS at C = {target:g}", chosen["series"], chosen["accuracy"], percent
         ),
-        highest_accuracy(selected(adaptive, pool, DEFAULT_TARGET, levels_of(pool)[0]), fixed, cost),
     )
     st.caption(
         "Lines: best-of-n + IAS for all C, and best-of-n with a fixed n (dashed), with 95% bands over questions. Large "
@@ -181,26 +180,15 @@ def show_budget(
         "sample of beam search is a single step, so beam search is shown only if the cost is generated tokens. So is a "
         "strategy that asks another LLM, since samples of two LLMs do not cost the same."
     )
-    chosen = selected(adaptive, pool, target, level)
-    _cost_table(measured, chosen, selected(frontier, pool, target, level), cost)
-    _areas(path, grid, group)
+    _cost_table(measured, chosen, frontier, cost)
+    _areas(place)
 
 
-def _cost_tables(
-    path: Path, group: dict[str, str], cost: str
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Return all points of best-of-n + IAS, those of a fixed n, and those on the frontier."""
-    pool = _pool(path, group)
-    calibrators = grid_names(path).calibrator
-    tokens = cost != "samples"
-    measured = _measured_strategies(path, group, _COSTS[cost])
-    rivals = measured[measured["competes"]]
-    values = ask(catalog.question_accuracies, path, cells=list(rivals["cell_id"]))
-    return (
-        adaptive_points(pool, calibrators, tokens=tokens),
-        fixed_points(pool, tokens=tokens),
-        frontier_points(pool, calibrators, rivals, values, tokens=tokens),
-    )
+def _curves(path: Path, group: dict[str, str], cost: str, level: float) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return all points of best-of-n + IAS, and those of a fixed n."""
+    pool, tokens = _pool(path, group), cost != "samples"
+    adaptive = adaptive_points(pool, grid_names(path)["calibrator"], level, tokens=tokens)
+    return adaptive, fixed_points(pool, tokens=tokens)
 
 
 def _measured_strategies(path: Path, group: dict[str, str], metric: str) -> pd.DataFrame:
@@ -209,67 +197,55 @@ def _measured_strategies(path: Path, group: dict[str, str], metric: str) -> pd.D
     cells = ask(catalog.leaderboard, path, table="scaling", **{kind: [name] for kind, name in group.items()})
     if metric not in cells:
         return pd.DataFrame(columns=columns).astype({"competes": bool, "label": str})
-    recomputed = ask(catalog.with_role, path, role="recomputed")
+    out = [] if metric != "samples" else [*ask(catalog.searches, path), *ask(catalog.asking_others, path)]
+    recomputed, references = ask(catalog.with_role, path, role="recomputed"), ask(catalog.references, path)
     done = cells[(cells["status"] == "done") & ~cells["strategy"].isin(recomputed)]
-    if metric == "samples":
-        out = [*ask(catalog.searches, path), *ask(catalog.asking_others, path)]
-        done = done[~done["cell_id"].isin(out)]
-    references = set(ask(catalog.references, path))
-    rows = done.dropna(subset=[metric, "accuracy"]).to_dict("records")
-    points = [_point(row, metric, row["cell_id"] not in references) for row in rows]
-    return pd.DataFrame(points, columns=columns).astype({"competes": bool, "label": str})
+    rows = done[~done["cell_id"].isin(out)].dropna(subset=[metric, "accuracy"]).to_dict("records")
+    found = [_point(row, metric, row["cell_id"] not in references) for row in rows]
+    return pd.DataFrame(found, columns=columns).astype({"competes": bool, "label": str})
 
 
 def _point(row: dict[str, Any], metric: str, competes: bool) -> dict[str, Any]:
     calibrator = row["calibrator"] if isinstance(row["calibrator"], str) else None
-    parts = [
-        row["strategy"],
-        *([calibrator] if calibrator else []),
-        *settings_of(row["target"], row["level"]),
-    ]
+    named = filter(None, (row["strategy"], calibrator))
+    ends = ("", "_low", "_high")
     return {
         "cell_id": row["cell_id"],
         "series": calibrator or FIXED,
-        "name": ", ".join(parts),
+        "name": ", ".join([*named, *settings_of(row["target"], row["level"])]),
         "label": "" if calibrator else row["strategy"],
         "competes": competes,
-        "cost": row[metric],
-        "cost_low": row[f"{metric}_low"],
-        "cost_high": row[f"{metric}_high"],
-        "accuracy": row["accuracy"],
-        "accuracy_low": row["accuracy_low"],
-        "accuracy_high": row["accuracy_high"],
+        **{f"cost{end}": row[f"{metric}{end}"] for end in ends},
+        **{f"accuracy{end}": row[f"accuracy{end}"] for end in ends},
     }
 
 
 def _cost_table(measured: pd.DataFrame, chosen: pd.DataFrame, frontier: pd.DataFrame, cost: str) -> None:
-    named = [f"{_ADAPTIVE}, {name}" for name in chosen["series"]]
-    on_it = pd.concat(
-        [
-            measured["cell_id"].isin(frontier["cell_id"].dropna()),
-            chosen["series"].isin(frontier.loc[frontier["cell_id"].isna(), "series"]),
-        ]
+    """Show all points with their intervals. Those of best-of-n + IAS are on the frontier by their calibrator."""
+    adaptive = chosen.assign(
+        name="best-of-n + IAS, " + chosen["series"], on_it=chosen["series"].isin(frontier["series"])
     )
-    both = pd.concat([measured[["name", *_COLUMNS]], chosen.assign(name=named)[["name", *_COLUMNS]]])
-    ordered = both.assign(on_frontier=on_it).sort_values("cost", kind="stable")
-    digits = 2 if cost == "samples" else 0
+    both = pd.concat([measured.assign(on_it=measured["cell_id"].isin(frontier["cell_id"])), adaptive])
+    ordered = both.sort_values("cost", kind="stable")
     show_table(
         {
-            "Strategy": [with_line_breaks(escaped(name), _WORDS) for name in ordered["name"]],
-            cost.capitalize(): estimates(ordered[["cost", "cost_low", "cost_high"]], digits),
+            "Strategy": names(ordered["name"]),
+            cost.capitalize(): estimates(
+                ordered[["cost", "cost_low", "cost_high"]], 2 if cost == "samples" else 0
+            ),
             "Accuracy": estimates(ordered[["accuracy", "accuracy_low", "accuracy_high"]]),
-            "On the frontier": ["●" if each else "" for each in ordered["on_frontier"]],
+            "On the frontier": ["●" if each else "" for each in ordered["on_it"]],
         }
     )
 
 
-def _areas(path: Path, grid: GridNames, group: dict[str, str]) -> None:
-    areas = rows_of_group(ask(catalog.curve_areas, path), group)
+def _areas(place: _Place) -> None:
+    areas = rows_of_group(ask(catalog.curve_areas, place.path), place.group)
     areas = areas[areas["name"] == "area"]
     if areas.empty:
         return
     with st.expander("Areas under the curves"):
-        order = {name: index for index, name in enumerate(grid.calibrator)}
+        order = {name: index for index, name in enumerate(place.calibrators)}
         areas = areas.assign(order=areas["calibrator"].map(order)).sort_values(["order", "level"])
         show_areas(areas)
         st.caption(
@@ -278,40 +254,32 @@ def _areas(path: Path, grid: GridNames, group: dict[str, str]) -> None:
         )
 
 
-def show_difficulty(
-    path: Path, grid: GridNames, group: dict[str, str], pool: ExactCurves, row: DeltaGenerator
-) -> None:
+def _show_difficulty(place: _Place) -> None:
     """Show accuracy and samples for the questions of each difficulty level."""
-    target, level = choose_selection(pool, row)
-    adaptive, fixed = ask(_level_tables, path, group=group)
+    target, level = place.choose_selection()
+    adaptive, fixed = difficulty_points(place.pool, place.calibrators, target, level)
     if adaptive.empty:
         st.info("The questions of this data set have no difficulty levels.")
         return
-    series = series_of(grid.calibrator, {*adaptive["series"], *fixed["series"]})
-    first = selected(adaptive, pool, DEFAULT_TARGET, levels_of(pool)[0])
-    left, right = st.columns(2)
-    with left:
-        draw(
-            difficulty_chart(adaptive, fixed, "accuracy", "Accuracy", series, signals_of(pool)),
-            hardest(first, "accuracy", "accuracy"),
-        )
-    with right:
-        title = "Mean samples per question"
-        draw(
-            difficulty_chart(adaptive, None, "cost", title, series, signals_of(pool)),
-            hardest(first, "cost", "mean samples"),
-        )
+    series = series_of(place.calibrators, {*adaptive["series"], *fixed["series"]})
+    hardest = adaptive[adaptive["question_level"] == adaptive["question_level"].max()]
+    charts = {"accuracy": ("Accuracy", fixed), "cost": ("Mean samples per question", fixed.head(0))}
+    for box, (column, (title, also)) in zip(st.columns(2), charts.items(), strict=True):
+        with box:
+            finding = extremes(
+                f"{title} on the hardest questions at C = {target:g}", hardest["series"], hardest[column]
+            )
+            draw(difficulty_chart(adaptive, also, column, title, series), finding)
     st.caption(
         "Solid lines: best-of-n + IAS with the selected C and β. Dashed lines: best-of-n with a fixed n. Vertical "
         "lines: 95% intervals over the questions of a difficulty level."
     )
     with st.expander("Numbers"):
-        shown = pd.concat([fixed, selected(adaptive, pool, target, level)])
-        shown = shown.sort_values("question_level", kind="stable")
+        shown = pd.concat([fixed, adaptive]).sort_values("question_level", kind="stable")
         show_table(
             {
                 "Difficulty": [str(each) for each in shown["question_level"]],
-                "Strategy": [escaped(name) for name in shown["series"]],
+                "Strategy": names(shown["series"]),
                 "Samples": numbers(shown["cost"], 2),
                 "Accuracy": estimates(shown[["accuracy", "accuracy_low", "accuracy_high"]]),
                 "Questions": [str(each) for each in shown["n"]],
@@ -319,39 +287,29 @@ def show_difficulty(
         )
 
 
-def _level_tables(path: Path, group: dict[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    pool = _pool(path, group)
-    return difficulty_points(pool, grid_names(path).calibrator)
-
-
-def show_risk(
-    path: Path, grid: GridNames, group: dict[str, str], pool: ExactCurves, row: DeltaGenerator
-) -> None:
+def _show_risk(place: _Place) -> None:
     """Show the risk-coverage curves of all calibrators, and the areas under them."""
-    levels = levels_of(pool)
-    with row:
-        level = choose_level(levels)
+    with place.controls:
+        used = used_levels(place.pool, place.calibrators, place.choose_level())
     risks, areas = (
-        rows_of_group(ask(each, path), group) for each in (catalog.risk_points, catalog.curve_areas)
+        rows_of_group(ask(each, place.path), place.group)
+        for each in (catalog.risk_points, catalog.curve_areas)
     )
-    areas = areas[areas["name"] == "risk_coverage_area"]
     if risks.empty:
         st.info("The risk of this data set, LLM and PRM has not been computed yet.")
         return
-    used = [used_levels(pool, grid.calibrator, each) for each in levels]
-    drawn = pd.concat([_at_levels(risks, each).assign(level=place) for place, each in enumerate(used)])
+    risks = _at_levels(risks, used)
+    areas = _at_levels(areas[areas["name"] == "risk_coverage_area"], used)
     left, right = st.columns([3, 2])
     with left:
         draw(
             risk_chart(
-                drawn.rename(columns={"calibrator": "series"}),
-                series_of(grid.calibrator, list(used[0])),
-                {LEVEL: (0, len(levels))},
+                risks.rename(columns={"calibrator": "series"}), series_of(place.calibrators, list(used))
             ),
-            risk_areas(_at_levels(areas, used[0])),
+            extremes("Area under risk against coverage", areas["calibrator"], areas["value"]),
         )
     with right:
-        show_areas(_at_levels(areas, used[levels.index(level)]))
+        show_areas(areas)
         st.caption(
             "Best-of-N answers only the questions whose calibrated reward, before the first step, is at least a "
             "threshold. Each point is one threshold. The area is the mean risk over all coverages. Lower is better. "
@@ -367,28 +325,28 @@ def _at_levels(table: pd.DataFrame, levels: dict[str, float]) -> pd.DataFrame:
     return kept.sort_values("calibrator", key=lambda names: names.map(order), kind="stable")
 
 
+_VIEWS: dict[str, Callable[[_Place], None]] = {
+    "Budget": _show_budget,
+    "Equal cost": _show_equal_cost,
+    "Difficulty": _show_difficulty,
+    "Risk and coverage": _show_risk,
+}
+
+
 def show(path: Path) -> None:
     """Show the page for a published database."""
     st.title("Scaling")
-    grid = grid_names(path)
-    left, row = st.columns([3, 2])
+    left, controls = st.columns([3, 2])
     with left:
         group = choose_group(path, "scaling")
     if group is None:
         st.info("This run has no scaling cells.")
         return
     choices = st.container(horizontal=True)
-    views: dict[str, Callable[..., None]] = {
-        "Budget": partial(show_budget, choices=choices),
-        "Equal cost": show_equal_cost,
-        "Difficulty": show_difficulty,
-        "Risk and coverage": show_risk,
-    }
     with choices:
-        view = choose_view(list(views))
+        view = choose_view(list(_VIEWS))
     pool: ExactCurves | None = ask(catalog.exact_curves, path, **group)
     if pool is None:
         st.info("The scaling curves of this data set, LLM and PRM have not been computed yet.")
         return
-    views[view](path, grid, group, pool, row)
-    connect_sliders()
+    _VIEWS[view](_Place(path, group, grid_names(path)["calibrator"], pool, controls, choices))

@@ -1,7 +1,8 @@
-"""What several pages show: tables of text, jobs, the status of a cell, and the progress of a run."""
+"""What several pages show: tables of text, HTML, jobs, the status of a cell, and the progress of a run."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,12 @@ import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard.charts.curves import FIXED
+from prmcal.dashboard.controls.context import grid_names
 from prmcal.dashboard.data import REFRESH_SECONDS, ask
 from prmcal.dashboard.formats import escaped, estimates, integer, integers, settings
 from prmcal.db import catalog
+from prmcal.db.charts import GREY, INK, series_of, shape_scale
+from prmcal.db.html.overview import overview_style
 from prmcal.db.queries.runs import progress
 from prmcal.db.reader import fingerprint
 from prmcal.db.run_folder import is_running
@@ -33,9 +37,37 @@ _JOB_TITLES = {
 }
 
 
+TARGETS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
+"""The target probabilities C that a reader can select beside a trajectory."""
+
+
+def trajectory_style(path: Path, calibrator: str, llm: str) -> tuple[list[str], str]:
+    """Return the colours and the shape of the charts of a trajectory: those of its calibrator and of its LLM."""
+    grid = grid_names(path)
+    (calibrated,) = series_of(grid["calibrator"], [calibrator]).colours
+    shapes = shape_scale(grid["llm"], [llm]).range
+    return [GREY, calibrated, INK], next(iter(shapes), "circle")
+
+
 def show_table(columns: Mapping[str, Sequence[str]] | pd.DataFrame) -> None:
     """Show columns of Markdown by their titles."""
     st.table(pd.DataFrame(columns), border="horizontal", hide_index=True)
+
+
+# The background of the page's theme under the name that the style uses.
+_COLOURS = ".ov { --ov-page: var(--st-background-color); } .ov h2 { font-size: 1.4rem; font-weight: 600; }"
+
+
+def show_html(html: str) -> None:
+    """Show HTML of :mod:`prmcal.db.html.overview`. Its links open other pages without a new start."""
+    _component()(data=html, key="shown")
+
+
+@functools.cache
+def _component() -> Any:
+    script = Path(__file__).with_name("show.js").read_text(encoding="utf-8")
+    style = overview_style() + _COLOURS
+    return st.components.v2.component("prmcal_html", html='<div class="shown"></div>', css=style, js=script)
 
 
 def show_areas(areas: pd.DataFrame) -> None:

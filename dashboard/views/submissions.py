@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import altair as alt
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.calibration import CURRENT, NOT_CURRENT, history_chart
+from prmcal.dashboard.charts.calibration import interval_chart
 from prmcal.dashboard.charts.findings import draw
 from prmcal.dashboard.controls.address import bound, given, note
 from prmcal.dashboard.controls.widgets import choose_metric, choose_row
@@ -16,6 +17,7 @@ from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import escaped, integer, names, submitter, visible
 from prmcal.dashboard.views.shared import show_table
 from prmcal.db import catalog
+from prmcal.db.charts import GREY, INK, legend
 from prmcal.db.metrics import Metrics
 from prmcal.db.text.board import estimate
 from prmcal.db.text.formats import counted, missing
@@ -23,8 +25,9 @@ from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS
 from prmcal.db.text.provenance import TIER_MEANINGS, VERIFIED, renewal, signature_text, verified_text
 
 _CHOSEN = "submission"
+# Pixels of columns of text. Both fit a phone, however long a name is. The whole name is below the table.
 _WIDTHS = {"Submitter": 105, VERIFIED: 220}
-"""Pixels of columns of text. Both fit a phone, however long a name is. The whole name is below the table."""
+_COLOURS = alt.Scale(domain=["current", "not current"], range=[INK, GREY])
 
 
 def show(path: Path) -> None:
@@ -61,11 +64,9 @@ def _table(found: pd.DataFrame) -> None:
                 "Submission": found["submission_id"],
             }
         ),
-        {},
         "submissions",
-        [_CHOSEN],
-        [(each,) for each in found["submission_id"]],
-        _WIDTHS,
+        {_CHOSEN: "Submission"},
+        {name: st.column_config.TextColumn(width=width) for name, width in _WIDTHS.items()},
     )
     st.caption(
         f"{counted(len(found), 'submission')}. Select a row to show its cells and its verifications below."
@@ -168,49 +169,42 @@ def _history(path: Path) -> None:
         return
     left, right = st.columns([3, 1])
     with left:
-        base_id = st.selectbox("Cell", options, **bound("history", options, resets=["metric"]))
+        base_id = st.selectbox("Cell", options, **bound("history", options))
     described: Metrics = ask(catalog.metrics, path)
     table = str(done.loc[base == base_id, "leaderboard"].iloc[0])
     main = LEADERBOARDS[table].main_metrics  # type: ignore[index]
-    names_of = [
-        *main,
-        *(each.name for each in described.values() if each.leaderboard == table and each.name not in main),
-    ]
+    of_table = [each.name for each in described.values() if each.leaderboard == table]
+    metrics = [name for name in dict.fromkeys([*main, *of_table]) if name in described]
     with right:
-        metric = choose_metric(
-            "Metric", [name for name in names_of if name in described], "metric", described
-        )
+        metric = choose_metric("Metric", metrics, "metric", described)
     found: pd.DataFrame = ask(catalog.history, path, base_id=base_id, metric=metric.name)
     if found.empty:
         st.info(f"This cell has no value of {metric.title}.")
         return
+    measured = zip(found["value"], found["low"], found["high"], strict=True)
+    values = [estimate(metric.name, *each) for each in measured]
     rows = found.assign(
-        day=[_day(each) for each in found["measured_at"]],
-        variant=[
+        group=[_day(each) for each in found["measured_at"]],
+        cell=[
             "; ".join(filter(None, each)) or "as in the grid"
             for each in zip(found["conditions"], found["version"], strict=True)
         ],
-        place=found.groupby(found["measured_at"].dt.date, dropna=False).cumcount(),
-        state=[CURRENT if pd.isna(each) else NOT_CURRENT for each in found["outdated"]],
+        series=["current" if pd.isna(each) else "not current" for each in found["outdated"]],
+        n=found["questions"],
     )
+    said = "; ".join(map("{}, {}: {}".format, rows["group"], rows["cell"], values))
     draw(
-        history_chart(rows, metric.title),
-        f"{metric.title} of {base_id}: "
-        + "; ".join(
-            f"{row.day}, {row.variant}: {estimate(metric.name, row.value, row.low, row.high)}"
-            for row in rows.itertuples()
-        ),
+        interval_chart(rows, metric.title, _COLOURS, shown=legend(lines=False)),
+        f"{metric.title} of {base_id}: {said}",
     )
     show_table(
         {
-            "Measured": names(rows["day"]),
-            "Variant": names(rows["variant"]),
-            metric.title: [
-                escaped(estimate(metric.name, row.value, row.low, row.high)) for row in rows.itertuples()
-            ],
+            "Measured": names(rows["group"]),
+            "Variant": names(rows["cell"]),
+            metric.title: names(values),
             "Questions": [integer(each) for each in rows["questions"]],
             "Not current": names(rows["outdated"]),
-            VERIFIED: [escaped(verified_text(each)) for each in rows["tier"]],
+            VERIFIED: names(map(verified_text, rows["tier"])),
         }
     )
     st.caption(

@@ -9,29 +9,110 @@ import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard.charts.cells import MEDIAN
-from prmcal.dashboard.charts.findings import budgeted, draw, stepwise
+from prmcal.dashboard.charts.findings import along, draw
 from prmcal.dashboard.charts.trajectory import budgets_chart, rewards_chart, step_table, step_texts
-from prmcal.dashboard.controls.address import PAGE, bound, bound_text
+from prmcal.dashboard.controls.address import bound
 from prmcal.dashboard.controls.cells import choose_cell
-from prmcal.dashboard.controls.context import grid_names
-from prmcal.dashboard.controls.widgets import choose_option, choose_page, choose_row, choose_view
+from prmcal.dashboard.controls.widgets import choose_row, choose_target, choose_view
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import LEFT_OUT, escaped, estimate, integer, kept, number, with_formulas
-from prmcal.dashboard.views.shared import show_status
+from prmcal.dashboard.views.shared import TARGETS, show_status, trajectory_style
 from prmcal.db import catalog
-from prmcal.db.charts import GREY, INK, colour_scale, shape_scale
-from prmcal.db.text.formats import graded
+from prmcal.db.text.formats import counted, graded
 
-_TARGETS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
-_BUDGETS = {
-    "PRM": "reward",
-    "calibrated": "calibrated",
-    "lowest quantile": "band",
-    "success": "success",
+_MOST_QUESTIONS, _PREFIXES = 10_000, 10
+_QUESTIONS, _OVER, _UNDER = "Questions", "Most overestimated", "Most underestimated"
+_BUDGETS = {"PRM": "reward", "calibrated": "calibrated", "lowest quantile": "band", "success": "success"}
+_REWARDS: dict[str, Literal["reward", "calibrated_reward"]] = {
+    "calibrated": "calibrated_reward",
+    "uncalibrated": "reward",
 }
 
 
-def show_question(path: Path, cell: dict[str, Any], question_id: str) -> None:
+def show(path: Path) -> None:
+    """Show the page for a published database."""
+    st.title("Trajectories")
+    cell = choose_cell(path)
+    if cell is None:
+        st.info("This run has no calibration cells.")
+        return
+    cell_id: str = cell["cell_id"]
+    st.caption(f"Cell {escaped(cell_id)}")
+    show_status(cell)
+    questions = ask(catalog.questions, path, cell_id=cell_id)
+    if not questions:
+        st.info("There are no questions yet.")
+        return
+    view = choose_view([_QUESTIONS, _OVER, _UNDER], "list", resets=["reward"])
+    if view == _QUESTIONS:
+        _show_questions(path, cell_id)
+    else:
+        _show_worst_prefixes(path, cell_id, over=view == _OVER)
+    st.divider()
+    question_id = st.selectbox("Question", questions, **bound("question", questions, resets=["trajectory"]))
+    _show_question(path, cell, question_id)
+
+
+def _show_questions(path: Path, cell_id: str) -> None:
+    """Show the questions of a cell in a table that sorts and searches."""
+    total, found = ask(catalog.question_page, path, cell_id=cell_id, limit=_MOST_QUESTIONS)
+    choose_row(
+        pd.DataFrame(
+            {
+                "Question": found["question_id"],
+                "Level": found["question_level"],
+                "pass@1": found["pass_at_1"],
+                "Correct samples": _of(found["correct"], found["trajectories"]),
+                "PRM error": found["reward_error"],
+                "Calibrated error": found["calibrated_error"],
+                "Prefixes": found["prefixes"],
+                "Topic": found["subject"],
+                "Text": [" ".join(kept(text).split()) for text in found["text"]],
+            }
+        ),
+        f"questions-{cell_id}",
+        {"question": "Question", "trajectory": None},
+    )
+    st.caption(
+        f"{counted(total, 'question')}. Select a row to show its question below. pass@1: share of correct samples. "
+        "Errors: mean of the PRM's reward, or of the calibrated reward (median), minus success rate. Values above 0 "
+        "are overestimates."
+    )
+
+
+def _show_worst_prefixes(path: Path, cell_id: str, over: bool) -> None:
+    """Show the prefixes whose success probability is overestimated, or underestimated, most."""
+    rewards = choose_view(list(_REWARDS), "reward", "Reward")
+    found = ask(catalog.worst_prefixes, path, cell_id, column=_REWARDS[rewards], over=over, limit=_PREFIXES)
+    if found.empty:
+        st.info("No prefix has both this reward and a success rate.")
+        return
+    choose_row(
+        pd.DataFrame(
+            {
+                "Question": found["question_id"],
+                "Trajectory": found["trajectory"],
+                "Step": found["step"],
+                "Signed error": found["error"],
+                "Correct follow-ups": _of(found["successes"], found["follow_ups"]),
+                "PRM reward": found["reward"],
+                "Calibrated reward": found["calibrated_reward"],
+            }
+        ),
+        f"prefixes-{cell_id}-{over}-{rewards}",
+        {"question": "Question", "trajectory": "Trajectory"},
+    )
+    st.caption(
+        f"The {len(found)} prefixes whose {rewards} reward is furthest {'above' if over else 'below'} the success "
+        "rate. Select a row to show its trajectory below."
+    )
+
+
+def _of(part: pd.Series, whole: pd.Series) -> list[str | None]:
+    return [None if pd.isna(each) else f"{each} of {total}" for each, total in zip(part, whole, strict=True)]
+
+
+def _show_question(path: Path, cell: dict[str, Any], question_id: str) -> None:
     """Show a question with all its trajectories, and one of them in detail."""
     samples = ask(catalog.trajectories, path, cell_id=cell["cell_id"], question_id=question_id)
     if samples.empty:
@@ -50,10 +131,9 @@ def show_question(path: Path, cell: dict[str, Any], question_id: str) -> None:
         _trajectory_list(samples, prefixes, f"trajectories-{cell['cell_id']}-{question_id}")
     left, right = st.columns(2)
     trajectories = list(samples["trajectory"].astype(int))
-    trajectory = left.selectbox("Trajectory", trajectories, **bound("trajectory", trajectories, resets=[]))
-    target = right.select_slider(
-        "Target probability C", _TARGETS, **bound("target", _TARGETS, 0.99, text="{:g}".format, resets=[])
-    )
+    trajectory = left.selectbox("Trajectory", trajectories, **bound("trajectory", trajectories))
+    with right:
+        target = choose_target(TARGETS, "target", "For the samples that each step needs")
     _trajectory(path, cell, samples[samples["trajectory"] == trajectory].iloc[0], prefixes, target)
 
 
@@ -72,10 +152,8 @@ def _trajectory_list(samples: pd.DataFrame, prefixes: pd.DataFrame, key: str) ->
                 "Last calibrated reward": last["calibrated_reward"].to_numpy(),
             }
         ),
-        dict.fromkeys(("Last PRM reward", "Last calibrated reward")),
         key,
-        ["trajectory"],
-        [(trajectory,) for trajectory in samples["trajectory"].astype(int)],
+        {"trajectory": "Trajectory"},
     )
     st.caption(
         "Only the first trajectories of a question have success rates and calibrated rewards. The others are samples "
@@ -96,22 +174,13 @@ def _trajectory(
         for text in texts:
             st.markdown(with_formulas(text))
         return
-    grid = grid_names(path)
-    (calibrated,) = colour_scale(grid.calibrator, [cell["calibrator"]]).range
-    (shape,) = shape_scale(grid.llm, [cell["llm"]]).range
-    colours = (GREY, calibrated, INK)
-    draw(
-        rewards_chart(table, colours, shape),
-        stepwise(table),
-    )
+    style = trajectory_style(path, cell["calibrator"], cell["llm"])
+    draw(rewards_chart(table, *style), along(table))
     st.caption(
         "Vertical lines: 95% Clopper-Pearson intervals of the success probability. Band: from the lowest to the "
         "highest quantile, if the calibrator predicts quantiles."
     )
-    draw(
-        budgets_chart(table, colours, shape, target),
-        budgeted(table, target),
-    )
+    draw(budgets_chart(table, *style, target), along(table, "budget_", integer))
     st.caption(
         "Samples needed for at least one correct answer with probability C: log(1 \N{MINUS SIGN} C) / "
         "log(1 \N{MINUS SIGN} p), where p is the reward or the success rate, clipped to [0.0001, 0.9999]."
@@ -128,19 +197,13 @@ def _numbers(row: dict[str, Any], target: float) -> str:
         return f"**Step {row['step']}** · too long for the PRM, not scored"
     parts = [f"**Step {row['step']}**", f"PRM reward {number(row['reward'])}"]
     if not pd.isna(row["calibrated"]):
-        parts.append(f"calibrated {_with_band(row)}")
+        parts.append(f"calibrated {escaped(estimate(row['calibrated'], row['band_low'], row['band_high']))}")
     budgets = [
         f"{integer(row[f'budget_{name}'])} ({title})"
         for title, name in _BUDGETS.items()
         if not pd.isna(row[f"budget_{name}"])
     ]
     return " · ".join([*parts, _success(row), f"samples for C = {target:g}: {', '.join(budgets)}"])
-
-
-def _with_band(row: dict[str, Any]) -> str:
-    if pd.isna(row["band_low"]):
-        return number(row["calibrated"])
-    return escaped(estimate(row["calibrated"], row["band_low"], row["band_high"]))
 
 
 def _success(row: dict[str, Any]) -> str:
@@ -150,120 +213,3 @@ def _success(row: dict[str, Any]) -> str:
         return f"contains the final answer, which is {'correct' if row['success'] else 'incorrect'}"
     interval = escaped(estimate(row["success"], row["low"], row["high"]))
     return f"success rate {row['successes']} of {row['follow_ups']}: {interval}"
-
-
-_PAGE = 10
-_ORDERS = {
-    "Question ID": ("question_id", False),
-    "Level, hardest first": ("question_level", True),
-    "pass@1, lowest first": ("pass_at_1", False),
-    "PRM error, highest first": ("reward_error", True),
-    "Calibrated error, highest first": ("calibrated_error", True),
-    "Calibrated error, lowest first": ("calibrated_error", False),
-}
-_REWARDS: dict[str, Literal["reward", "calibrated_reward"]] = {
-    "calibrated": "calibrated_reward",
-    "uncalibrated": "reward",
-}
-_ERROR = "Mean of {} minus success rate. Values above 0 are overestimates"
-
-
-def show_questions(path: Path, cell_id: str) -> None:
-    """Show the questions of a cell, with a search and a choice of the order."""
-    left, right = st.columns(2)
-    search = left.text_input("Search in questions, answers and topics", **bound_text("search"))
-    order = right.selectbox("Order", list(_ORDERS), **bound("order", list(_ORDERS)))
-    column, descending = _ORDERS[order]
-    query = {"cell_id": cell_id, "search": search, "order": column, "descending": descending}
-    total, _ = ask(catalog.question_page, path, **query, limit=0)
-    if not total:
-        st.info("No question matches the search.")
-        return
-    page = choose_page(total, _PAGE)
-    _, found = ask(catalog.question_page, path, **query, limit=_PAGE, offset=_PAGE * page)
-    choose_row(
-        pd.DataFrame(
-            {
-                "Question": found["question_id"],
-                "Level": found["question_level"],
-                "pass@1": found["pass_at_1"],
-                "Correct samples": _of(found["correct"], found["trajectories"]),
-                "PRM error": found["reward_error"],
-                "Calibrated error": found["calibrated_error"],
-                "Prefixes": found["prefixes"],
-                "Text": [" ".join(kept(text).split()) for text in found["text"]],
-            }
-        ),
-        {
-            "pass@1": "Share of correct samples",
-            "PRM error": _ERROR.format("the PRM's reward"),
-            "Calibrated error": _ERROR.format("the calibrated reward (median)"),
-        },
-        f"questions-{cell_id}-{search}-{order}-{page}",
-        ["question", "trajectory"],
-        [(question_id, None) for question_id in found["question_id"]],
-    )
-    st.caption(
-        f"{integer(total)} question{'' if total == 1 else 's'}. Select a row to show its question below."
-    )
-
-
-def show_worst_prefixes(path: Path, cell_id: str, over: bool) -> None:
-    """Show the prefixes whose success probability is overestimated, or underestimated, most."""
-    rewards = choose_option("Reward", list(_REWARDS), "reward")
-    found = ask(catalog.worst_prefixes, path, cell_id, column=_REWARDS[rewards], over=over, limit=_PAGE)
-    if found.empty:
-        st.info("No prefix has both this reward and a success rate.")
-        return
-    choose_row(
-        pd.DataFrame(
-            {
-                "Question": found["question_id"],
-                "Trajectory": found["trajectory"],
-                "Step": found["step"],
-                "Signed error": found["error"],
-                "Correct follow-ups": _of(found["successes"], found["follow_ups"]),
-                "PRM reward": found["reward"],
-                "Calibrated reward": found["calibrated_reward"],
-            }
-        ),
-        dict.fromkeys(("Signed error", "PRM reward", "Calibrated reward")),
-        f"prefixes-{cell_id}-{over}-{rewards}",
-        ["question", "trajectory"],
-        list(zip(found["question_id"], found["trajectory"].astype(int), strict=True)),
-    )
-    st.caption(
-        f"The {len(found)} prefixes whose {rewards} reward is furthest {'above' if over else 'below'} the success "
-        "rate. Select a row to show its trajectory below."
-    )
-
-
-def _of(part: pd.Series, whole: pd.Series) -> list[str | None]:
-    return [None if pd.isna(each) else f"{each} of {total}" for each, total in zip(part, whole, strict=True)]
-
-
-_QUESTIONS, _OVER, _UNDER = "Questions", "Most overestimated", "Most underestimated"
-
-
-def show(path: Path) -> None:
-    """Show the page for a published database."""
-    st.title("Trajectories")
-    cell = choose_cell(path)
-    if cell is None:
-        st.info("This run has no calibration cells.")
-        return
-    cell_id: str = cell["cell_id"]
-    st.caption(f"Cell {escaped(cell_id)}")
-    show_status(cell)
-    questions = ask(catalog.questions, path, cell_id=cell_id)
-    if not questions:
-        st.info("There are no questions yet.")
-        return
-    view = choose_view([_QUESTIONS, _OVER, _UNDER], "list", resets=[PAGE, "search", "order", "reward"])
-    if view == _QUESTIONS:
-        show_questions(path, cell_id)
-    else:
-        show_worst_prefixes(path, cell_id, over=view == _OVER)
-    st.divider()
-    question_id = st.selectbox("Question", questions, **bound("question", questions, resets=["trajectory"]))
-    show_question(path, cell, question_id)

@@ -7,20 +7,18 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx2
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.findings import draw, stepwise
+from prmcal.dashboard.charts.findings import along, draw
 from prmcal.dashboard.charts.trajectory import Solving, reward_table, rewards_chart, sample_table
 from prmcal.dashboard.controls.address import bound, bound_text, widget_key, write_address
-from prmcal.dashboard.controls.context import grid_names
-from prmcal.dashboard.controls.widgets import SELECT_WIDTH
+from prmcal.dashboard.controls.widgets import SELECT_WIDTH, choose_target
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import (
-    MISSING,
     escaped,
     estimate,
     integer,
@@ -30,15 +28,66 @@ from prmcal.dashboard.formats import (
     numbers,
     with_formulas,
 )
-from prmcal.dashboard.views.shared import show_table
+from prmcal.dashboard.views.shared import TARGETS, show_table, trajectory_style
 from prmcal.db import catalog
-from prmcal.db.charts import GREY, INK, colour_scale, shape_scale
+from prmcal.db.text.formats import counted
 
 _TIMEOUT = httpx2.Timeout(20.0, read=600.0)  # Seconds. A large model can take long for a step.
+_HEIGHT = 300
+_BOUNDS = (0.0, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+_SAMPLES = (1, 2, 4, 8, 16, 32, 64)
+_LONGEST = 20_000
+_EXAMPLES = 50
+_SOLVED = "prmcal solved"
+_SECONDS_BETWEEN_PICTURES = 0.2
 
 
 class LiveError(Exception):
     """The server cannot be reached, or it refused the request. The message is a sentence."""
+
+
+def show(path: Path, address: str) -> None:
+    """Show the page.
+
+    Parameters
+    ----------
+    path : Path
+        The published database of the run that is served.
+    address : str
+        The address of the server, such as ``http://127.0.0.1:8000``.
+    """
+    st.title("Try it")
+    try:
+        serves = served(address)
+    except LiveError as error:
+        st.error(escaped(str(error)))
+        return
+    st.caption(
+        f"LLM {escaped(serves['llm'] or 'none')}, PRM {escaped(serves['prm'])}, calibrator "
+        f"{escaped(serves['calibrator'])}.",
+        help=escaped(serves["chosen_by"]) or None,
+    )
+    if not serves["llm"]:
+        st.info("The server has no LLM, so it scores solutions but cannot answer questions.")
+        return
+    examples = _examples(path, serves)
+    question: str = st.text_area(
+        "Question",
+        height="content",
+        max_chars=_LONGEST,
+        **bound_text("ask", examples[0] if examples else ""),
+    )
+    request = {"question": question, **_options()}
+    solve, another = st.columns([1, 1], width=420)
+    asked = solve.button("Solve", type="primary", width="stretch", disabled=not question.strip())
+    another.button("Another question", width="stretch", on_click=_next_question, args=(examples, question))
+    style = trajectory_style(path, serves["calibrator"], serves["llm"])
+    if asked:
+        st.session_state.pop(_SOLVED, None)
+        st.session_state[_SOLVED] = (request, _solve(address, request, style))
+    solved, found = st.session_state.get(_SOLVED, (None, None))
+    if solved == request:
+        _show_solution(found, style, serves["levels"])
 
 
 def served(address: str) -> dict[str, Any]:
@@ -91,274 +140,18 @@ def _gone(address: str) -> LiveError:
     )
 
 
-_HEIGHT = 300
-_ANSWER = "*final answer*"
-
-
-class Style(NamedTuple):
-    """How the rewards of this calibrator and this LLM are shown.
-
-    Attributes
-    ----------
-    colours : sequence of 3 str
-        As on every page.
-    shape : str
-    band : str
-        A sentence that says what the band is; empty if there is none.
-    """
-
-    colours: Sequence[str]
-    shape: str
-    band: str
-
-
-def style_of(path: Path, serves: Mapping[str, Any]) -> Style:
-    """Return the colours and the shape that the calibrator and the LLM have on every page."""
-    grid = grid_names(path)
-    colours = colour_scale(grid.calibrator, [serves["calibrator"]]).range
-    shapes = shape_scale(grid.llm, [serves["llm"]]).range
-    return Style((GREY, colours[0], INK), next(iter(shapes), "circle"), _band(serves["levels"]))
-
-
-def show_steps(steps: Sequence[Mapping[str, Any]], style: Style) -> None:
-    """Show the bare question and the steps of a trajectory, as :meth:`Solving.along` returns them."""
-    table = reward_table(steps)
-    draw(rewards_chart(table, style.colours, style.shape).properties(height=_HEIGHT), stepwise(table))
-    if style.band:
-        st.caption(style.band)
-    rows = table.to_dict("records")
-    show_table(
-        {
-            "Step": [integer(step["step"]) for step in steps],
-            "Text": [with_formulas(step["text"]) if step["step"] else "*Question only*" for step in steps],
-            "Calibrated reward": [
-                _ANSWER if step["terminal"] else _calibrated(row)
-                for step, row in zip(steps, rows, strict=True)
-            ],
-            "PRM reward": numbers(table["reward"]),
-        }
-    )
-
-
-def _calibrated(row: Mapping[str, Any]) -> str:
-    if pd.isna(row["calibrated"]):
-        return "too long for the PRM"
-    if pd.isna(row["band_low"]):
-        return number(row["calibrated"])
-    return escaped(estimate(row["calibrated"], row["band_low"], row["band_high"]))
-
-
-def _band(levels: Sequence[float]) -> str:
-    if len(levels) < 2:
-        return ""
-    return f"Band and brackets: from the quantile of level {levels[0]:g} to that of level {levels[-1]:g}."
-
-
-def show_solution(found: Solving, style: Style) -> None:
-    """Show the answer or "I don't know" with the samples, or why the question failed."""
-    solution = found.solution
-    if found.error or solution is None or solution["error"]:
-        st.error(escaped(found.error or (solution or {}).get("error") or "There is no solution."))
-        return
-    _answer(solution)
-    familiarity = solution["familiarity"]
-    if not familiarity["familiar"]:
-        st.warning(f"{escaped(familiarity['message'])} So the probability may be wrong.")
-    spent = solution["spent"]
-    st.caption(
-        f"{counted(spent['samples'])} · {integer(spent['generated_tokens'])} generated tokens · "
-        f"{integer(spent['prm_tokens'])} tokens read by the PRM · {number(spent['seconds'], 1)} s"
-    )
-    _samples(found, solution, style)
-
-
-def _answer(solution: Mapping[str, Any]) -> None:
-    probability = solution["probability"]
-    chance = (
-        MISSING
-        if probability is None
-        else number(probability)
-        if solution["low"] is None
-        else escaped(estimate(probability, solution["low"], solution["high"]))
-    )
-    if solution["abstained"]:
-        st.header("I don't know")
-        chosen = solution["chosen"]
-        answer = None if chosen is None else solution["trajectories"][chosen]["answer"]
-        best = f"The best answer is {escaped(answer)}. " if answer else ""
-        st.markdown(f"{best}The probability that it is right is **{chance}**. {escaped(solution['reason'])}")
-    elif solution["answer"] is None:
-        st.header("No answer")
-        st.markdown(f"No sample has a final answer. {escaped(solution['reason'])}")
-    else:
-        st.header(f"Answer: {escaped(solution['answer'])}")
-        st.markdown(f"The probability that it is right is **{chance}**. {escaped(solution['reason'])}")
-
-
-def _samples(found: Solving, solution: Mapping[str, Any], style: Style) -> None:
-    places, chosen = list(found.steps), solution["chosen"]
-    if not places:
-        return
-
-    def named(place: int) -> str:
-        return f"Sample {place + 1}{', with the answer' if place == chosen else ''}"
-
-    first = places.index(chosen) if chosen in places else 0
-    place = st.selectbox("Steps of", places, index=first, format_func=named, width=SELECT_WIDTH)
-    show_steps(found.along(place), style)
-    table = sample_table(found)
-    with st.expander(f"All: {counted(len(table))}"):
-        show_table(
-            {
-                "Sample": [integer(each) for each in table["sample"]],
-                "Answer": names(table["answer"]),
-                "Steps": integers(table["steps"]),
-                "Tokens": integers(table["tokens"]),
-                "Calibrated reward": numbers(table["reward"]),
-            }
-        )
-
-
-def counted(samples: int) -> str:
-    """Return a number of samples in words."""
-    return f"{integer(samples)} sample{'' if samples == 1 else 's'}"
-
-
-_SOLVED = "prmcal solved"
-_SECONDS_BETWEEN_PICTURES = 0.2
-
-
-def show_solving(
-    path: Path, address: str, serves: Mapping[str, Any], request: Mapping[str, Any], asked: bool
-) -> None:
-    """Solve a question if the reader has asked for it, and show the steps as they come. Then show what came of it.
-
-    Parameters
-    ----------
-    path : Path
-        The published database of the run that is served.
-    address : str
-        The address of the server.
-    serves : mapping
-        What it serves (:func:`prmcal.dashboard.views.try_it.served`).
-    request : mapping
-        The question and the options.
-    asked : bool
-        Whether to solve it now. Otherwise the solution is shown if the same request was solved before.
-    """
-    style = style_of(path, serves)
-    if asked:
-        st.session_state.pop(_SOLVED, None)
-        found = _solve(address, request, style)
-        st.session_state[_SOLVED] = (dict(request), found)
-    solved, found = st.session_state.get(_SOLVED, (None, None))
-    if solved == dict(request) and found is not None:
-        show_solution(found, style)
-
-
-def _solve(address: str, request: Mapping[str, Any], style: Style) -> Solving:
-    """Draw each trajectory as its steps come. A reader who changes the page in the meantime ends the work."""
-    found, begin, drawn = Solving(), time.monotonic(), 0.0
-    picture = st.empty()
-    with picture.container():
-        st.info("The question is sent to the models.")
-    try:
-        with closing(solving(address, request)) as events:
-            for event in events:
-                found.add(event)
-                now = time.monotonic()
-                if event["event"] == "step" and now - drawn > _SECONDS_BETWEEN_PICTURES:
-                    drawn = now
-                    with picture.container():
-                        _progress(found, now - begin, style)
-    except LiveError as error:
-        found.error = str(error)
-    picture.empty()
-    return found
-
-
-def _progress(found: Solving, seconds: float, style: Style) -> None:
-    st.header(f"Sample {found.current + 1}")
-    st.caption(f"{counted(len(found.steps))} so far · {seconds:.1f} s")
-    show_steps(found.along(found.current), style)
-
-
-_TARGETS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
-_BOUNDS = (0.0, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-_SAMPLES = (1, 2, 4, 8, 16, 32, 64)
-_TARGET, _BOUND, _MOST = 0.99, 0.5, 16
-_LONGEST = 20_000
-_EXAMPLES = 50
-_KINDS = ("llm", "prm", "calibrator")
-
-
-def show(path: Path, address: str) -> None:
-    """Show the page.
-
-    Parameters
-    ----------
-    path : Path
-        The published database of the run that is served.
-    address : str
-        The address of the server, such as ``http://127.0.0.1:8000``.
-    """
-    st.title("Try it")
-    try:
-        serves = served(address)
-    except LiveError as error:
-        st.error(escaped(str(error)))
-        return
-    st.caption(
-        f"LLM {escaped(serves['llm'] or 'none')}, PRM {escaped(serves['prm'])}, calibrator "
-        f"{escaped(serves['calibrator'])}.",
-        help=escaped(serves["chosen_by"]) or None,
-    )
-    if not serves["llm"]:
-        st.info("The server has no LLM, so it scores solutions but cannot answer questions.")
-        return
-    question = _question(_examples(path, serves))
-    request = {"question": question, **_options()}
-    solve, another = st.columns([1, 1], width=420)
-    asked = solve.button("Solve", type="primary", width="stretch", disabled=not question.strip())
-    another.button(
-        "Another question",
-        width="stretch",
-        on_click=_next_question,
-        args=(_examples(path, serves), question),
-    )
-    show_solving(path, address, serves, request, asked)
-
-
-def _question(examples: list[str]) -> str:
-    text: str = st.text_area(
-        "Question",
-        height="content",
-        max_chars=_LONGEST,
-        **bound_text("ask", examples[0] if examples else ""),
-    )
-    return text
-
-
 def _options() -> dict[str, Any]:
     with st.expander("Options"):
-        target = st.select_slider(
-            "Target probability C",
-            _TARGETS,
-            **bound("target", _TARGETS, _TARGET, text="{:g}".format),
-            help="So many samples are drawn that at least one of them is right with probability C",
-        )
+        about = "So many samples are drawn that at least one of them is right with probability C"
+        target = choose_target(TARGETS, "target", about)
         below = st.select_slider(
             "Say \N{LEFT DOUBLE QUOTATION MARK}I don't know\N{RIGHT DOUBLE QUOTATION MARK} below",
             _BOUNDS,
             format_func="{:g}".format,
-            **bound("below", _BOUNDS, _BOUND, text="{:g}".format),
+            **bound("below", _BOUNDS, 0.5, text="{:g}".format),
             help="The bound on the probability that the answer is right. With 0, there is always an answer",
         )
-        most = st.select_slider(
-            "Largest number of samples",
-            _SAMPLES,
-            **bound("most", _SAMPLES, _MOST),
-        )
+        most = st.select_slider("Largest number of samples", _SAMPLES, **bound("most", _SAMPLES, 16))
     return {"target": target, "abstain_below": below or None, "max_samples": most}
 
 
@@ -373,10 +166,115 @@ def _examples(path: Path, serves: dict[str, Any]) -> list[str]:
     """Return questions of the run's test data."""
     cells: pd.DataFrame = ask(catalog.cells, path)
     cells = cells[cells["leaderboard"] == "calibration"]
-    for kind in _KINDS:
+    for kind in ("llm", "prm", "calibrator"):
         cells = cells[cells[kind] == serves[kind]]
     for cell_id in cells["cell_id"]:
         _, found = ask(catalog.question_page, path, cell_id=cell_id, limit=_EXAMPLES)
         if len(found):
             return list(dict.fromkeys(found["text"]))
     return []
+
+
+def _solve(address: str, request: Mapping[str, Any], style: tuple[list[str], str]) -> Solving:
+    """Draw each trajectory as its steps come. A reader who changes the page in the meantime ends the work."""
+    found, begin, drawn = Solving(), time.monotonic(), 0.0
+    picture = st.empty()
+    with picture.container():
+        st.info("The question is sent to the models.")
+    try:
+        with closing(solving(address, request)) as events:
+            for event in events:
+                found.add(event)
+                now = time.monotonic()
+                if event["event"] == "step" and now - drawn > _SECONDS_BETWEEN_PICTURES:
+                    drawn = now
+                    with picture.container():
+                        st.header(f"Sample {found.current + 1}")
+                        st.caption(f"{counted(len(found.steps), 'sample')} so far · {now - begin:.1f} s")
+                        _show_steps(found.along(found.current), style)
+    except LiveError as error:
+        found.error = str(error)
+    picture.empty()
+    return found
+
+
+def _show_steps(steps: Sequence[Mapping[str, Any]], style: tuple[list[str], str]) -> None:
+    """Show the bare question and the steps of a trajectory, as :meth:`Solving.along` returns them."""
+    table = reward_table(steps)
+    draw(rewards_chart(table, *style).properties(height=_HEIGHT), along(table))
+    calibrated = [
+        "*final answer*"
+        if step["terminal"]
+        else "too long for the PRM"
+        if step["point"] is None
+        else escaped(estimate(row.calibrated, row.band_low, row.band_high))
+        for step, row in zip(steps, table.itertuples(), strict=True)
+    ]
+    show_table(
+        {
+            "Step": integers(table["step"]),
+            "Text": [with_formulas(step["text"]) if step["step"] else "*Question only*" for step in steps],
+            "Calibrated reward": calibrated,
+            "PRM reward": numbers(table["reward"]),
+        }
+    )
+
+
+def _show_solution(found: Solving, style: tuple[list[str], str], levels: Sequence[float]) -> None:
+    """Show the answer or "I don't know" with the samples, or why the question failed."""
+    solution = found.solution
+    if found.error or solution is None or solution["error"]:
+        st.error(escaped(found.error or (solution or {}).get("error") or "There is no solution."))
+        return
+    _show_answer(solution)
+    familiarity = solution["familiarity"]
+    if not familiarity["familiar"]:
+        st.warning(f"{escaped(familiarity['message'])} So the probability may be wrong.")
+    spent = solution["spent"]
+    st.caption(
+        f"{counted(spent['samples'], 'sample')} · {integer(spent['generated_tokens'])} generated tokens · "
+        f"{integer(spent['prm_tokens'])} tokens read by the PRM · {number(spent['seconds'], 1)} s"
+    )
+    places, chosen = list(found.steps), solution["chosen"]
+    if not places:
+        return
+    first = places.index(chosen) if chosen in places else 0
+    place = st.selectbox(
+        "Steps of",
+        places,
+        index=first,
+        format_func=lambda place: f"Sample {place + 1}{', with the answer' if place == chosen else ''}",
+        width=SELECT_WIDTH,
+    )
+    _show_steps(found.along(place), style)
+    if len(levels) > 1:
+        st.caption(
+            f"Band and brackets: from the quantile of level {levels[0]:g} to that of level {levels[-1]:g}."
+        )
+    table = sample_table(found)
+    with st.expander(f"All: {counted(len(table), 'sample')}"):
+        show_table(
+            {
+                "Sample": integers(table["sample"]),
+                "Answer": names(table["answer"]),
+                "Steps": integers(table["steps"]),
+                "Tokens": integers(table["tokens"]),
+                "Calibrated reward": numbers(table["reward"]),
+            }
+        )
+
+
+def _show_answer(solution: Mapping[str, Any]) -> None:
+    chance = escaped(estimate(solution["probability"], solution["low"], solution["high"]))
+    if solution["abstained"]:
+        chosen = solution["chosen"]
+        answer = None if chosen is None else solution["trajectories"][chosen]["answer"]
+        heading, before = "I don't know", f"The best answer is {escaped(answer)}. " if answer else ""
+    elif solution["answer"] is None:
+        st.header("No answer")
+        st.markdown(f"No sample has a final answer. {escaped(solution['reason'])}")
+        return
+    else:
+        heading, before = f"Answer: {escaped(solution['answer'])}", ""
+    st.header(heading)
+    st.markdown(f"{before}The probability that it is right is **{chance}**. {escaped(solution['reason'])}")

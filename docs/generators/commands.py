@@ -14,7 +14,7 @@ from prmcal.harness.cli.app import app
 def commands_reference() -> str:
     """Return a section for each command, in the order of the help."""
     group: Any = typer.main.get_command(app)
-    commands = [group.commands[name] for name in group.list_commands(None)]
+    commands = [group.get_command(None, name) for name in group.list_commands(None)]
     return "\n".join(_section(each) for each in commands if not each.hidden)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from importlib import import_module
@@ -110,32 +110,8 @@ EXPLANATION = (
 )
 
 
-class _Commands(Mapping[str, Any]):
-    """The commands by their names, in the order of the help. Each is made when it is first looked up."""
-
-    def __init__(self) -> None:
-        self._places = {name: place for group in COMMANDS.values() for name, (place, _) in group.items()}
-        self._made: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
-            module, _, function = self._places[name].partition(":")
-            info = CommandInfo(
-                name, callback=getattr(import_module(f"prmcal.harness.cli.{module}"), function)
-            )
-            self._made[name] = get_command_from_info(
-                info, pretty_exceptions_short=False, rich_markup_mode=None
-            )
-        return self._made[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._places
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
+_PLACES = {name: place for group in COMMANDS.values() for name, (place, _) in group.items()}
+_SENTENCES = {name: sentence for group in COMMANDS.values() for name, (_, sentence) in group.items()}
 
 
 class _Grouped(TyperGroup):
@@ -143,27 +119,34 @@ class _Grouped(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands: Any = _Commands()
+        self.commands = dict.fromkeys(_PLACES)  # type: ignore[assignment] # Each is made when it is needed.
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command by its name; None if there is none."""
+        if cmd_name in self.commands and self.commands[cmd_name] is None:
+            module, _, function = _PLACES[cmd_name].partition(":")
+            callback = getattr(import_module(f"prmcal.harness.cli.{module}"), function)
+            self.commands[cmd_name] = get_command_from_info(
+                CommandInfo(cmd_name, callback=callback), pretty_exceptions_short=False, rich_markup_mode=None
+            )
+        return self.commands.get(cmd_name)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands in the order of the help."""
-        return list(self.commands)
+        return list(_PLACES)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each group of commands."""
         for title, group in COMMANDS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, sentence) for name, (_, sentence) in group.items()])
+                formatter.write_dl([(name, _SENTENCES[name]) for name in group])
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Return the commands that begin with a text."""
         from typer._click.shell_completion import CompletionItem
 
         return [
-            CompletionItem(name, help=sentence)
-            for group in COMMANDS.values()
-            for name, (_, sentence) in group.items()
-            if name.startswith(incomplete)
+            CompletionItem(name, help=_SENTENCES[name]) for name in _PLACES if name.startswith(incomplete)
         ]
 
 

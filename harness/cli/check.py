@@ -6,7 +6,6 @@ import difflib
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -87,47 +86,53 @@ def check_plugins(
     plugins = _find(name, kind)
     if len(plugins) > 1:
         _require_known(plugins, given)
-    checked = [_checked(name, each, given, len(plugins) > 1, weights) for each in plugins]
-    parts = ["\n".join(each.lines()) for each in checked]
+    checked = [_checked(name, *each, given, len(plugins) > 1, weights) for each in plugins]
+    states = Counter(state for state, _ in checked)
+    parts = [report for _, report in checked]
     if len(checked) > 1:
-        counts = Counter(each.state for each in checked)
-        parts.append(
-            f"{len(checked)} plugins: " + ", ".join(f"{count} {state}" for state, count in counts.items())
-        )
-    return "\n\n".join(parts), all(each.state == "passed" for each in checked)
+        counts = ", ".join(f"{count} {state}" for state, count in states.items())
+        parts.append(f"{len(checked)} plugins: {counts}")
+    return "\n\n".join(parts), set(states) == {"passed"}
 
 
-@dataclass(frozen=True)
-class _Checked:
-    """A plugin of a file: the results of its checks, or the arguments that it needs before it can be checked."""
+def _checked(
+    name: str, kind: str, plugin: str, given: Mapping[str, Any], several: bool, weights: Path | None
+) -> tuple[str, str]:
+    """Build a plugin and run its checks. Return its state and its report."""
+    registry, title = KINDS[kind], f"{kind} {plugin}"
+    fields = arguments_model(registry.get(plugin)).model_fields
+    own = {key: value for key, value in given.items() if key in fields or not several}
+    needed = [key for key, field in fields.items() if field.is_required() and key not in own]
+    if needed and name.endswith(".py"):
+        options = "".join(f" --argument {key}=..." for key in needed)
+        return "needs arguments", f"{title}: needs arguments. Run\n  prmcal check {name}{options}"
+    try:
+        built = check_build(lambda: registry.create(plugin, **own), registry.get(plugin))
+    except InvalidArgumentsError as error:
+        if own or not several:
+            raise
+        built = CheckResult("it can be built", passed=False, message=str(error))
+    if isinstance(built, CheckResult):
+        results = [built]
+    else:
+        checkpoint = (built if weights is None else type(built)).checkpoint
+        results = [*run_checks(built), *compare_with_published(built, checkpoint)]
+    passed = all(each.passed or each.skipped for each in results)
+    return "passed" if passed else "failed", "\n".join(_lines(title, results, passed))
 
-    title: str
-    results: tuple[CheckResult, ...]
-    needs: str = ""
 
-    @property
-    def state(self) -> str:
-        if self.needs:
-            return "needs arguments"
-        return "passed" if all(each.passed or each.skipped for each in self.results) else "failed"
-
-    def lines(self) -> Iterator[str]:
-        """Yield the lines of the report. Results with the same message share a paragraph."""
-        if self.needs:
-            yield f"{self.title}: needs arguments. Run"
-            yield f"  {self.needs}"
-            return
-        counts = Counter(_label(each) for each in self.results)
-        yield f"{self.title}: " + ", ".join(f"{counts[label]} {label}" for label in _LABELS if counts[label])
-        passed = self.state == "passed"
-        for label in _LABELS:
-            shown = [each for each in self.results if _label(each) == label]
-            if not passed and label != _LABELS[0]:
-                shown = [each for each in shown if each.message == NOT_RUN]
-            for names, message in _groups(shown):
-                yield _paragraph(f"  {label:7}  ", names)
-                if message:
-                    yield _paragraph("", message)
+def _lines(title: str, results: Sequence[CheckResult], passed: bool) -> Iterator[str]:
+    """Yield the lines of a report. Results with the same message share a paragraph."""
+    counts = Counter(map(_label, results))
+    yield f"{title}: " + ", ".join(f"{counts[label]} {label}" for label in _LABELS if counts[label])
+    for label in _LABELS:
+        shown = [each for each in results if _label(each) == label]
+        if not passed and label != "FAILED":
+            shown = [each for each in shown if each.message == NOT_RUN]
+        for names, message in _groups(shown):
+            yield _paragraph(f"  {label:7}  ", names)
+            if message:
+                yield _paragraph("", message)
 
 
 def _groups(results: Iterable[CheckResult]) -> Iterator[tuple[str, str]]:
@@ -156,64 +161,45 @@ def _paragraph(first: str, text: str) -> str:
     )
 
 
-def _checked(
-    name: str, found: tuple[str, str], given: Mapping[str, Any], several: bool, weights: Path | None
-) -> _Checked:
-    """Build a plugin and run its checks."""
-    kind, plugin_name = found
-    registry, title = KINDS[kind], f"{kind} {plugin_name}"
-    fields = arguments_model(registry.get(plugin_name)).model_fields
-    own = {key: value for key, value in given.items() if key in fields or not several}
-    needed = [key for key, field in fields.items() if field.is_required() and key not in own]
-    if needed and name.endswith(".py"):
-        options = "".join(f" --argument {key}=..." for key in needed)
-        return _Checked(title, (), f"prmcal check {name}{options}")
-    try:
-        built = check_build(lambda: registry.create(plugin_name, **own), registry.get(plugin_name))
-    except InvalidArgumentsError as error:
-        if own or not several:
-            raise
-        built = CheckResult("it can be built", passed=False, message=str(error))
-    if isinstance(built, CheckResult):
-        return _Checked(title, (built,))
-    checkpoint = (built if weights is None else type(built)).checkpoint
-    return _Checked(title, (*run_checks(built), *compare_with_published(built, checkpoint)))
-
-
 def _require_known(plugins: Sequence[tuple[str, str]], given: Mapping[str, Any]) -> None:
     """Raise InvalidArgumentsError if one of the arguments is one of no plugin."""
     known = {key for kind, name in plugins for key in arguments_model(KINDS[kind].get(name)).model_fields}
     unknown = [key for key in given if key not in known]
     if unknown:
-        close = difflib.get_close_matches(unknown[0], sorted(known), n=1)
-        hint = f"Did you mean '{close[0]}'?" if close else f"They take: {', '.join(sorted(known)) or 'none'}."
+        hint = _meant(unknown[0], known) or f"They take: {', '.join(sorted(known)) or 'none'}."
         raise InvalidArgumentsError(f"No plugin of the file has an argument '{unknown[0]}'. {hint}")
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"Did you mean '{close[0]}'?" if close else ""
 
 
 def _find(name: str, kind: str | None) -> list[tuple[str, str]]:
     """Return the kinds and names of the plugins to check."""
+    known = _registered(kind)
     if name.endswith(".py"):
-        before = {(each, known) for each, registry in KINDS.items() for known in registry.names()}
         load_plugin_file(Path(name))
-        found = [(each, known) for each, registry in KINDS.items() for known in registry.names()]
-        new = [pair for pair in found if pair not in before and kind in (None, pair[0])]
+        new = [pair for pair in _registered(kind) if pair not in known]
         if not new:
             raise PluginError(
                 f"{name} registers no plugin. Put a decorator such as @calibrator('name') on a class."
             )
         return new
-    searched = {each: registry.names() for each, registry in KINDS.items() if kind in (None, each)}
-    kinds = [each for each, names in searched.items() if name in names]
-    if len(kinds) > 1:
-        raise PluginError(
-            f"'{name}' is the name of a {' and of a '.join(kinds)}. Choose one of them with --kind."
-        )
-    if not kinds:
-        known = sorted({known for names in searched.values() for known in names})
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"Did you mean '{close[0]}'?" if close else "`prmcal list` shows all plugins."
+    found = [pair for pair in known if pair[1] == name]
+    if len(found) > 1:
+        kinds = " and of a ".join(each for each, _ in found)
+        raise PluginError(f"'{name}' is the name of a {kinds}. Choose one of them with --kind.")
+    if not found:
+        hint = _meant(name, {each for _, each in known}) or "`prmcal list` shows all plugins."
         raise UnknownPluginError(f"There is no {kind or 'plugin'} '{name}'. {hint}")
-    return [(kinds[0], name)]
+    return found
+
+
+def _registered(kind: str | None) -> list[tuple[str, str]]:
+    return [
+        (each, name) for each, registry in KINDS.items() if kind in (None, each) for name in registry.names()
+    ]
 
 
 def _parse(arguments: Sequence[str]) -> dict[str, Any]:

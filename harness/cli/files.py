@@ -8,7 +8,6 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,7 +35,6 @@ from prmcal.registry.datasets.jsonl import read_records
 from prmcal.registry.messages import reading
 from prmcal.steps import join_steps, split_steps
 
-_CHECKPOINTS = "checkpoints"
 # The folder of an artifact or of checkpoints, or the temporary folder of an artifact, which a killed run leaves.
 _NAME = re.compile(r"(?P<key>[0-9a-f]{24})|\.[0-9a-f]{24}-\w+")
 _LEAST_REWARD = 1e-7  # Half precision rounds some rewards to 0 or 1, which have no logit.
@@ -68,15 +66,14 @@ def export_success(
     context = Context(store)
     frames = []
     for job in plan.jobs:
-        if job.kind == "success":
-            done = [
-                shard for shard in job.shards if store.manifest(shard.ref.kind, shard.ref.key) is not None
-            ]
-            labels = {"llm": job.labels.llm, "dataset": job.labels.dataset, "split": job.labels.split}
-            questions = texts[job.labels.dataset, job.labels.split]
-            counted = [_success_rows(context, shard, questions).assign(**labels) for shard in done]
-            if counted:
-                frames.append(_added_up(pd.concat(counted, ignore_index=True)))
+        labels = {"llm": job.labels.llm, "dataset": job.labels.dataset, "split": job.labels.split}
+        counts = [
+            _success_rows(context, shard, texts[labels["dataset"], labels["split"]]).assign(**labels)
+            for shard in job.shards
+            if job.kind == "success" and store.manifest(shard.ref.kind, shard.ref.key) is not None
+        ]
+        if counts:
+            frames.append(_added_up(pd.concat(counts, ignore_index=True)))
     if not frames:
         raise PrmcalError(f"{directory} has no success rates yet. Run its grid.")
     rows = pd.concat(frames, ignore_index=True)
@@ -127,24 +124,6 @@ def gc(
     delete_unneeded(directory, typer.echo, agreed if yes or sys.stdin.isatty() else None)
 
 
-@dataclass(frozen=True)
-class _Unneeded:
-    """Folders that the grid does not need.
-
-    Attributes
-    ----------
-    kind : str
-        The kind of job, or "checkpoints".
-    folders : tuple of Path
-    size : int
-        The bytes of all files in them.
-    """
-
-    kind: str
-    folders: tuple[Path, ...]
-    size: int
-
-
 def delete_unneeded(directory: Path, tell: Callable[[str], None], agreed: Callable[[], bool] | None) -> int:
     """Say what the grid of a folder does not need, and delete it if `agreed` says so. Return the number of folders.
 
@@ -162,11 +141,21 @@ def delete_unneeded(directory: Path, tell: Callable[[str], None], agreed: Callab
     folder.record()  # It raises if there is no run: the lock would create the folder.
     with folder.lock():
         name, plan = folder.record().grid["name"], existing_plan(folder)
-        found = list(_unneeded(directory, plan))
-        if not found:
+        unneeded = _unneeded(directory, plan)
+        if not unneeded:
             tell(wrapped(f"The grid '{name}' needs everything in {directory}."))
             return 0
-        tell(_listed(found, name))
+        sizes: dict[str, list[int]] = {}
+        for path in unneeded:
+            own = sum(each.lstat().st_size for each in path.rglob("*") if not each.is_dir())
+            sizes.setdefault(path.parent.name, []).append(own)
+        rows = [
+            [kind.replace("_", " "), f"{len(each):,}", file_size(sum(each))] for kind, each in sizes.items()
+        ]
+        size = file_size(sum(map(sum, sizes.values())))
+        rows.append(["all", f"{len(unneeded):,}", size])
+        head = wrapped(f"The grid '{name}' does not need these artifacts and checkpoints:")
+        tell(f"{head}\n\n{text_table(['kind', 'folders', 'size'], rows)}\n")
         if agreed is None:
             again = f"prmcal gc {shlex.quote(str(directory))} --yes"
             tell(wrapped(f"Nothing was deleted. To delete these folders: {again}"))
@@ -174,60 +163,40 @@ def delete_unneeded(directory: Path, tell: Callable[[str], None], agreed: Callab
         if not agreed():
             tell("Nothing was deleted.")
             return 0
-        for each in found:
-            for path in each.folders:
-                _delete(path)
-        number, size = _total(found)
-        tell(f"Deleted {counted(number, 'folder')} ({file_size(size)}).")
-        return number
+        for path in unneeded:
+            try:
+                shutil.rmtree(path)
+            except OSError as error:
+                raise StorageError(
+                    f"{path} cannot be deleted ({error.strerror or error}). Remove it, and run the same command again."
+                ) from error
+        tell(f"Deleted {counted(len(unneeded), 'folder')} ({size}).")
+        return len(unneeded)
 
 
-def _unneeded(directory: Path, plan: Plan) -> Iterator[_Unneeded]:
+def _unneeded(directory: Path, plan: Plan) -> list[Path]:
+    """Return the folders of artifacts that no job makes, and of checkpoints that no unfinished job needs."""
     needed = {(shard.ref.kind, shard.ref.key) for shard in plan.shards()}
-    root = artifacts_root(directory)
-    for kind in sorted(path.name for path in _folders(root)):
-        yield from _found(kind, root / kind, {key for of_kind, key in needed if of_kind == kind})
-    kinds = {kind for kind, _ in needed}
-    finished = {(kind, key) for kind in kinds for key in finished_artifacts(directory, kind)}
-    yield from _found(_CHECKPOINTS, checkpoints_root(directory), {key for _, key in needed - finished})
-
-
-def _found(kind: str, root: Path, needed: set[str]) -> Iterator[_Unneeded]:
-    known = ((path, _NAME.fullmatch(path.name)) for path in _folders(root))
-    folders = tuple(path for path, name in known if name and name["key"] not in needed)
-    if folders:
-        yield _Unneeded(kind, folders, sum(_size(path) for path in folders))
+    roots = {
+        path: {key for kind, key in needed if kind == path.name}
+        for path in _folders(artifacts_root(directory))
+    }
+    finished = {
+        (kind, key) for kind in {kind for kind, _ in needed} for key in finished_artifacts(directory, kind)
+    }
+    roots[checkpoints_root(directory)] = {key for _, key in needed - finished}
+    return [
+        path
+        for root, keys in roots.items()
+        for path in _folders(root)
+        if (name := _NAME.fullmatch(path.name)) and name["key"] not in keys
+    ]
 
 
 def _folders(root: Path) -> list[Path]:
     if not root.is_dir():
         return []
     return sorted(path for path in root.iterdir() if path.is_dir() and not path.is_symlink())
-
-
-def _size(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
-
-
-def _listed(found: list[_Unneeded], grid: str) -> str:
-    number, size = _total(found)
-    rows = [[each.kind.replace("_", " "), f"{len(each.folders):,}", file_size(each.size)] for each in found]
-    rows.append(["all", f"{number:,}", file_size(size)])
-    head = wrapped(f"The grid '{grid}' does not need these artifacts and checkpoints:")
-    return f"{head}\n\n{text_table(['kind', 'folders', 'size'], rows)}\n"
-
-
-def _total(found: list[_Unneeded]) -> tuple[int, int]:
-    return sum(len(each.folders) for each in found), sum(each.size for each in found)
-
-
-def _delete(folder: Path) -> None:
-    try:
-        shutil.rmtree(folder)
-    except OSError as error:
-        raise StorageError(
-            f"{folder} cannot be deleted ({error.strerror or error}). Remove it, and run the same command again."
-        ) from error
 
 
 def import_first_pass(

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import webbrowser
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -90,7 +91,10 @@ def build_documentation() -> Path:
             "The documentation is built by Sphinx, which is not installed. Install it: pip install 'prmcal[docs]'"
         ) from error
 
-    folder = user_cache_path("prmcal") / "docs" / f"{prmcal.__version__}-{_pages_hash()}"
+    files = [path for path in sorted(_PAGES.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+    content = b"".join(str(path.relative_to(_PAGES)).encode() + path.read_bytes() for path in files)
+    version = f"{prmcal.__version__}-{hashlib.sha256(content).hexdigest()[:8]}"
+    folder = user_cache_path("prmcal") / "docs" / version
     page = folder / "index.html"
     if page.is_file():
         return page
@@ -111,15 +115,6 @@ def build_documentation() -> Path:
     except OSError as error:
         raise StorageError(f"The documentation cannot be written to {folder}: {error}.") from error
     return page
-
-
-def _pages_hash() -> str:
-    """Return the hash of everything that is on the pages, except what they take from the code."""
-    found = hashlib.sha256()
-    for path in sorted(_PAGES.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            found.update(str(path.relative_to(_PAGES)).encode() + path.read_bytes())
-    return found.hexdigest()[:8]
 
 
 def list_plugins(
@@ -172,17 +167,16 @@ def _described(name: str) -> tuple[str, str, str, str]:
     except PluginError as error:
         return "?", "?", "?", str(error)
     source = f"{cls.citation} ({cls.known_by})" if cls.known_by else cls.citation
-    try:
+    built: Calibrator | type[Calibrator] = cls
+    with suppress(PluginError):  # It may need arguments. Its class says what does not depend on them.
         built = calibrators.create(name)
-    except PluginError:  # It needs arguments. Its class says what does not depend on them.
-        passes = cls.training_passes
-        return (
-            str(cls.reads) if isinstance(cls.reads, str) else _GIVEN,
-            _GIVEN,
-            _passes(passes) if isinstance(passes, int) else _GIVEN,
-            source,
-        )
-    return built.reads, _levels(built), _passes(built.training_passes), source
+    reads, passes = built.reads, built.training_passes
+    return (
+        reads if isinstance(reads, str) else _GIVEN,
+        _levels(built) if isinstance(built, Calibrator) else _GIVEN,
+        _passes(passes) if isinstance(passes, int) else _GIVEN,
+        source,
+    )
 
 
 def _levels(calibrator: Calibrator) -> str:
@@ -211,43 +205,41 @@ def doctor(
     It lists the packages, the hardware and the cached models. With GRID it also lists what the grid still needs.
     """
     typer.echo(_machine_report())
-    if grid is not None:
-        needs, ready = _grid_needs(read(grid, None, plugin))
-        typer.echo(f"\n{needs}")
-        if not ready:
-            raise typer.Exit(ExitCode.FAILED_CHECKS)
+    if grid is not None and _needs(read(grid, None, plugin)):
+        raise typer.Exit(ExitCode.FAILED_CHECKS)
 
 
 def _machine_report() -> str:
     """Return the packages with their versions, the hardware, the GPUs and the cached models. Loads none of them."""
     machine = [[name, str(value)] for name, value in hardware().items()]
     machine.append(["free_disk_gib", f"{shutil.disk_usage(Path.cwd()).free / 2**30:.1f}"])
-    parts = [
-        f"Python {sys.version.split()[0]}, prmcal {prmcal.__version__}",
-        text_table(["package", "version", "extra"], _packages()),
-        text_table(
-            ["machine", ""], [*machine, *(["GPU", line] for line in describe_gpus("memory.used") or ["none"])]
-        ),
-        text_table(["cached model or data set", "GiB"], _cached() or [["none", ""]]),
-    ]
-    return "\n\n".join(parts)
+    machine += [["GPU", line] for line in describe_gpus("memory.used") or ["none"]]
+    return "\n\n".join(
+        [
+            f"Python {sys.version.split()[0]}, prmcal {prmcal.__version__}",
+            text_table(["package", "version", "extra"], _packages()),
+            text_table(["machine", ""], machine),
+            text_table(["cached model or data set", "GiB"], _cached() or [["none", ""]]),
+        ]
+    )
 
 
-def _grid_needs(grid: GridSpec) -> tuple[str, bool]:
-    """Check every plugin of a grid on this machine.
+def _needs(grid: GridSpec) -> dict[str, int]:
+    """Print a line for each plugin of a grid, and what each needs on this machine. Return the numbered needs.
 
     No model is loaded or downloaded. Data sets are read, so those of the hub may be downloaded.
-
-    Returns
-    -------
-    needs : str
-        A table with a line for each plugin, and a numbered list of what is missing and what to do about it.
-    ready : bool
-        Whether nothing is missing.
     """
+    plugins: dict[str, Sequence[PluginSpec]] = {
+        "llm": grid.llms,
+        "prm": grid.prms,
+        "calibrator": grid.calibrators,
+        "dataset": [*grid.datasets, grid.calibration],
+        "strategy": grid.distinct_strategies(),
+        "metric": grid.measurement.metrics,
+    }
     needs: dict[str, int] = {}
     rows = []
-    for kind, spec in _named(grid):
+    for kind, spec in ((kind, spec) for kind, specs in plugins.items() for spec in specs):
         missing = [needs.setdefault(each, len(needs) + 1) for each in _problems(kind, spec)]
         state = f"needs {', '.join(map(str, missing))}" if missing else "ready"
         size = _memory(kind, spec)
@@ -256,28 +248,10 @@ def _grid_needs(grid: GridSpec) -> tuple[str, bool]:
     lines = [text_table([f"grid {grid.name}", "name", "weights", "state"], rows)]
     lines += [wrapped(f"{number}. {need}", hanging="   ") for need, number in needs.items()]
     if any("hf download" in need for need in needs):
-        licence = (
-            "Note: models behind a licence, such as Llama, also need `hf auth login` before the download."
-        )
-        lines.append(wrapped(licence))
-    return "\n".join(lines), not needs
-
-
-def _named(grid: GridSpec) -> Iterator[tuple[str, PluginSpec]]:
-    kinds: dict[str, Sequence[PluginSpec]] = {
-        "llm": grid.llms,
-        "prm": grid.prms,
-        "calibrator": grid.calibrators,
-        "dataset": grid.datasets,
-    }
-    for kind, specs in kinds.items():
-        for spec in specs:
-            yield kind, spec
-    yield "dataset", grid.calibration
-    for spec in grid.distinct_strategies():
-        yield "strategy", spec
-    for metric in grid.measurement.metrics:
-        yield "metric", metric
+        licence = "models behind a licence, such as Llama, also need `hf auth login` before the download."
+        lines.append(wrapped(f"Note: {licence}"))
+    typer.echo("\n".join(["", *lines]))
+    return needs
 
 
 def _problems(kind: str, spec: PluginSpec) -> Iterator[str]:

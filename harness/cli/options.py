@@ -53,22 +53,22 @@ def completing_cells(context: typer.Context, incomplete: str) -> list[str]:
     return [cell_id for cell_id in known if cell_id.startswith(incomplete)]
 
 
-LLMsOption = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Keep only this LLM; repeatable.")]
-PRMsOption = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Keep only this PRM; repeatable.")]
-CalibratorsOption = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="Keep only this calibrator; repeatable.")
-]
-DatasetsOption = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="Keep only this data set; repeatable.")
-]
-StrategiesOption = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="Keep only this strategy; repeatable.")
-]
-LLMOption = Annotated[str | None, typer.Option(metavar="NAME", help="Choose a cell with this LLM.")]
-PRMOption = Annotated[str | None, typer.Option(metavar="NAME", help="Choose a cell with this PRM.")]
-CalibratorOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Choose a cell with this calibrator.")
-]
+def _keep(title: str) -> Any:
+    return typer.Option(metavar="NAME", help=f"Keep only this {title}; repeatable.")
+
+
+def _choose(title: str) -> Any:
+    return typer.Option(metavar="NAME", help=f"Choose a cell with this {title}.")
+
+
+LLMsOption = Annotated[list[str] | None, _keep("LLM")]
+PRMsOption = Annotated[list[str] | None, _keep("PRM")]
+CalibratorsOption = Annotated[list[str] | None, _keep("calibrator")]
+DatasetsOption = Annotated[list[str] | None, _keep("data set")]
+StrategiesOption = Annotated[list[str] | None, _keep("strategy")]
+LLMOption = Annotated[str | None, _choose("LLM")]
+PRMOption = Annotated[str | None, _choose("PRM")]
+CalibratorOption = Annotated[str | None, _choose("calibrator")]
 GridArgument = Annotated[
     str,
     typer.Argument(
@@ -206,11 +206,10 @@ def tier_named(name: str) -> Tier:
     """
     from prmcal.db.metrics import TIERS
 
-    short = {tier.split()[0]: tier for tier in TIERS}
     for tier in TIERS:
-        if tier == short.get(name, name):
+        if name in (tier, tier.split()[0]):
             return tier
-    raise PrmcalError(f"--tier must be one of {', '.join(short)}. Got '{name}'.")
+    raise PrmcalError(f"--tier must be one of {', '.join(tier.split()[0] for tier in TIERS)}. Got '{name}'.")
 
 
 def exported(frame: pd.DataFrame, output_format: str) -> str:

@@ -123,10 +123,6 @@ def _models(models: Sequence[ModelCost]) -> str:
         [each.name, f"{each.billions:g}", f"{each.tokens / 1e6:,.0f}", f"{each.gpu_hours:,.1f}"]
         for each in models
     ]
-    total = [
-        "all",
-        "",
-        f"{sum(each.tokens for each in models) / 1e6:,.0f}",
-        f"{sum(m.gpu_hours for m in models):,.1f}",
-    ]
-    return text_table(["model", "10^9 parameters", "10^6 tokens", "GPU-hours"], [*rows, total])
+    tokens, hours = sum(each.tokens for each in models), sum(each.gpu_hours for each in models)
+    rows.append(["all", "", f"{tokens / 1e6:,.0f}", f"{hours:,.1f}"])
+    return text_table(["model", "10^9 parameters", "10^6 tokens", "GPU-hours"], rows)

@@ -33,6 +33,12 @@ from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import wrapped
 
 _EXECUTORS = ("local", "ray")
+_ENDINGS: dict[Ending, tuple[ExitCode, str]] = {
+    "max-hours": (ExitCode.TIME_OVER, "The run has reached --max-hours."),
+    "SIGINT": (ExitCode.INTERRUPTED, "Interrupted."),
+    "SIGTERM": (ExitCode.TERMINATED, "The run was ended by SIGTERM."),
+    "SIGHUP": (ExitCode.HUNG_UP, "The run was ended by SIGHUP."),
+}
 
 _ExecutorOption = Annotated[
     str,
@@ -163,22 +169,11 @@ def run(
             )
         _report(out, summary, quiet)
     except KeyboardInterrupt:
-        typer.echo(_interruption("SIGINT"), err=True)
+        _tell(_interruption("SIGINT"))
         raise typer.Exit(ExitCode.INTERRUPTED) from None
-    raise typer.Exit(_exit_code(summary))
-
-
-def _exit_code(summary: RunSummary) -> ExitCode:
-    match summary.ending:
-        case "max-hours":
-            return ExitCode.TIME_OVER
-        case "SIGHUP":
-            return ExitCode.HUNG_UP
-        case "SIGINT":
-            return ExitCode.INTERRUPTED
-        case "SIGTERM":
-            return ExitCode.TERMINATED
-    return ExitCode.FAILED_CELLS if summary.failed_cells else ExitCode.DONE
+    if summary.ending is not None:
+        raise typer.Exit(_ENDINGS[summary.ending][0])
+    raise typer.Exit(ExitCode.FAILED_CELLS if summary.failed_cells else ExitCode.DONE)
 
 
 def _report(directory: Path, summary: RunSummary, quiet: bool) -> None:
@@ -193,7 +188,9 @@ def _report(directory: Path, summary: RunSummary, quiet: bool) -> None:
     if summary.ending is not None:
         _tell(_interruption(summary.ending))
     elif not quiet:
-        _tell("\n".join(["", *_answer(directory), *_cut_off(directory), *_next(directory)]))
+        folder = shlex.quote(str(directory))
+        after = ["", "Next:", f"  prmcal leaderboard {folder}", f"  prmcal dashboard {folder}"]
+        _tell("\n".join(["", *_findings(directory), *after]))
 
 
 def _cluster_settings(
@@ -214,9 +211,7 @@ def _cluster_settings(
 
 def _interruption(ending: Ending) -> str:
     """Say in one line what ended a run before its work was done, and how to continue."""
-    causes = {"SIGINT": "Interrupted.", "max-hours": "The run has reached --max-hours."}
-    cause = causes.get(ending, f"The run was ended by {ending}.")
-    return f"{cause} Finished work is kept. To continue, run the same command again."
+    return f"{_ENDINGS[ending][1]} Finished work is kept. To continue, run the same command again."
 
 
 def _done(summary: RunSummary) -> str:
@@ -240,53 +235,34 @@ def lines_on_failures(failures: Sequence[FailureGroup], log: Path) -> list[str]:
     """Return lines that say what failed, how often, and what to do."""
     lines = []
     for group in failures:
-        lines.append("")
-        head = f"prmcal: error: {counted(len(group.cells), 'cell')} failed: {group.failure.reason}"
-        lines.append(wrapped(head, hanging="  "))
-        shown = group.cells[:2]
-        more = len(group.cells) - len(shown)
-        lines.append(
-            wrapped(f"Cells: {', '.join(shown)}{f' and {more:,} more' if more else ''}.", indent="  ")
+        shown = ", ".join(group.cells[:2]) + (
+            f" and {len(group.cells) - 2:,} more" if len(group.cells) > 2 else ""
         )
+        head = f"prmcal: error: {counted(len(group.cells), 'cell')} failed: {group.failure.reason}"
+        lines += ["", wrapped(head, hanging="  "), wrapped(f"Cells: {shown}.", indent="  ")]
         lines.append(wrapped(f"What to do: {group.advice(log)}", indent="  "))
     return lines
 
 
-def _answer(directory: Path) -> list[str]:
-    """Return the findings of the run, a line for each."""
+def _findings(directory: Path) -> list[str]:
+    """Return the findings of the run, and a warning for each LLM whose trajectories were cut off inside a thought."""
     from prmcal.db.overview.query import overview
+    from prmcal.db.queries.trajectories import cut_off_thoughts
     from prmcal.db.text.overview import tiles
 
-    found = overview(RunFolder(directory).results())
-    if not found.ranking:
-        return []
-    return [
-        wrapped(
-            f"{each.title}: {each.figure}. {each.detail[:1].upper()}{each.detail[1:].rstrip('.')}.",
-            hanging="  ",
-        )
-        for each in tiles(found)
+    results = RunFolder(directory).results()
+    found = overview(results)
+    lines = [
+        f"{each.title}: {each.figure}. {each.detail[:1].upper()}{each.detail[1:].rstrip('.')}."
+        for each in (tiles(found) if found.ranking else ())
     ]
-
-
-def _cut_off(directory: Path) -> list[str]:
-    """Return a warning for each LLM some of whose trajectories were cut off inside a thought."""
-    from prmcal.db.queries.trajectories import cut_off_thoughts
-
-    return [
-        wrapped(
-            f"prmcal: warning: {each.cut_off / each.trajectories:.1%} of the trajectories of the LLM '{each.llm}' "
-            f"({each.cut_off:,} of {each.trajectories:,}) were cut off inside a thought, so they have no answer. Raise "
-            "'sampling.max_tokens' in the grid file.",
-            hanging="  ",
-        )
-        for each in cut_off_thoughts(RunFolder(directory).results()).itertuples()
+    lines += [
+        f"prmcal: warning: {each.cut_off / each.trajectories:.1%} of the trajectories of the LLM '{each.llm}' "
+        f"({each.cut_off:,} of {each.trajectories:,}) were cut off inside a thought, so they have no answer. Raise "
+        "'sampling.max_tokens' in the grid file."
+        for each in cut_off_thoughts(results).itertuples()
     ]
-
-
-def _next(directory: Path) -> list[str]:
-    folder = shlex.quote(str(directory))
-    return ["", "Next:", f"  prmcal leaderboard {folder}", f"  prmcal dashboard {folder}"]
+    return [wrapped(line, hanging="  ") for line in lines]
 
 
 def _tell(text: str) -> None:

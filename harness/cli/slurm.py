@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,81 +51,42 @@ def slurm(
 
     Save it in a file and submit it with sbatch. Submit the same file again to continue the run after its time limit.
     """
-    name = read_grid(find_grid(grid)).name
-    allocation = Allocation(nodes, gpus_per_node, cpus_per_task, time, partition)
+    if time and not _TIME.fullmatch(time):
+        raise PrmcalError(f"--time must be a time as Slurm writes it, such as 12:00:00. Got '{time}'.")
+    if partition and not _PARTITION.fullmatch(partition):
+        raise PrmcalError(f"--partition must be the name of a partition. Got '{partition}'.")
     arguments = [grid, "--out", str(out), *(run_options or [])]
     # A wrong option is an error here, and not hours later on a node.
     commands: Any = typer.main.get_command(app)
-    commands.commands["run"].make_context("prmcal run", list(arguments))
-    typer.echo(render_script(name, arguments, allocation), nl=False)
+    commands.get_command(None, "run").make_context("prmcal run", list(arguments))
+    allocation = {
+        "job-name": f"prmcal-{read_grid(find_grid(grid)).name}",
+        "partition": partition,
+        "nodes": nodes,
+        "ntasks-per-node": 1,
+        "cpus-per-task": cpus_per_task,
+        "gpus-per-node": gpus_per_node,
+        "time": time,
+    }
+    typer.echo(render_script(allocation, arguments), nl=False)
 
 
-@dataclass(frozen=True)
-class Allocation:
-    """The resources that a script asks Slurm for.
-
-    Attributes
-    ----------
-    nodes : int
-    gpus_per_node, cpus_per_task : int or None
-        None for the default of the partition.
-    time : str
-        The limit of the time as Slurm writes it, such as ``12:00:00`` or ``1-12:00:00``. Empty for the default.
-    partition : str
-        Empty for the default.
-
-    Raises
-    ------
-    PrmcalError
-        If the time or the partition has another form.
-    """
-
-    nodes: int = 1
-    gpus_per_node: int | None = None
-    cpus_per_task: int | None = None
-    time: str = ""
-    partition: str = ""
-
-    def __post_init__(self) -> None:
-        if self.time and not _TIME.fullmatch(self.time):
-            raise PrmcalError(
-                f"--time must be a time as Slurm writes it, such as 12:00:00. Got '{self.time}'."
-            )
-        if self.partition and not _PARTITION.fullmatch(self.partition):
-            raise PrmcalError(f"--partition must be the name of a partition. Got '{self.partition}'.")
-
-    def lines(self, name: str) -> list[str]:
-        """Return the lines for sbatch. `name` is the name of the job."""
-        options = {
-            "job-name": name,
-            "partition": self.partition,
-            "nodes": self.nodes,
-            "ntasks-per-node": 1,
-            "cpus-per-task": self.cpus_per_task,
-            "gpus-per-node": self.gpus_per_node,
-            "time": self.time,
-            "signal": f"B:TERM@{_SECONDS_OF_NOTICE}",
-            "open-mode": "append",
-        }
-        lines = [f"#SBATCH --{option}={value}" for option, value in options.items() if value]
-        return [*lines, "#SBATCH --requeue"]
-
-
-def render_script(grid: str, arguments: Sequence[str], allocation: Allocation) -> str:
+def render_script(allocation: Mapping[str, Any], arguments: Sequence[str]) -> str:
     """Return a script for sbatch.
 
     Parameters
     ----------
-    grid : str
-        The name of the grid, for the name of the job.
+    allocation : mapping
+        Options of sbatch for what the script asks Slurm for. Those without a value keep the default of the partition.
     arguments : sequence of str
         The arguments of ``prmcal run``.
-    allocation : Allocation
     """
-    body = _ONE_NODE if allocation.nodes == 1 else _NODES
+    options = {**allocation, "signal": f"B:TERM@{_SECONDS_OF_NOTICE}", "open-mode": "append"}
+    body = _ONE_NODE if allocation["nodes"] == 1 else _NODES
     lines = [
         _HEAD,
-        *allocation.lines(f"prmcal-{grid}"),
+        *(f"#SBATCH --{option}={value}" for option, value in options.items() if value),
+        "#SBATCH --requeue",
         "set -euo pipefail",
         f"cd {shlex.quote(str(Path.cwd()))}",
         f"PYTHON={shlex.quote(sys.executable)}",

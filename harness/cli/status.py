@@ -27,6 +27,11 @@ from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal import text_table, wrapped
 
+_ADVICE = {
+    "interrupted": "To continue, run the same command again. Finished work is kept.",
+    "partial": "The part that was asked for is finished. For the rest, leave out --only and --retry-failed.",
+}
+
 
 def status(
     directory: RunArgument,
@@ -72,22 +77,22 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
     finished = {cell.cell_id for cell in plan.cells if all(shard.ref in done for shard in cell.job.shards)}
     part = asked_part(plan, record)
     asked = {shard.ref for shard in part.shards()}
-    left = seconds_left(
-        [shard for shard in unfinished if shard.ref in asked and shard.ref.key not in failures],
-        cost,
-        record.workers,
-    )
+    waiting = [each for each in unfinished if each.ref in asked and each.ref.key not in failures]
+    left = seconds_left(waiting, cost, record.workers)
     log = directory / (record.log or LOG_FILE)
     running = folder.running()
-    if running:
-        state = "running"
-    elif not unfinished:
-        state = "done"
-    elif groups:
-        state = "failed"
-    else:
-        is_part = part is not plan and all(cell.cell_id in finished for cell in part.cells)
-        state = "partial" if is_part else "interrupted"
+    is_part = part is not plan and all(cell.cell_id in finished for cell in part.cells)
+    state = (
+        "running"
+        if running
+        else "done"
+        if not unfinished
+        else "failed"
+        if groups
+        else "partial"
+        if is_part
+        else "interrupted"
+    )
     found = {
         "grid": record.grid["name"],
         "directory": str(directory),
@@ -134,12 +139,7 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
 
 
 def _text(found: dict[str, Any], failures: Sequence[FailureGroup]) -> str:
-    directory, shards, cells, state = (
-        Path(found["directory"]),
-        found["shards"],
-        found["cells"],
-        found["state"],
-    )
+    directory, state, shards, cells = (found[name] for name in ("directory", "state", "shards", "cells"))
     head = f"Grid '{found['grid']}' in {directory}: {state}"
     if state == "running":
         began = datetime.fromisoformat(found["started_at"])
@@ -148,6 +148,11 @@ def _text(found: dict[str, Any], failures: Sequence[FailureGroup]) -> str:
     head += f"({shards['done']:,} of {counted(shards['total'], 'shard')})"
     if state == "running" and found["seconds_left"] is not None:
         head += f", about {duration(found['seconds_left'])} left"
+    more = f"Latest run started {found['started_at']}. Log: {found['log']}"
+    if is_merged(Path(directory)):
+        more = (
+            f"`prmcal leaderboard {directory}` shows which of them are not current or failed a verification."
+        )
     rows = [
         [
             each["kind"].replace("_", " "),
@@ -163,29 +168,14 @@ def _text(found: dict[str, Any], failures: Sequence[FailureGroup]) -> str:
         text_table(["jobs", "shards", "done", "worker time left"], rows),
         "",
         wrapped(
-            f"{cells['done']:,} of {counted(cells['total'], 'cell')} done, {cells['failed']:,} failed. "
-            f"{_more(directory, found)}"
+            f"{cells['done']:,} of {counted(cells['total'], 'cell')} done, {cells['failed']:,} failed. {more}"
         ),
     ]
     if found["crew"]:
         lines += ["", *(wrapped(str(WorkerNow(**each)), hanging="  ") for each in found["crew"])]
-    if state == "interrupted":
-        lines.append(wrapped("To continue, run the same command again. Finished work is kept."))
-    if state == "partial":
-        lines.append(
-            wrapped(
-                "The part that was asked for is finished. For the rest, leave out --only and --retry-failed."
-            )
-        )
+    if state in _ADVICE:
+        lines.append(wrapped(_ADVICE[state]))
     return "\n".join([*lines, *lines_on_failures(failures, Path(found["log"]))])
-
-
-def _more(directory: Path, found: dict[str, Any]) -> str:
-    if is_merged(directory):
-        return (
-            f"`prmcal leaderboard {directory}` shows which of them are not current or failed a verification."
-        )
-    return f"Latest run started {found['started_at']}. Log: {found['log']}"
 
 
 def _percent(part: int, whole: int) -> str:

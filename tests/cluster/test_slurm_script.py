@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.slurm import Allocation, render_script
+from prmcal.harness.cli.slurm import render_script
 from tests.conftest import environment
 from tests.harness.execution.synthetic_grid import SYNTHETIC, grid
 
@@ -27,7 +27,7 @@ def test_it_starts_ray_and_slurms_signal_ends_the_run_cleanly(tmp_path: Path) ->
     path, out = grid(tmp_path, llms=[{"name": "fast", "plugin": "synthetic-llm"}, ENDLESS]), tmp_path / "out"
     arguments = [str(path), "--out", str(out), "--plugin", str(SYNTHETIC), "--limit", "5"]
     script = tmp_path / "run.sbatch"
-    script.write_text(render_script("synthetic", arguments, Allocation(nodes=2)))
+    script.write_text(render_script({"job-name": "prmcal-synthetic", "nodes": 2}, arguments))
     known = {
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
         "SLURM_JOB_ID": str(os.getpid()),

@@ -15,12 +15,12 @@ import pytest
 import sqlalchemy as sa
 
 from prmcal.dashboard.formats import estimate
-from prmcal.dashboard.serving.launch import background_server
 from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import LOCK_FILE, database_path
 from prmcal.db.writer import Writer
 from tests.db import merged_factory
 from tests.shared import made_once, served_once
+from tools.screenshots import background_server
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page
@@ -228,12 +228,14 @@ def expect_cells(page: Page, cells: Sequence[str], board: str = ".leaderboard") 
         expect(rows.nth(place)).to_have_attribute("data-cell", cell)
 
 
-def grid(page: Page, rows: int) -> list[list[str]]:
+def grid(page: Page, rows: int | None = None) -> list[list[str]]:
     """The cells of an interactive table, from its markup for screen readers, once it has some rows below its head."""
     from playwright.sync_api import expect
 
     table = page.get_by_test_id("stDataFrame").first.locator("table[role=grid]")
-    expect(table.locator("tbody tr")).to_have_count(rows)
+    table.locator("tbody tr").first.wait_for(state="attached")
+    if rows is not None:
+        expect(table.locator("tbody tr")).to_have_count(rows)
     texts: list[list[str]] = table.evaluate(
         "t => [...t.querySelectorAll('tr')].map(r => [...r.children].map(c => c.textContent))"
     )

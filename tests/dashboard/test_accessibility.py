@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from prmcal.dashboard.serving.screenshots import MERGED_VIEWS, VIEWS
 from tests.dashboard.conftest import SECONDS, drawn
+from tools.screenshots import MERGED_VIEWS, VIEWS
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 pytest.importorskip("axe_playwright_python.base", reason="'axe-playwright-python' is not installed")

@@ -17,7 +17,6 @@ from prmcal.dashboard.charts.scaling import equal_cost_chart, frontier_chart
 from prmcal.db.charts import DARK, GREY, INK, colour_scale, legend, on_dark, series_of, shape_scale
 
 CALIBRATORS = ("uncalibrated", "isotonic")
-SIGNALS = {"C": (53, 63), "beta": (0, 3)}
 
 
 def rows(groups: list[str], *ends: tuple[float, float, float]) -> pd.DataFrame:
@@ -71,9 +70,9 @@ def test_labels_do_not_overlap_each_other_or_the_curves(best: float) -> None:
         }
     )
     point = {"series": FIXED, "cost": [1.0], "accuracy": best, "accuracy_low": best, "accuracy_high": best}
-    table = pd.DataFrame(point).assign(C=0.99, beta=0.5, target=0, level=0)
+    table = pd.DataFrame(point).assign(C=0.99, beta=0.5)
     style = series_of(CALIBRATORS, [FIXED])
-    chart = frontier_chart(table, table, measured, table, "Mean samples", style, SIGNALS).to_dict()
+    chart = frontier_chart(table, table, measured, table, "Mean samples", style, 0.99).to_dict()
     labelled = {row["label"]: row for data in chart["datasets"].values() for row in data if "label_at" in row}
     assert set(labelled) == set(names) - {""}
     for left in (True, False):
@@ -120,28 +119,25 @@ def test_a_chart_on_a_dark_page_has_other_colours_and_the_same_data() -> None:
     assert re.findall(r"#\w{6}", str({**dark, "datasets": {}}))
 
 
-def test_a_chart_contains_the_rows_of_all_selections_and_filters_them_by_two_signals() -> None:
+def test_a_chart_has_a_large_point_for_the_selected_target() -> None:
     rows = pd.DataFrame(
         [
             {
-                "target": target,
-                "level": level,
-                "C": 0.5,
+                "C": target,
                 "beta": 0.5,
                 "series": name,
-                "samples": 2.0 + level,
-                "n": 9,
+                "samples": 2.0,
+                "difference": 0.01,
+                "low": -0.01,
+                "high": 0.02,
             }
-            for target in range(2)
-            for level in range(3)
+            for target in (0.5, 0.9)
             for name in CALIBRATORS
         ]
-    ).assign(difference=0.01, low=-0.01, high=0.02)
-    chart = equal_cost_chart(rows, series_of(CALIBRATORS, CALIBRATORS), SIGNALS).to_dict()
-    assert max(map(len, chart["datasets"].values())) == len(rows)
-    assert {each["name"]: each["bind"]["max"] for each in chart["params"]} == {"C": 62, "beta": 2}
-    filters = {each["filter"] for layer in chart["layer"] for each in layer.get("transform", [])}
-    assert filters == {"datum.level == beta", "datum.target == C && datum.level == beta"}
+    )
+    chart = equal_cost_chart(rows, series_of(CALIBRATORS, CALIBRATORS), 0.9).to_dict()
+    points = chart["datasets"][chart["layer"][-1]["data"]["name"]]
+    assert [(row["C"], row["series"]) for row in points] == [(0.9, name) for name in CALIBRATORS]
 
 
 # How readers without red, and without green cones see linear RGB (Machado, Oliveira and Fernandes, 2009).

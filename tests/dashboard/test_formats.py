@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prmcal.dashboard.formats import escaped, estimate, integer, number, with_line_breaks
+from prmcal.dashboard.formats import escaped, estimate, integer, number
 
 
 @given(st.text())
@@ -44,10 +44,3 @@ def test_an_estimate_has_its_interval() -> None:
 
 def test_integers_have_thousands_separators() -> None:
     assert (integer(1234567), integer(None)) == ("1,234,567", "\N{EN DASH}")
-
-
-@given(st.text(), st.integers(1, 9))
-def test_lines_break_only_after_a_number_of_words(text: str, words: int) -> None:
-    shown = with_line_breaks(text, words)
-    assert shown.replace("\N{NO-BREAK SPACE}", " ") == text.replace("\N{NO-BREAK SPACE}", " ")
-    assert shown.count(" ") == text.count(" ") // words

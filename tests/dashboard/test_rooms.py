@@ -15,8 +15,8 @@ ROOMS: dict[str, set[str]] = {
     "controls": {"data", "formats", "charts"},
     "views": {"controls", "charts", "formats", "reproduction", "data"},
     "app": {"views", "controls", "formats", "data"},
-    "serving": {"app", "controls"},
-    "__main__": {"serving"},
+    "serving": {"app"},
+    "__main__": set(),
 }
 
 

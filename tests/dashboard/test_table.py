@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from prmcal.dashboard.controls.address import link
-from prmcal.dashboard.views.leaderboard import _frame
+from prmcal.dashboard.controls.widgets import frame_of
 from prmcal.db import catalog
 from prmcal.db.html.boards import board_json
 from prmcal.db.metrics import Leaderboard
@@ -55,7 +55,7 @@ def test_a_board_has_the_numbers_of_the_database(run_folder: Path, table: Leader
 
 def test_the_page_sorts_by_numbers_and_shows_intervals_beside_them(run_folder: Path) -> None:
     board = web_board(catalog.leaderboard(published_path(run_folder)), "calibration", DESCRIBED)
-    frame, config = _frame(board.columns)
+    frame, config = frame_of(board)
     title = DESCRIBED.title("brier_corrected")
     assert pd.api.types.is_float_dtype(frame[title])
     assert frame[f"{title}, 95%"].iloc[0].startswith("[")

@@ -126,7 +126,7 @@ def test_what_exists_is_on_the_pages(built: Path) -> None:
     listed = commands_reference()
     group: Any = typer.main.get_command(app)
     assert all(f"## `prmcal {name}`" in listed for name in group.commands)
-    assert {name: made.get_short_help_str(100) for name, made in group.commands.items()} == {
+    assert {name: group.get_command(None, name).get_short_help_str(100) for name in group.commands} == {
         name: sentence for section in COMMANDS.values() for name, (_, sentence) in section.items()
     }
     assert all(f"| `{field}` |" in grid_reference() for field in GridSpec.model_fields)
@@ -170,7 +170,7 @@ def test_commands_on_the_pages_have_these_arguments_and_options(line: str) -> No
         return
     if "--" in arguments:  # What follows are the options of another command, which `slurm` itself checks.
         arguments = arguments[: arguments.index("--")]
-    command = group.commands[name]
+    command = group.get_command(None, name)
     options = {
         option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
     }

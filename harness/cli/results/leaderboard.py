@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.cells import cell_len
 
 from prmcal.db.catalog import is_merged, plugins
 from prmcal.db.catalog import metrics as described_metrics
@@ -45,7 +46,7 @@ from prmcal.harness.cli.options import (
 )
 from prmcal.harness.cli.results.board import board_text, provenance_notes
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.terminal import UNLIMITED, cell_width, wrapped
+from prmcal.harness.terminal import UNLIMITED, wrapped
 from prmcal.harness.terminal import show as show_text
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def overview_text(found: Overview, directory: Path, width: int | None = None) ->
     """Return the overview of a run: what was measured, the findings, the ranking, and what to read next."""
     folder = shlex.quote(str(directory))
     titled = [(each.title, f"{each.figure}: {each.detail}") for each in tiles(found)]
-    longest = max(cell_width(title) for title, _ in titled) + 2
+    longest = max(cell_len(title) for title, _ in titled) + 2
     parts = [
         wrapped(measured(found), width),
         "\n".join(

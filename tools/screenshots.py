@@ -1,20 +1,24 @@
-"""Screenshots of all pages, light and dark, wide and narrow.
+"""A server of the dashboard in the background, and screenshots of all pages, light and dark, wide and narrow.
 
-``python -m prmcal.dashboard.serving.screenshots DIR OUT`` starts a server for the output folder DIR of a run and writes
+``python -m tools.screenshots DIR OUT`` starts a server for the output folder DIR of a run and writes
 PNG files to the folder OUT. It needs Playwright and Chromium.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import shutil
+import socket
+import subprocess
+import sys
 import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prmcal.dashboard.controls.address import link
-from prmcal.dashboard.serving.launch import background_server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -54,10 +58,55 @@ _TIMEOUT = 120_000  # milliseconds
 _DRAWN = "() => !document.querySelector('[data-testid=stMain] [data-testid=stSkeleton]')"
 
 
+_SECONDS = 240  # seconds
+
+
+@contextmanager
+def background_server(*directories: Path) -> Iterator[str]:
+    """Serve the dashboard of output folders in a separate process, on a free port of this machine.
+
+    Yields
+    ------
+    str
+        The address of the server.
+
+    Raises
+    ------
+    RuntimeError
+        If the server ends or does not answer within four minutes.
+    """
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-P", "-m", "prmcal.dashboard", *map(str, directories)]
+    process = subprocess.Popen(
+        [*command, "--port", str(port), "--headless"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _wait(process, f"{address}/_stcore/health")
+        yield address
+    finally:
+        process.terminate()
+        process.wait(timeout=_SECONDS)
+
+
+def _wait(process: subprocess.Popen[bytes], address: str) -> None:
+    end = time.monotonic() + _SECONDS
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            raise RuntimeError(f"The dashboard server ended with exit status {process.returncode}.")
+        with suppress(OSError):
+            urllib.request.urlopen(address, timeout=5).close()
+            return
+        time.sleep(0.1)
+    raise RuntimeError(f"The dashboard server did not answer within {_SECONDS} seconds.")
+
+
 def main() -> None:
     """Read the command line and take the screenshots."""
     parser = argparse.ArgumentParser(
-        prog="python -m prmcal.dashboard.serving.screenshots", description="Take screenshots of all pages."
+        prog="python -m tools.screenshots", description="Take screenshots of all pages."
     )
     parser.add_argument("directory", type=Path, metavar="DIR", help="output folder of a run")
     parser.add_argument("out", type=Path, metavar="OUT", help="folder for the screenshots")
@@ -95,7 +144,7 @@ def _open(page: Page, address: str) -> None:
     page.goto(address)
     page.get_by_role("heading", level=1).wait_for()
     page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
-    with contextlib.suppress(TimeoutError):  # the content of a closed expander may never be drawn
+    with suppress(TimeoutError):  # the content of a closed expander may never be drawn
         page.wait_for_function(_DRAWN, timeout=30_000)
 
 
