@@ -9,7 +9,6 @@ from typing import Any
 import altair as alt
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
 
 from prmcal.dashboard.charts.cells import MEDIAN
 from prmcal.db.charts import UNIT, Layers, Series, curves, legend
@@ -114,22 +113,14 @@ def step_texts(text: str, steps: int) -> list[str]:
     return found if len(found) == steps else [*[""] * (steps - 1), text][:steps]
 
 
-def clopper_pearson(successes: ArrayLike, follow_ups: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the exact 95% interval of a success probability, given k successes of n (Clopper and Pearson, 1934).
+def _exact_interval(k: float, n: float) -> tuple[float, float]:
+    """Return the exact 95% interval of a success probability, given k successes of n; NaN if nothing was measured."""
+    from scipy.stats import binomtest
 
-    Returns
-    -------
-    low, high : ndarray of float64, in [0, 1]
-        NaN where n is 0.
-    """
-    from scipy.special import betaincinv
-
-    k, n = np.asarray(successes, dtype=np.float64), np.asarray(follow_ups, dtype=np.float64)
-    measured = n > 0
-    with np.errstate(invalid="ignore"):
-        low = np.where(k > 0, betaincinv(np.maximum(k, 1), n - k + 1, 0.025), 0.0)
-        high = np.where(k < n, betaincinv(k + 1, np.maximum(n - k, 1), 0.975), 1.0)
-    return np.where(measured, low, np.nan), np.where(measured, high, np.nan)
+    if not n > 0:
+        return np.nan, np.nan
+    found = binomtest(int(k), int(n)).proportion_ci(method="exact")
+    return found.low, found.high
 
 
 def step_table(prefixes: pd.DataFrame, trajectory: int, target: float) -> pd.DataFrame:
@@ -167,8 +158,8 @@ def step_table(prefixes: pd.DataFrame, trajectory: int, target: float) -> pd.Dat
     n = table["follow_ups"].to_numpy(dtype=np.float64, na_value=np.nan)
     table["success"] = k / n
     certain = table["terminal"].eq(True).to_numpy(dtype=bool, na_value=False)
-    low, high = clopper_pearson(np.nan_to_num(k), np.nan_to_num(n))
-    table["low"], table["high"] = (np.where(certain, table["success"], end) for end in (low, high))
+    ends = np.array([_exact_interval(*each) for each in zip(k, n, strict=True)]).reshape(-1, 2)
+    table[["low", "high"]] = np.where(certain[:, None], table[["success"]], ends)
     for name in ("reward", "calibrated", "band", "success"):
         chances = table["band_low" if name == "band" else name].to_numpy(dtype=np.float64, na_value=np.nan)
         table[f"budget_{name}"] = whole_samples_needed(chances, target)

@@ -82,7 +82,7 @@ def check_plugins(
     """
     if kind is not None:
         one_of("--kind", kind, list(KINDS))
-    given = _parse(arguments) | ({} if weights is None else {"checkpoint": str(weights)})
+    given = dict(map(_parsed, arguments)) | ({} if weights is None else {"checkpoint": str(weights)})
     plugins = _find(name, kind)
     if len(plugins) > 1:
         _require_known(plugins, given)
@@ -202,14 +202,11 @@ def _registered(kind: str | None) -> list[tuple[str, str]]:
     ]
 
 
-def _parse(arguments: Sequence[str]) -> dict[str, Any]:
-    given = {}
-    for argument in arguments:
-        key, separator, value = argument.partition("=")
-        if not separator or not key:
-            raise InvalidArgumentsError(
-                f"--argument takes KEY=VALUE, such as checkpoint=nano:prm. Got '{argument}'."
-            )
-        with reading(f"The value of --argument {key} is not valid YAML", kind=InvalidArgumentsError):
-            given[key] = parse_yaml(value)
-    return given
+def _parsed(argument: str) -> tuple[str, Any]:
+    key, separator, value = argument.partition("=")
+    if not separator or not key:
+        raise InvalidArgumentsError(
+            f"--argument takes KEY=VALUE, such as checkpoint=nano:prm. Got '{argument}'."
+        )
+    with reading(f"The value of --argument {key} is not valid YAML", kind=InvalidArgumentsError):
+        return key, parse_yaml(value)

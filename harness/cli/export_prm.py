@@ -115,24 +115,19 @@ def _add_results(card_file: Path, published: Path, cell: Mapping[str, Any]) -> N
         before = rows.get(
             cell_id("calibration", cell["llm"], after["dataset"], prm=cell["prm"], calibrator=baseline), {}
         )
+        counts = {"questions": int(after["questions"]), "prefixes": int(after["rows"])}
         for name in LEADERBOARDS["calibration"].main_metrics:
             if missing(after.get(name)):
                 continue
-            counts = {"questions": int(after["questions"]), "prefixes": int(after["rows"])}
-            lines.append(
-                [
-                    escape_markdown(after["dataset"]),
-                    f"{described.title(name)} ({described.direction(name)})",
-                    _estimate(before, name),
-                    _estimate(after, name),
-                    *(f"{count:,}" for count in counts.values()),
-                ]
-            )
-            interval = (
-                {}
-                if missing(after[f"{name}_low"])
-                else {"interval_95": [round(float(after[f"{name}_{end}"]), 6) for end in ("low", "high")]}
-            )
+            title = f"{described.title(name)} ({described.direction(name)})"
+            numbers = [
+                _estimate(before, name),
+                _estimate(after, name),
+                *(f"{each:,}" for each in counts.values()),
+            ]
+            lines.append([escape_markdown(after["dataset"]), title, *numbers])
+            ends = [after[f"{name}_low"], after[f"{name}_high"]]
+            interval = {} if missing(ends[0]) else {"interval_95": [round(float(each), 6) for each in ends]}
             results.append(
                 EvalResult(
                     task_type=_TASK,

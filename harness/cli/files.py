@@ -215,12 +215,10 @@ def import_first_pass(
     A grid such as the shipped grid `recorded` replays the recording.
     """
     records = [record for file in files for record in _first_passes(file)]
-    logits = (
-        _logits(rewards, [len(record["solutions"]) for record in records]) if rewards is not None else None
-    )
-    for number, record in enumerate(records):
-        if logits is not None:
-            record["logits"] = logits[number]
+    if rewards is not None:
+        counts = [len(record["solutions"]) for record in records]
+        for record, logits in zip(records, _logits(rewards, counts), strict=True):
+            record["logits"] = logits
     lines = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
     try:
         out.write_text(lines, encoding="utf-8")

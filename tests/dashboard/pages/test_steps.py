@@ -2,27 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
 
-from prmcal.dashboard.charts.trajectory import clopper_pearson, step_table, step_texts
+from prmcal.dashboard.charts.trajectory import step_table, step_texts
 from prmcal.db.statistics.budgets import whole_samples_needed
 from prmcal.registry.strategies.scaling import adaptive_samples
 from prmcal.steps import split_steps
-
-
-@settings(deadline=None)  # the first example imports scipy
-@given(st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_the_interval_equals_that_of_scipy(counts: tuple[int, int]) -> None:
-    low, high = clopper_pearson(*counts)
-    exact = binomtest(*counts).proportion_ci(method="exact")
-    assert (float(low), float(high)) == pytest.approx((exact.low, exact.high), abs=1e-9)
-
-
-def test_without_follow_ups_there_is_no_interval() -> None:
-    assert np.isnan(clopper_pearson([0], [0])).all()
 
 
 @given(st.lists(st.floats(0, 1), min_size=1), st.sampled_from((0.5, 0.9, 0.99, 0.999)))
