@@ -13,7 +13,7 @@ from prmcal.dashboard.charts.calibration import interval_chart
 from prmcal.dashboard.charts.cells import interval_rows
 from prmcal.dashboard.charts.findings import draw, extremes
 from prmcal.dashboard.controls.address import bound, bound_several
-from prmcal.dashboard.controls.context import KINDS, choose_tier, context_of, filter_by, grid_names
+from prmcal.dashboard.controls.context import CHOICES, KINDS, choose_tier, context_of, filter_by, grid_names
 from prmcal.dashboard.controls.widgets import (
     choose_metric,
     choose_view,
@@ -113,18 +113,18 @@ def _show_board(path: Path, cells: pd.DataFrame, table: Leaderboard) -> None:
     links = st.container()
     board = web_board(cells, table, described, shown)
     rows = show_board(board, f"board {table} {hash(board.cells)}", select=True)
-    context = context_of(path)
-    selected = [board.cells[row] for row in rows]
+    context, selected = context_of(path), cells.iloc[rows]
+    names = list(selected["cell_id"])
     with links:
-        if not selected:
+        if not names:
             st.caption("Select a row to open its cell, or two rows to compare them.")
-        elif len(selected) == 1:
-            (cell,) = selected
-            compare = _link("Compare it with another cell", context.link("compare", a=cell))
-            page = _link(f"Calibration of {cell}", context.link("calibration", cell=cell))
+        elif len(names) == 1:
+            compare = _link("Compare it with another cell", context.link("compare", a=names[0]))
+            place = {kind: selected[kind].iloc[0] for kind in CHOICES}
+            page = _link(f"Calibration of {names[0]}", context.link("calibration", **place))
             st.html(f"{page} · {compare}" if table == "calibration" else compare)
         else:
-            first, second = selected[:2]
+            first, second = names[:2]
             st.html(_link(f"Compare {first} with {second}", context.link("compare", a=first, b=second)))
     st.caption(escaped(board.legend))
 
