@@ -225,13 +225,7 @@ def part_of(plan: Plan, cells: Collection[Cell]) -> Plan:
     """
     if len(cells) == len(plan.cells):
         return plan
-    needed: set[str] = set()
-    waiting = [cell.job for cell in cells]
-    while waiting:
-        job = waiting.pop()
-        if job.key not in needed:
-            needed.add(job.key)
-            waiting += job.inputs
+    needed = {job.key for job in with_inputs(cell.job for cell in cells)}
     read = {source.key for job in plan.jobs for source in job.inputs} | {cell.job.key for cell in plan.cells}
     jobs = [
         job
@@ -261,6 +255,18 @@ def _name(cell: Cell, kind: str) -> str:
     """Return the name of a kind in a cell; empty if the cell has none."""
     name: str = cell.strategy if kind == "strategy" else getattr(cell.labels, kind)
     return name
+
+
+def with_inputs(jobs: Iterable[Job[Parameters]]) -> list[Job[Parameters]]:
+    """Return jobs and all jobs that they need, each once."""
+    found: dict[int, Job[Parameters]] = {}
+    waiting = list(jobs)
+    while waiting:
+        job = waiting.pop()
+        if id(job) not in found:
+            found[id(job)] = job
+            waiting += job.inputs
+    return list(found.values())
 
 
 def asked_part(plan: Plan, record: RunRecord) -> Plan:

@@ -17,12 +17,11 @@ The table ``jobs`` has ``conditions`` of curves, which fill no cell. The tables 
 
 from __future__ import annotations
 
-import hashlib
 import math
 import statistics
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import asdict
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,61 +37,24 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import Parameters, parameters_of
-from prmcal.harness.planning.plan import Cell
+from prmcal.harness.planning.plan import Cell, with_inputs
 from prmcal.harness.planning.saved import write_plan
 from prmcal.harness.share.submissions import Submitted
 from prmcal.harness.share.union import MergedCell, Union
-from prmcal.harness.share.verify_record import Verification, read_verification
+from prmcal.harness.share.verify_record import Verification
 from prmcal.harness.storage.folder import RunFolder, RunRecord, grid_text
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, content_key
 from prmcal.registry.plugins import KINDS, datasets
 
+Records = Mapping[str, Verification]
+"""Records of verifications by their ids."""
 GRID_NAME = "merged leaderboard"
 """The name in the record. No grid file can have it, because it contains a space. So no run can claim the folder."""
 _WITHOUT_FILES = ("strategy", "metric")
 """Kinds of plugins whose identity follows from their arguments. That of a model reads its files."""
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """The record of a verification.
-
-    Attributes
-    ----------
-    verification_id : str
-        The first 12 hexadecimal digits of the SHA-256 of its file.
-    verification : Verification
-    content : bytes
-        Its file.
-    """
-
-    verification_id: str
-    verification: Verification
-    content: bytes
-
-    @property
-    def moment(self) -> datetime:
-        """When it was made, in UTC without a time zone."""
-        found = datetime.fromisoformat(self.verification.verified_at)
-        return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
-
-
-def read_recorded(path: Path) -> Recorded:
-    """Read the record of a verification.
-
-    Raises
-    ------
-    DataError
-        If it is not the record of a verification.
-    """
-    verification = read_verification(path)
-    content = path.read_bytes()
-    return Recorded(hashlib.sha256(content).hexdigest()[:12], verification, content)
-
-
-def write_board(
-    folder: Path, store: Store, union: Union, recorded: Sequence[Recorded], verify: bool = False
-) -> None:
+def write_board(folder: Path, store: Store, union: Union, recorded: Records) -> None:
     """Write the plan, the record, the failures and the database of a merged leaderboard into a folder.
 
     Parameters
@@ -102,10 +64,8 @@ def write_board(
     store : Store
         The artifacts of the leaderboard.
     union : Union
-    recorded : sequence of Recorded
-        All verifications.
-    verify : bool
-        Whether to compare the hashes of all artifacts. What does not match counts as absent.
+    recorded : mapping of str to Verification
+        All records of verifications by their ids.
     """
     # Its grid is always the same, so any of its plans belongs to it.
     record = RunRecord(
@@ -117,7 +77,7 @@ def write_board(
     )
     write_plan(folder, record.grid, union.plan, union.plan.model_seconds or {})
     RunFolder(folder).write_record(record)
-    done = store.manifests((shard.ref for shard in union.plan.shards()), verify=verify)
+    done = store.manifests((shard.ref for shard in union.plan.shards()), verify=False)
     recorder = _BoardRecorder(RunFolder(folder), union, recorded, store, record, done)
     recorder.begin(done)
     recorder.note_failures(union.failures)
@@ -131,7 +91,7 @@ class _BoardRecorder(Recorder):
         self,
         folder: RunFolder,
         union: Union,
-        recorded: Sequence[Recorded],
+        recorded: Records,
         store: Store,
         record: RunRecord,
         done: Mapping[ArtifactRef, Manifest],
@@ -168,7 +128,7 @@ class _BoardRecorder(Recorder):
         return row
 
 
-def _columns(union: Union, merged: MergedCell, recorded: Sequence[Recorded]) -> dict[str, Any]:
+def _columns(union: Union, merged: MergedCell, recorded: Records) -> dict[str, Any]:
     """Return the columns of a cell that only a merged leaderboard has."""
     name = merged.cell.cell_id
     found: dict[str, Any] = {
@@ -186,18 +146,18 @@ def _columns(union: Union, merged: MergedCell, recorded: Sequence[Recorded]) -> 
     return found
 
 
-def _tier(submissions: Container[str], cell: str, recorded: Sequence[Recorded]) -> dict[str, Any]:
+def _tier(submissions: Container[str], cell: str, recorded: Records) -> dict[str, Any]:
     """Return the highest tier that a cell passed, who verified it, and when. The earliest of equal tiers counts."""
-    found = []
-    for each in recorded:
-        passed = _passed(each.verification, cell) if each.verification.submission in submissions else 0
-        if passed:
-            found.append(((-passed, each.verification.verified_at, each.verification_id), each))
+    found = [
+        (-passed, each.verified_at, name)
+        for name, each in recorded.items()
+        if each.submission in submissions and (passed := _passed(each, cell))
+    ]
     if not found:
         return {}
-    (place, best) = min(found, key=lambda each: each[0])
-    by, at = best.verification.verified_by, best.moment
-    return {"tier": TIERS[-place[0] - 1], "verified_by": by, "verified_at": at}
+    passed, _, name = min(found)
+    best = recorded[name]
+    return {"tier": TIERS[-passed - 1], "verified_by": best.verified_by, "verified_at": best.moment}
 
 
 def _passed(verification: Verification, cell: str) -> int:
@@ -210,7 +170,7 @@ def _passed(verification: Verification, cell: str) -> int:
     return len(tried)
 
 
-def _submission_rows(union: Union, runs: Mapping[str, str], recorded: Sequence[Recorded]) -> Iterator[Base]:
+def _submission_rows(union: Union, runs: Mapping[str, str], recorded: Records) -> Iterator[Base]:
     cells = dict.fromkeys((each.submission_id for each in union.submissions), 0)
     for merged in union.cells.values():
         for each in merged.done:
@@ -220,18 +180,17 @@ def _submission_rows(union: Union, runs: Mapping[str, str], recorded: Sequence[R
         names = ("submission_id", "submitter", "licence", "note", "signed_by", "texts")
         columns = {name: getattr(each.submission, name) for name in names}
         yield SubmissionRow(**columns, run_id=runs[each.submission_id], cells=cells[each.submission_id])
-    for record in recorded:
-        verification = record.verification
-        checks = [{**asdict(check), "cells": list(check.cells)} for check in verification.checks]
+    for name, found in recorded.items():
+        checks = [{**asdict(check), "cells": list(check.cells)} for check in found.checks]
         yield VerificationRow(
-            verification_id=record.verification_id,
-            submission_id=verification.submission,
-            tier=verification.tier,
-            passed=verification.passed,
-            verified_by=verification.verified_by,
-            verified_at=record.moment,
-            prmcal_version=verification.prmcal_version,
-            checks={"seed": verification.seed, "checks": checks},
+            verification_id=name,
+            submission_id=found.submission,
+            tier=found.tier,
+            passed=found.passed,
+            verified_by=found.verified_by,
+            verified_at=found.moment,
+            prmcal_version=found.prmcal_version,
+            checks={"seed": found.seed, "checks": checks},
         )
 
 
@@ -294,23 +253,17 @@ def _outdated(submission: Submitted, cell: Cell) -> str:
         Such as ``calibration_metrics 5, now 6; grader 2, now 3``. Plugins that are not registered on this machine are
         not compared.
     """
-    jobs: dict[int, Job[Parameters]] = {}
-    waiting = [cell.job]
-    while waiting:
-        job = waiting.pop()
-        if id(job) not in jobs:
-            jobs[id(job)] = job
-            waiting += job.inputs
-    told = {_of_kind(job.kind, job.shards[0].version) for job in jobs.values()}
+    jobs = with_inputs([cell.job])
+    told = {_of_kind(job.kind, job.shards[0].version) for job in jobs}
     names = {("strategy", cell.strategy)}
-    for job in jobs.values():
+    for job in jobs:
         names |= {(kind, getattr(job.labels, kind)) for kind in ("llm", "prm", "calibrator")}
     for kind, plugins in submission.plan.plugins.items():
         for plugin in plugins:
             if (kind, plugin.name) in names or (kind == "metric" and cell.leaderboard == "calibration"):
                 arguments = _Frozen(sorted(plugin.reference.arguments.items()))
                 told.add(_of_plugin(kind, plugin.reference.plugin, arguments, plugin.identity.get("version")))
-    splits = {(job.labels.dataset, job.labels.split) for job in jobs.values()}
+    splits = {(job.labels.dataset, job.labels.split) for job in jobs}
     references = {each.name: each.reference for each in submission.plan.plugins.get("dataset", ())}
     for data in submission.plan.datasets:
         if (data.name, data.split) in splits and data.name in references:

@@ -65,15 +65,10 @@ class About:
         for name, text in vars(self).items():
             if len(text) > _LONGEST_TEXT:
                 raise BundleError(
-                    f"The {name} is too long: it has {len(text):,} characters, and {_LONGEST_TEXT:,} "
-                    "are the most. Shorten it."
+                    f"The {name} is too long: it has {len(text):,} characters, and {_LONGEST_TEXT:,} are the most."
                 )
-            try:
+            with reading("A text of a submission cannot be written", "Write it in UTF-8.", BundleError):
                 check_text(name, text)
-            except ValueError as error:
-                raise BundleError(
-                    f"A text of a submission cannot be written: {error}. Write it in UTF-8."
-                ) from error
 
 
 @dataclass(frozen=True)
@@ -166,7 +161,14 @@ def read_submission(content: bytes, where: str) -> Submission:
         data = json.loads(content)
         for name, value in data.items() if isinstance(data, dict) else ():
             check_text(name, value)
-        _check_format(data, where)
+        version = data.get("format") if isinstance(data, dict) else None
+        if type(version) is not int or version < 1:
+            raise BundleError(f"{SUBMISSION_FILE} of {where} says no format. Got {shown(version)}.")
+        if version > FORMAT:
+            raise BundleError(
+                f"{where} has format {version}, and this version of prmcal reads format {FORMAT}. "
+                "Update it: pip install --upgrade prmcal"
+            )
         fields = {name: value for name, value in data.items() if name != "format"}
         given = json.dumps({**fields, "submission_id": _id(content)})
         with one_problem():
@@ -174,10 +176,7 @@ def read_submission(content: bytes, where: str) -> Submission:
     # Then no two programs can read different things from the same bytes, for example from a name that is there twice.
     if found.to_bytes() != content:
         raise BundleError(f"{SUBMISSION_FILE} of {where} is not written as prmcal writes it.")
-    try:
-        About(found.submitter, found.licence, found.note)
-    except BundleError as error:
-        raise BundleError(f"{SUBMISSION_FILE} of {where} cannot be read. {error}") from error
+    About(found.submitter, found.licence, found.note)
     return found
 
 
@@ -236,17 +235,6 @@ def _id(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:12]
 
 
-def _check_format(data: Any, where: str) -> None:
-    found = data.get("format") if isinstance(data, dict) else None
-    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
-        raise BundleError(f"{SUBMISSION_FILE} of {where} says no format. Got {shown(found)}.")
-    if found > FORMAT:
-        raise BundleError(
-            f"{where} has format {found}, and this version of prmcal reads format {FORMAT}. "
-            "Update it: pip install --upgrade prmcal"
-        )
-
-
 def _check_names(names: Sequence[str]) -> None:
     for name in names:
         if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
@@ -257,33 +245,16 @@ def _check_names(names: Sequence[str]) -> None:
         raise ValueError("its entries are not in order")
 
 
-NAMESPACE = "prmcal"
-"""What the signatures are for. A signature for another purpose, such as that of a git commit, is not accepted."""
-
 _PROGRAM = "ssh-keygen"
+_NAMESPACE = "prmcal"
+"""What the signatures are for. A signature for another purpose, such as that of a git commit, is not accepted."""
 _FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
 _SECONDS = 60
 """A check waits for nobody. Signing may wait for a passphrase or a touch."""
 
 
-@dataclass(frozen=True)
-class Signer:
-    """Who made a valid signature.
-
-    Attributes
-    ----------
-    fingerprint : str
-        The key, such as ``SHA256:...``.
-    name : str or None
-        The name of the key in the file of allowed signers; None without such a file, or if the key is not in it.
-    """
-
-    fingerprint: str
-    name: str | None = None
-
-
-def sign(content: bytes, key: Path) -> tuple[bytes, Signer]:
-    """Return the signature of some bytes, and who signed them.
+def sign(content: bytes, key: Path) -> bytes:
+    """Return the signature of some bytes.
 
     Parameters
     ----------
@@ -302,45 +273,49 @@ def sign(content: bytes, key: Path) -> tuple[bytes, Signer]:
     done = _run(["sign", "-q", "-f", str(path)], content, None)
     if done.returncode or not done.stdout:
         raise PrmcalError(f"{_PROGRAM} cannot sign with the key {key}: {_said(done)}")
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(done.stdout)
-        file.flush()
-        return done.stdout, signer_of(content, Path(file.name), "the new bundle")
+    return done.stdout
 
 
-def signer_of(content: bytes, signature: Path, where: str, allowed: Path | None = None) -> Signer:
+def signer_of(
+    content: bytes, signature: bytes, where: str, allowed: Path | None = None
+) -> tuple[str, str | None]:
     """Return who signed some bytes.
 
     Parameters
     ----------
-    content : bytes
-    signature : Path
-        The file with the signature.
+    content, signature : bytes
     where : str
         What is signed, for the messages.
     allowed : Path, optional
         A file of allowed signers in the format of OpenSSH: lines with a name and a public key.
+
+    Returns
+    -------
+    fingerprint : str
+        The key, such as ``SHA256:...``.
+    name : str or None
+        The first name that the file of allowed signers has for the key and that is valid now; None without one.
 
     Raises
     ------
     BundleError
         If the signature is not valid for these bytes, or OpenSSH is not installed.
     """
-    done = _run(["check-novalidate", "-s", str(signature)], content, _SECONDS)
-    found = _FINGERPRINT.search(done.stdout.decode(errors="replace"))
-    if done.returncode or not found:
-        raise BundleError(
-            f"The signature of {where} is not valid: {_said(done)} Ask the submitter for the bundle again."
-        )
-    return Signer(found[0], _name(content, signature, allowed) if allowed else None)
-
-
-def _name(content: bytes, signature: Path, allowed: Path) -> str | None:
-    """Return the first name that the file of allowed signers has for the key and that is valid now."""
-    given = ["-s", str(signature), "-f", str(allowed)]
-    names = _run(["find-principals", *given], b"", _SECONDS).stdout.decode(errors="replace").splitlines()
-    valid = (name for name in names if not _run(["verify", "-I", name, *given], content, _SECONDS).returncode)
-    return next(valid, None)
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(signature)
+        file.flush()
+        done = _run(["check-novalidate", "-s", file.name], content, _SECONDS)
+        found = _FINGERPRINT.search(done.stdout.decode(errors="replace"))
+        if done.returncode or not found:
+            raise BundleError(
+                f"The signature of {where} is not valid: {_said(done)} Ask the submitter for the bundle again."
+            )
+        given = ["-s", file.name, "-f", str(allowed)]
+        listed = _run(["find-principals", *given], b"", _SECONDS).stdout if allowed else b""
+        for name in listed.decode(errors="replace").splitlines():
+            if not _run(["verify", "-I", name, *given], content, _SECONDS).returncode:
+                return found[0], name
+    return found[0], None
 
 
 def _run(arguments: list[str], content: bytes, seconds: float | None) -> subprocess.CompletedProcess[bytes]:
@@ -348,7 +323,7 @@ def _run(arguments: list[str], content: bytes, seconds: float | None) -> subproc
     if program is None:
         raise BundleError(f"Signatures need the program {_PROGRAM}. Install OpenSSH, such as openssh-client.")
     action, *others = arguments
-    command = [program, "-Y", action, "-n", NAMESPACE, *others]
+    command = [program, "-Y", action, "-n", _NAMESPACE, *others]
     try:
         return subprocess.run(command, input=content, capture_output=True, timeout=seconds, check=False)
     except (OSError, subprocess.SubprocessError) as error:

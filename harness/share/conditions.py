@@ -1,20 +1,20 @@
-"""The conditions of submissions, words for where they differ, and the plugins, data sets and metrics of all of them."""
+"""What decides for the results of submissions, words for where they differ, and the plugins and metrics of all."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from prmcal.db.metrics import Leaderboard, Metric
+from prmcal.db.metrics import Metric
 from prmcal.errors import BundleError
 from prmcal.harness.jobs.job import Job, Shard
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions
+from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions, with_inputs
 from prmcal.harness.planning.resolved import built_in_metrics, described_metrics
 from prmcal.harness.share.submissions import Submitted, plans_in
 from prmcal.harness.storage.folder import RunRecord
@@ -22,113 +22,137 @@ from prmcal.harness.storage.store import content_key
 from prmcal.registry.messages import shown
 from prmcal.registry.plugins import metrics
 
-LEADERBOARDS: tuple[Leaderboard, ...] = get_args(Leaderboard)
 SEED = "seed"
 """The condition in which replicates differ."""
-OF_METRICS = "metric "
+_OF_METRICS = "metric "
 """The beginning of the names of conditions that belong to single metrics."""
 _LONGEST_VALUE = 24
 _ENGINES = frozenset(("vllm", "openai", "openai-chat", "pooling-http", "qwen-vllm"))
 """Plugins that ask a GPU engine or a server, which may give other bytes for the same request."""
 _MODEL_JOBS = {"rollout": "llm", "success": "llm", "search": "llm", "score": "prm", "hidden": "prm"}
-
-# The parts of the grid that decide for the rows of a leaderboard, and the words for their fields.
-_SAMPLING = {
-    "sampling": {name: name.replace("_", " ") for name in ("temperature", "top_p", "max_tokens", "stop")}
-}
-_MEASUREMENT = {
-    "measurement": {
-        "measured": "measured",
-        "follow_ups": "follow-ups",
-        "most_prefixes": "prefixes",
-        "terminal": "terminal",
-        "bins": "bins",
-        "replicates": "replicates",
-    }
-}
-_POOL = {"scaling": {"samples": "samples"}}
-_PARTS: Mapping[Leaderboard, Mapping[str, Mapping[str, str]]] = {
-    "calibration": {**_SAMPLING, **_MEASUREMENT},
-    "scaling": {**_SAMPLING, **_POOL},
-    "league": {**_SAMPLING, **_POOL},
-}
-_SHARDS = {"shards": {"questions": "questions per shard", "trajectories": "trajectories per shard"}}
-_FITS = {
-    "calibration": {
-        "trajectories": "trajectories",
-        "follow_ups": "follow-ups",
-        "most_prefixes": "prefixes",
-        "terminal": "terminal",
-    }
-}
 _FITTING = ("hidden", "features", "fit", "calibrated")
 """The kinds of jobs that only calibrators need."""
 
+# The settings of the grid that decide for the rows of a leaderboard, and for all fits.
+_SAMPLED = ("temperature", "top_p", "max_tokens", "stop")
+_SETTINGS: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "calibration": {
+        "sampling": _SAMPLED,
+        "measurement": ("measured", "follow_ups", "most_prefixes", "terminal", "bins", "replicates"),
+    },
+    "scaling": {"sampling": _SAMPLED, "scaling": ("samples",)},
+    "league": {"sampling": _SAMPLED, "scaling": ("samples",)},
+}
+_FITTED = {"calibration": ("trajectories", "follow_ups", "most_prefixes", "terminal")}
+_TITLES = {"follow_ups": "follow-ups", "most_prefixes": "prefixes"}
+_FITS, _SHARDS = ("calibration", ""), ("shards", "")
+_TITLE_OF = {"llm": "LLM ", "prm": "PRM ", "data set": "data set "}
 
-def conditions_of(record: RunRecord, plan: Plan, leaderboard: Leaderboard) -> dict[str, Any]:
-    """Return what decides for all rows of a leaderboard of a submission, by names in words.
+Properties = dict[str, Any]
+Described = dict[tuple[str, str], Properties]
+"""The properties of the parts of a submission, by kind and name: leaderboards, fits, shards, plugins and data sets."""
 
-    It is the seed and the sampling; how calibration is measured, and the metrics; the size of the pool; and the
-    versions of the jobs that measure.
+
+def described(record: RunRecord, plan: Plan) -> Described:
+    """Return what decides for the results of a submission, by names in words, without nesting.
+
+    For a leaderboard it is the seed and the sampling; how calibration is measured, and the metrics; the size of the
+    pool; and the versions of the jobs that measure. The sizes of shards decide something only if the shards of two
+    submissions do not fit together.
     """
-    found = {SEED: record.grid[SEED]} if SEED in record.grid else {}
-    found |= _given(record, _PARTS[leaderboard]) | _versions(_measuring(plan, leaderboard))
-    for metric in plan.plugins.get("metric", ()) if leaderboard == "calibration" else ():
-        found |= {
-            f"{OF_METRICS}{metric.name} {name}": each for name, each in plugin_properties(metric).items()
+    found: Described = {}
+    for leaderboard, settings in _SETTINGS.items():
+        jobs = [cell.job for cell in plan.cells if cell.leaderboard == leaderboard]
+        if jobs:
+            own = {SEED: record.grid[SEED]} if SEED in record.grid else {}
+            own |= _given(record, settings)
+            own |= _versions(job for job in with_inputs(jobs) if job.kind not in _FITTING)
+            found["leaderboard", leaderboard] = own
+    for kind, plugins in plan.plugins.items():
+        for plugin in plugins:
+            properties = {name: each for name, each in _flat(plugin.identity).items() if name != "kind"}
+            found[kind, plugin.name] = properties
+            if kind == "metric" and (board := found.get(("leaderboard", "calibration"))) is not None:
+                board |= {f"{_OF_METRICS}{plugin.name} {name}": each for name, each in properties.items()}
+    fits, calibration = _given(record, _FITTED), record.grid.get("calibration") or {}
+    for data in plan.datasets:
+        found["data set", f"{data.name}/{data.split}"] = {
+            "questions": len(data.questions),
+            "content": data.content_hash,
+            "grader": data.grader_version,
         }
+        if (data.name, data.split) == (calibration.get("name"), calibration.get("split")):
+            fits |= {"fitted to questions": data.content_hash, "fitted by grader": data.grader_version}
+    found[_FITS] = fits | _versions(job for job in plan.jobs if job.kind in _FITTING)
+    shards = _given(record, {"shards": ("questions", "trajectories")})
+    found[_SHARDS] = {f"{name} per shard": each for name, each in shards.items()}
     return found
 
 
-def fit_conditions_of(record: RunRecord, plan: Plan) -> dict[str, Any]:
-    """Return what decides for the calibrators of a submission: the data of their fits, and the versions of jobs."""
-    found = _given(record, _FITS)
-    calibration = record.grid.get("calibration") or {}
-    for data in plan.datasets:
-        if (data.name, data.split) == (calibration.get("name"), calibration.get("split")):
-            found |= {"fitted to questions": data.content_hash, "fitted by grader": data.grader_version}
-    return found | _versions(job for job in plan.jobs if job.kind in _FITTING)
-
-
-def shard_conditions_of(record: RunRecord) -> dict[str, Any]:
-    """Return the sizes of shards, which decide something only if the shards of two submissions do not fit together."""
-    return _given(record, _SHARDS)
-
-
-def plugin_properties(plugin: PlannedPlugin[Any]) -> dict[str, Any]:
-    """Return the identity of a plugin without nesting: ``{"arguments": {"bins": 5}}`` has ``bins``."""
-    return {name: value for name, value in _flat(plugin.identity).items() if name != "kind"}
-
-
-def question_properties(data: PlannedQuestions) -> dict[str, Any]:
-    """Return what decides for the questions of a data set."""
-    return {"questions": len(data.questions), "content": data.content_hash, "grader": data.grader_version}
-
-
-def differing(described: Iterable[Mapping[str, Any]]) -> set[str]:
+def differing(properties: Iterable[Properties]) -> set[str]:
     """Return the names of properties that have several values. What only some have counts for those."""
     values: dict[str, set[str]] = {}
-    for each in described:
+    for each in properties:
         for name, value in each.items():
             values.setdefault(name, set()).add(content_key(value))
     return {name for name, found in values.items() if len(found) > 1}
 
 
-def words(described: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+def words(properties: Properties, names: Iterable[str]) -> list[str]:
     """Return some properties as short texts, such as ``seed 2``, in the order of the description."""
     wanted = set(names)
-    return [f"{name} {_short(value)}" for name, value in described.items() if name in wanted]
+    return [f"{name} {_short(value)}" for name, value in properties.items() if name in wanted]
 
 
-def is_repeatable(shard: Shard[Parameters], record: RunRecord) -> bool:
-    """Return whether a shard that is computed again has the same bytes: no GPU and no server computed it."""
-    kind = _MODEL_JOBS.get(shard.ref.kind)
-    changes_prm = shard.ref.kind == "fit" and "rollout" in shard.inputs
-    if kind is None and not changes_prm:
-        return True
-    plugin = getattr(shard.parameters, kind or "prm", None)
-    gpus = record.environment.get("hardware", {}).get("gpus")
-    return not gpus and (plugin is None or plugin.plugin not in _ENGINES)
+class Words:
+    """What differs between submissions, in words."""
+
+    def __init__(self, submissions: Sequence[Submitted]) -> None:
+        self._described = {each.submission_id: described(each.record, each.plan) for each in submissions}
+        by_place: dict[tuple[str, str], list[Properties]] = {}
+        for found in self._described.values():
+            for place, own in found.items():
+                by_place.setdefault(place, []).append(own)
+        self._differing: dict[tuple[str, str], set[str]] = {}
+        for place, every in by_place.items():
+            names = differing(every)
+            # Arguments of metrics follow from other conditions, such as the bins, unless they alone differ.
+            self._differing[place] = {name for name in names if not name.startswith(_OF_METRICS)} or names
+
+    def conditions(self, submission: Submitted, cell: Cell) -> list[str]:
+        """Return in what the place of a cell was measured differently from others of the leaderboard."""
+        labels = cell.labels
+        places = (
+            ("leaderboard", cell.leaderboard),
+            ("llm", labels.llm),
+            ("prm", labels.prm),
+            ("data set", f"{labels.dataset}/{labels.split}"),
+        )
+        return [
+            f"{_TITLE_OF.get(place[0], '')}{each}"
+            for place in places
+            for each in words(self._differences(submission, place), self._differing.get(place, ()))
+        ]
+
+    def version(self, submission: Submitted, cell: Cell) -> Properties:
+        """Return the properties of the calibrator and the strategy of a cell that differ between submissions."""
+        found: Properties = {}
+        for kind, name in (("calibrator", cell.labels.calibrator), ("strategy", cell.strategy)):
+            own = self._differences(submission, (kind, name))
+            found |= {f"{kind} {each}": value for each, value in own.items()}
+            if name and kind == "calibrator":
+                taken = self._described[submission.submission_id].get((kind, name), {})
+                for each, value in self._differences(submission, _FITS).items():
+                    found[f"{kind} calibration {each}" if each in taken else f"{kind} {each}"] = value
+        return found
+
+    def shards(self, submission: Submitted) -> list[str]:
+        """Return in what the shards of a submission differ from those of others."""
+        return words(self._differences(submission, _SHARDS), self._differing[_SHARDS])
+
+    def _differences(self, submission: Submitted, place: tuple[str, str]) -> Properties:
+        own, names = self._described[submission.submission_id].get(place, {}), self._differing.get(place, ())
+        return {name: value for name, value in own.items() if name in names}
 
 
 @dataclass(frozen=True)
@@ -161,7 +185,19 @@ def differences_between(first: Path, other: Path) -> list[Difference]:
     PrmcalError
         If one of them has no run, or is damaged.
     """
-    a, b = (_values(plans_in(directory)) for directory in (first, other))
+    values: list[dict[str, set[str]]] = []
+    for directory in (first, other):
+        found: dict[str, set[str]] = {}
+        for record, plan in plans_in(directory):
+            for (kind, place), own in described(record, plan).items():
+                title = {"leaderboard": "", "shards": "", "calibration": "calibration "}.get(
+                    kind, f"{kind} {place}: "
+                )
+                for name, value in own.items():
+                    if not name.startswith(_OF_METRICS):
+                        found.setdefault(title + name, set()).add(str(value))
+        values.append(found)
+    a, b = values
     return [
         Difference(name, tuple(sorted(a[name])), tuple(sorted(b[name])))
         for name in a
@@ -169,59 +205,35 @@ def differences_between(first: Path, other: Path) -> list[Difference]:
     ]
 
 
-def _values(plans: Sequence[tuple[RunRecord, Plan]]) -> dict[str, set[str]]:
-    """Return the values of each property of a leaderboard, as text."""
-    found: dict[str, set[str]] = {}
-    for record, plan in plans:
-        conditions: dict[str, Any] = {}
-        for leaderboard in LEADERBOARDS:
-            conditions |= conditions_of(record, plan, leaderboard)
-        fits = {f"calibration {name}": each for name, each in fit_conditions_of(record, plan).items()}
-        conditions |= fits | shard_conditions_of(record)
-        conditions = {name: each for name, each in conditions.items() if not name.startswith(OF_METRICS)}
-        for kind, plugins in plan.plugins.items():
-            for plugin in plugins:
-                own = plugin_properties(plugin).items()
-                conditions |= {f"{kind} {plugin.name}: {name}": each for name, each in own}
-        for data in plan.datasets:
-            given = question_properties(data).items()
-            conditions |= {f"data set {data.name}/{data.split}: {name}": each for name, each in given}
-        for name, value in conditions.items():
-            found.setdefault(name, set()).add(str(value))
-    return found
+def is_repeatable(shard: Shard[Parameters], record: RunRecord) -> bool:
+    """Return whether a shard that is computed again has the same bytes: no GPU and no server computed it."""
+    kind = _MODEL_JOBS.get(shard.ref.kind)
+    changes_prm = shard.ref.kind == "fit" and "rollout" in shard.inputs
+    if kind is None and not changes_prm:
+        return True
+    plugin = getattr(shard.parameters, kind or "prm", None)
+    gpus = record.environment.get("hardware", {}).get("gpus")
+    return not gpus and (plugin is None or plugin.plugin not in _ENGINES)
 
 
-def _given(record: RunRecord, parts: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for part, fields in parts.items():
-        given = record.grid.get(part) or {}
-        found |= {title: given[name] for name, title in fields.items() if name in given}
-    return found
+def _given(record: RunRecord, settings: Mapping[str, Sequence[str]]) -> Properties:
+    return {
+        _TITLES.get(name, name.replace("_", " ")): given[name]
+        for part, names in settings.items()
+        for given in [record.grid.get(part) or {}]
+        for name in names
+        if name in given
+    }
 
 
-def _measuring(plan: Plan, leaderboard: Leaderboard) -> Iterator[Job[Parameters]]:
-    """Yield the jobs behind the rows of a leaderboard that measure the test questions, and do not fit calibrators."""
-    waiting = [cell.job for cell in plan.cells if cell.leaderboard == leaderboard]
-    seen: set[int] = set()
-    while waiting:
-        job = waiting.pop()
-        if id(job) not in seen:
-            seen.add(id(job))
-            yield job
-            waiting += [
-                source
-                for source in job.inputs
-                if source.kind not in _FITTING and source.labels.split == job.labels.split
-            ]
-
-
-def _versions(jobs: Iterable[Job[Parameters]]) -> dict[str, int]:
+def _versions(jobs: Iterable[Job[Parameters]]) -> Properties:
     versions = {job.kind: job.shards[0].version for job in jobs}
     return {f"{kind.replace('_', ' ')} version": versions[kind] for kind in sorted(versions)}
 
 
-def _flat(data: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _flat(data: Mapping[str, Any]) -> Properties:
+    """Return data without nesting: ``{"arguments": {"bins": 5}}`` has ``bins``."""
+    found: Properties = {}
     for name, value in data.items():
         inner = _flat(value) if isinstance(value, Mapping) else {name: value}
         found |= {key if key not in found else f"{name} {key}": each for key, each in inner.items()}
@@ -262,16 +274,12 @@ class Catalogue:
 
     def place_of(self, cell: Cell) -> tuple[object, ...]:
         """Return the place of a cell, in the order in which a grid plans its cells."""
-        labels = cell.labels
-        names = {
-            "llm": labels.llm,
-            "prm": labels.prm,
-            "calibrator": labels.calibrator,
-            "dataset": labels.dataset,
-        }
+        names = [
+            *((kind, getattr(cell.labels, kind)) for kind in ("llm", "prm", "calibrator", "dataset")),
+            ("strategy", cell.strategy),
+        ]
+        *places, strategy = (self._places.get(each, -1) for each in names)
         level, target = (-1.0 if each is None else each for each in (cell.level, cell.target))
-        strategy = self._places.get(("strategy", cell.strategy), -1)
-        places = [self._places.get(each, -1) for each in names.items()]
         return (*places, cell.leaderboard, level, strategy, target)
 
     def plugins(self) -> dict[str, tuple[PlannedPlugin[Any], ...]]:

@@ -11,8 +11,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from prmcal.registry.messages import shown
 
 ENVIRONMENT = ("prmcal_version", "packages", "hardware")
 """What a bundle says of the environment of a run."""
-_KEPT_HARDWARE = ("machine", "cores", "memory_gib")
 _LEFT_OUT = "(left out)"
 _PATHS = (
     r"(?<![\w.<>\])}~/\\:$-])/(?:[\w.@+~-]+/)+[\w.@+~-]*",  # /data/models, but no </s>, no 1/2/3 and no URL
@@ -34,27 +32,23 @@ _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
 _SHORTEST_SECRET, _SHORTEST_HOST = 8, 4
 
 
-@dataclass(frozen=True)
 class Machine:
     """The names of a machine and its user.
 
-    Attributes
+    Parameters
     ----------
     user : str
         The name of the user who submits.
-    names : tuple of str
+    names : sequence of str
         The home folder, the names of the host, and secrets of the environment.
     """
 
-    user: str = ""
-    names: tuple[str, ...] = ()
-    _patterns: list[re.Pattern[str]] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        user = re.escape(self.user)
-        own = [rf"[\\/]{user}(?=[\\/]|$)|(?<![\w.-]){user}(?=@)"] if user else []
-        own += [rf"(?<![\w-]){re.escape(name)}(?![\w-])" for name in self.names]
-        object.__setattr__(self, "_patterns", [re.compile(each) for each in (*_PATHS, *own)])
+    def __init__(self, user: str = "", names: Sequence[str] = ()) -> None:
+        own = [rf"(?<![\w-]){re.escape(name)}(?![\w-])" for name in names]
+        if user:
+            name = re.escape(user)
+            own.append(rf"[\\/]{name}(?=[\\/]|$)|(?<![\w.-]){name}(?=@)")
+        self._patterns = [re.compile(each) for each in (*_PATHS, *own)]
 
     @classmethod
     def this(cls) -> Machine:
@@ -70,7 +64,7 @@ class Machine:
             user = getpass.getuser()
         except (OSError, KeyError):  # A container may have a user without a name.
             user = ""
-        return cls(user, tuple(sorted({str(Path.home())} - {"/"} | named | secrets)))
+        return cls(user, sorted({str(Path.home())} - {"/"} | named | secrets))
 
     def traces(self, text: str) -> list[str]:
         """Return the parts of a text that tell of the machine."""
@@ -92,7 +86,7 @@ def check_values(name: str, content: Any, machine: Machine) -> None:
         If one does. The message has the name of the file, and where it is.
     """
     # The same texts are in a plan thousands of times.
-    for text, place in {text: place for place, text in _texts(content)}.items():
+    for text, place in dict(_texts(content)).items():
         if found := machine.traces(text):
             raise BundleError(
                 f"{name} would tell of this machine: {shown(found[0])} in '{place}'. Results belong to their "
@@ -122,21 +116,25 @@ def check_file(name: str, path: Path, machine: Machine) -> None:
 def public_environment(environment: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     """Return what a bundle says of the machine of a run: versions, processor, memory and GPUs."""
     hardware = environment.get("hardware", {})
-    found = {name: hardware[name] for name in _KEPT_HARDWARE if name in hardware}
-    system = str(hardware.get("system", "")).split(" ")[0]
-    gpus = [machine.cleaned(str(each)) for each in hardware.get("gpus", [])]
-    packages = {name: machine.cleaned(str(each)) for name, each in environment.get("packages", {}).items()}
-    values = (environment.get("prmcal_version", ""), packages, {**found, "system": system, "gpus": gpus})
-    return dict(zip(ENVIRONMENT, values, strict=True))
+    packages = environment.get("packages", {})
+    return {
+        "prmcal_version": environment.get("prmcal_version", ""),
+        "packages": {name: machine.cleaned(str(each)) for name, each in packages.items()},
+        "hardware": {
+            **{name: hardware[name] for name in ("machine", "cores", "memory_gib") if name in hardware},
+            "system": str(hardware.get("system", "")).split(" ")[0],
+            "gpus": [machine.cleaned(str(each)) for each in hardware.get("gpus", [])],
+        },
+    }
 
 
 def _texts(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
     """Yield the texts in JSON data, each with its place. The names of fields are texts too."""
     if isinstance(value, str):
-        yield place, value
+        yield value, place
     elif isinstance(value, Mapping):
         for name, each in value.items():
-            yield place, str(name)
+            yield str(name), place
             yield from _texts(each, f"{place}.{name}" if place else str(name))
     elif isinstance(value, list | tuple):
         for number, each in enumerate(value):

@@ -10,20 +10,19 @@ writes: their names, their types, nulls, and the ranges of numbers that the data
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prmcal.errors import BundleError, DataError, PrmcalError
-from prmcal.registry.messages import excerpt, message_of, reading, shown
+from prmcal.registry.messages import reading, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,11 +57,11 @@ _NEEDED = {
     "search_results": ("results", "question_results", "replicates"),
     "league": ("results", "question_results", "replicates", "league_points"),
 }
-# Tables that are only in artifacts: the types of their columns. Those of all others are in the database.
+# Tables that are only in artifacts. Those of all others are in the database.
 _OWN_TABLES = {
-    "replicates": {"metric": "text", "resampled": "text", "replicate": "int64", "value": "number"},
-    "scored_tokens": {"question_id": "text", "trajectory": "int64", "tokens": "int64"},
-    HASHES: {"question_id": "text", "trajectory": "int64", "text_hash": "text"},
+    "replicates": {"metric": "string", "resampled": "string", "replicate": "int64", "value": "double"},
+    "scored_tokens": {"question_id": "string", "trajectory": "int64", "tokens": "int64"},
+    HASHES: {"question_id": "string", "trajectory": "int64", "text_hash": "string"},
 }
 
 
@@ -128,8 +127,8 @@ def text_hashes(trajectories: pa.Table) -> pa.Table:
     return kept.append_column("text_hash", pa.array(hashes, pa.large_string()))
 
 
-def checked_digests(paths: Sequence[Path], where: str) -> Iterator[TableDigest]:
-    """Yield what tables contain. `where` is what they are part of, for the messages.
+def checked_digests(paths: Sequence[Path], where: str) -> list[TableDigest]:
+    """Return what tables contain. `where` is what they are part of, for the messages.
 
     Raises
     ------
@@ -137,47 +136,39 @@ def checked_digests(paths: Sequence[Path], where: str) -> Iterator[TableDigest]:
         If a table cannot be read within the limits, or is not one that a run writes.
     """
     if not paths:
-        return
-    with subprocess.Popen(
+        return []
+    done = subprocess.run(
         [sys.executable, "-c", f"from {__name__} import serve; serve()"],
-        stdin=subprocess.PIPE,
+        input=json.dumps([str(path) for path in paths]),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-    ) as process:
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            for path in paths:
-                with contextlib.suppress(BrokenPipeError):  # It ended, so the answer is empty.
-                    process.stdin.write(json.dumps(str(path)) + "\n")
-                    process.stdin.flush()
-                line = process.stdout.readline()
-                ended = {"problem": "it ended the program that reads it"}
-                answer = json.loads(line) if line.endswith("\n") else ended
-                if "problem" in answer:
-                    name = "/".join(path.parts[-3:])
-                    raise BundleError(f"{where}: the table {name} cannot be read: {answer['problem']}.")
-                yield TableDigest(**answer)
-        finally:
-            process.kill()
+        check=False,
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    if len(answers) < len(paths):
+        answers.append({"problem": "it ended the program that reads it"})
+    for path, answer in zip(paths, answers, strict=False):
+        if "problem" in answer:
+            name = "/".join(path.parts[-3:])
+            raise BundleError(f"{where}: the table {name} cannot be read: {answer['problem']}.")
+    return [TableDigest(**answer) for answer in answers]
 
 
 def serve() -> None:
-    """Answer each line of the input, the path of a table as JSON, with a line of JSON: its digests, or a problem."""
+    """Read the paths of tables as JSON, and write a line of JSON for each: its digests, or the first problem."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    for line in sys.stdin:
+    for path in map(Path, json.load(sys.stdin)):
         try:
-            path = Path(json.loads(line))
-            table = _read_table(path, limited=True)
-            check_table(path.stem, table)
-            answer = asdict(digest_of(table))
+            with reading("", kind=BundleError):
+                table = _read_table(path, limited=True)
+                check_table(path.stem, table)
+                answer = asdict(digest_of(table))
         except PrmcalError as error:
-            answer = {"problem": str(error).rstrip(".")}
-        except MemoryError:
-            answer = {"problem": "it needs more memory than the limit"}
-        except BaseException as error:
-            answer = {"problem": excerpt(message_of(error)).rstrip(".")}
+            answer = {"problem": str(error).removeprefix(": ").rstrip(".")}
         print(json.dumps(answer), flush=True)
+        if "problem" in answer:
+            return
 
 
 def check_table(name: str, table: pa.Table) -> None:
@@ -192,69 +183,67 @@ def check_table(name: str, table: pa.Table) -> None:
     Raises
     ------
     BundleError
-        If a column is unknown, absent or there twice, or has another type, a null or a number that is too large.
+        If a column is unknown, absent or there twice, or has another type or a null.
+    ArrowInvalid
+        If a number is too large, or a text is not UTF-8.
     """
     import pyarrow as pa
-    import pyarrow.compute as compute
 
-    known = _columns().get(name)
-    if known is None:
+    schema = _schemas().get(name)
+    if schema is None:
         raise BundleError("no run writes a table of this name")
     names = table.column_names
-    unknown = next((each for each in names if each not in known or names.count(each) > 1), None)
-    if unknown is not None:
-        raise BundleError(f"it has a column {shown(unknown)}, which no run writes")
-    for column, (kind, needed) in known.items():
-        if column not in names:
-            if needed:
-                raise BundleError(f"it lacks the column '{column}'")
+    for column in names:
+        if column not in schema.names or names.count(column) > 1:
+            raise BundleError(f"it has a column {shown(column)}, which no run writes")
+    families = (_is_text, pa.types.is_boolean, pa.types.is_floating, pa.types.is_signed_integer)
+    for field in schema:
+        if field.name not in names:
+            if not field.nullable:
+                raise BundleError(f"it lacks the column '{field.name}'")
             continue
-        values = table[column]
-        found = values.type
-        fits = {
-            "text": _is_text(found),
-            "truth": pa.types.is_boolean(found),
-            "number": pa.types.is_floating(found),
-        }.get(kind, pa.types.is_signed_integer(found))
-        if not fits:
-            raise BundleError(f"its column '{column}' has the type {found}, and a {kind} is needed")
-        if needed and values.null_count:
-            raise BundleError(f"its column '{column}' has {values.null_count:,} rows without a value")
-        if kind == "int32" and found != pa.int32() and len(values) > values.null_count:
-            ends = compute.min_max(values).as_py()
-            if not -(2**31) <= ends["min"] <= ends["max"] < 2**31:
-                raise BundleError(f"its column '{column}' has the number {ends['max']:,}, which is too large")
-    table.validate(full=True)  # Texts are UTF-8.
+        values = table[field.name]
+        if not any(belongs(field.type) and belongs(values.type) for belongs in families):
+            raise BundleError(
+                f"its column '{field.name}' has the type {values.type}, and {field.type} is needed"
+            )
+        if values.null_count and not field.nullable:
+            raise BundleError(f"its column '{field.name}' has {values.null_count:,} rows without a value")
+        if field.type == pa.int32():
+            values.cast(pa.int32())  # This fails if a number is too large.
+    table.validate(full=True)
 
 
 @cache
-def _columns() -> dict[str, dict[str, tuple[str, bool]]]:
-    """Return the type of each column of the tables in artifacts, and whether each row needs a value."""
+def _schemas() -> dict[str, pa.Schema]:
+    """Return the columns of the tables in artifacts. Each row needs a value of a column that is not nullable."""
+    import pyarrow as pa
     import sqlalchemy as sa
 
     from prmcal.db.tables.runs import Base
 
     kinds: Mapping[type, str] = {
         sa.BigInteger: "int64",
-        sa.Boolean: "truth",
+        sa.Boolean: "bool",
         sa.Integer: "int32",
-        sa.Double: "number",
-        sa.REAL: "number",
-        sa.Text: "text",
+        sa.Double: "double",
+        sa.REAL: "double",
+        sa.Text: "string",
     }
     found = {
-        name: {column: (kind, True) for column, kind in own.items()} for name, own in _OWN_TABLES.items()
+        name: pa.schema([pa.field(column, kind, nullable=False) for column, kind in own.items()])
+        for name, own in _OWN_TABLES.items()
     }
     for table in Base.metadata.sorted_tables:
         if not table.primary_key.columns:
-            found[table.name] = {
-                column.name: (
-                    next(kinds[base] for base in kinds if isinstance(column.type, base)),
-                    not column.nullable,
-                )
-                for column in table.columns
-                if column.name not in ("job_key", "cell_id")
-            }
+            columns = [
+                (each, next(kinds[base] for base in kinds if isinstance(each.type, base)))
+                for each in table.columns
+                if each.name not in ("job_key", "cell_id")
+            ]
+            found[table.name] = pa.schema(
+                [pa.field(each.name, kind, nullable=bool(each.nullable)) for each, kind in columns]
+            )
     return found
 
 

@@ -22,21 +22,8 @@ from prmcal.harness.execution.ending import Failure
 from prmcal.harness.jobs.job import Job, Labels, Shard, job_key
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Cell, Plan
-from prmcal.harness.share.conditions import (
-    LEADERBOARDS,
-    OF_METRICS,
-    SEED,
-    Catalogue,
-    conditions_of,
-    differing,
-    fit_conditions_of,
-    is_repeatable,
-    plugin_properties,
-    question_properties,
-    shard_conditions_of,
-    words,
-)
-from prmcal.harness.share.submissions import Submitted, conflicts_of, stored
+from prmcal.harness.share.conditions import SEED, Catalogue, Words, differing, is_repeatable, words
+from prmcal.harness.share.submissions import Submitted
 from prmcal.harness.storage.store import ArtifactRef, content_key
 
 _Place = tuple[str, str, str, str]
@@ -103,7 +90,7 @@ class Union:
 
     def stored(self, submission: Submitted, ref: ArtifactRef) -> ArtifactRef:
         """Return the address of an artifact of a submission in the merged folder."""
-        return stored(submission, ref, self.conflicts)
+        return _stored(submission, ref, self.conflicts)
 
     def seeds(self) -> list[list[MergedCell]]:
         """Return the groups of at least two rows that differ only in the seed, or are replicates."""
@@ -152,10 +139,10 @@ class _Row:
 class _Builder:
     def __init__(self, submissions: tuple[Submitted, ...]) -> None:
         self.submissions = submissions
-        self.conflicts = conflicts_of(submissions)
+        self.conflicts = _conflicts_of(submissions)
         self.replicates = self._replicates()
         self.contents = {each.submission_id: self._behind(each) for each in submissions}
-        self.words = _Words(submissions)
+        self.words = Words(submissions)
         self.groups: dict[tuple[_Place, str], list[_Group]] = {}
         self.group_of: dict[tuple[str, _Place], _Group] = {}
         self.rows: dict[tuple[str, str], _Row] = {}
@@ -347,10 +334,10 @@ class _Builder:
         if not any(ref in self.conflicts for ref in refs):
             return shard
         inputs = {
-            role: tuple(stored(submission, ref, self.conflicts) for ref in refs)
+            role: tuple(_stored(submission, ref, self.conflicts) for ref in refs)
             for role, refs in shard.inputs.items()
         }
-        return replace(shard, ref=stored(submission, shard.ref, self.conflicts), inputs=inputs)
+        return replace(shard, ref=_stored(submission, shard.ref, self.conflicts), inputs=inputs)
 
     def _curves(self, added: Mapping[int, Job[Parameters]]) -> dict[str, str]:
         """Return the conditions of curves. Those of an older version of a calibrator have its words too."""
@@ -374,7 +361,7 @@ class _Builder:
         found: dict[ArtifactRef, float] = {}
         for each in self.submissions:
             for ref, seconds in (each.plan.model_seconds or {}).items():
-                found.setdefault(stored(each, ref, self.conflicts), seconds)
+                found.setdefault(_stored(each, ref, self.conflicts), seconds)
         return found
 
     def _failures(self) -> dict[str, Failure]:
@@ -387,71 +374,25 @@ class _Builder:
         return found
 
 
-class _Words:
-    """What differs between submissions, in words."""
+def _conflicts_of(submissions: Iterable[Submitted]) -> dict[ArtifactRef, str]:
+    """Return the artifacts of which submissions have different contents, each with that of the first submission."""
+    first: dict[ArtifactRef, str] = {}
+    found: dict[ArtifactRef, str] = {}
+    for each in submissions:
+        for ref, content in each.contents.items():
+            if first.setdefault(ref, content) != content:
+                found[ref] = first[ref]
+    return found
 
-    def __init__(self, submissions: Sequence[Submitted]) -> None:
-        self._conditions: dict[tuple[str, str], list[str]] = {}
-        for leaderboard in LEADERBOARDS:
-            having = [
-                each
-                for each in submissions
-                if any(cell.leaderboard == leaderboard for cell in each.plan.cells)
-            ]
-            given = [conditions_of(each.record, each.plan, leaderboard) for each in having]
-            names = differing(given)
-            # Arguments of metrics follow from other conditions, such as the bins, unless they alone differ.
-            names = {name for name in names if not name.startswith(OF_METRICS)} or names
-            for each, conditions in zip(having, given, strict=True):
-                self._conditions[each.submission_id, leaderboard] = words(conditions, names)
-        self._properties: dict[tuple[str, str, str], dict[str, Any]] = {}
-        users: dict[tuple[str, str], list[dict[str, Any]]] = {}
-        for each in submissions:
-            fits = fit_conditions_of(each.record, each.plan)
-            for kind, plugins in each.plan.plugins.items():
-                for plugin in plugins if kind != "dataset" else ():
-                    found = plugin_properties(plugin)
-                    if kind == "calibrator":
-                        found |= {
-                            name if name not in found else f"calibration {name}": fits[name] for name in fits
-                        }
-                    self._properties[each.submission_id, kind, plugin.name] = found
-                    users.setdefault((kind, plugin.name), []).append(found)
-            for data in each.plan.datasets:
-                place = each.submission_id, "data set", f"{data.name}/{data.split}"
-                self._properties[place] = question_properties(data)
-                users.setdefault(place[1:], []).append(self._properties[place])
-        self._differing = {place: differing(found) for place, found in users.items()}
-        shards = [shard_conditions_of(each.record) for each in submissions]
-        self._shards = {
-            each.submission_id: words(own, differing(shards))
-            for each, own in zip(submissions, shards, strict=True)
-        }
 
-    def conditions(self, submission: Submitted, cell: Cell) -> list[str]:
-        """Return in what the place of a cell was measured differently from others of the leaderboard."""
-        labels = cell.labels
-        found = list(self._conditions[submission.submission_id, cell.leaderboard])
-        dataset = f"{labels.dataset}/{labels.split}"
-        for kind, name in (("llm", labels.llm), ("prm", labels.prm), ("data set", dataset)):
-            own = self._properties.get((submission.submission_id, kind, name), {})
-            told = words(own, self._differing.get((kind, name), ()))
-            title = {"llm": "LLM", "prm": "PRM"}.get(kind, kind)
-            found += [f"{title} {each}" for each in told]
-        return found
+def _stored(submission: Submitted, ref: ArtifactRef, conflicts: Mapping[ArtifactRef, str]) -> ArtifactRef:
+    """Return the address of an artifact of a submission: its key, and the content if several contents have this key.
 
-    def version(self, submission: Submitted, cell: Cell) -> dict[str, Any]:
-        """Return the properties of the calibrator and the strategy of a cell that differ between submissions."""
-        found: dict[str, Any] = {}
-        for kind, name in (("calibrator", cell.labels.calibrator), ("strategy", cell.strategy)):
-            own = self._properties.get((submission.submission_id, kind, name), {})
-            names = self._differing.get((kind, name), ())
-            found |= {f"{kind} {each}": value for each, value in own.items() if each in names}
-        return found
-
-    def shards(self, submission: Submitted) -> list[str]:
-        """Return in what the shards of a submission differ from those of others."""
-        return self._shards[submission.submission_id]
+    What the submission does not have, because a job failed, has the content of the first submission with it.
+    """
+    if ref not in conflicts:
+        return ref
+    return ArtifactRef(ref.kind, f"{ref.key}-{submission.contents.get(ref, conflicts[ref])[:8]}")
 
 
 def _place(cell: Cell) -> _Place:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, ClassVar
 from prmcal.db.metrics import Tier
 from prmcal.errors import DataError
 from prmcal.harness.storage.folder import check_text, one_problem
-from prmcal.harness.storage.store import write_atomically
+from prmcal.harness.storage.store import file_sha256, write_atomically
 from prmcal.registry.messages import reading, shown
 
 FORMAT = 1
@@ -82,6 +83,12 @@ class Verification:
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
 
     @property
+    def moment(self) -> datetime:
+        """When it was made, in UTC without a time zone."""
+        found = datetime.fromisoformat(self.verified_at)
+        return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
+
+    @property
     def failed_cells(self) -> tuple[str, ...]:
         """The ids of the cells that a failed check names, each once, in their order."""
         named = (cell for check in self.checks if not check.passed for cell in check.cells)
@@ -102,10 +109,8 @@ def write_verification(path: Path, verification: Verification) -> None:
     StorageError
         If the file cannot be written.
     """
-    try:
+    with reading(f"The record {path} cannot be written", "Write the name in UTF-8."):
         check_text("verified_by", verification.verified_by)
-    except ValueError as error:
-        raise DataError(f"The record {path} cannot be written: {error}. Write the name in UTF-8.") from error
     write_atomically(path, verification.text())
 
 
@@ -119,12 +124,8 @@ def read_verification(path: Path) -> Verification:
     """
     from pydantic import TypeAdapter
 
-    with reading(f"The verification {path} cannot be read", "Write it again with prmcal verify --out."):
+    with reading(f"{path} is no verification", "Write it again with prmcal verify --out."), one_problem():
         content = json.loads(path.read_text(encoding="utf-8"))
-    with (
-        reading(f"{path} is no verification", "Write it again with prmcal verify --out."),
-        one_problem(),
-    ):
         if not isinstance(content, dict) or type(content.get("format")) is not int:
             raise ValueError("it must be an object with a 'format'")
         if content.pop("format") > FORMAT:
@@ -137,9 +138,16 @@ def read_verification(path: Path) -> Verification:
         text = json.dumps(content)
         found: Verification = TypeAdapter(Verification).validate_json(text, strict=True)
         try:
-            datetime.fromisoformat(found.verified_at).astimezone(UTC)
+            _ = found.moment
         except (ValueError, OverflowError) as error:
             raise ValueError(f"its 'verified_at' is no time: {shown(found.verified_at)}") from error
         if found.passed and not all(each.passed for each in found.checks):
             raise ValueError("it says that it passed, but one of its checks did not")
     return found
+
+
+def read_verifications(paths: Iterable[Path]) -> dict[str, tuple[Path, Verification]]:
+    """Read records by their ids: the first 12 hexadecimal digits of the SHA-256 of their files, in their order."""
+    found = [(path, read_verification(path)) for path in paths]
+    by_id = {file_sha256(path)[:12]: (path, each) for path, each in found}
+    return {name: by_id[name] for name in sorted(by_id)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -18,9 +18,9 @@ from prmcal import __version__
 from prmcal.db.run_folder import FAILURES_FILE, PLAN_FILE, RECORD_FILE, artifact_folder
 from prmcal.errors import RunError
 from prmcal.harness.execution.ending import Failure, failed_cells, read_failures, write_failures
-from prmcal.harness.jobs.job import Job, Shard
+from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import FitParameters, HiddenParameters, Parameters
-from prmcal.harness.planning.plan import Cell, Plan, part_of
+from prmcal.harness.planning.plan import Cell, Plan, part_of, with_inputs
 from prmcal.harness.planning.saved import existing_plan, write_plan
 from prmcal.harness.share.bundle import (
     SIGNATURE_FILE,
@@ -30,6 +30,7 @@ from prmcal.harness.share.bundle import (
     Submission,
     described,
     sign,
+    signer_of,
     write_archive,
 )
 from prmcal.harness.share.privacy import (
@@ -123,12 +124,11 @@ def write_bundle(
     """
     made = bundled(directory, cells, about, texts, models, with_paths)
     if key is not None:
-        signature, signer = sign(made.submission.to_bytes(), key)
-        made = replace(
-            made,
-            submission=replace(made.submission, signed_by=signer.fingerprint),
-            entries={**made.entries, SIGNATURE_FILE: signature},
-        )
+        content = made.submission.to_bytes()
+        signature = sign(content, key)
+        signed_by, _ = signer_of(content, signature, "the new bundle")
+        made.entries[SIGNATURE_FILE] = signature
+        made = replace(made, submission=replace(made.submission, signed_by=signed_by))
     with storage_errors(out.parent):
         out.parent.mkdir(parents=True, exist_ok=True)
     with replacing(out) as temporary, temporary.open("wb") as file:
@@ -156,11 +156,12 @@ def bundled(
         raise RunError(f"A run writes to {directory} now. Submit it when it has ended.")
     plan = existing_plan(folder)
     failures = read_failures(directory)
-    manifests = _intact_manifests(store, (shard.ref for shard in plan.shards()))
-    if cells is None and unfinished:
-        done = {cell.cell_id for cell in plan.cells if all(ref in manifests for ref in cell.job.refs)}
-        cells = done | failed_cells(plan, failures).keys()
-    part = _part_for(plan, _chosen_cells(plan, cells, manifests, failures))
+    shards = [shard.ref for shard in plan.shards()]
+    manifests = store.manifests(shards, verify=False)
+    for ref in shards:
+        if ref not in manifests and store.folder(ref.kind, ref.key).exists():
+            raise _damaged(store.folder(ref.kind, ref.key))
+    part = _part_for(plan, _chosen_cells(plan, cells, manifests, failures, unfinished))
     machine = Machine.this()
     entries, files = _run_files(record, part, failures, machine, texts)
     if not with_paths:
@@ -168,12 +169,10 @@ def bundled(
             check_values(name, json.loads(entries[name]), machine)
     content: dict[str, Path | bytes] = dict(entries)
     left_out: dict[str, BundledFile] = {}
-    shards = [shard for shard in part.shards() if shard.ref in manifests]
+    present = [shard for shard in part.shards() if shard.ref in manifests]
     with ThreadPoolExecutor() as pool:
-        found = list(
-            pool.map(lambda shard: _kept_of(store, shard, manifests[shard.ref], texts, models), shards)
-        )
-    for shard, kept in zip(shards, found, strict=True):
+        found = pool.map(lambda shard: _kept_of(store, shard, manifests[shard.ref], texts, models), present)
+    for shard, kept in zip(present, found, strict=True):
         place = artifact_folder(Path(), shard.ref.kind, shard.ref.key).as_posix()
         for name, each in kept.entries.items():
             if isinstance(each, Path) and not with_paths:
@@ -193,37 +192,27 @@ def _chosen_cells(
     ids: Collection[str] | None,
     finished: Collection[ArtifactRef],
     failures: Mapping[str, Failure],
+    unfinished: bool,
 ) -> list[Cell]:
     """Return the cells with these ids in the order of the plan; all finished cells for None."""
-    unfinished = {cell.cell_id for cell in plan.cells if any(ref not in finished for ref in cell.job.refs)}
-    wanted = {cell.cell_id for cell in plan.cells} - unfinished if ids is None else set(ids)
-    found = [cell for cell in plan.cells if cell.cell_id in wanted]
-    if unknown := wanted - {cell.cell_id for cell in found}:
-        raise RunError(f"The plan of the run has no cell '{min(unknown)}'.")
-    failed = failed_cells(plan, failures)
-    waiting = [cell.cell_id for cell in found if cell.cell_id in unfinished and cell.cell_id not in failed]
+    done = {cell.cell_id for cell in plan.cells if all(ref in finished for ref in cell.job.refs)}
+    failed = failed_cells(plan, failures).keys()
+    chosen = ids if ids is not None else done | failed if unfinished else done
+    found = [cell for cell in plan.cells if cell.cell_id in chosen]
+    waiting = [cell.cell_id for cell in found if cell.cell_id not in done | failed]
     if waiting:
-        count = "A chosen cell is" if len(waiting) == 1 else f"{len(waiting)} of the chosen cells are"
         raise RunError(
-            f"{count} not finished, such as {waiting[0]}. Run the grid to its end, or choose other cells."
+            f"Some chosen cells are not finished, such as {waiting[0]}. Run the grid to its end, or choose other cells."
         )
     if not found:
         raise RunError("No cell of the run is finished. `prmcal status DIR` says what is missing.")
-    seen: set[str] = set()
-    behind: list[Job[Parameters]] = [cell.job for cell in found if cell.cell_id not in unfinished]
-    while behind:
-        job = behind.pop()
-        if job.key not in seen:
-            seen.add(job.key)
-            behind += job.inputs
-            absent = [ref for ref in job.refs if ref not in finished]
-            if absent and not isinstance(
-                job.shards[0].parameters, HiddenParameters
-            ):  # They are never submitted.
-                raise RunError(
-                    f"The artifact {absent[0].kind}/{absent[0].key} behind a chosen cell is absent. "
-                    "Run the grid again with the same --out folder: only what is missing is computed."
-                )
+    for job in with_inputs(cell.job for cell in found if cell.cell_id in done):
+        absent = next((ref for ref in job.refs if ref not in finished), None)
+        if absent is not None and job.kind != HiddenParameters.kind:  # They are never submitted.
+            raise RunError(
+                f"The artifact {absent.kind}/{absent.key} behind a chosen cell is absent. Run the grid again with the "
+                "same --out folder: only what is missing is computed."
+            )
     return found
 
 
@@ -297,17 +286,6 @@ class _Kept:
         parquet.write_table(table, sink, compression="none")
         content = sink.getvalue().to_pybytes()
         self.add(name, content, described(content, digest_of(table)))
-
-
-def _intact_manifests(store: Store, refs: Iterable[ArtifactRef]) -> dict[ArtifactRef, Manifest]:
-    """Return the manifests of the artifacts that a run has. Hashes are not compared."""
-    wanted = list(refs)
-    found = store.manifests(wanted, verify=False)
-    for ref in wanted:
-        folder = store.folder(ref.kind, ref.key)
-        if ref not in found and folder.exists():
-            raise _damaged(folder)
-    return found
 
 
 def _kept_of(store: Store, shard: Shard[Parameters], manifest: Manifest, texts: bool, models: bool) -> _Kept:

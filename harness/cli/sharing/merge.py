@@ -69,16 +69,7 @@ def _lines(summary: MergeSummary) -> Iterator[str]:
     for each in sorted(summary.added, key=lambda each: each.place):
         done = sum(each.is_done(cell) for cell in each.plan.cells)
         yield f"  {_named(each)}: {counted(done, 'finished cell')}."
-    yield (
-        f"Cells: {summary.new_cells:,} new, {summary.same_cells:,} equal to others. Artifacts: {summary.artifacts:,} "
-        f"added, {summary.same_artifacts:,} there already."
-    )
-    by_id = {each.submission_id: each for each in union.submissions}
-    for name, count in summary.missing.items():
-        yield (
-            f"The leaderboard lacks {counted(count, 'artifact')} of {_named(by_id[name])}, so some of its "
-            "cells are pending. Merge that submission again."
-        )
+    yield f"Cells: {summary.new_cells:,} new, {summary.same_cells:,} equal to others."
     seeds = {each.cell.cell_id for cells in union.seeds() for each in cells}
     others = [each for name, each in union.cells.items() if each.cell.variant and name not in seeds]
     conflicts = sum(each.conflict for each in union.cells.values())

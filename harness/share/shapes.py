@@ -1,0 +1,85 @@
+"""The JSON of a bundle: types that are stricter than those of a run's own folder, because names become columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from prmcal.harness.execution.failures import Failure
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from prmcal.db.metrics import Leaderboard
+from prmcal.harness.jobs.parameters import PluginReference
+from prmcal.harness.planning.grid import Name, StrategyName
+from prmcal.harness.storage.store import Manifest
+
+_NUMBER = Field(ge=0, le=2**53, allow_inf_nan=False)
+"""The range of numbers in a manifest. The database and statistics hold sums of a thousand such numbers."""
+_Count = Annotated[int, Field(ge=0, le=2**53)]
+_Probability = Annotated[float, Field(gt=0, lt=1)] | None
+
+
+@dataclass(frozen=True)
+class _Manifest(Manifest):
+    seconds: Annotated[float, _NUMBER]
+    size: _Count = 1
+    samples: _Count = 0
+    generated_tokens: _Count = 0
+    scored_tokens: _Count = 0
+
+
+class _Labels(BaseModel):
+    llm: Name | Literal[""]
+    prm: Name | Literal[""]
+    calibrator: Name | Literal[""]
+    dataset: Name | Literal[""]
+    split: str
+
+
+class _CellLabels(BaseModel):
+    llm: Name
+    prm: Name | Literal[""]
+    calibrator: Name | Literal[""]
+    dataset: Name
+    split: str
+
+
+class _Cell(BaseModel):
+    """A cell of a run. That of a merged leaderboard has conditions too."""
+
+    model_config = ConfigDict(extra="forbid")
+    leaderboard: Leaderboard
+    labels: _CellLabels
+    job: int
+    strategy: StrategyName | Literal[""]
+    target: _Probability
+    level: _Probability
+
+
+class _Job(BaseModel):
+    labels: _Labels
+
+
+class _Plugin(BaseModel):
+    reference: PluginReference
+    identity: dict[str, Any]
+    citation: str
+
+
+class _Questions(BaseModel):
+    name: Name
+    split: str
+    content_hash: str
+    grader_version: str
+    questions: list[tuple[str, str | None, str | None, int | None, str | None]]
+
+
+class _Plan(BaseModel):
+    plugins: dict[str, list[_Plugin]]
+    datasets: list[_Questions]
+    jobs: list[_Job]
+    cells: list[_Cell]
+
+
+MANIFEST, PLAN, FAILURES = TypeAdapter(_Manifest), TypeAdapter(_Plan), TypeAdapter(dict[str, Failure])
+"""The readers of a manifest, a plan and the reasons of failures. They read strictly, and only to check."""
