@@ -279,7 +279,7 @@ def difference_board(found: RunComparison, leaderboard: Leaderboard, first: str,
             "" if missing(row[value]) else estimate(metric.name, row[value], row[low], row[high])
             for row in rows
         )
-        return Column(title, tuple(texts), numbers=_numbers(rows, value))
+        return Column(title, tuple(texts), numbers=_numbers(rows, value), whole=True)
 
     apart = column(difference, "difference", "low", "high")
     marks = (f" {_DIFFERS}" if row["p"] < SIGNIFICANCE else "" for row in rows)

@@ -204,18 +204,9 @@ class Recorder:
 
     def run_rows(self, status: str) -> list[Base]:
         """Return the rows of the runs whose results these are, with a status for this run."""
-        finished = None if status == "running" else self.record.finished_at or _now()
-        row = Run(
-            run_id=self.record.run_id,
-            grid_name=self.record.grid["name"],
-            grid_key=content_key(self.record.grid),
-            grid=grid_text(self.record.grid),
-            started_at=datetime.fromisoformat(self.record.started_at).replace(tzinfo=None),
-            finished_at=finished and datetime.fromisoformat(finished).replace(tzinfo=None),
-            status=status,
-            **(self.record.environment or run_environment()),
-        )
-        return [row]
+        finished = "" if status == "running" else self.record.finished_at or _now()
+        environment = self.record.environment or run_environment()
+        return [run_row(replace(self.record, finished_at=finished, environment=environment), status)]
 
     def description(self) -> list[Base]:
         """Return the rows that describe the plan: plugins, metrics, data sets, inputs of jobs, and cells."""
@@ -287,6 +278,25 @@ class Recorder:
             shards=len(job.shards),
             **{cost: sum(getattr(each, cost) for each in manifests) for cost in _COSTS},
         )
+
+
+def run_row(record: RunRecord, status: str) -> Run:
+    """Return the row of a run, whose record has its environment."""
+    return Run(
+        run_id=record.run_id,
+        grid_name=record.grid["name"],
+        grid_key=content_key(record.grid),
+        grid=grid_text(record.grid),
+        started_at=utc(record.started_at),
+        finished_at=utc(record.finished_at) if record.finished_at else None,
+        status=status,
+        **record.environment,
+    )
+
+
+def utc(time: str) -> datetime:
+    """Return a time of a record without its time zone, as the database has it."""
+    return datetime.fromisoformat(time).replace(tzinfo=None)
 
 
 def _now() -> str:

@@ -4,6 +4,7 @@
     privacy         what a bundle must not tell of a machine
     tables          digests of tables, and the check of their columns and values
     writing         from a run to a bundle
+    shapes          the types of the JSON of a bundle
     checks          everything in a bundle is checked before a byte of it is kept
     submissions     what is merged: runs, bundles, merged leaderboards and verifications
     conditions      under which a submission was measured, where submissions differ, and what all of them have

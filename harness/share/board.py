@@ -17,24 +17,24 @@ The table ``jobs`` has ``conditions`` of curves, which fill no cell. The tables 
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import asdict
-from datetime import datetime
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from prmcal.db.metrics import TIERS
 from prmcal.db.tables import Cell as CellRow
-from prmcal.db.tables import CellSubmission, Run, SeedSpread
+from prmcal.db.tables import CellSubmission, SeedSpread
 from prmcal.db.tables import Job as JobRow
 from prmcal.db.tables import Submission as SubmissionRow
 from prmcal.db.tables import Verification as VerificationRow
 from prmcal.db.tables.runs import Base
 from prmcal.errors import PrmcalError
-from prmcal.harness.execution.recorder import Recorder
+from prmcal.harness.execution.recorder import Recorder, run_row, utc
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import Parameters, parameters_of
 from prmcal.harness.planning.plan import Cell, with_inputs
@@ -42,8 +42,8 @@ from prmcal.harness.planning.saved import write_plan
 from prmcal.harness.share.submissions import Submitted
 from prmcal.harness.share.union import MergedCell, Union
 from prmcal.harness.share.verify_record import Verification
-from prmcal.harness.storage.folder import RunFolder, RunRecord, grid_text
-from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, content_key
+from prmcal.harness.storage.folder import RunFolder, RunRecord
+from prmcal.harness.storage.store import Store, content_key
 from prmcal.registry.plugins import KINDS, datasets
 
 Records = Mapping[str, Verification]
@@ -78,7 +78,7 @@ def write_board(folder: Path, store: Store, union: Union, recorded: Records) -> 
     write_plan(folder, record.grid, union.plan, union.plan.model_seconds or {})
     RunFolder(folder).write_record(record)
     done = store.manifests((shard.ref for shard in union.plan.shards()), verify=False)
-    recorder = _BoardRecorder(RunFolder(folder), union, recorded, store, record, done)
+    recorder = _BoardRecorder(RunFolder(folder), store, record, union, recorded)
     recorder.begin(done)
     recorder.note_failures(union.failures)
     recorder.end()
@@ -88,22 +88,13 @@ class _BoardRecorder(Recorder):
     """A recorder that adds what only a merged leaderboard has. It publishes once."""
 
     def __init__(
-        self,
-        folder: RunFolder,
-        union: Union,
-        recorded: Records,
-        store: Store,
-        record: RunRecord,
-        done: Mapping[ArtifactRef, Manifest],
+        self, folder: RunFolder, store: Store, record: RunRecord, union: Union, recorded: Records
     ) -> None:
         super().__init__(folder, union.plan, store, record)
         self._union = union
-        self._columns = {name: _columns(union, each, recorded) for name, each in union.cells.items()}
+        self._columns = {name: _columns(each, recorded) for name, each in union.cells.items()}
         self._runs = _run_ids(union)
-        intact = {
-            name for name, each in union.cells.items() if all(ref in done for ref in each.cell.job.refs)
-        }
-        self._further = [*_submission_rows(union, self._runs, recorded), *_seed_spreads(union, store, intact)]
+        self._further = [*_submission_rows(union, self._runs, recorded), *_seed_spreads(union, store)]
 
     def publish(self, complete: bool) -> None:
         if complete:
@@ -111,7 +102,13 @@ class _BoardRecorder(Recorder):
 
     def run_rows(self, status: str) -> list[Base]:
         # Of several submissions of a run, the row of the first one stays, because later rows replace earlier ones.
-        return [_run_row(each, self._runs[each.submission_id]) for each in reversed(self._union.submissions)]
+        rows: list[Base] = []
+        for each in reversed(self._union.submissions):
+            environment = {"packages": {}, "hardware": {}, **each.record.environment}
+            environment["prmcal_version"] = each.submission.prmcal_version
+            own = replace(each.record, run_id=self._runs[each.submission_id], environment=environment)
+            rows.append(run_row(own, "failed" if each.failures else "done"))
+        return rows
 
     def description(self) -> list[Base]:
         return [*super().description(), *self._further]
@@ -128,7 +125,7 @@ class _BoardRecorder(Recorder):
         return row
 
 
-def _columns(union: Union, merged: MergedCell, recorded: Records) -> dict[str, Any]:
+def _columns(merged: MergedCell, recorded: Records) -> dict[str, Any]:
     """Return the columns of a cell that only a merged leaderboard has."""
     name = merged.cell.cell_id
     found: dict[str, Any] = {
@@ -139,9 +136,9 @@ def _columns(union: Union, merged: MergedCell, recorded: Records) -> dict[str, A
         "conflict": merged.conflict,
     }
     if merged.done:
-        first = merged.done[0]
-        found["measured_at"] = _time(first.measured_at)
-        found["outdated"] = _outdated(first, union.own[first.submission_id][name]) or None
+        first, cell = next(iter(merged.done.items()))
+        found["measured_at"] = utc(first.measured_at)
+        found["outdated"] = _outdated(first, cell) or None
         found |= _tier({each.submission_id for each in merged.done}, merged.base_id, recorded)
     return found
 
@@ -205,43 +202,27 @@ def _run_ids(union: Union) -> dict[str, str]:
     return found
 
 
-def _run_row(submitted: Submitted, run_id: str) -> Run:
-    record = submitted.record
-    return Run(
-        run_id=run_id,
-        grid_name=record.grid.get("name", ""),
-        grid_key=content_key(record.grid),
-        grid=grid_text(record.grid),
-        started_at=_time(record.started_at),
-        finished_at=_time(record.finished_at) if record.finished_at else None,
-        status="failed" if submitted.failures else "done",
-        prmcal_version=submitted.submission.prmcal_version,
-        packages=record.environment.get("packages", {}),
-        hardware=record.environment.get("hardware", {}),
-    )
-
-
-def _seed_spreads(union: Union, store: Store, intact: Container[str]) -> Iterator[SeedSpread]:
+def _seed_spreads(union: Union, store: Store) -> Iterator[SeedSpread]:
     """Yield the spread of each value between rows that differ only in the seed, or are replicates."""
     for cells in union.seeds():
-        readable = [each.cell for each in cells if each.cell.cell_id in intact]
+        measured = [each.cell for each in cells if each.done]
         values: dict[str, list[float]] = {}
-        for cell in readable if len(readable) > 1 else ():
+        for cell in measured if len(measured) > 1 else ():
             for ref in cell.job.refs:
                 table = store.read(ref.kind, ref.key, "results").select(["metric", "question_level", "value"])
                 for row in table.to_pylist():
                     if row["question_level"] is None and math.isfinite(row["value"]):
                         values.setdefault(row["metric"], []).append(row["value"])
-        for metric, measured in values.items():
-            if len(measured) == len(readable):
+        for metric, own in values.items():
+            if len(own) == len(measured):
                 numbers = {
-                    "seeds": len(measured),
-                    "mean": statistics.fmean(measured),
-                    "standard_deviation": statistics.stdev(measured),
-                    "lowest": min(measured),
-                    "highest": max(measured),
+                    "seeds": len(own),
+                    "mean": statistics.fmean(own),
+                    "standard_deviation": statistics.stdev(own),
+                    "lowest": min(own),
+                    "highest": max(own),
                 }
-                yield from (SeedSpread(cell_id=cell.cell_id, metric=metric, **numbers) for cell in readable)
+                yield from (SeedSpread(cell_id=cell.cell_id, metric=metric, **numbers) for cell in measured)
 
 
 def _outdated(submission: Submitted, cell: Cell) -> str:
@@ -254,29 +235,19 @@ def _outdated(submission: Submitted, cell: Cell) -> str:
         not compared.
     """
     jobs = with_inputs([cell.job])
+    used = {(kind, getattr(job.labels, kind)) for job in jobs for kind in ("llm", "prm", "calibrator")}
+    used |= {("strategy", cell.strategy)}
+    splits = {(job.labels.dataset, job.labels.split) for job in jobs}
     told = {_of_kind(job.kind, job.shards[0].version) for job in jobs}
-    names = {("strategy", cell.strategy)}
-    for job in jobs:
-        names |= {(kind, getattr(job.labels, kind)) for kind in ("llm", "prm", "calibrator")}
     for kind, plugins in submission.plan.plugins.items():
         for plugin in plugins:
-            if (kind, plugin.name) in names or (kind == "metric" and cell.leaderboard == "calibration"):
-                arguments = _Frozen(sorted(plugin.reference.arguments.items()))
-                told.add(_of_plugin(kind, plugin.reference.plugin, arguments, plugin.identity.get("version")))
-    splits = {(job.labels.dataset, job.labels.split) for job in jobs}
-    references = {each.name: each.reference for each in submission.plan.plugins.get("dataset", ())}
-    for data in submission.plan.datasets:
-        if (data.name, data.split) in splits and data.name in references:
-            arguments = _Frozen(sorted(references[data.name].arguments.items()))
-            told.add(_of_grader(references[data.name].plugin, arguments, data.grader_version))
+            given = plugin.reference.plugin, json.dumps(plugin.reference.arguments, sort_keys=True)
+            if (kind, plugin.name) in used or (kind == "metric" and cell.leaderboard == "calibration"):
+                told.add(_of_plugin(kind, *given, plugin.identity.get("version")))
+            for data in submission.plan.datasets if kind == "dataset" else ():
+                if data.name == plugin.name and (data.name, data.split) in splits:
+                    told.add(_of_grader(*given, data.grader_version))
     return "; ".join(sorted(told - {""}))
-
-
-class _Frozen(tuple[Any, ...]):
-    """Arguments as a key of a cache, even if a value is a list."""
-
-    def __hash__(self) -> int:
-        return hash(repr(self))
 
 
 @cache
@@ -286,12 +257,12 @@ def _of_kind(kind: str, version: int) -> str:
 
 
 @cache
-def _of_plugin(kind: str, name: str, arguments: _Frozen, version: Any) -> str:
+def _of_plugin(kind: str, name: str, arguments: str, version: Any) -> str:
     try:
         now = getattr(KINDS[kind].get(name), "version", version)
         if now != version and kind in _WITHOUT_FILES:
             # A new version may change nothing for these arguments. Then the identity keeps the old one.
-            now = KINDS[kind].create(name, **dict(arguments)).identity().get("version", now)
+            now = KINDS[kind].create(name, **json.loads(arguments)).identity().get("version", now)
     except PrmcalError:
         # It is not registered, its package is not installed, or it no longer has these arguments.
         return ""
@@ -299,13 +270,9 @@ def _of_plugin(kind: str, name: str, arguments: _Frozen, version: Any) -> str:
 
 
 @cache
-def _of_grader(name: str, arguments: _Frozen, version: str) -> str:
+def _of_grader(name: str, arguments: str, version: str) -> str:
     try:
-        now = datasets.create(name, **dict(arguments)).grader_version
+        now = datasets.create(name, **json.loads(arguments)).grader_version
     except PrmcalError:
         return ""
     return f"grader {version}, now {now}" if version != now else ""
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text).replace(tzinfo=None)

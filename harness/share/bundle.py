@@ -16,9 +16,10 @@ import subprocess
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from prmcal.errors import BundleError, PrmcalError
 from prmcal.harness.share.tables import TableDigest
@@ -62,7 +63,8 @@ class About:
     note: str = ""
 
     def __post_init__(self) -> None:
-        for name, text in vars(self).items():
+        for name in ("submitter", "licence", "note"):
+            text = getattr(self, name)
             if len(text) > _LONGEST_TEXT:
                 raise BundleError(
                     f"The {name} is too long: it has {len(text):,} characters, and {_LONGEST_TEXT:,} are the most."
@@ -95,16 +97,12 @@ def described(content: bytes, table: TableDigest | None = None) -> BundledFile:
     return BundledFile(len(content), hashlib.sha256(content).hexdigest(), table)
 
 
-@dataclass(frozen=True)
-class Submission:
+@dataclass(frozen=True, kw_only=True)
+class Submission(About):
     """What a bundle says of itself: the content of submission.json.
 
     Attributes
     ----------
-    submission_id : str
-        The first 12 hexadecimal digits of the SHA-256 of the bytes of submission.json.
-    submitter, licence, note : str
-        See :class:`About`.
     texts : bool
         Whether the bundle has the texts of questions and trajectories, and the reference answers.
     models : bool
@@ -122,23 +120,18 @@ class Submission:
         The name of this key in the file of allowed signers; None if no such file was given.
     """
 
-    submission_id: str
-    submitter: str
-    licence: str
-    note: str
     texts: bool
     models: bool
     prmcal_version: str
     files: Mapping[str, BundledFile]
-    left_out: Mapping[str, BundledFile] = field(default_factory=dict)
+    left_out: Mapping[str, BundledFile]
     signed_by: str | None = None
     signer: str | None = None
 
-    @classmethod
-    def of(cls, about: About, **content: Any) -> Submission:
-        """Return a submission that is not signed, with the id that follows from its content."""
-        given = {**asdict(about), **content}
-        return cls(submission_id=_id(cls(submission_id="", **given).to_bytes()), **given)
+    @cached_property
+    def submission_id(self) -> str:
+        """The first 12 hexadecimal digits of the SHA-256 of the bytes of submission.json."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()[:12]
 
     def to_bytes(self) -> bytes:
         """Return the bytes of submission.json. Equal submissions have equal bytes."""
@@ -170,13 +163,11 @@ def read_submission(content: bytes, where: str) -> Submission:
                 "Update it: pip install --upgrade prmcal"
             )
         fields = {name: value for name, value in data.items() if name != "format"}
-        given = json.dumps({**fields, "submission_id": _id(content)})
         with one_problem():
-            found: Submission = TypeAdapter(Submission).validate_json(given, strict=True)
+            found: Submission = TypeAdapter(Submission).validate_json(json.dumps(fields), strict=True)
     # Then no two programs can read different things from the same bytes, for example from a name that is there twice.
     if found.to_bytes() != content:
         raise BundleError(f"{SUBMISSION_FILE} of {where} is not written as prmcal writes it.")
-    About(found.submitter, found.licence, found.note)
     return found
 
 
@@ -229,10 +220,6 @@ def extract(bundle: Path, folder: Path) -> dict[str, BundledFile]:
                 shutil.copyfileobj(source, file, _CHUNK)
             found[entry.filename] = BundledFile(target.stat().st_size, file_sha256(target))
     return found
-
-
-def _id(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:12]
 
 
 def _check_names(names: Sequence[str]) -> None:

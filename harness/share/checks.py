@@ -114,19 +114,24 @@ def check_unpacked(folder: Path, allowed_signers: Path | None = None) -> Submiss
     return _checked(folder, found, str(folder), allowed_signers)
 
 
-def submission_of(folder: Path, allowed_signers: Path | None = None) -> Submission | None:
-    """Return what an unpacked bundle says of itself; None for the folder of a run.
+def submission_of(folder: Path, where: str, allowed_signers: Path | None = None) -> Submission:
+    """Return what an unpacked bundle says of itself, with who signed it. `where` is its name in messages.
 
-    The signature is checked. The files are not compared with their hashes: see :func:`check_unpacked`.
+    The files are not compared with their hashes: see :func:`check_unpacked`.
 
     Raises
     ------
     BundleError
-        If its submission.json is damaged, or the signature is not valid.
+        If its submission.json is absent or damaged, or the signature is not valid.
     """
-    if not (folder / SUBMISSION_FILE).exists():
-        return None
-    return _submission(folder, str(folder), allowed_signers)
+    signature = folder / SIGNATURE_FILE
+    with reading(f"{SUBMISSION_FILE} of {where} cannot be read", kind=BundleError):
+        content = (folder / SUBMISSION_FILE).read_bytes()
+    found = read_submission(content, where)
+    if not signature.exists():
+        return found
+    signed_by, signer = signer_of(content, signature.read_bytes(), where, allowed_signers)
+    return replace(found, signed_by=signed_by, signer=signer)
 
 
 def check_run_files(folder: Path, where: str) -> Plan:
@@ -171,7 +176,7 @@ def _checked(
         most = {SIGNATURE_FILE: _LARGEST_SIGNATURE}.get(name, _LARGEST_JSON)
         if not name.endswith((".parquet", ".safetensors")) and about.size > most:
             raise BundleError(f"{where}: {name} is too large to be read.")
-    submission = _submission(folder, where, allowed_signers)
+    submission = submission_of(folder, where, allowed_signers)
     listed = submission.files
     for name in sorted(set(listed) ^ (set(found) - {SUBMISSION_FILE, SIGNATURE_FILE})):
         problem = "lacks a file that its list has" if name in listed else "has a file that its list lacks"
@@ -188,17 +193,6 @@ def _checked(
         if digest != listed[name].table:
             raise BundleError(f"{where}: {name} does not have the rows and values that its list says.")
     return submission
-
-
-def _submission(folder: Path, where: str, allowed_signers: Path | None) -> Submission:
-    signature = folder / SIGNATURE_FILE
-    with reading(f"{SUBMISSION_FILE} of {where} cannot be read", kind=BundleError):
-        content = (folder / SUBMISSION_FILE).read_bytes()
-    found = read_submission(content, where)
-    if not signature.exists():
-        return found
-    signed_by, signer = signer_of(content, signature.read_bytes(), where, allowed_signers)
-    return replace(found, signed_by=signed_by, signer=signer)
 
 
 def _check_artifacts(folder: Path, files: Mapping[str, BundledFile], where: str) -> None:

@@ -19,6 +19,7 @@ from prmcal.harness.planning.resolved import built_in_metrics, described_metrics
 from prmcal.harness.share.submissions import Submitted, plans_in
 from prmcal.harness.storage.folder import RunRecord
 from prmcal.harness.storage.store import content_key
+from prmcal.registry.contracts.data import Question
 from prmcal.registry.messages import shown
 from prmcal.registry.plugins import metrics
 
@@ -292,24 +293,17 @@ class Catalogue:
     def datasets(self) -> tuple[PlannedQuestions, ...]:
         """Return the questions of each split, those of the largest selection, with their texts if there are any."""
         found: dict[tuple[str, str], PlannedQuestions] = {}
-        texts: dict[tuple[str, str, str], tuple[str | None, str | None]] = {}
+        known: dict[tuple[str, str, str], Question] = {}
         for each in self._submissions:
             for data in each.plan.datasets:
-                known = found.setdefault((data.name, data.split), data)
-                if len(data.questions) >= len(known.questions):
-                    found[data.name, data.split] = data
-                for question in data.questions:
-                    if question.text is not None:
-                        texts[data.name, data.split, question.id] = question.text, question.answer
-        for (name, split), data in found.items():
-            questions = []
-            for question in data.questions:
-                text, answer = texts.get((name, split, question.id), (None, None))
-                questions.append(replace(question, text=text, answer=answer))  # type: ignore[arg-type]
-            found[name, split] = replace(data, questions=tuple(questions))
+                key = data.name, data.split
+                if key not in found or len(data.questions) >= len(found[key].questions):
+                    found[key] = data
+                known |= {(*key, one.id): one for one in data.questions if one.text is not None}
+        order = sorted(found, key=lambda key: (self._places.get(("dataset", key[0]), -1), key))
         return tuple(
-            found[key]
-            for key in sorted(found, key=lambda key: (self._places.get(("dataset", key[0]), -1), key))
+            replace(data, questions=tuple(known.get((*key, each.id), each) for each in data.questions))
+            for key, data in ((key, found[key]) for key in order)
         )
 
     def metrics(self) -> tuple[Metric, ...]:

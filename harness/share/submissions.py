@@ -196,9 +196,7 @@ def _put(source: Path, folder: Path) -> None:
 
 def _read(folder: Path, where: str) -> Submitted:
     with reading(f"The submission {where} cannot be read", kind=BundleError):
-        submission = submission_of(folder)
-        if submission is None:
-            raise BundleError(f"{where} has no submission.json.")
+        submission = submission_of(folder, where)
         record = RunFolder(folder).record()
         plan = read_plan(folder, record.grid)
         if not plan.cells:

@@ -43,8 +43,8 @@ class MergedCell:
     conflict : bool
     alike : str
         What rows share that differ only in the seed, or are replicates; empty if it contradicts an earlier row.
-    done : list of Submitted
-        The submissions that have its result, in their order.
+    done : mapping of Submitted to Cell
+        The submissions that have its result, in their order, with their own cells.
     """
 
     cell: Cell
@@ -53,7 +53,7 @@ class MergedCell:
     version: str
     conflict: bool
     alike: str
-    done: list[Submitted]
+    done: Mapping[Submitted, Cell]
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,6 @@ class Union:
         Those of them that are no conflicts.
     failures : mapping of str to Failure
         Why shards failed that no submission has.
-    own : mapping of str to mapping of str to Cell
-        For each submission, its own cells by the ids of the plan.
     curves : mapping of str to str
         The conditions of jobs that fill no cell, by their keys.
     """
@@ -85,7 +83,6 @@ class Union:
     conflicts: Mapping[ArtifactRef, str]
     replicates: frozenset[ArtifactRef]
     failures: Mapping[str, Failure]
-    own: Mapping[str, Mapping[str, Cell]]
     curves: Mapping[str, str]
 
     def stored(self, submission: Submitted, ref: ArtifactRef) -> ArtifactRef:
@@ -128,12 +125,9 @@ class _Row:
     """A row while the union is made."""
 
     group: _Group
-    cell: Cell
     identity: dict[str, Any]
     conflict: bool
-    first: Submitted
-    newest: Submitted
-    own: list[tuple[Submitted, Cell]] = field(default_factory=list)
+    own: dict[Submitted, Cell] = field(default_factory=dict)
 
 
 class _Builder:
@@ -166,10 +160,6 @@ class _Builder:
             catalogue.metrics(),
             model_seconds=self._seconds(),
         )
-        own: dict[str, dict[str, Cell]] = {each.submission_id: {} for each in self.submissions}
-        for merged in cells:
-            for submission, cell in self.rows[merged.base_id, self._variants[merged.cell.cell_id]].own:
-                own[submission.submission_id][merged.cell.cell_id] = cell
         return Union(
             plan,
             {each.cell.cell_id: each for each in cells},
@@ -177,7 +167,6 @@ class _Builder:
             self.conflicts,
             self.replicates,
             self._failures(),
-            own,
             self._curves(added),
         )
 
@@ -233,15 +222,9 @@ class _Builder:
             keys = {(cell.cell_id, content_key(identity)): variant for cell, variant, identity in given}
             group = self._group(submission, place, conditions, keys)
             for cell, variant, identity in given:
-                known = self.rows.get((cell.cell_id, variant))
-                if known is None:
-                    conflict = contents.get(id(cell.job), ("", False))[1]
-                    known = _Row(group, cell, identity, conflict, submission, submission)
-                    self.rows[cell.cell_id, variant] = known
-                elif submission.is_done(cell) and not known.first.is_done(known.cell):
-                    known.cell, known.first = cell, submission
-                known.newest = submission
-                known.own.append((submission, cell))
+                conflict = contents.get(id(cell.job), ("", False))[1]
+                row = self.rows.setdefault((cell.cell_id, variant), _Row(group, identity, conflict))
+                row.own[submission] = cell
 
     def _group(
         self, submission: Submitted, place: _Place, conditions: list[str], keys: dict[tuple[str, str], str]
@@ -284,30 +267,30 @@ class _Builder:
         by_name: dict[str, list[tuple[str, _Row]]] = {}
         for (base_id, variant), row in self.rows.items():
             by_name.setdefault(base_id, []).append((variant, row))
-        self._variants: dict[str, str] = {}
         for base_id, rows in by_name.items():
             for variant, row in rows:
                 same = [each for _, each in rows if each.group is row.group]
-                newest = max(same, key=lambda each: each.newest.place)
-                version = (
-                    [] if row is newest else words(row.identity, differing(each.identity for each in same))
-                )
-                conditions = list(filter(None, [*row.group.conditions, row.group.further]))
-                name = variant[:8] if len(rows) > 1 else ""
-                cell = replace(
-                    row.cell, job=added[id(row.cell.job)], conditions="; ".join(conditions), variant=name
-                )
-                self._variants[cell.cell_id] = variant
+                newest = max(same, key=lambda each: [submission.place for submission in each.own][-1])
+                names = differing(each.identity for each in same) if row is not newest else ()
+                version = words(row.identity, names)
+                conditions = filter(None, [*row.group.conditions, row.group.further])
+                done = {each: own for each, own in row.own.items() if each.is_done(own)}
+                first, cell = next(iter((done or row.own).items()))
                 spread = [each for each in row.group.conditions if not each.startswith(f"{SEED} ")]
                 contradicts = bool(row.group.further) and not row.group.repeated
                 yield MergedCell(
-                    cell,
+                    replace(
+                        cell,
+                        job=added[id(cell.job)],
+                        conditions="; ".join(conditions),
+                        variant=variant[:8] if len(rows) > 1 else "",
+                    ),
                     base_id,
-                    row.first.record.grid.get(SEED),
+                    first.record.grid.get(SEED),
                     "; ".join(version),
                     row.conflict,
                     "" if contradicts else "\n".join([base_id, *spread, *version]),
-                    [each for each, own in row.own if each.is_done(own)],
+                    done,
                 )
 
     def _jobs(self) -> tuple[list[Job[Parameters]], dict[int, Job[Parameters]]]:

@@ -180,8 +180,13 @@ def bundled(
             content[f"{place}/{name}"] = each
         files |= {f"{place}/{name}": each for name, each in kept.files.items()}
         left_out |= {f"{place}/{name}": each for name, each in kept.left_out.items()}
-    submission = Submission.of(
-        about, files=files, left_out=left_out, texts=texts, models=models, prmcal_version=__version__
+    submission = Submission(
+        **asdict(about),
+        files=files,
+        left_out=left_out,
+        texts=texts,
+        models=models,
+        prmcal_version=__version__,
     )
     failed = sum(any(ref not in manifests for ref in cell.job.refs) for cell in part.cells)
     return Bundled(submission, len(part.cells), failed, {**content, SUBMISSION_FILE: submission.to_bytes()})
@@ -242,14 +247,14 @@ def _run_files(
         if section in grid:
             names = {each.name for each in part.plugins.get(kind, ())}
             grid[section] = [each for each in grid[section] if each["name"] in names]
-    public = RunRecord(
+    public = replace(
+        record,
         grid=grid,
         plugin_files=[],
-        run_id=record.run_id,
-        started_at=record.started_at,
-        workers=record.workers,
+        log="",
+        only={},
+        retried=None,
         environment=public_environment(record.environment, machine),
-        finished_at=record.finished_at,
     )
     own = {shard.ref.key for shard in part.shards()}
     cleaned = {

@@ -17,8 +17,8 @@ from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import HiddenParameters, Parameters
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan
-from prmcal.harness.share.bundle import Submission
-from prmcal.harness.share.checks import check_unpacked, submission_of, unpack
+from prmcal.harness.share.bundle import SUBMISSION_FILE, Submission
+from prmcal.harness.share.checks import check_unpacked, unpack
 from prmcal.harness.share.verify_record import Check
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store
@@ -155,7 +155,7 @@ def opened(path: Path, allowed_signers: Path | None = None) -> Iterator[Subject]
         If the bundle is damaged, altered or of a newer format, or the folder has no run.
     """
     if path.is_dir():
-        is_bundle = submission_of(path, allowed_signers) is not None
+        is_bundle = (path / SUBMISSION_FILE).exists()
         yield read_subject(path, check_unpacked(path, allowed_signers) if is_bundle else None)
         return
     with tempfile.TemporaryDirectory(prefix="prmcal-verify-") as temporary:

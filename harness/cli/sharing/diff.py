@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import Annotated, get_args
 
 import typer
 
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.queries.two_runs import RunComparison, compare_runs
 from prmcal.db.statistics.paired import SIGNIFICANCE
-from prmcal.db.text.board import Column, estimate
-from prmcal.db.text.formats import counted, escape_markdown, markdown_grid, missing
+from prmcal.db.text.board import difference_board
+from prmcal.db.text.formats import counted, escape_markdown
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.harness.cli.options import (
     FORMATS,
@@ -28,15 +28,10 @@ from prmcal.harness.cli.options import (
 )
 from prmcal.harness.share.conditions import Difference, differences_between
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.terminal import UNLIMITED, fit, wrapped
+from prmcal.harness.terminal import UNLIMITED, cut, fit, wrapped
 from prmcal.harness.terminal import show as show_text
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 _MOST_ROWS, _MOST_NAMED = 20, 10
-_HASH_START = 12
 
 
 def diff(
@@ -78,110 +73,40 @@ def _rendered(
     size = found.both["difference"].abs().sort_values(ascending=False, kind="stable").index
     rows = found.both.loc[size]
     shown = rows if every else rows[rows["difference"] != 0].head(_MOST_ROWS)
-    names, shared = _names(list(shown["cell_id"]))
-    columns = _columns(shown, names, found.described.name)
-    head = [f"A  {first}", f"B  {other}", "", _summary(found, tables[table])]
-    above = [f"In all rows: {', '.join(shared)}."] if shared else []
+    board = difference_board(replace(found, both=shown), tables[table], "A", "B")
+    head, left_out = [f"A  {first}", f"B  {other}", _summary(found, tables[table])], len(rows) - len(shown)
+    below = [board.legend] if len(shown) else []
+    if left_out:
+        below.append(f"{left_out:,} cells with smaller or no differences are left out: --all shows them.")
+    lists = list(_lists(found, apart))
     if output_format == "markdown":
-        grid = markdown_grid(
-            [each.title for each in columns],
-            [
-                [escape_markdown(text) for text in row]
-                for row in zip(*(c.values for c in columns), strict=True)
-            ],
-            left=1,
-        )
-        lists = [
-            f"{title}\n\n" + "\n".join(f"- {line}" for line in lines) for title, lines in _lists(found, apart)
-        ]
-        told = map(escape_markdown, [*filter(None, head), *above])
-        return "\n\n".join([*told, grid, *lists]) + "\n"
+        items = [f"{title}\n\n" + "\n".join(f"- {line}" for line in lines) for title, lines in lists]
+        return "\n\n".join([*map(escape_markdown, head), board.markdown(), *below, *items]) + "\n"
     parts = ["\n".join(wrapped(line, width) for line in head)]
     if len(shown):
-        fitted = fit(columns, width)
-        below = [_legend(found, len(shown))]
+        same = [each for each in board.columns[: board.names] if len(set(each.values)) == 1 < len(shown)]
+        if same:
+            below.insert(0, f"In all rows: {', '.join(f'{each.title} {each.values[0]}' for each in same)}.")
+        fitted = fit([each for each in board.columns if each not in same], width)
         if fitted.hidden:
             below.append(hidden_note(fitted.hidden, "--format csv"))
-        parts += [wrapped(text, width) for text in above]
-        parts += [fitted.text, "\n".join(wrapped(line, width) for line in below)]
-    for title, lines in _lists(found, apart):
+        parts.append(fitted.text)
+    parts.append("\n".join(wrapped(line, width) for line in below))
+    for title, lines in lists:
         parts.append("\n".join([title, *(wrapped(line, width, indent="  ") for line in lines)]))
-    return "\n\n".join(parts) + "\n"
-
-
-def _names(cells: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return short names of cells, without the parts of their ids that all have, and these parts."""
-    parts = [cell.split("/")[1:] for cell in cells]
-    same = [number for number, column in enumerate(zip(*parts, strict=False)) if len(set(column)) == 1]
-    if len(parts) < 2 or len({len(each) for each in parts}) > 1:
-        return ["/".join(each) for each in parts], []
-    names = ["/".join(text for number, text in enumerate(each) if number not in same) for each in parts]
-    return names, [parts[0][number] for number in same]
-
-
-def _columns(rows: pd.DataFrame, names: Sequence[str], metric: str) -> list[Column]:
-    given = rows.to_dict("records")
-    return [
-        Column("Cell", tuple(names), text=True),
-        Column(
-            "A",
-            tuple(estimate(metric, row["value_a"], row["low_a"], row["high_a"]) for row in given),
-            2,
-            group="values",
-            whole=True,
-        ),
-        Column(
-            "B",
-            tuple(estimate(metric, row["value_b"], row["low_b"], row["high_b"]) for row in given),
-            2,
-            group="values",
-            whole=True,
-        ),
-        Column(
-            "A - B",
-            tuple(estimate(metric, row["difference"], row["low"], row["high"], signed=True) for row in given),
-            whole=True,
-        ),
-        Column("p", tuple("" if missing(row["p"]) else f"{row['p']:.2g}" for row in given), 1),
-        Column("different", tuple(_verdict(row["p"], row["overlap"]) for row in given)),
-    ]
-
-
-def _verdict(p: float, overlap: bool) -> str:
-    different = not overlap if missing(p) else p < SIGNIFICANCE
-    return "yes" if different else "no"
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _summary(found: RunComparison, table: Leaderboard) -> str:
-    both = found.both
-    paired = both[both["p"].notna()]
-    equal = int((both["value_a"] == both["value_b"]).sum())
-    real = int((paired["p"] < SIGNIFICANCE).sum())
-    direction = f" ({found.described.direction})" if found.described.direction else ""
-    parts = [
-        f"{LEADERBOARDS[table].title}, {found.described.title}{direction}: "
-        f"{counted(len(both), 'finished cell')} in both, of which {equal:,} have equal values."
-    ]
-    if len(paired):
-        parts.append(
-            f"{len(paired):,} were measured on the same questions: {real:,} of them differ significantly."
-        )
-    apart = int((~both[both["p"].isna()]["overlap"].astype(bool)).sum())
-    if len(both) > len(paired):
-        parts.append(
-            f"Of the other {len(both) - len(paired):,}, {apart:,} have intervals that do not overlap."
-        )
-    parts.append(f"{len(found.only_a):,} cells are only in A, {len(found.only_b):,} only in B.")
-    return " ".join(parts)
-
-
-def _legend(found: RunComparison, shown: int) -> str:
-    more = len(found.both) - shown
-    rest = f" {more:,} cells with smaller or no differences are left out: --all shows them." if more else ""
+    both, metric = found.both, found.described
+    paired = both["p"].notna()
+    equal, real = (both["value_a"] == both["value_b"]).sum(), (both["p"] < SIGNIFICANCE).sum()
+    apart = (~paired & ~both["overlap"].astype(bool)).sum()
     return (
-        "Values with 95% intervals over questions, the largest differences first. Cells on the same questions are "
-        f"paired, and different if p < {SIGNIFICANCE} after Holm's correction over all of them. Other cells are "
-        f"different if their intervals do not overlap.{rest}"
+        f"{LEADERBOARDS[table].title}, {metric.title}: {counted(len(both), 'finished cell')} in both, of which "
+        f"{equal:,} have equal values. {paired.sum():,} were measured on the same questions: {real:,} of them differ "
+        f"significantly. Of the others, {apart:,} have intervals that do not overlap. {len(found.only_a):,} cells are "
+        f"only in A, {len(found.only_b):,} only in B."
     )
 
 
@@ -197,13 +122,9 @@ def _lists(found: RunComparison, apart: Sequence[Difference]) -> Iterator[tuple[
 
 
 def _sides(difference: Difference) -> str:
-    sides = [" and ".join(map(_short, values)) for values in (difference.first, difference.other)]
+    """Return both sides, with long values such as hashes cut."""
+    sides = [" and ".join(cut(each, 24) for each in side) for side in (difference.first, difference.other)]
     return f"{sides[0]} in A, {sides[1]} in B"
-
-
-def _short(text: str) -> str:
-    """Shorten a long value, such as a hash."""
-    return text if len(text) <= 2 * _HASH_START else f"{text[:_HASH_START]}..."
 
 
 def _data(found: RunComparison, apart: Sequence[Difference]) -> dict[str, object]:

@@ -53,19 +53,16 @@ def summary_text(summary: MergeSummary, out: Path, width: int | None = None) -> 
     lines = [*_lines(summary), *_conflicts(summary), f"Next: prmcal leaderboard {out}"]
     # The following lines of an item are indented like its first one.
     return "".join(
-        wrapped(line.lstrip(" "), width, indent=line[: len(line) - len(line.lstrip(" "))]) + "\n"
-        for line in lines
+        wrapped(line.strip(), width, indent="  " if line.startswith(" ") else "") + "\n" for line in lines
     )
 
 
 def _lines(summary: MergeSummary) -> Iterator[str]:
     union = summary.union
-    new = counted(len(summary.added), "submission")
-    verifications = counted(summary.verifications, "verification")
-    text = f"Added {new} and {verifications} in {duration(summary.seconds)}."
-    if summary.known:
-        text += f" {counted(len(summary.known), 'submission')} had been merged before."
-    yield text
+    yield (
+        f"Added {counted(len(summary.added), 'submission')} and {counted(summary.verifications, 'verification')} in "
+        f"{duration(summary.seconds)}. {counted(len(summary.known), 'submission')} had been merged before."
+    )
     for each in sorted(summary.added, key=lambda each: each.place):
         done = sum(each.is_done(cell) for cell in each.plan.cells)
         yield f"  {_named(each)}: {counted(done, 'finished cell')}."
@@ -84,34 +81,29 @@ def _conflicts(summary: MergeSummary) -> Iterator[str]:
     """Yield the artifacts that contradict each other, but not those that were computed from them."""
     union = summary.union
     conflicts = union.conflicts.keys() - union.replicates
-    if not conflicts:
-        return
-    first: dict[ArtifactRef, str] = {}
-    follow: set[ArtifactRef] = set()
+    jobs: dict[ArtifactRef, str] = {}
     for submission in union.submissions:
         for job in submission.plan.jobs:
             for shard in job.shards:
-                if shard.ref in conflicts:
-                    first.setdefault(shard.ref, str(job))
-                    if any(ref in conflicts for refs in shard.inputs.values() for ref in refs):
-                        follow.add(shard.ref)
-    told = sorted(
-        (ref for ref in first if ref not in follow), key=lambda ref: (ref.kind, first[ref], ref.key)
-    )
+                read = (ref for refs in shard.inputs.values() for ref in refs)
+                if shard.ref in conflicts and conflicts.isdisjoint(read):
+                    jobs.setdefault(shard.ref, str(job))
+    if not conflicts:
+        return
     yield ""
     yield (
-        f"Conflict: {counted(len(told), 'artifact')} with equal {'key' if len(told) == 1 else 'keys'} and different "
-        "content. Both contents stay, and the column 'conflict' marks the rows that were computed from them."
+        f"Conflict: {counted(len(jobs), 'artifact')} with different content under one key. "
+        "Both contents stay, and the column 'conflict' marks the rows that were computed from them."
     )
-    for ref in told[:_MOST_CONFLICTS]:
+    for ref in sorted(jobs, key=lambda ref: (ref.kind, jobs[ref], ref.key))[:_MOST_CONFLICTS]:
         sides: dict[str, list[str]] = {}
         for each in union.submissions:
             if ref in each.contents:
                 sides.setdefault(each.contents[ref], []).append(_named(each))
         against = " against ".join(" and ".join(each) for each in sides.values())
-        yield f"  {first[ref]} ({ref.kind}/{ref.key}): {against}."
-    if len(told) > _MOST_CONFLICTS:
-        yield f"  and {len(told) - _MOST_CONFLICTS:,} more."
+        yield f"  {jobs[ref]} ({ref.kind}/{ref.key}): {against}."
+    if len(jobs) > _MOST_CONFLICTS:
+        yield f"  and {len(jobs) - _MOST_CONFLICTS:,} more."
     yield "Which one is right, a verification tells: prmcal verify BUNDLE"
 
 

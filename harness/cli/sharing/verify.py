@@ -22,6 +22,7 @@ from prmcal.harness.terminal import text_table, wrapped
 from prmcal.harness.verify.again import Asked
 from prmcal.harness.verify.subject import opened
 from prmcal.harness.verify.tiers import verified
+from prmcal.registry.messages import reading
 
 _SHOWN_CELLS = 3
 _WIDTH = 80
@@ -35,6 +36,7 @@ def verify(
         typer.Argument(
             metavar="BUNDLE",
             help="A bundle, an unpacked bundle, or the output folder of a run.",
+            exists=True,
         ),
     ],
     tier: Annotated[
@@ -47,7 +49,7 @@ def verify(
     by: Annotated[str, typer.Option(metavar="NAME", help="Your name, for the record.")] = "",
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="RECORD", help="Write the record to this JSON file."),
+        typer.Option("--out", metavar="RECORD", help="Write the record to this JSON file.", dir_okay=False),
     ] = None,
     texts_from: Annotated[
         Path | None,
@@ -72,7 +74,12 @@ def verify(
     plugin: PluginOption = None,
     allowed_signers: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Names of keys that sign, in the format of OpenSSH."),
+        typer.Option(
+            metavar="FILE",
+            help="Names of keys that sign, in the format of OpenSSH.",
+            exists=True,
+            dir_okay=False,
+        ),
     ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes of the first tier. Default: the number of cores.")
@@ -90,21 +97,14 @@ def verify(
     """
     highest = tier_named(tier)
     load_plugins(plugin)
-    if not bundle.exists():
-        raise PrmcalError(f"There is no bundle or folder {bundle}.")
-    if allowed_signers is not None and not allowed_signers.is_file():
-        raise PrmcalError(f"There is no file of allowed signers {allowed_signers}.")
     if out is not None and not out.parent.is_dir():
+        raise PrmcalError(f"The folder {out.parent} for the record does not exist. Create it first.")
+    if out is not None and out.exists() and out.samefile(bundle):
         raise PrmcalError(
-            f"The folder {out.parent} for the record does not exist. Create it, or choose another --out."
+            f"{out} is what is verified, so the record cannot replace it. Choose another --out."
         )
-    if out is not None and out.exists() and (not out.is_file() or out.samefile(bundle)):
-        what = "what is verified" if out.samefile(bundle) else "not a file"
-        raise PrmcalError(f"{out} is {what}, so the record cannot replace it. Choose another --out.")
-    try:
+    with reading("The record cannot be written", "Write the name in UTF-8.", PrmcalError):
         check_text("--by", by)
-    except ValueError as error:
-        raise PrmcalError(f"{error}. Write the name in UTF-8.") from error
     asked = Asked(
         workers or os.cpu_count() or 1, results, share, questions, all_fits, texts_from, tuple(plugin or ())
     )

@@ -25,7 +25,7 @@ def test_results_that_contradict_each_other_both_stay(
     told = prmcal("merge", tmp_path / "out", parts["dataset"], altered, parts["llm"])
     assert told.returncode == 0, told.stderr
     text = " ".join(told.stdout.split())
-    assert "Conflict: 1 artifact with equal key and different content." in text
+    assert "Conflict: 1 artifact with different content under one key." in text
     assert "score of strong, verifier" in text or "score of weak, verifier" in text
     merge(tmp_path / "other order", [altered])
     merge(tmp_path / "other order", [parts["llm"], parts["dataset"]])

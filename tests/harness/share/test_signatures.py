@@ -41,7 +41,7 @@ def test_openssh_accepts_the_signature_of_a_bundle(finished: Path, tmp_path: Pat
     signers, folder = allowed(key, "lab-a@example.org"), tmp_path / "unpacked"
     submission = unpack(tmp_path / "signed", folder, signers)
     assert (submission.signed_by, submission.signer) == (written.submission.signed_by, "lab-a@example.org")
-    assert submission_of(folder, signers) == submission
+    assert submission_of(folder, "the bundle", signers) == submission
     verify = (
         f"ssh-keygen -Y verify -n prmcal -I lab-a@example.org -f {signers} -s {folder}/submission.json.sig"
     )
