@@ -27,7 +27,7 @@ def test_cells_of_one_leaderboard(prmcal: Prmcal, parts: Mapping[str, Path], who
     assert all(row["difference"] == 0 for row in found["both"])
     rows = list(csv.DictReader(io.StringIO(prmcal("diff", whole, parts["llm"], "--format", "csv").stdout)))
     assert {row["llm"] for row in rows} == {"weak"}
-    assert "| Cell |" in prmcal("diff", whole, parts["llm"], "--format", "markdown").stdout
+    assert "| Data set |" in prmcal("diff", whole, parts["llm"], "--format", "markdown").stdout
 
 
 def test_bad_values_are_refused(prmcal: Prmcal, whole: Path, tmp_path: Path) -> None:
