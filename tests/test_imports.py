@@ -18,7 +18,7 @@ PACKAGES: dict[str, set[str]] = {
     "dashboard": {"db"},
     "docs": {"registry", "db", "harness"},
 }
-SHARED = {"errors", "remembered", "resamples", "steps"}
+SHARED = {"arrays", "errors", "remembered", "resamples", "steps"}
 # For each room of the harness the other rooms that it may import.
 ROOMS: dict[str, set[str]] = {
     "storage": set(),

@@ -29,6 +29,8 @@ from prmcal.registry.sources import local_files
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_BETWEEN_NOTES = 5.0
+# Ray tells at once that a worker is gone, and later that its node is.
+_SECONDS_OF_DOUBT = 45.0
 
 
 @dataclass(eq=False)
@@ -44,6 +46,16 @@ class _Worker:
     note: Any = None
 
 
+@dataclass(frozen=True)
+class _Doubt:
+    """A shard whose actor is gone. Until `end` nobody knows whether its node is gone too."""
+
+    shard: Shard[Parameters]
+    node: str
+    reason: str
+    end: float
+
+
 class RayExecutor:
     """Run shards on the nodes of a cluster. It is a context manager: inside the block it is connected.
 
@@ -51,8 +63,10 @@ class RayExecutor:
     ----------
     directory : Path
         The output folder of the run.
+    grid : GridSpec
     plugin_files : sequence of Path
         Plugin files. Their contents travel to the nodes.
+    settings : ClusterSettings
 
     Raises
     ------
@@ -72,6 +86,7 @@ class RayExecutor:
         self._plugin_files = tuple(plugin_files)
         self._settings = settings or ClusterSettings()
         self._workers: dict[Slot, _Worker] = {}
+        self._doubts: list[_Doubt] = []
         self._exit = ExitStack()
         self._ray: Any = None
 
@@ -124,7 +139,7 @@ class RayExecutor:
                 yield from self._count_nodes(schedule)
                 self._start_workers(settings, server, schedule)
                 self._hand_out(schedule)
-                events: list[Outcome | Notice] = []
+                events = self._resolve_doubts(schedule)
                 answers = {each.answer: each for each in self._workers.values() if each.answer is not None}
                 ready = self._answered(list(answers))
                 if not ready:
@@ -214,6 +229,8 @@ class RayExecutor:
         """Take the answer of a worker: it is ready, or it has computed its shard, or it is gone."""
         try:
             answer = self._ray.get(worker.answer)
+        except self._ray.exceptions.RayTaskError as error:
+            return self._fail(worker, cause_of(error), schedule)
         except self._ray.exceptions.RayError as error:
             return self._lose(worker, cause_of(error), schedule)
         worker.answer = None
@@ -236,17 +253,38 @@ class RayExecutor:
         self._census.started(worker.slot.node)
         return list(schedule.finish(answer))
 
+    def _fail(self, worker: _Worker, reason: str, schedule: Schedule) -> list[Outcome | Notice]:
+        """End a worker whose actor raised an error. This counts as a try of its shard."""
+        self._end(worker, schedule)
+        if worker.shard is None:
+            return self._cannot_start(worker, reason)
+        what = f"A worker on the node {self._name_of(worker)} failed ({reason})"
+        return after_death(schedule, worker.shard, what)
+
     def _lose(self, worker: _Worker, reason: str, schedule: Schedule) -> list[Outcome | Notice]:
-        """End a worker whose actor failed or is gone, perhaps with its node. This counts as a try of its shard."""
+        """End a worker whose actor is gone. Its shard is in doubt until it is known whether the node is gone too."""
         self._end(worker, schedule)
         self._census.soon()
-        if worker.shard is None:
-            return [] if worker.ready else self._cannot_start(worker, reason)
-        what = f"A worker on the node {self._name_of(worker)} is gone ({reason})"
-        return after_death(schedule, worker.shard, what)
+        if worker.shard is not None:
+            end = time.monotonic() + _SECONDS_OF_DOUBT
+            self._doubts.append(_Doubt(worker.shard, worker.slot.node, reason, end))
+        return [] if worker.ready else self._cannot_start(worker, reason)
 
     def _cannot_start(self, worker: _Worker, reason: str) -> list[Outcome | Notice]:
         return list(self._census.failed_start(worker.slot.node, self._name_of(worker), reason))
+
+    def _resolve_doubts(self, schedule: Schedule) -> list[Outcome | Notice]:
+        """Put shards of lost nodes back. The others count a try after a while."""
+        events: list[Outcome | Notice] = []
+        for doubt in list(self._doubts):
+            if doubt.node not in self._census.usable:
+                schedule.put_back(doubt.shard.ref)
+            elif time.monotonic() > doubt.end:
+                events += after_death(schedule, doubt.shard, f"A worker is gone: {doubt.reason}")
+            else:
+                continue
+            self._doubts.remove(doubt)
+        return events
 
     def _end(self, worker: _Worker, schedule: Schedule) -> None:
         self._workers.pop(worker.slot, None)
@@ -308,7 +346,10 @@ def chosen_executor(
 ) -> Iterator[RayExecutor | None]:
     """Connect to the cluster while the block runs. On this machine a run makes its own executor, so this yields None.
 
-    Raises a ClusterError if the cluster cannot be reached, or cannot run the grid.
+    Raises
+    ------
+    ClusterError
+        If the cluster cannot be reached, or cannot run the grid.
     """
     if cluster is None:
         yield None

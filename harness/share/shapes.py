@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from prmcal.harness.execution.failures import Failure
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from prmcal.db.metrics import Leaderboard
+from prmcal.harness.execution.ending import Failure
 from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.harness.planning.grid import Name, StrategyName
 from prmcal.harness.storage.store import Manifest

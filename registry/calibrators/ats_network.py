@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -14,12 +14,9 @@ from torch import nn
 from torch.nn import functional
 
 from prmcal.arrays import Floats, Ints
-from prmcal.registry.calibrators.networks import train
+from prmcal.registry.calibrators.networks import Trained, train
 from prmcal.registry.contracts.data import HiddenStates
 from prmcal.registry.prms.token_tree import ROOT, TokenTree, collate_token_trees
-
-if TYPE_CHECKING:
-    from prmcal.registry.calibrators.ats import AdaptiveTemperatureScaling
 
 
 @dataclass(frozen=True)
@@ -230,13 +227,20 @@ def log_temperatures_of_rows(
     return at_leaves
 
 
+class TrainedOnPart(Trained, Protocol):
+    """A calibrator that holds a share of the questions out, drawn with a seed."""
+
+    seed: int
+    held_out: float
+
+
 def train_head(
     head: TemperatureHead,
     features: HiddenStates,
     trees: Sequence[QuestionTree],
     k: Ints,
     n: Ints,
-    calibrator: AdaptiveTemperatureScaling,
+    calibrator: TrainedOnPart,
 ) -> int:
     """Minimise the cross-entropy of k of n in batches of whole questions, where every follow-up has the same weight.
 
