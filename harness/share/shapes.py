@@ -45,7 +45,7 @@ class _CellLabels(BaseModel):
 
 
 class _Cell(BaseModel):
-    """A cell of a run. That of a merged leaderboard has conditions too."""
+    """A cell of a run. Only those of a merged leaderboard have conditions and variants."""
 
     model_config = ConfigDict(extra="forbid")
     leaderboard: Leaderboard
@@ -54,6 +54,8 @@ class _Cell(BaseModel):
     strategy: StrategyName | Literal[""]
     target: _Probability
     level: _Probability
+    conditions: Literal[""] = ""
+    variant: Literal[""] = ""
 
 
 class _Job(BaseModel):
