@@ -81,7 +81,8 @@ def _rendered(
     lists = list(_lists(found, apart))
     if output_format == "markdown":
         items = [f"{title}\n\n" + "\n".join(f"- {line}" for line in lines) for title, lines in lists]
-        return "\n\n".join([*map(escape_markdown, head), board.markdown(), *below, *items]) + "\n"
+        table_text = [board.markdown()] if len(shown) else []
+        return "\n\n".join([*map(escape_markdown, head), *table_text, *below, *items]) + "\n"
     parts = ["\n".join(wrapped(line, width) for line in head)]
     if len(shown):
         same = [each for each in board.columns[: board.names] if len(set(each.values)) == 1 < len(shown)]

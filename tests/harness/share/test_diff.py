@@ -27,7 +27,10 @@ def test_cells_of_one_leaderboard(prmcal: Prmcal, parts: Mapping[str, Path], who
     assert all(row["difference"] == 0 for row in found["both"])
     rows = list(csv.DictReader(io.StringIO(prmcal("diff", whole, parts["llm"], "--format", "csv").stdout)))
     assert {row["llm"] for row in rows} == {"weak"}
-    assert "| Data set |" in prmcal("diff", whole, parts["llm"], "--format", "markdown").stdout
+    told = prmcal("diff", whole, parts["llm"], "--format", "markdown", "--all").stdout
+    assert "| A | B | A minus B |" in told
+    # A table without rows is left out.
+    assert "| A |" not in prmcal("diff", whole, parts["llm"], "--format", "markdown").stdout
 
 
 def test_bad_values_are_refused(prmcal: Prmcal, whole: Path, tmp_path: Path) -> None:
