@@ -36,7 +36,6 @@ def verify(
         typer.Argument(
             metavar="BUNDLE",
             help="A bundle, an unpacked bundle, or the output folder of a run.",
-            exists=True,
         ),
     ],
     tier: Annotated[
@@ -77,7 +76,6 @@ def verify(
         typer.Option(
             metavar="FILE",
             help="Names of keys that sign, in the format of OpenSSH.",
-            exists=True,
             dir_okay=False,
         ),
     ] = None,
@@ -97,6 +95,9 @@ def verify(
     """
     highest = tier_named(tier)
     load_plugins(plugin)
+    for path in (bundle, allowed_signers):
+        if path is not None and not path.exists():
+            raise PrmcalError(f"'{path}' does not exist.")
     if out is not None and not out.parent.is_dir():
         raise PrmcalError(f"The folder {out.parent} for the record does not exist. Create it first.")
     if out is not None and out.exists() and out.samefile(bundle):
