@@ -64,7 +64,7 @@ def wrong_number(name: str, value: Any) -> Callable[[Entries], object]:
         (wrong_metric("title", None), r"plan\.json .*metrics\.0\.title.* Got None"),
         (wrong_metric("leaderboard", "x"), r"plan\.json .*metrics\.0\.leaderboard.* Got 'x'"),
         (wrong_metric("better", "sideways"), r"plan\.json .*metrics\.0\.better.* Got 'sideways'"),
-        (wrong_metric("name", "brier_corrected"), r"plan\.json .*the metric 'brier_corrected' twice"),
+        (wrong_metric("name", "brier_corrected"), r"plan\.json .*describes a metric twice"),
         (wrong_number("samples", 10**30), "samples: .* Got 1000"),
         (wrong_number("seconds", float("inf")), "seconds: .* Got inf"),
         (wrong_number("seconds", float("nan")), "seconds: .* Got nan"),
