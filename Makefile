@@ -49,7 +49,7 @@ SLOW := tests/docs tests/registry/nano tests/registry/calibrators/lora/test_lora
 	$(filter-out tests/harness/execution/test_run.py,$(wildcard tests/harness/execution/test_*.py)) \
 	$(wildcard tests/harness/jobs/test_*_results.py tests/harness/jobs/test_search*.py) \
 	tests/harness/jobs/test_labels.py tests/harness/jobs/test_levels.py \
-	tests/harness/jobs/test_pools.py tests/harness/metrics/test_own_metrics.py \
+	tests/harness/jobs/test_pools.py tests/harness/metrics/test_own_metrics.py tests/harness/metrics/test_simulations.py \
 	tests/harness/commands/test_ask.py tests/harness/commands/test_compare.py \
 	tests/harness/commands/test_current_folder.py tests/harness/commands/test_export_prm.py \
 	tests/harness/commands/test_published.py tests/harness/commands/test_slurm.py
