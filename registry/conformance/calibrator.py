@@ -46,13 +46,15 @@ def check_reads_and_levels(plugin: Calibrator) -> None:
     close = (
         difflib.get_close_matches(str(reads), _READS, n=1, cutoff=0) if isinstance(reads, str) else ["logit"]
     )
-    expect(reads in _READS, "reads must be one", locals(), names=", ".join(map(repr, _READS)), value=close[0])
+    expect(
+        reads in _READS, "reads must be one", names=", ".join(map(repr, _READS)), value=close[0], reads=reads
+    )
     numbers = isinstance(levels, (tuple, list)) and all(isinstance(each, (int, float)) for each in levels)
-    expect(numbers, "levels must be a", locals())
+    expect(numbers, "levels must be a", levels=levels)
     ascending = len(levels) > 0 and all(
         low < high for low, high in zip((0, *levels), (*levels, 1), strict=True)
     )
-    expect(ascending, "levels must ascend within", locals())
+    expect(ascending, "levels must ascend within", levels=levels)
 
 
 def check_fit_returns_self(plugin: Calibrator) -> None:
@@ -67,7 +69,7 @@ def check_prediction_needs_a_fit(plugin: Calibrator) -> None:
     except PluginFailedError:
         return
     except Exception as error:
-        raise failed("predict() before fit() must", locals()) from error
+        raise failed("predict() before fit() must", error=error) from error
 
 
 def check_predictions_are_repeatable_and_in_range(plugin: Calibrator) -> None:
@@ -112,14 +114,14 @@ def _predict_at(fitted: Calibrator, features: Any, levels: Sequence[float]) -> F
     rewards = fitted.predict_at(features, levels)
     shape = (len(features), len(levels))
     got = getattr(rewards, "shape", type(rewards).__name__)
-    expect(got == shape, "predict_at() must return an", locals(), value=tuple(levels))
+    expect(got == shape, "predict_at() must return an", value=tuple(levels), shape=shape, got=got)
     expect(((rewards >= 0) & (rewards <= 1)).all(), "predict_at() must return rewards")
     return rewards
 
 
 def _same(first: Floats, second: Floats, levels: str, other: str) -> None:
     gap = np.abs(first - second).max()
-    expect(gap == 0, "predict_at() must return at", locals())
+    expect(gap == 0, "predict_at() must return at", levels=levels, other=other, gap=gap)
 
 
 def check_a_second_fit_forgets_the_first(plugin: Calibrator) -> None:
@@ -130,9 +132,9 @@ def check_a_second_fit_forgets_the_first(plugin: Calibrator) -> None:
     first = predicted_twice_by(once, features)
     other = fitted_to(plugin, calibration_data(plugin, 60, seed=2))
     gap = np.abs(predicted_by(once, features, "for new rows") - first).max()
-    expect(gap == 0, "two calibrators must not", locals())
+    expect(gap == 0, "two calibrators must not", gap=gap)
     gap = np.abs(first - predicted_by(fit_to(other, data), features, "after a second fit")).max()
-    expect(gap == 0, "a fit must be", locals())
+    expect(gap == 0, "a fit must be", gap=gap)
 
 
 def check_inputs_are_not_changed(plugin: Calibrator) -> None:
@@ -148,7 +150,7 @@ def check_inputs_are_not_changed(plugin: Calibrator) -> None:
         ("questions", data.questions, given.questions),
     )
     for name, before, after in pairs:
-        expect(before is None or np.array_equal(before, after), "fit() and predict() must", locals())
+        expect(before is None or np.array_equal(before, after), "fit() and predict() must", name=name)
 
 
 def check_rows_are_independent(plugin: Calibrator) -> None:
@@ -160,7 +162,7 @@ def check_rows_are_independent(plugin: Calibrator) -> None:
         [predicted_by(fitted, features[i : i + 1], "for one row") for i in range(len(features))]
     )
     gap = np.abs(together - alone).max()
-    expect(gap < _tolerance(plugin), "the prediction for a", locals())
+    expect(gap < _tolerance(plugin), "the prediction for a", gap=gap)
 
 
 def check_equal_features_get_equal_rewards(plugin: Calibrator) -> None:
@@ -171,7 +173,7 @@ def check_equal_features_get_equal_rewards(plugin: Calibrator) -> None:
     for tie in np.unique(ties):
         spread = np.ptp(rewards[ties == tie], axis=0).max()
         at = scores_of(features)[ties == tie][0]
-        expect(spread < _tolerance(plugin), "equal features must get", locals())
+        expect(spread < _tolerance(plugin), "equal features must get", at=at, spread=spread)
     constant = data.features[np.zeros(len(data.k), dtype=np.int64)]
     predicted_by(fitted_to(plugin, replace(data, features=constant)), constant, "for equal features")
 
@@ -208,18 +210,18 @@ def check_save_and_load(plugin: Calibrator) -> None:
         others = sorted(path.name for path in written if path.suffix not in (".json", ".safetensors"))
         expect(not others, "save() must write safetensors", names=", ".join(others))
         loaded = copy.deepcopy(plugin).load(folder)
-    expect(isinstance(loaded, Calibrator), "load() must return self", locals())
+    expect(isinstance(loaded, Calibrator), "load() must return self", loaded=loaded)
     before = predicted_by(fitted, features, "for new rows")
     try:
         after = predicted_by(loaded, features, "after load()")
     except AttributeError as error:
         lost = error.name or "?"
-        raise failed("predict() after load() needs", locals(), value=lost.strip("_")) from error
+        raise failed("predict() after load() needs", value=lost.strip("_"), lost=lost) from error
     gap = np.abs(before - after).max()
     state = [name for name in vars(fitted) if name.endswith("_")]
     changed = [name for name in state if repr(vars(fitted)[name]) != repr(vars(loaded).get(name))]
     hint = f"These attributes changed: {', '.join(changed)}. " if changed else ""
-    expect(gap == 0, "a loaded calibrator must", locals())
+    expect(gap == 0, "a loaded calibrator must", gap=gap, hint=hint)
 
 
 def _require_state(fitted: Calibrator) -> None:
@@ -234,7 +236,7 @@ def _require_state(fitted: Calibrator) -> None:
                     if isinstance(value, np.generic)
                     else "its numbers as arrays or lists, or define save() and load()"
                 )
-                raise failed("save() writes arrays of", locals()) from error
+                raise failed("save() writes arrays of", name=name, value=value, remedy=remedy) from error
 
 
 def check_permuted_labels_give_no_skill(plugin: Calibrator) -> None:
@@ -246,7 +248,7 @@ def check_permuted_labels_give_no_skill(plugin: Calibrator) -> None:
     for column, level in enumerate(fitted.levels):
         values = rewards[:, column]
         skill = 0.0 if np.ptp(values) == 0 else float(np.corrcoef(values, permuted / data.n)[0, 1])
-        expect(skill < _NO_SKILL, "permuted labels must give", locals(), no_skill=_NO_SKILL)
+        expect(skill < _NO_SKILL, "permuted labels must give", no_skill=_NO_SKILL, level=level, skill=skill)
 
 
 DECLARATIONS = (check_reads_and_levels,)

@@ -22,12 +22,12 @@ def _first(plugin: Dataset, split: str) -> list[Question]:
     except DataError:
         questions = plugin.questions(split)
     form = "Question(id, text, answer)"
-    expect(isinstance(questions, list), "questions() must return a", locals())
+    expect(isinstance(questions, list), "questions() must return a", questions=questions)
     for question in questions:
-        expect(isinstance(question, Question), "questions() must return a list", locals())
+        expect(isinstance(question, Question), "questions() must return a list", question=question, form=form)
         for name in ("id", "text", "answer"):
             value = getattr(question, name)
-            expect(isinstance(value, str), "of a question must", locals())
+            expect(isinstance(value, str), "of a question must", name=name, value=value)
     return questions
 
 
@@ -40,29 +40,33 @@ def check_splits_and_grading(plugin: Dataset) -> None:
         and all(isinstance(each, str) for each in splits)
     )
     example = splits if isinstance(splits, str) else "test"
-    expect(names, "splits must be a", locals())
+    expect(names, "splits must be a", splits=splits, example=example)
     known = get_args(Grading)
-    expect(grading in known, "grading must be one", locals(), names=", ".join(map(repr, known)))
+    expect(grading in known, "grading must be one", names=", ".join(map(repr, known)), grading=grading)
 
 
 def check_every_split_has_questions(plugin: Dataset) -> None:
     """Each question has a unique id, a text, an answer, and a level from 1 to 5 or None."""
     for split in plugin.splits:
         questions = _first(plugin, split)
-        expect(len(questions) > 0, "the split must have", locals())
+        expect(len(questions) > 0, "the split must have", split=split)
         ids = [question.id for question in questions]
         twice = sorted({each for each in ids if ids.count(each) > 1})
-        expect(not twice, "ids must be unique", locals(), value=twice[:3])
+        expect(not twice, "ids must be unique", value=twice[:3], split=split)
         for question in questions:
-            expect(question.text.strip(), "question of must have", locals())
+            expect(question.text.strip(), "question of must have", question=question, split=split)
             expect(
                 bool(question.answer.strip()) or isinstance(plugin, FollowedUpDataset),
                 "question of must have an",
-                locals(),
+                question=question,
+                split=split,
             )
-            expect("\\boxed" not in question.answer, "the answer of question", locals())
+            expect("\\boxed" not in question.answer, "the answer of question", question=question, split=split)
             expect(
-                question.level is None or question.level in range(1, 6), "question of must have a", locals()
+                question.level is None or question.level in range(1, 6),
+                "question of must have a",
+                question=question,
+                split=split,
             )
 
 
@@ -70,11 +74,17 @@ def check_questions_keep_their_order(plugin: Dataset) -> None:
     """The questions are the same each time, and a larger count begins with those of a smaller one."""
     for split in plugin.splits:
         questions = _first(plugin, split)
-        expect(questions == _first(plugin, split), "the split must have the", locals())
+        expect(questions == _first(plugin, split), "the split must have the", split=split)
         fewer = (len(questions) + 1) // 2
         first = plugin.questions(split, fewer)
-        expect(len(first) == fewer, "questions must return questions", locals())
-        expect(first == questions[:fewer], "the first questions of", locals())
+        expect(len(first) == fewer, "questions must return questions", split=split, fewer=fewer, first=first)
+        expect(
+            first == questions[:fewer],
+            "the first questions of",
+            fewer=fewer,
+            split=split,
+            questions=questions,
+        )
 
 
 def check_splits_are_disjoint(plugin: Dataset) -> None:
@@ -83,7 +93,9 @@ def check_splits_are_disjoint(plugin: Dataset) -> None:
     for split in plugin.splits:
         for question in _first(plugin, split):
             other = home.setdefault(question.text, split)
-            expect(other == split, "splits must be disjoint", locals(), value=question.text[:60])
+            expect(
+                other == split, "splits must be disjoint", value=question.text[:60], other=other, split=split
+            )
 
 
 def check_unknown_splits_and_counts_are_refused(plugin: Dataset) -> None:
@@ -94,8 +106,10 @@ def check_unknown_splits_and_counts_are_refused(plugin: Dataset) -> None:
         except DataError:
             continue
         except Exception as error:
-            raise failed("questions must raise dataerror got", locals()) from error
-        raise failed("questions must raise dataerror", locals())
+            raise failed(
+                "questions must raise dataerror got", split=split, count=count, error=error
+            ) from error
+        raise failed("questions must raise dataerror", split=split, count=count)
 
 
 def check_grading(plugin: Dataset) -> None:
@@ -110,9 +124,16 @@ def check_grading(plugin: Dataset) -> None:
         )
         for trajectory, expected in cases:
             graded = plugin.grade(question, trajectory)
-            expect(isinstance(graded, tuple) and len(graded) == 2, "grade() must return the", locals())
+            expect(isinstance(graded, tuple) and len(graded) == 2, "grade() must return the", graded=graded)
             verdict, _ = graded
-            expect(verdict == expected, "grade() of for question", locals())
+            expect(
+                verdict == expected,
+                "grade() of for question",
+                trajectory=trajectory,
+                question=question,
+                expected=expected,
+                verdict=verdict,
+            )
 
 
 DECLARATIONS = (check_splits_and_grading,)

@@ -146,7 +146,7 @@ def fit_to(plugin: Calibrator, data: CalibrationData) -> Calibrator:
     grouping: dict[str, Any] = {"questions": data.questions} if plugin.grouped else {}
     before = dict(vars(plugin))
     returned = plugin.fit(data.features, data.k, data.n, **grouping)
-    expect(returned is plugin, "fit() must return self", locals())
+    expect(returned is plugin, "fit() must return self", returned=returned)
     own = vars(plugin)
     changed = [
         name
@@ -181,13 +181,29 @@ def predicted_by(fitted: Calibrator, features: Any, situation: str) -> Floats:
         if isinstance(got, tuple)
         else "Write `return np.asarray(rewards)` with this shape."
     )
-    expect(got == shape, "predict() must return an", locals())
+    expect(
+        got == shape,
+        "predict() must return an",
+        shape=shape,
+        situation=situation,
+        got=got,
+        remedy=remedy,
+        found=found,
+    )
     expect_array("the result of predict()", rewards, "a float type", np.floating)
     remedy = "Guard divisions by 0 and logarithms of 0, for instance with np.clip."
-    expect(np.isfinite(rewards).all(), "predict() must return finite", locals(), low=rewards.min())
+    expect(
+        np.isfinite(rewards).all(),
+        "predict() must return finite",
+        low=rewards.min(),
+        situation=situation,
+        remedy=remedy,
+    )
     low, high = rewards.min(), rewards.max()
     remedy = "Write np.clip(rewards, 0, 1), or return probabilities instead of log-odds."
-    expect(low >= 0 and high <= 1, "rewards must be in", locals())
+    expect(
+        low >= 0 and high <= 1, "rewards must be in", situation=situation, low=low, high=high, remedy=remedy
+    )
     return rewards
 
 
@@ -196,5 +212,5 @@ def predicted_twice_by(fitted: Calibrator, features: Any) -> Floats:
     first, again = (predicted_by(fitted, features, "for new rows") for _ in range(2))
     gap = np.abs(first - again).max()
     remedy = "Draw no random numbers in predict()."
-    expect(gap == 0, "predict() must return the", locals())
+    expect(gap == 0, "predict() must return the", gap=gap, remedy=remedy)
     return first

@@ -39,7 +39,7 @@ def _generate(
     _require_completions("generate()", completions)
     counts = [len(of_prefix) for of_prefix in completions]
     expected = [n] * len(prefixes)
-    expect(counts == expected, "generate() must return completions", locals())
+    expect(counts == expected, "generate() must return completions", n=n, expected=expected, counts=counts)
     return completions
 
 
@@ -50,14 +50,14 @@ def _require_completions(method: str, completions: object) -> None:
     found = type(completions).__name__
     if isinstance(completions, list) and completions:
         found = f"a list of {type(completions[0]).__name__}"
-    expect(not flat, "must return a list", locals())
+    expect(not flat, "must return a list", method=method, found=found, form=form)
     assert isinstance(completions, list)
     for each in (each for of_prefix in completions for each in of_prefix):
-        expect(isinstance(each, Completion), "must return lists of", locals())
+        expect(isinstance(each, Completion), "must return lists of", method=method, each=each, form=form)
         expect(
             isinstance(each.text, str) and isinstance(each.prompt_tokens, int) and each.prompt_tokens >= 0,
             "a completion must have",
-            locals(),
+            each=each,
         )
 
 
@@ -81,19 +81,25 @@ def check_token_counts(plugin: LLM) -> None:
             expect(
                 isinstance(tokens, int) and 0 <= tokens <= most and (tokens > 0 or not completion.text),
                 "tokens must count the",
-                locals(),
+                most=most,
+                tokens=tokens,
+                completion=completion,
             )
 
 
 def check_finish_reasons(plugin: LLM) -> None:
     """A completion without stop strings ends with 'end', or with 'length' if it was cut off."""
     for completion in (each for part in _generate(plugin, _BARE) for each in part):
-        expect(completion.finish_reason in ("end", "length"), "without stop strings finish_reason", locals())
+        expect(
+            completion.finish_reason in ("end", "length"),
+            "without stop strings finish_reason",
+            completion=completion,
+        )
         expect(
             completion.finish_reason == "end" or completion.tokens >= _SAMPLING.max_tokens,
             "only a completion of",
-            locals(),
             sampling=_SAMPLING,
+            completion=completion,
         )
 
 
@@ -115,7 +121,7 @@ def check_the_seed_decides_the_texts(plugin: LLM) -> None:
     """The same input and seed give the same texts, and another seed gives others."""
     first, again = (_texts(_generate(plugin, _BARE, sampling=_VARIED)) for _ in range(2))
     different = sum(a != b for a, b in zip(first, again, strict=True))
-    expect(different == 0, "the same seed must", locals())
+    expect(different == 0, "the same seed must", different=different, first=first)
     other = _texts(_generate(plugin, _BARE, sampling=_VARIED, seed=_SEED + 1))
     expect(first != other, "another seed must give")
 
@@ -131,9 +137,9 @@ def check_stop_strings(plugin: LLM) -> None:
     stop = common[0][0]
     completions = _generate(plugin, _BARE, sampling=replace(_SAMPLING, stop=(stop,)))
     kept = [text for text in _texts(completions) if stop in text]
-    expect(not kept, "a completion must end", locals(), value=kept[:1])
+    expect(not kept, "a completion must end", value=kept[:1], stop=stop)
     stopped = [each.finish_reason == "stop" for part in completions for each in part]
-    expect(any(stopped), "a completion that met", locals())
+    expect(any(stopped), "a completion that met", stop=stop)
 
 
 def check_a_prefix_is_continued(plugin: LLM) -> None:
@@ -150,8 +156,8 @@ def check_a_prefix_is_continued(plugin: LLM) -> None:
             repeated += completion.text.lstrip().startswith(join_steps(prefix.steps))
             restarted += split_steps(completion.text)[:1] == prefix.steps[:1]
     total = len(tried) * _SAMPLES
-    expect(repeated <= total / 2, "a completion must not", locals())
-    expect(restarted <= total / 2, "a prefix must be", locals())
+    expect(repeated <= total / 2, "a completion must not", repeated=repeated, total=total)
+    expect(restarted <= total / 2, "a prefix must be", restarted=restarted, total=total)
     expect(_texts(continued) != _texts(_generate(plugin, _BARE)), "a prefix must be continued")
 
 
@@ -164,9 +170,9 @@ def check_a_batch_equals_its_requests(plugin: LLM) -> None:
     alone = [plugin.generate([each.prefix], each.n, _SAMPLING, each.seed)[0] for each in requests]
     _require_completions("generate_batch()", together)
     counts = [len(of_request) for of_request in together]
-    expect(counts == [1, 2, 3], "generate_batch() must return n", locals())
+    expect(counts == [1, 2, 3], "generate_batch() must return n", counts=counts)
     different = sum(a != b for a, b in zip(_texts(together), _texts(alone), strict=True))
-    expect(different <= 2, "generate_batch() must return what", locals())
+    expect(different <= 2, "generate_batch() must return what", different=different)
 
 
 DECLARATIONS: tuple[Check, ...] = ()

@@ -62,7 +62,13 @@ def _values(measured: Any, rows: PrefixRows, weights: Floats) -> Any:
     if isinstance(measured, QuestionRatio):
         for name, values in (("sums", measured.sums), ("counts", measured.counts)):
             expect_array(f"'{name}' of the QuestionRatio", values, "a float type", np.floating)
-            expect(values.shape == (questions,), "of the questionratio must", locals(), value=(questions,))
+            expect(
+                values.shape == (questions,),
+                "of the questionratio must",
+                value=(questions,),
+                name=name,
+                values=values,
+            )
         expect((measured.counts >= 0).all() and measured.counts.sum() > 0, "the counts of the")
         # A resample without any count has the overall value.
         counts = weights @ measured.counts
@@ -76,13 +82,15 @@ def _values(measured: Any, rows: PrefixRows, weights: Floats) -> Any:
         expect(
             found.ndim == 1 + is_sum and len(found) == len(weights),
             "must return an array",
-            locals(),
             words=", errors" if is_sum else ",",
+            name=name,
+            weights=weights,
+            found=found,
         )
         return np.abs(found).sum(axis=1) if is_sum else found
-    expect(isinstance(measured, np.ndarray), "measure() must return got", locals(), forms=_FORMS)
+    expect(isinstance(measured, np.ndarray), "measure() must return got", forms=_FORMS, measured=measured)
     expect_array("the result of measure()", measured, "a float type", np.floating)
-    expect(measured.shape == rows.reward.shape, "measure() must return one", locals())
+    expect(measured.shape == rows.reward.shape, "measure() must return one", rows=rows, measured=measured)
     by_row = weights[:, rows.question_index]
     return (by_row @ measured) / by_row.sum(axis=1)
 
@@ -91,11 +99,11 @@ def check_words(plugin: Metric) -> None:
     """`title` and `description` are texts, and `better` is known."""
     for name in ("title", "description"):
         text = getattr(plugin, name)
-        expect(isinstance(text, str), "must be a string", locals())
+        expect(isinstance(text, str), "must be a string", name=name, text=text)
     expect(plugin.described().strip(), "a metric needs a")
     known = (*get_args(Better), None)
-    expect(plugin.better in known, "better must be one", locals(), names=", ".join(map(repr, known)))
-    expect(isinstance(plugin.each_level, bool), "each_level must be true", locals())
+    expect(plugin.better in known, "better must be one", names=", ".join(map(repr, known)), plugin=plugin)
+    expect(isinstance(plugin.each_level, bool), "each_level must be true", plugin=plugin)
 
 
 def check_it_measures_prefixes(plugin: Metric) -> None:
@@ -112,7 +120,7 @@ def check_it_measures_prefixes(plugin: Metric) -> None:
 def check_the_same_prefixes_give_the_same_value(plugin: Metric) -> None:
     """A second call gives the same value."""
     first, second = _value(plugin, _rows()), _value(plugin, _rows())
-    expect(first == second, "the same prefixes must", locals())
+    expect(first == second, "the same prefixes must", first=first, second=second)
 
 
 def check_the_order_of_the_prefixes_does_not_matter(plugin: Metric) -> None:
@@ -121,7 +129,7 @@ def check_the_order_of_the_prefixes_does_not_matter(plugin: Metric) -> None:
     rows = replace(rows, reward=np.round(rows.reward, 1), level_rewards=np.round(rows.quantiles, 1))
     order = np.random.default_rng(1).permutation(len(rows.reward))
     first, second = _value(plugin, rows), _value(plugin, _taken(rows, order))
-    expect(_near(first, second), "the value must not", locals())
+    expect(_near(first, second), "the value must not", first=first, second=second)
 
 
 def check_the_prefixes_are_not_changed(plugin: Metric) -> None:
@@ -131,7 +139,7 @@ def check_the_prefixes_are_not_changed(plugin: Metric) -> None:
     _value(plugin, given)
     for name in ("reward", "successes", "follow_ups", "quantiles", "terminal", "question_index"):
         expect(
-            np.array_equal(getattr(rows, name), getattr(given, name)), "measure() must not change", locals()
+            np.array_equal(getattr(rows, name), getattr(given, name)), "measure() must not change", name=name
         )
 
 
@@ -146,13 +154,13 @@ def check_a_question_without_weight_does_not_count(plugin: Metric) -> None:
     expect(
         doubled is not None and whole is not None and np.isfinite(doubled),
         "the metric must be finite",
-        locals(),
+        doubled=doubled,
     )
     without = np.ones(_QUESTIONS)
     without[0] = 0
     kept = rows.question_index != 0
     left, dropped = _value(plugin, rows, without), _value(plugin, _taken(rows, np.flatnonzero(kept)))
-    expect(_near(left, dropped), "a question with the", locals())
+    expect(_near(left, dropped), "a question with the", left=left, dropped=dropped)
 
 
 def check_extreme_prefixes(plugin: Metric) -> None:

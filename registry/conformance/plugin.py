@@ -8,7 +8,7 @@ import inspect
 import json
 import linecache
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from string import Formatter
@@ -183,20 +183,17 @@ class _Filler(Formatter):
         return type(value).__name__ if conversion == "t" else super().convert_field(value, conversion)
 
 
-def failed(mistake: str, names: Mapping[str, Any] | None = None, /, **found: Any) -> FailedCheckError:
-    """Return the error for a mistake of mistakes.yaml.
-
-    What stands in braces there is filled in from the local variables of the check, `names`, and from `found`.
-    """
-    entry, known = _mistakes()[mistake], {**(names or {}), **found}
+def failed(mistake: str, /, **found: Any) -> FailedCheckError:
+    """Return the error for a mistake of mistakes.yaml. `found` fills in what stands in braces there."""
+    entry = _mistakes()[mistake]
     texts = (entry,) if isinstance(entry, str) else (entry["message"], entry["cause"])
-    return FailedCheckError(*(_Filler().vformat(each, (), known) for each in texts))
+    return FailedCheckError(*(_Filler().vformat(each, (), found) for each in texts))
 
 
-def expect(condition: object, mistake: str, names: Mapping[str, Any] | None = None, /, **found: Any) -> None:
+def expect(condition: object, mistake: str, /, **found: Any) -> None:
     """Fail the check with a mistake of mistakes.yaml unless the condition holds; see :func:`failed`."""
     if not condition:
-        raise failed(mistake, names, **found)
+        raise failed(mistake, **found)
 
 
 def further_checks(names: dict[str, Any], declarations: tuple[Check, ...]) -> tuple[Check, ...]:
@@ -212,20 +209,21 @@ def expect_array(what: str, values: Any, words: str, dtype: type[np.generic]) ->
     expect(
         isinstance(values, np.ndarray) and bool(np.issubdtype(values.dtype, dtype)),
         "must be an array",
-        locals(),
         value=what[0].upper(),
         value2=what[1:],
         words2=np.dtype(dtype).name if dtype is not np.floating else "float64",
+        words=words,
+        found=found,
     )
 
 
 def check_class_attributes(plugin: Plugin) -> None:
     """`version` is a string and `packages` is a tuple of strings."""
     version, packages = plugin.version, plugin.packages
-    expect(isinstance(version, str) and bool(version.strip()), "version must be a", locals())
+    expect(isinstance(version, str) and bool(version.strip()), "version must be a", version=version)
     words = isinstance(packages, (tuple, list)) and all(isinstance(each, str) for each in packages)
     example = packages if isinstance(packages, str) else "torch"
-    expect(words, "packages must be a", locals())
+    expect(words, "packages must be a", packages=packages, example=example)
 
 
 def check_arguments_are_annotated(plugin: Plugin) -> None:
@@ -235,12 +233,19 @@ def check_arguments_are_annotated(plugin: Plugin) -> None:
         expect(
             parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD),
             "__init__ must name its",
-            locals(),
+            parameter=parameter,
+            name=name,
         )
         given = parameter.default
         guess = type(given).__name__ if isinstance(given, (bool, int, float, str)) else "float"
         default = "" if given is parameter.empty else f" = {given!r}"
-        expect(parameter.annotation is not parameter.empty, "the argument of __init__", locals())
+        expect(
+            parameter.annotation is not parameter.empty,
+            "the argument of __init__",
+            name=name,
+            guess=guess,
+            default=default,
+        )
 
 
 def check_defaults_are_valid(plugin: Plugin) -> None:
@@ -248,14 +253,14 @@ def check_defaults_are_valid(plugin: Plugin) -> None:
     parameters = _parameters(plugin)
     defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
     for name, default in defaults.items():
-        expect(not isinstance(default, (list, dict, set)), "the default of must", locals())
+        expect(not isinstance(default, (list, dict, set)), "the default of must", name=name, default=default)
     needed = {each.name for each in parameters if each.default is each.empty}
     if needed <= plugin.arguments.keys():
         given = defaults | {name: plugin.arguments[name] for name in needed}
         try:
             validate_arguments(arguments_model(type(plugin)), "plugin", given)
         except InvalidArgumentsError as error:
-            raise failed("a default does not", locals()) from error
+            raise failed("a default does not", error=error) from error
 
 
 def check_arguments_are_stored(plugin: Plugin) -> None:
@@ -267,13 +272,20 @@ def check_arguments_are_stored(plugin: Plugin) -> None:
         expect(
             name not in _RESERVED and not hidden,
             "the argument of __init__ has",
-            locals(),
             words="a method" if hidden else "an attribute",
+            name=name,
         )
-        expect(hasattr(plugin, name), "__init__ does not store", locals())
+        expect(hasattr(plugin, name), "__init__ does not store", name=name, remedy=remedy)
         stored, given = getattr(plugin, name), plugin.arguments.get(name)
         if given is not None:  # For None a plugin may take its own value.
-            expect(_same(stored, given), "__init__ must store its", locals())
+            expect(
+                _same(stored, given),
+                "__init__ must store its",
+                name=name,
+                given=given,
+                stored=stored,
+                remedy=remedy,
+            )
 
 
 def check_methods_take_the_arguments_of_the_contract(plugin: Plugin) -> None:
@@ -295,11 +307,11 @@ def _require_signature(plugin: Plugin, name: str, own: Any, method: Any) -> None
     words = ", ".join(["self", *(str(each.replace(annotation=each.empty)) for each in expected)])
     extra = {"questions": None} if name == "fit" and getattr(plugin, "grouped", False) else {}
     words += "".join(f", {each}" for each in extra)
-    expect(callable(own), "must be a method", locals())
+    expect(callable(own), "must be a method", name=name, own=own, words=words)
     expect(
         not inspect.isgeneratorfunction(own) and not inspect.iscoroutinefunction(own),
         "must return its result",
-        locals(),
+        name=name,
     )
     signature = inspect.signature(own)
     required = [each for each in expected if each.default is each.empty]
@@ -307,13 +319,15 @@ def _require_signature(plugin: Plugin, name: str, own: Any, method: Any) -> None
         try:
             signature.bind(*given, **extra)
         except TypeError as error:
-            raise failed("is called with the", locals()) from error
+            raise failed(
+                "is called with the", name=name, signature=signature, error=error, words=words
+            ) from error
 
 
 def check_heavy_packages_are_imported_late(plugin: Plugin) -> None:
     """The file imports no heavy package when it is loaded, so that commands stay fast."""
     for package, line, file in heavy_imports(type(plugin)):
-        raise failed("imports in line outside", locals())
+        raise failed("imports in line outside", file=file, package=package, line=line)
 
 
 def check_identity_is_json_data(plugin: Plugin) -> None:
@@ -322,9 +336,9 @@ def check_identity_is_json_data(plugin: Plugin) -> None:
     try:
         text = json.dumps(identity, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise failed("identity() must be json", locals()) from error
+        raise failed("identity() must be json", error=error, identity=identity) from error
     again = json.dumps(plugin.identity(), sort_keys=True)
-    expect(text == again, "identity() must not change", locals())
+    expect(text == again, "identity() must not change", text=text, again=again)
 
 
 def _same(stored: Any, given: Any) -> bool:

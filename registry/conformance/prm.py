@@ -37,27 +37,38 @@ def _score(plugin: PRM, question: str, trajectories: Sequence[Sequence[str]]) ->
     """Scores, after a check of their number and shape."""
     scored = plugin.score(question, trajectories)
     _require_scores("score()", scored)
-    expect(len(scored) == len(trajectories), "score() must return one", locals())
+    expect(
+        len(scored) == len(trajectories), "score() must return one", trajectories=trajectories, scored=scored
+    )
     lengths = [np.size(scores.reward) for scores in scored]
     expected = [len(steps) + 1 for steps in trajectories]
     expect(lengths == expected or sorted(lengths) != sorted(expected), "score() must return the")
     for scores, steps in zip(scored, trajectories, strict=True):
         for name in ("logit", "reward", "over_long"):
             shape = np.shape(getattr(scores, name))
-            expect(shape == (len(steps) + 1,), "a trajectory of steps", locals(), value=len(steps) + 1)
+            expect(
+                shape == (len(steps) + 1,),
+                "a trajectory of steps",
+                value=len(steps) + 1,
+                steps=steps,
+                name=name,
+                shape=shape,
+            )
         expect_array("'logit'", scores.logit, "float32", np.float32)
         expect_array("'reward'", scores.reward, "float64", np.float64)
         expect_array("'over_long'", scores.over_long, "bool", np.bool_)
-        expect(isinstance(scores.tokens, int) and scores.tokens >= 0, "tokens must be a", locals())
+        expect(isinstance(scores.tokens, int) and scores.tokens >= 0, "tokens must be a", scores=scores)
     return scored
 
 
 def _require_scores(method: str, scored: object) -> None:
     """Fail unless `scored` is a list of PrefixScores."""
-    expect(isinstance(scored, list), "must return a list of", locals(), form=_FORM)
+    expect(isinstance(scored, list), "must return a list of", form=_FORM, method=method, scored=scored)
     assert isinstance(scored, list)
     others = [type(each).__name__ for each in scored if not isinstance(each, PrefixScores)]
-    expect(not others, "must return a list of prefixscores", locals(), names="".join(others[:1]), form=_FORM)
+    expect(
+        not others, "must return a list of prefixscores", names="".join(others[:1]), form=_FORM, method=method
+    )
 
 
 def _gap(first: Floats, second: Floats) -> float:
@@ -78,23 +89,23 @@ def check_scores_are_probabilities(plugin: PRM) -> None:
     for scores in _score(plugin, _QUESTION, _TRAJECTORIES):
         for name in ("reward", "logit"):
             values = getattr(scores, name)[~scores.over_long]
-            expect(np.isfinite(values).all(), "must be finite where", locals())
+            expect(np.isfinite(values).all(), "must be finite where", name=name, values=values)
         rewards = scores.reward[~scores.over_long]
-        expect(((rewards >= 0) & (rewards <= 1)).all(), "rewards must be in 0", locals())
+        expect(((rewards >= 0) & (rewards <= 1)).all(), "rewards must be in 0", rewards=rewards)
 
 
 def check_logit_is_the_log_odds_of_the_reward(plugin: PRM) -> None:
     """The reward is the logistic function of the logit, which is more precise near 0 and 1."""
     for scores in _score(plugin, _QUESTION, _TRAJECTORIES):
         gap = _gap(expit(scores.logit.astype(np.float64)), scores.reward)
-        expect(gap < 1e-4, "reward must be the", locals())
+        expect(gap < 1e-4, "reward must be the", gap=gap)
 
 
 def check_scoring_is_repeatable(plugin: PRM) -> None:
     """The same input has the same score each time."""
     first, second = (_score(plugin, _QUESTION, _TRAJECTORIES) for _ in range(2))
     gap = max(_gap(a.reward, b.reward) for a, b in zip(first, second, strict=True))
-    expect(gap == 0, "the same trajectories must", locals())
+    expect(gap == 0, "the same trajectories must", gap=gap)
 
 
 def check_later_steps_do_not_matter(plugin: PRM) -> None:
@@ -104,7 +115,15 @@ def check_later_steps_do_not_matter(plugin: PRM) -> None:
     for count in range(len(whole)):
         alone = _score(plugin, _QUESTION, [whole[:count]])[0].reward
         gap = _gap(alone, rewards[: count + 1])
-        expect(gap < _TOLERANCE, "the score of a", locals(), tolerance=_TOLERANCE, broader_type=_BROADER_TYPE)
+        expect(
+            gap < _TOLERANCE,
+            "the score of a",
+            tolerance=_TOLERANCE,
+            broader_type=_BROADER_TYPE,
+            count=count,
+            whole=whole,
+            gap=gap,
+        )
 
 
 def check_batches_do_not_matter(plugin: PRM) -> None:
@@ -123,7 +142,7 @@ def check_batches_do_not_matter(plugin: PRM) -> None:
         _require_scores("score_batch()", of_question)
     sizes = [len(of_question) for of_question in batches]
     expected = [len(other), len(_TRAJECTORIES)]
-    expect(sizes == expected, "score_batch() must return scores", locals())
+    expect(sizes == expected, "score_batch() must return scores", expected=expected, sizes=sizes)
     for alone, scores, batched in zip(singles, together, batches[1], strict=True):
         for name, others in (("score() of several", scores), ("score_batch()", batched)):
             gap = (
@@ -134,9 +153,10 @@ def check_batches_do_not_matter(plugin: PRM) -> None:
             expect(
                 gap < _TOLERANCE,
                 "scores must not depend",
-                locals(),
                 tolerance=_TOLERANCE,
                 broader_type=_BROADER_TYPE,
+                name=name,
+                gap=gap,
             )
 
 
@@ -162,12 +182,12 @@ def check_whole_only_requests_are_answered(plugin: PRM) -> None:
         expect(
             counts <= {1, len(everything.logit)} and len(counts) == 1,
             "for whole_only score_batch() must",
-            locals(),
             value=sorted(counts),
+            everything=everything,
         )
         gap = _gap(scores.reward[-1:], everything.reward[-1:])
         expect(
-            gap < _TOLERANCE, "the last score of", locals(), tolerance=_TOLERANCE, broader_type=_BROADER_TYPE
+            gap < _TOLERANCE, "the last score of", tolerance=_TOLERANCE, broader_type=_BROADER_TYPE, gap=gap
         )
 
 
@@ -181,10 +201,10 @@ def check_too_long_input_is_flagged(plugin: PRM) -> None:
     try:
         scored = plugin.score(_QUESTION, [(short, "7+" * limit)])
     except Exception as error:
-        raise failed("score() must not raise", locals()) from error
+        raise failed("score() must not raise", limit=limit, error=error) from error
     (scores,) = scored
     flags = scores.over_long.tolist()
-    expect(flags == [False, False, True], "only prefixes with more", locals())
+    expect(flags == [False, False, True], "only prefixes with more", limit=limit, flags=flags)
     expect(
         np.isnan(scores.reward[2]) and np.isnan(scores.logit[2]),
         "a too long prefix",
@@ -192,7 +212,7 @@ def check_too_long_input_is_flagged(plugin: PRM) -> None:
         value2=scores.logit[2],
     )
     gap = _gap(scores.reward[:2], before)
-    expect(gap < _TOLERANCE, "a too long prefix must", locals())
+    expect(gap < _TOLERANCE, "a too long prefix must", gap=gap)
 
 
 def check_hidden_states(plugin: PRM) -> None:
@@ -213,7 +233,10 @@ def check_hidden_states(plugin: PRM) -> None:
     shapes = {name: np.shape(getattr(states, name)) for name in ("states", "parents", "leaves", "logit")}
     fits = np.ndim(states.states) == 2 and shapes["parents"] == (nodes,)
     expect(
-        fits and shapes["leaves"] == shapes["logit"] == (rows,), "for prefixes hiddenstates must", locals()
+        fits and shapes["leaves"] == shapes["logit"] == (rows,),
+        "for prefixes hiddenstates must",
+        rows=rows,
+        shapes=shapes,
     )
     ends = np.asarray(states.leaves)
     expect(
@@ -222,7 +245,7 @@ def check_hidden_states(plugin: PRM) -> None:
     )
     scored = np.concatenate([each.logit for each in _score(plugin, _QUESTION, trajectories)])
     gap = _gap(expit(scored.astype(np.float64)), expit(np.asarray(states.logit, dtype=np.float64)))
-    expect(gap < _TOLERANCE, "logit of hiddenstates must", locals(), broader_type=_BROADER_TYPE)
+    expect(gap < _TOLERANCE, "logit of hiddenstates must", broader_type=_BROADER_TYPE, gap=gap)
 
 
 DECLARATIONS: tuple[Check, ...] = ()

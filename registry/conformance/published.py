@@ -57,9 +57,10 @@ def check_published_rewards(plugin: PRM, example: PublishedRewards) -> None:
     expect(
         gap < _TOLERANCE,
         "the rewards of for",
-        locals(),
         value=_shown(example.rewards),
         value2=_shown(rewards),
+        example=example,
+        gap=gap,
     )
 
 

@@ -30,9 +30,16 @@ def check_the_width_is_in_its_range(plugin: SearchStrategy) -> None:
             except TypeError as error:
                 if "NoneType" not in str(error) or plugin.targeted:
                     raise
-                raise failed("raised typeerror without targeted", locals()) from error
-            expect(np.array_equal(given, rewards, equal_nan=True), "must not change the", locals())
-            expect(isinstance(found, int) and 1 <= found <= most, "must return an int", locals())
+                raise failed("raised typeerror without targeted", name=name, error=error) from error
+            expect(np.array_equal(given, rewards, equal_nan=True), "must not change the", name=name)
+            expect(
+                isinstance(found, int) and 1 <= found <= most,
+                "must return an int",
+                name=name,
+                most=most,
+                rewards=rewards,
+                found=found,
+            )
 
 
 def check_the_same_rewards_give_the_same_width(plugin: SearchStrategy) -> None:
@@ -41,7 +48,7 @@ def check_the_same_rewards_give_the_same_width(plugin: SearchStrategy) -> None:
     for rewards in _rewards(plugin):
         for name in ("expand", "keep"):
             first, second = (getattr(plugin, name)(rewards, target) for _ in range(2))
-            expect(first == second, "must return the same", locals())
+            expect(first == second, "must return the same", name=name, first=first, second=second)
 
 
 DECLARATIONS = (check_reads_are_known,)

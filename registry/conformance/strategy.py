@@ -109,22 +109,22 @@ def _answer(plugin: PoolStrategy, world: _World, target: float = _TARGET) -> Ans
     except TypeError as error:
         if "NoneType" not in str(error) or plugin.targeted:
             raise
-        raise failed("answer() raised typeerror without", locals()) from error
-    expect(isinstance(result, Answered), "answer() must return an", locals())
+        raise failed("answer() raised typeerror without", error=error) from error
+    expect(isinstance(result, Answered), "answer() must return an", result=result)
     shape = (_QUESTIONS,)
     for name in ("accuracy", "samples"):
         values = getattr(result, name)
         found = getattr(values, "shape", type(values).__name__)
-        expect(found == shape, "must have shape (questions,)", locals())
+        expect(found == shape, "must have shape (questions,)", name=name, shape=shape, found=found)
         expect_array(f"'{name}'", values, "a float type", np.floating)
-        expect(np.isfinite(values).all(), "must be finite got", locals())
+        expect(np.isfinite(values).all(), "must be finite got", name=name, values=values)
     low, high = result.accuracy.min(), result.accuracy.max()
-    expect(low >= 0 and high <= 1 + _ROUNDING, "accuracies must be in", locals())
+    expect(low >= 0 and high <= 1 + _ROUNDING, "accuracies must be in", low=low, high=high)
     low, high = result.samples.min(), result.samples.max()
     most = plugin.most_samples(setting)
-    expect(low > 0 and high <= most + _ROUNDING, "samples must be above", locals())
+    expect(low > 0 and high <= most + _ROUNDING, "samples must be above", most=most, low=low, high=high)
     flaw = result.asked_flaw(plugin.others) or result.budget_flaw()
-    expect(flaw is None, "flaw", locals())
+    expect(flaw is None, "flaw", flaw=flaw)
     _check_asked(result)
     return result
 
@@ -138,8 +138,11 @@ def _check_asked(result: Answered) -> None:
                 found == (_QUESTIONS,)
                 and bool(np.all((values >= -_ROUNDING) & (values <= most + _ROUNDING))),
                 "of in asked must",
-                locals(),
                 questions=_QUESTIONS,
+                name=name,
+                asked=asked,
+                most=most,
+                values=values,
             )
 
 
@@ -148,7 +151,7 @@ def check_reads_are_known(plugin: Strategy) -> None:
     reads: Any = plugin.reads
     words = isinstance(reads, (tuple, list)) and all(isinstance(each, str) for each in reads)
     example = reads if isinstance(reads, str) and reads in READS else "scores"
-    expect(words, "reads must be a", locals())
+    expect(words, "reads must be a", reads=reads, example=example)
     unknown = sorted(set(reads) - set(READS))
     close = [difflib.get_close_matches(each, READS, n=1, cutoff=0)[0] for each in unknown]
     expect(
@@ -165,7 +168,7 @@ def check_others_are_names(plugin: PoolStrategy) -> None:
     others: Any = plugin.others
     words = isinstance(others, (tuple, list)) and all(isinstance(each, str) and each for each in others)
     example = others if isinstance(others, str) else "my-strong-llm"
-    expect(words and len(set(others)) == len(others), "others must be a", locals())
+    expect(words and len(set(others)) == len(others), "others must be a", others=others, example=example)
 
 
 def check_it_works_with_what_it_declares(plugin: PoolStrategy) -> None:
@@ -187,7 +190,7 @@ def check_the_pool_is_not_changed(plugin: PoolStrategy) -> None:
     _answer(plugin, given)
     for arrays, after in zip(world.each(), given.each(), strict=True):
         for name, before in arrays.items():
-            expect(np.array_equal(before, after[name], equal_nan=True), "answer() must not change", locals())
+            expect(np.array_equal(before, after[name], equal_nan=True), "answer() must not change", name=name)
 
 
 def check_the_order_of_the_pool_does_not_matter(plugin: PoolStrategy) -> None:
@@ -200,7 +203,7 @@ def check_the_order_of_the_pool_does_not_matter(plugin: PoolStrategy) -> None:
             arrays[name] = np.take_along_axis(arrays[name], places, axis=1)
     first, second = _answer(plugin, _world(plugin)), _answer(plugin, shuffled)
     gap = abs(first.accuracy.mean() - second.accuracy.mean())
-    expect(gap < _ERROR, "the accuracy must not", locals())
+    expect(gap < _ERROR, "the accuracy must not", gap=gap)
 
 
 def check_accuracy_does_not_exceed_pass_at_samples(plugin: PoolStrategy) -> None:
@@ -217,7 +220,7 @@ def check_accuracy_does_not_exceed_pass_at_samples(plugin: PoolStrategy) -> None
         wrong *= 1 - pass_at_n(arrays["correct"], np.arange(1, _SIZE + 1))[np.arange(_QUESTIONS), counts - 1]
     bound = 1 - wrong
     over = (result.accuracy - bound).max()
-    expect(over < _ERROR, "the accuracy of a", locals())
+    expect(over < _ERROR, "the accuracy of a", over=over)
 
 
 def check_all_wrong_and_all_right_questions(plugin: PoolStrategy) -> None:
@@ -233,9 +236,9 @@ def check_all_wrong_and_all_right_questions(plugin: PoolStrategy) -> None:
         expect(
             np.allclose(found, float(right) * answered),
             "the accuracy must be",
-            locals(),
             value=int(right),
             words="all" if right else "no",
+            found=found,
         )
 
 
@@ -264,7 +267,7 @@ def check_a_higher_target_costs_no_less(plugin: PoolStrategy) -> None:
     """A targeted strategy does not use fewer samples for a higher target probability C."""
     if plugin.targeted:
         low, high = (_answer(plugin, _world(plugin), target).samples.mean() for target in (0.5, 0.99))
-        expect(low <= high, "c 0.99 must not", locals())
+        expect(low <= high, "c 0.99 must not", high=high, low=low)
 
 
 def check_the_curve_begins_below_its_end(plugin: PoolStrategy) -> None:
@@ -274,7 +277,7 @@ def check_the_curve_begins_below_its_end(plugin: PoolStrategy) -> None:
     good = bool(points) and all(
         isinstance(each, Answered) and each.samples.shape == (_QUESTIONS,) for each in points
     )
-    expect(good, "sweep() must return a", locals())
+    expect(good, "sweep() must return a", points=points)
     budgets = [each.samples.mean() for each in points]
     expect(len(points) == 1 or min(budgets) < max(budgets), "the points of sweep()", value=budgets[0])
 
