@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prmcal.db.run_folder import workers_folder
 from prmcal.errors import ClusterError, DataError
 from prmcal.harness.cluster.nodes import cause_of
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, storage_errors
@@ -154,14 +153,11 @@ class FileServer:
             return file.read(PIECE)
 
     def begin(self, ref: ArtifactRef) -> str:
-        """Return a new temporary folder for an artifact that a worker is going to send.
-
-        The end of the run deletes it, so that nothing stays of an artifact whose worker was killed meanwhile.
-        """
-        parent = workers_folder(self._store.directory)
+        """Return a new temporary folder for an artifact that a worker is going to send."""
+        target = self._store.folder(ref.kind, ref.key)
         with storage_errors(self._store.directory):
-            parent.mkdir(parents=True, exist_ok=True)
-            return tempfile.mkdtemp(prefix=f"{ref.key}-", dir=parent)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            return tempfile.mkdtemp(prefix=f".{ref.key}-", dir=target.parent)
 
     def write(self, folder: str, name: str, offset: int, piece: bytes) -> None:
         """Write a piece of a file into a temporary folder.

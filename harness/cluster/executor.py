@@ -25,6 +25,7 @@ from prmcal.harness.execution.schedule import Event, Notice, Outcome, Schedule, 
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.storage.store import Store
 from prmcal.registry.sources import local_files
 
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -156,6 +157,8 @@ class RayExecutor:
                 self._end(worker, schedule)
             self._ray.kill(server)
             shutil.rmtree(folder, ignore_errors=True)
+            # A worker that was killed while it sent an artifact leaves a part of it.
+            Store(self._directory).remove_leftovers()
 
     def _actor_settings(self, token: str) -> ActorSettings:
         return ActorSettings(

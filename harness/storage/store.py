@@ -216,7 +216,7 @@ class Store:
         ref : ArtifactRef
             The address of the artifact. An artifact with this address is replaced.
         files : Path
-            A folder on the same disk.
+            A folder beside the artifact's own.
 
         Raises
         ------
@@ -356,7 +356,6 @@ def _put(files: Path, manifest: Manifest, target: Path) -> None:
     (files / MANIFEST_FILE).write_text(json.dumps(asdict(manifest), sort_keys=True))
     if target.exists():  # damaged, or written meanwhile by a worker of a run that was killed
         shutil.rmtree(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
     files.rename(target)
 
 
