@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from prmcal.errors import ClusterError, DataError
-from prmcal.harness.cluster.nodes import cause_of
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, storage_errors
+from prmcal.registry.messages import excerpt
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class ClusterSettings:
 
 
 _SECONDS_TO_CONNECT = 5.0
+_LONGEST_CAUSE = 600  # Other versions are named in the lines after the first.
 _SETTINGS = {
     # With `uv run` on the coordinator, Ray would start the workers in an environment of their own.
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
@@ -84,8 +85,9 @@ def connected(address: str | None) -> Iterator[Any]:
         ray.init(address=address, include_dashboard=False, **quiet)
     except (ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
         where = f"the cluster at {address}" if address else "Ray on this machine"
+        why = excerpt(str(error) or type(error).__name__, _LONGEST_CAUSE)
         raise ClusterError(
-            f"prmcal cannot connect to {where}: {cause_of(error)}. If the cluster was started with a token, set "
+            f"prmcal cannot connect to {where}: {why.rstrip('.')}. If the cluster was started with a token, set "
             "RAY_AUTH_MODE=token, and copy ~/.ray/auth_token from its head node."
         ) from error
     try:

@@ -82,8 +82,10 @@ def inspect_nodes(ray: Any, nodes: Sequence[Node], paths: Sequence[Path]) -> dic
         except (ray.exceptions.TaskUnschedulableError, ray.exceptions.NodeDiedError):
             refused[node.id] = ""  # Ray still lists a node for some seconds after it has left.
             continue
-        except Exception as error:  # One of them is that it did not answer in time.
-            refused[node.id] = f"The node {node.name} cannot be used: {cause_of(error)}."
+        except Exception as error:
+            silent = isinstance(error, ray.exceptions.GetTimeoutError)
+            why = f"it did not answer in {_SECONDS_TO_ANSWER:.0f} s" if silent else cause_of(error)
+            refused[node.id] = f"The node {node.name} cannot be used: {why}."
             ray.cancel(answers[node.id], force=True)
             continue
         problem = _difference(ours, theirs)

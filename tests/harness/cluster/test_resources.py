@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -122,3 +124,17 @@ def test_models_that_the_cluster_cannot_hold(arguments: dict[str, Any], gpus: in
 def test_an_address_where_no_cluster_is(address: str, message: str) -> None:
     with pytest.raises(ClusterError, match=message), connected(address):
         raise AssertionError("connected")
+
+
+def test_other_versions_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(**_: object) -> None:
+        raise RuntimeError(
+            "Version mismatch: The cluster has:\n    Ray: 1.0\nThis process has:\n    Ray: 2.0\n"
+        )
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=init))
+    told = (
+        r"machine: Version mismatch: The cluster has: Ray: 1\.0 This process has: Ray: 2\.0\. If the cluster"
+    )
+    with pytest.raises(ClusterError, match=told), connected(None):
+        pass
