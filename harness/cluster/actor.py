@@ -269,7 +269,9 @@ class NodeWorker:
 
     def close(self) -> None:
         """End the process that computes the shards. If the actor is killed, the process ends by itself."""
-        self._end()
+        if self._process is not None:
+            self._process.end()
+            self._process = None
 
     def _computed(self, shard: Shard[Parameters]) -> Outcome | Death:
         process = self._living_process()
@@ -283,25 +285,20 @@ class NodeWorker:
                         return message
                     self._note = message
                 if time.monotonic() - begin > self._settings.time_limit:
-                    self._end()
+                    self.close()
                     failure = Failure.of_time(self._settings.time_limit)
                     return Outcome(shard.ref, failure=failure, log=process.last_lines())
         except WorkerDiedError as death:
-            self._end()
+            self.close()
             return Death(str(death), process.last_lines(), process.started)
 
     def _living_process(self) -> WorkerProcess:
         if self._process is not None and not self._process.alive:
-            self._end()  # It died while it was idle.
+            self.close()  # It died while it was idle.
         if self._process is None:
             directory = self._settings.directory if self._cache is None else self._folder
             self._process = WorkerProcess(directory, self._plugin_files, self._output, self._variables)
         return self._process
-
-    def _end(self) -> None:
-        if self._process is not None:
-            self._process.end()
-            self._process = None
 
     def _is_shared(self) -> bool:
         if self._settings.shared is not None:
