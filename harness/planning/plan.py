@@ -160,12 +160,14 @@ class Plan:
     metrics: tuple[Metric, ...] = ()
     absent: tuple[str, ...] = ()
     model_seconds: Mapping[ArtifactRef, float] | None = None
-    _shards: dict[ArtifactRef, Shard[Parameters]] = field(init=False, repr=False, compare=False)
-    _owners: dict[ArtifactRef, list[Job[Parameters]]] = field(init=False, repr=False, compare=False)
+    _shards: dict[ArtifactRef, Shard[Parameters]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    _owners: dict[ArtifactRef, list[Job[Parameters]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_shards", {})
-        object.__setattr__(self, "_owners", {})
         for job in {job.key: job for job in self.jobs}.values():
             for shard in job.shards:
                 self._shards.setdefault(shard.ref, shard)

@@ -65,7 +65,7 @@ def write_plan(
     StorageError
         If the disk is full or not writable.
     """
-    values: dict[str, Any] = {}
+    values: dict[str, tuple[int, Any]] = {}
     content = {
         "grid": content_key(grid),
         "plugins": {kind: [each.data() for each in plugins] for kind, plugins in plan.plugins.items()},
@@ -73,7 +73,7 @@ def write_plan(
         "metrics": [asdict(each) for each in plan.metrics],
         "jobs": list(_jobs_data(plan, model_seconds, values)),
         "cells": list(_cells_data(plan)),
-        "values": list(values.values()),
+        "values": [value for _, value in values.values()],
     }
     write_atomically(directory / PLAN_FILE, json.dumps(content, separators=(",", ":")) + "\n")
 
@@ -137,16 +137,14 @@ def _questions_data(data: PlannedQuestions, texts: bool) -> dict[str, Any]:
 
 
 def _jobs_data(
-    plan: Plan, model_seconds: Mapping[ArtifactRef, float], values: dict[str, Any]
+    plan: Plan, model_seconds: Mapping[ArtifactRef, float], values: dict[str, tuple[int, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the data of jobs. `values` gets what the identities of shards have, each value once, by its JSON."""
+    """Yield the data of jobs. `values` gets what the identities of shards have, by its JSON: positions and values."""
     numbers = {id(job): number for number, job in enumerate(plan.jobs)}
-    texts: dict[str, int] = {}
 
     def position(value: Any) -> int:
-        text = json.dumps(value, sort_keys=True)
-        values.setdefault(text, value)
-        return texts.setdefault(text, len(texts))
+        place, _ = values.setdefault(json.dumps(value, sort_keys=True), (len(values), value))
+        return place
 
     positions: dict[ArtifactRef, int] = {}
     runs: dict[int, list[int]] = {}  # of tuples of artifacts, which shards that read the same ones share
