@@ -81,18 +81,16 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
     left = seconds_left(waiting, cost, record.workers)
     log = directory / (record.log or LOG_FILE)
     running = folder.running()
-    is_part = part is not plan and all(cell.cell_id in finished for cell in part.cells)
-    state = (
-        "running"
-        if running
-        else "done"
-        if not unfinished
-        else "failed"
-        if groups
-        else "partial"
-        if is_part
-        else "interrupted"
-    )
+    if running:
+        state = "running"
+    elif not unfinished:
+        state = "done"
+    elif groups:
+        state = "failed"
+    elif part is not plan and all(cell.cell_id in finished for cell in part.cells):
+        state = "partial"
+    else:
+        state = "interrupted"
     found = {
         "grid": record.grid["name"],
         "directory": str(directory),
