@@ -280,7 +280,10 @@ def write_failures(directory: Path, failures: Mapping[str, Failure]) -> None:
 
 
 def read_failures(directory: Path) -> dict[str, Failure]:
-    """Return why shards failed in the latest run, by their keys."""
+    """Return why shards failed in the latest run, by their keys; none if the file is absent or damaged.
+
+    A damaged file loses reasons only: the same command tries these shards again.
+    """
     try:
         text = (directory / FAILURES_FILE).read_text(encoding="utf-8")
         return _FAILURES.validate_python(json.loads(text))

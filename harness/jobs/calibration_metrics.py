@@ -113,6 +113,7 @@ def mean_of(axis: QuestionAxis, values: NDArray[np.float64], interval: IntervalR
     ----------
     axis : QuestionAxis
         The questions of the values.
+    values : ndarray of shape (questions,)
     interval : callable
         The rule for the interval.
     """

@@ -34,6 +34,7 @@ class RiskCoverageArea(Statistic):
         Questions with higher rewards are answered first. NaN, a question that is too long for the PRM, is last.
     accuracy : array-like of shape (questions,)
         Probability in [0, 1] that the question is answered correctly.
+    question_ids : array-like of shape (questions,)
     """
 
     def __init__(self, rewards: ArrayLike, accuracy: ArrayLike, question_ids: ArrayLike) -> None:

@@ -176,6 +176,7 @@ class CurveStatistic(Statistic):
 
     Parameters
     ----------
+    question_ids : array-like of shape (questions,)
     curves : Curve
         The curves, each with pass@1 as its first point.
     """
