@@ -70,7 +70,6 @@ class _Planner(Chain):
 
     def plan(self) -> Plan:
         self.cells: list[Cell] = []
-        self.searches: dict[str, Job[SearchParameters]] = {}
         self.others: dict[tuple[str, Labels, float | None], StrategyInputs] = {}
         for llm in self.resolved.llms:
             self._plan_llm(llm)
@@ -294,10 +293,9 @@ class _Planner(Chain):
             )
             for questions in own.data.slices()
         ]
-        job = make_job(own.labels if calibrated else own.scores.labels, shards, list(fits.values()))
-        if job.key not in self.searches:
-            self.searches[job.key] = self.add(job)
-        return self.searches[job.key]
+        return self.add(
+            make_job(own.labels if calibrated else own.scores.labels, shards, list(fits.values()))
+        )
 
     def _curves(self, scored: Scored) -> None:
         """Compute accuracy against budget: of fixed n, or of IAS with a calibrator."""
