@@ -56,9 +56,7 @@ _WIDTHS = {"wide": 1280, "narrow": 390}
 _HEIGHT, _MAXIMUM_HEIGHT = 1000, 4000
 _TIMEOUT = 120_000  # milliseconds
 _DRAWN = "() => !document.querySelector('[data-testid=stMain] [data-testid=stSkeleton]')"
-
-
-_SECONDS = 240  # seconds
+_SECONDS_TO_START = 240
 
 
 @contextmanager
@@ -88,11 +86,11 @@ def background_server(*directories: Path) -> Iterator[str]:
         yield address
     finally:
         process.terminate()
-        process.wait(timeout=_SECONDS)
+        process.wait(timeout=_SECONDS_TO_START)
 
 
 def _wait(process: subprocess.Popen[bytes], address: str) -> None:
-    end = time.monotonic() + _SECONDS
+    end = time.monotonic() + _SECONDS_TO_START
     while time.monotonic() < end:
         if process.poll() is not None:
             raise RuntimeError(f"The dashboard server ended with exit status {process.returncode}.")
@@ -100,7 +98,7 @@ def _wait(process: subprocess.Popen[bytes], address: str) -> None:
             urllib.request.urlopen(address, timeout=5).close()
             return
         time.sleep(0.1)
-    raise RuntimeError(f"The dashboard server did not answer within {_SECONDS} seconds.")
+    raise RuntimeError(f"The dashboard server did not answer within {_SECONDS_TO_START} seconds.")
 
 
 def main() -> None:
