@@ -204,11 +204,9 @@ class TransformersPRM(TokenPRM):
     def __post_init__(self) -> None:
         for each in fields(self):
             if getattr(self, each.name) is None and "own" in each.metadata:
-                # The classes that derive from the one with the argument.
-                declared = [each.name in vars(base).get("__annotations__", {}) for base in type(self).__mro__]
-                below = type(self).__mro__[: declared.index(True)]
-                values = [vars(base)[each.name] for base in below if each.name in vars(base)]
-                setattr(self, each.name, values[0] if values else each.metadata["own"])
+                # None is also what the class with the argument has, as the default of the argument.
+                value = getattr(type(self), each.name)
+                setattr(self, each.name, each.metadata["own"] if value is None else value)
 
     def check_arguments(self) -> None:
         """Raise an error if there is no such checkpoint, or the class does not say where a score is read."""

@@ -236,3 +236,11 @@ def test_what_a_class_says_of_the_input_is_part_of_its_identity(classifier_folde
     first, second = (cls(checkpoint=str(classifier_folder)).identity() for cls in (TokenClassifierPRM, Other))
     assert (first["marker"], second["marker"]) == ("<extra_0>", "ки")
     json.dumps(first)
+
+
+def test_a_class_says_what_it_reads_with_or_without_annotations() -> None:
+    class Short(TokenClassifierPRM):
+        max_tokens: int = 64
+
+    assert Short(checkpoint="nano:prm").max_tokens == 64
+    assert Short(checkpoint="nano:prm", max_tokens=32).max_tokens == 32
