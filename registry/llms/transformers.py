@@ -41,17 +41,6 @@ class TransformersLLM(ChatLLM):
         ``auto`` (the GPU if there is one), ``cpu``, ``cuda`` or ``cuda:N``.
     batch_tokens : int, default=131072
         Upper bound of the tokens in a batch: rows times (prompt + longest completion). It limits the memory.
-    chat_template : str, default="native"
-        The template that writes the prompt: ``native`` (the tokenizer's own), a shipped one (``llama-3``,
-        ``llama-3-double-bos`` or ``qwen-2.5``), the path of a Jinja file, or Jinja text. A template gets `messages`
-        and the tokenizer's special tokens, as those of transformers do. If it asks for today's date, it always gets
-        26 July 2024.
-    system_prompt : str, optional
-        The system message of the chat. With None, there is none, and the chat template decides.
-    splitting : str or mapping, default="blank-line"
-        Where the steps of the texts end: ``blank-line``, ``markers`` or ``after-think``. Or a mapping with `rule`, one
-        of these, and the options `markers` (a list of words), `least_tokens` and `most_tokens`. See the how-to page
-        about reasoning models.
 
     Notes
     -----

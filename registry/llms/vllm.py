@@ -37,8 +37,6 @@ class VLLM(ChatLLM):
         The number of GPUs that the model is spread over.
     gpu_memory : float, default=0.9
         The share of each GPU's memory that the engine uses, in (0, 1].
-    chat_template, system_prompt, splitting
-        As in the LLM `transformers`.
 
     Notes
     -----

@@ -155,7 +155,7 @@ class BinErrors(Metric):
     Parameters
     ----------
     bins : int, default 10
-        The number of bins over [0, 1].
+        The number of bins.
 
     Attributes
     ----------
