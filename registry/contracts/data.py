@@ -123,6 +123,10 @@ class ScoringRequest:
     trajectories: tuple[tuple[str, ...], ...]
     whole_only: bool = False
 
+    def prefixes(self, steps: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """Return the prefixes of a trajectory whose scores will be read, the shortest one first."""
+        return [steps[:count] for count in range(len(steps) if self.whole_only else 0, len(steps) + 1)]
+
 
 @dataclass(frozen=True, slots=True)
 class PrefixScores:

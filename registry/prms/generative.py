@@ -261,26 +261,13 @@ class GenerativePRM(TransformersPRM):
         """
         if not self.thoughts:
             return super().score_batch(requests)
-        read = self._verified(
-            {
-                (request.question, steps[:count])
-                for request in requests
-                for steps in request.trajectories
-                for count in _counts(request, steps)
-            }
-        )
-        probabilities = self._probabilities(read)
-        return [
-            [
-                _mean_scores(
-                    [(request.question, steps[:count]) for count in _counts(request, steps)],
-                    read,
-                    probabilities,
-                )
-                for steps in request.trajectories
-            ]
-            for request in requests
+        prefixes = [
+            [[(each.question, prefix) for prefix in each.prefixes(steps)] for steps in each.trajectories]
+            for each in requests
         ]
+        read = self._verified({prefix for each in prefixes for trajectory in each for prefix in trajectory})
+        probabilities = self._probabilities(read)
+        return [[_mean_scores(trajectory, read, probabilities) for trajectory in each] for each in prefixes]
 
     @cached_property
     def _answers(self) -> tuple[list[int], list[int]]:
@@ -384,10 +371,6 @@ def _random_numbers(prompt: str, count: int, length: int) -> list[Floats]:
     seed = int.from_bytes(hashlib.sha256(prompt.encode()).digest()[:8])
     keys = [np.array([seed, number], dtype=np.uint64) for number in range(count)]
     return [np.random.Generator(np.random.Philox(key=key)).random(length) for key in keys]
-
-
-def _counts(request: ScoringRequest, steps: Sequence[str]) -> range:
-    return range(len(steps) if request.whole_only else 0, len(steps) + 1)
 
 
 def _mean_scores(

@@ -135,9 +135,9 @@ class TokenPRM(PRM):
         steps: tuple[str, ...],
         prefix_ids: Callable[[str, tuple[str, ...]], tuple[int, ...] | None],
     ) -> TokenizedTrajectory:
-        first = len(steps) if request.whole_only else 0
-        counts = range(first, len(steps) + 1)
-        return TokenizedTrajectory.of([prefix_ids(request.question, steps[:count]) for count in counts])
+        return TokenizedTrajectory.of(
+            [prefix_ids(request.question, each) for each in request.prefixes(steps)]
+        )
 
 
 def _prefix_scores(trajectory: TokenizedTrajectory, values: Floats32) -> PrefixScores:
