@@ -45,6 +45,9 @@ def test_equal_arguments_are_computed_once() -> None:
     first = doubling.of(np.arange(4.0))
     assert doubling.of(np.arange(4.0)) is first
     assert doubling.of(np.arange(8.0)[::2] / 2) is first
+    read_only = np.arange(4.0)
+    read_only.flags.writeable = False
+    assert doubling.of(read_only) is first
     law = Law(np.arange(4.0), 0.5)
     assert doubling.of(law) is doubling.of(Law(np.arange(4.0), 0.5))
     assert doubling.calls == 2

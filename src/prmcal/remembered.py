@@ -22,6 +22,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from prmcal.arrays import Floats
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -102,15 +104,15 @@ def remembered(function: Callable[P, R], memory: Memory = _memory) -> Callable[P
     return known
 
 
-def kept(function: Callable[[NDArray[np.float64]], R]) -> Callable[[NDArray[np.float64]], R]:
+def kept(function: Callable[[Floats], R]) -> Callable[[Floats], R]:
     """Let a function of weights keep its last results for weights that are read-only, as those of a bootstrap are.
 
     All metrics of the same questions get the same array of such weights, and the same array of ones. So a metric and
     its corrected form, or two parts of a decomposition, compute what they share once. A result must not be changed.
     """
-    last: list[tuple[NDArray[np.float64], R]] = []
+    last: list[tuple[Floats, R]] = []
 
-    def called(weights: NDArray[np.float64]) -> R:
+    def called(weights: Floats) -> R:
         for given, result in last:
             if given is weights:
                 return result
@@ -127,7 +129,8 @@ def content_digest(*values: object) -> bytes:
 
     Values that differ, also in type only, have different digests.
     """
-    return blake2b(pickle.dumps(values, protocol=5), digest_size=_DIGEST_BYTES).digest()
+    # From protocol 5 on, arrays that cannot be written to differ from others.
+    return blake2b(pickle.dumps(values, protocol=4), digest_size=_DIGEST_BYTES).digest()
 
 
 def _arrays_in(result: object) -> Iterator[NDArray[Any]]:
