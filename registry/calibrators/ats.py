@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from prmcal.arrays import Floats, Ints
+from prmcal.arrays import Floats, Floats32, Ints
 from prmcal.errors import PluginFailedError
 from prmcal.registry.calibrators.heads import check_width
 from prmcal.registry.calibrators.logit import TemperatureScaling
@@ -19,7 +18,7 @@ from prmcal.registry.contracts.plugin import Count, FiniteFromZero, FinitePositi
 from prmcal.registry.prms.token_tree import batch_by_size
 
 if TYPE_CHECKING:
-    from prmcal.registry.calibrators.ats_network import QuestionTree, TemperatureHead
+    from prmcal.registry.calibrators.ats_network import QuestionTree
 
 _TREE_NODES = 1024
 """Largest number of nodes in a tree. Attention costs the square of it. Smaller trees repeat more of a question."""
@@ -158,22 +157,23 @@ class AdaptiveTemperatureScaling(Calibrator):
         """
         from scipy.special import expit
 
-        self.check_fitted()
-        self.check_features(features)
-        rewards: Floats = expit(features.logit / self.temperatures(features))
+        temperatures = self.temperatures(features)
+        rewards: Floats = expit(features.logit / temperatures)
         return rewards[:, None]
 
     def temperatures(self, features: HiddenStates) -> Floats:
         """Return T(x) of each prefix, in [0.01, 100], of shape (rows,). Raises the same errors as ``predict``."""
         import torch
 
-        from prmcal.registry.calibrators.ats_network import cut_trees, log_temperatures_of_rows
+        from prmcal.registry.calibrators.ats_network import cut_trees, log_temperatures_of_rows, make_head
+        from prmcal.registry.calibrators.networks import fitted
 
         self.check_fitted()
         self.check_features(features)
         trees = cut_trees(features, _TREE_NODES)
         self._check_same_prm(features, trees)
-        head = self._head().double()
+        layers, heads, width = self.shape_
+        head = fitted(make_head(self.mean_, self.scale_, width, layers, heads, self.seed), self.weights_)
         log_temperatures = np.empty(len(features))
         with torch.no_grad():
             for batch in _batches(trees):
@@ -182,15 +182,6 @@ class AdaptiveTemperatureScaling(Calibrator):
         if not np.all(np.isfinite(log_temperatures)):
             raise ValueError("Each hidden state must be finite.")
         return np.exp(log_temperatures)
-
-    def _head(self) -> TemperatureHead:
-        from prmcal.registry.calibrators.ats_network import make_head
-        from prmcal.registry.calibrators.networks import set_flat_weights
-
-        layers, heads, width = self.shape_
-        head = make_head(self.mean_, self.scale_, width, layers, heads, self.seed)
-        set_flat_weights(head, self.weights_)
-        return head
 
     def _check_same_prm(self, features: HiddenStates, trees: Sequence[QuestionTree]) -> None:
         """Raise PluginFailedError if the states have another width, or another state at the first token."""
@@ -218,13 +209,13 @@ def _moments(features: HiddenStates, trees: Sequence[QuestionTree]) -> tuple[Flo
     return mean, np.where(scale > 1e-6 * np.maximum(np.abs(mean), 1e-30), scale, 1.0)
 
 
-def _common_root(roots: NDArray[np.float32]) -> Floats:
+def _common_root(roots: Floats32) -> Floats:
     """The state of the first token of all questions. Empty if they differ, or are too few to tell."""
     root = roots.mean(0, dtype=np.float64)
     return root if len(roots) >= _ROOTS_TO_KNOW_A_PRM and _all_near(roots, root) else np.empty(0)
 
 
-def _all_near(roots: NDArray[np.float32], root: Floats) -> bool:
+def _all_near(roots: Floats32, root: Floats) -> bool:
     """Whether the states are equal up to rounding, which is more than 1% in bfloat16."""
     return bool(np.all(np.linalg.norm(roots - root, axis=1) <= _SAME_ROOT * np.linalg.norm(root)))
 

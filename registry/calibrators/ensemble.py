@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from prmcal.arrays import Bools, Floats, Ints
+from prmcal.arrays import Bools, Floats, Floats32, Ints
 from prmcal.registry.calibrators.heads import HeadCalibrator, held_out_rows
 from prmcal.registry.contracts.data import HiddenStates
 from prmcal.registry.contracts.plugin import (
@@ -21,9 +20,6 @@ from prmcal.registry.contracts.plugin import (
     ShareOrOne,
     ShareOrZero,
 )
-
-if TYPE_CHECKING:
-    from prmcal.registry.calibrators.networks import BeliefNetwork, Heads
 
 _HALVINGS = 40
 _SIZES = (0.1, 1e4)
@@ -190,23 +186,21 @@ class Ensemble(HeadCalibrator):
         )
 
         held_out = held_out_rows(questions, self.held_out, self.seed)
-        rows, others = np.flatnonzero(~held_out), np.flatnonzero(held_out)
-        given, *counts = (torch.from_numpy(np.asarray(each, dtype=np.float32)) for each in (inputs, k, n))
         with one_thread(self.seed):
             heads = Heads(self.heads, inputs.shape[1], self.width)
-            seen = torch.from_numpy(self._seen(questions, ~held_out))
-            train_rows(heads, "heads", self, heads.loss, (given, *counts, seen), rows)
+            seen = self._seen(questions, ~held_out)
+            train_rows(heads, "heads", self, heads.loss, (inputs, k, n, seen), ~held_out)
             beliefs = BeliefNetwork(self.heads, inputs.shape[1], self.width)
-            if len(others):
+            if held_out.any():
                 with torch.no_grad():
-                    log_odds = heads(given)
+                    log_odds = heads(torch.from_numpy(inputs.astype(np.float32))).numpy()
                 loss = partial(beliefs.loss, divergence=self.divergence)
-                train_rows(beliefs, "weights of the heads", self, loss, (given, log_odds, *counts), others)
+                train_rows(beliefs, "weights of the heads", self, loss, (inputs, log_odds, k, n), held_out)
         self.heads_, self.beliefs_ = flat_weights(heads), flat_weights(beliefs)
         self.shape_ = [self.heads, self.width]
         self.size_ = _NO_SIZE
         if self.spread == "mixture":
-            chosen = others if len(others) else rows
+            chosen = held_out if held_out.any() else ~held_out
             means, weights = self._means_and_weights(inputs[chosen])
             self.size_ = fit_mixture_size(means, weights, k[chosen], n[chosen])
 
@@ -223,7 +217,7 @@ class Ensemble(HeadCalibrator):
         reward = (weights * means).sum(1)
         return reward, (weights * (means - reward[:, None]) ** 2).sum(1)
 
-    def _seen(self, questions: Ints, fitted: Bools) -> NDArray[np.float32]:
+    def _seen(self, questions: Ints, fitted: Bools) -> Floats32:
         """1 where a head sees a row, of shape (rows, heads). Each head sees whole questions, at least one."""
         numbers, index = np.unique(questions, return_inverse=True)
         trained = np.unique(index[fitted])
@@ -239,10 +233,12 @@ class Ensemble(HeadCalibrator):
         import torch
         from scipy.special import expit, softmax
 
-        from prmcal.registry.calibrators.networks import one_thread
+        from prmcal.registry.calibrators.networks import BeliefNetwork, Heads, fitted, one_thread
 
+        count, width = self.shape_
         with one_thread(0), torch.no_grad():
-            heads, beliefs = self._networks(inputs.shape[1])
+            heads = fitted(Heads(count, inputs.shape[1], width), self.heads_)
+            beliefs = fitted(BeliefNetwork(count, inputs.shape[1], width), self.beliefs_)
             given = torch.from_numpy(inputs)
             log_odds = heads(given)
             logarithms = beliefs(given, torch.sigmoid(log_odds)).numpy()
@@ -250,13 +246,3 @@ class Ensemble(HeadCalibrator):
         if self.conservative is not None:
             logarithms = logarithms - means / self.conservative
         return means, softmax(logarithms, axis=1)
-
-    def _networks(self, inputs: int) -> tuple[Heads, BeliefNetwork]:
-        from prmcal.registry.calibrators.networks import BeliefNetwork, Heads, set_flat_weights
-
-        heads, width = self.shape_
-        networks = Heads(heads, inputs, width), BeliefNetwork(heads, inputs, width)
-        for network, weights in zip(networks, (self.heads_, self.beliefs_), strict=True):
-            set_flat_weights(network, weights)
-            network.double().eval()
-        return networks

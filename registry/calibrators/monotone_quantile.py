@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from prmcal.arrays import Floats, Ints
 from prmcal.registry.calibrators.heads import HeadCalibrator, held_out_rows
 from prmcal.registry.contracts.plugin import Count, FiniteFromZero, FinitePositive, Seed, ShareOrZero
-
-if TYPE_CHECKING:
-    from prmcal.registry.calibrators.networks import MonotoneNetwork
 
 
 @dataclass(eq=False)
@@ -87,8 +84,6 @@ class MonotoneQuantile(HeadCalibrator):
 
     def train(self, inputs: Floats, k: Ints, n: Ints, questions: Ints) -> None:
         """Train the network."""
-        import torch
-
         from prmcal.registry.calibrators.networks import (
             MonotoneNetwork,
             flat_weights,
@@ -97,12 +92,12 @@ class MonotoneQuantile(HeadCalibrator):
         )
 
         held_out = held_out_rows(questions, self.held_out, self.seed)
-        rows, others = np.flatnonzero(~held_out), np.flatnonzero(held_out)
-        data = [torch.from_numpy(np.asarray(each, dtype=np.float32)) for each in (inputs, k, n)]
         with one_thread(self.seed):
             network = MonotoneNetwork(inputs.shape[1], self.width)
             loss = partial(network.loss, pinball=self.loss == "pinball")
-            self.epoch_ = train_rows(network, "quantile network", self, loss, data, rows, others)
+            self.epoch_ = train_rows(
+                network, "quantile network", self, loss, (inputs, k, n), ~held_out, held_out
+            )
         self.width_, self.network_ = self.width, flat_weights(network)
 
     def quantiles(self, inputs: Floats, levels: Sequence[float]) -> Floats:
@@ -110,20 +105,14 @@ class MonotoneQuantile(HeadCalibrator):
         import torch
         from scipy.special import expit
 
-        from prmcal.registry.calibrators.networks import one_thread
+        from prmcal.registry.calibrators.networks import MonotoneNetwork, fitted, one_thread
 
         with one_thread(0), torch.no_grad():
-            knots = self._network(inputs.shape[1])(torch.from_numpy(inputs)).numpy()
+            network = fitted(MonotoneNetwork(inputs.shape[1], self.width_), self.network_)
+            knots = network(torch.from_numpy(inputs)).numpy()
         place = np.asarray(levels, dtype=np.float64) * (knots.shape[1] - 1)
         below = np.minimum(place.astype(np.int64), knots.shape[1] - 2)
         low, high = knots[:, below], knots[:, below + 1]
         rewards: Floats = expit(low + (place - below) * (high - low))
         # Log-odds rise with the level, and the last bits of a product may not.
         return np.maximum.accumulate(rewards, axis=1)
-
-    def _network(self, inputs: int) -> MonotoneNetwork:
-        from prmcal.registry.calibrators.networks import MonotoneNetwork, set_flat_weights
-
-        network = MonotoneNetwork(inputs, self.width_)
-        set_flat_weights(network, self.network_)
-        return network.double().eval()

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from prmcal.arrays import Ints
+from prmcal.arrays import Bools, Floats32
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.calibrator import FitSupport
 
@@ -134,35 +134,45 @@ def train_rows(
     what: str,
     calibrator: Trained,
     loss: Callable[..., torch.Tensor],
-    data: Sequence[torch.Tensor],
-    rows: Ints,
-    held_out: Ints | None = None,
+    data: Sequence[NDArray[Any]],
+    rows: Bools,
+    held_out: Bools | None = None,
 ) -> int:
     """Do the same as :func:`train` with batches of `rows`, whose mean loss is that of their `data`."""
-    numbers = torch.from_numpy(rows)
+    tensors = [torch.from_numpy(np.asarray(each, dtype=np.float32)) for each in data]
+    numbers = torch.from_numpy(np.flatnonzero(rows))
 
     def loss_of(batch: torch.Tensor) -> torch.Tensor:
-        return loss(*(each[batch] for each in data))
+        return loss(*(each[batch] for each in tensors))
 
     def batches() -> Iterator[tuple[torch.Tensor, float]]:
         for batch in numbers[torch.randperm(len(numbers))].split(calibrator.batch_size):
             yield batch, len(batch) / len(numbers)
 
-    held = None if held_out is None or not len(held_out) else torch.from_numpy(held_out)
+    held = torch.from_numpy(np.flatnonzero(held_out)) if held_out is not None and held_out.any() else None
     held_loss = None if held is None else lambda: float(loss_of(held))
-    count = math.ceil(len(rows) / calibrator.batch_size)
+    count = math.ceil(len(numbers) / calibrator.batch_size)
     return train(module, what, calibrator, loss_of, batches, count, held_loss)
 
 
-def flat_weights(module: nn.Module) -> NDArray[np.float32]:
+def flat_weights(module: nn.Module) -> Floats32:
     """Return a copy of all weights of a module, in the order of its parameters."""
-    flat: NDArray[np.float32] = nn.utils.parameters_to_vector(module.parameters()).detach().clone().numpy()
+    flat: Floats32 = nn.utils.parameters_to_vector(module.parameters()).detach().clone().numpy()
     return flat
 
 
-def set_flat_weights(module: nn.Module, weights: NDArray[np.float32]) -> None:
+def set_flat_weights(module: nn.Module, weights: Floats32) -> None:
     """Set all weights of a module, in the order of its parameters."""
     nn.utils.vector_to_parameters(torch.tensor(weights), module.parameters())
+
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def fitted(module: Module, weights: Floats32) -> Module:
+    """Return a module with these weights, in float64 and in evaluation mode, as it predicts."""
+    set_flat_weights(module, weights)
+    return module.double().eval()
 
 
 class Heads(nn.Module):
