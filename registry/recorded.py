@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from prmcal.arrays import Floats32
 from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError
 from prmcal.registry.contracts.data import Completion, Prefix, PrefixScores, Sampling
 from prmcal.registry.contracts.models import LLM, PRM
@@ -333,6 +333,6 @@ def _is_number(value: Any) -> bool:
     return known and abs(value) <= _LARGEST_LOGIT
 
 
-def _prefix_scores(logit: NDArray[np.float32]) -> PrefixScores:
+def _prefix_scores(logit: Floats32) -> PrefixScores:
     reward = expit(logit.astype(np.float64))
     return PrefixScores(logit, reward, np.isnan(logit), tokens=0)

@@ -9,11 +9,10 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from prmcal.arrays import Floats, Ints
+from prmcal.arrays import Floats, Floats32, Ints
 from prmcal.registry.calibrators.networks import Trained, train
 from prmcal.registry.contracts.data import HiddenStates
 from prmcal.registry.prms.token_tree import ROOT, TokenTree, collate_token_trees
@@ -210,7 +209,7 @@ def make_head(mean: Floats, scale: Floats, width: int, layers: int, heads: int, 
 
 
 def log_temperatures_of_rows(
-    head: TemperatureHead, states: NDArray[np.float32], trees: Sequence[QuestionTree]
+    head: TemperatureHead, states: Floats32, trees: Sequence[QuestionTree]
 ) -> torch.Tensor:
     """Return log T of the trees' prefixes, in the order of the trees and of their rows, of shape (prefixes,).
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from prmcal.arrays import Bools, Floats, Ints
+from prmcal.arrays import Bools, Floats, Floats32, Ints
 
 FinishReason = Literal["end", "stop", "length", "thought"]
 """Why a completion ended: at the LLM's end token, at a stop string, or at the largest number of tokens.
@@ -144,7 +143,7 @@ class PrefixScores:
         Tokens that the PRM read for this trajectory. Tokens that its prefixes share are counted once.
     """
 
-    logit: NDArray[np.float32]
+    logit: Floats32
     reward: Floats
     over_long: Bools
     tokens: int
@@ -187,7 +186,7 @@ class HiddenStates:
     [-1.0]
     """
 
-    states: NDArray[np.float32]
+    states: Floats32
     parents: Ints
     leaves: Ints
     logit: Floats

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from prmcal.arrays import Floats
 from prmcal.remembered import kept
 
 _BITS = 52
 """The bits of the sums of one part. A float64 has 53."""
 
 
-def weighted_totals(weights: NDArray[np.float64], totals: NDArray[np.float64]) -> NDArray[np.float64]:
+def weighted_totals(weights: Floats, totals: Floats) -> Floats:
     """Add up totals of questions under weights.
 
     A matrix product adds in an order that depends on the processor and on the number of threads, and rounding errors
@@ -39,16 +39,16 @@ def weighted_totals(weights: NDArray[np.float64], totals: NDArray[np.float64]) -
     return np.asarray(found.reshape(len(weights), *totals.shape[1:]), dtype=np.float64)
 
 
-def _rounded(columns: NDArray[np.float64], most: float) -> NDArray[np.float64]:
+def _rounded(columns: Floats, most: float) -> Floats:
     """Round each column so that sums of values, `most` of them at most, have 52 bits."""
     largest = np.abs(columns).max(axis=0, initial=0.0)
     exponent = np.frexp(largest)[1] + np.frexp(most)[1] - _BITS
     unit = np.ldexp(1.0, np.maximum(exponent, -1000))
-    rounded: NDArray[np.float64] = np.rint(columns / unit) * unit
+    rounded: Floats = np.rint(columns / unit) * unit
     return rounded
 
 
 @kept
-def _most(weights: NDArray[np.float64]) -> float:
+def _most(weights: Floats) -> float:
     """Return the largest sum of the weights of a resample."""
     return float((weights @ np.ones(weights.shape[1])).max(initial=0.0))
