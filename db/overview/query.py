@@ -58,7 +58,7 @@ def overview(
         finished = calibration[calibration["status"] == "done"]
         placed = finished[["cell_id", *PLACE, "calibrator"]]
         found = results(connection, placed, [RANKING_METRIC, *_OTHERS])
-        values = question_values(connection, placed, [RANKING_METRIC], [*PLACE, "calibrator"])
+        values = _ranking_values(connection, placed)
         tests = tests_between(connection, placed, RANKING_METRIC, "calibrator")
         target, gains = read_gains(connection, _scaling_places(cells))
         published = citations(connection, "calibrator")
@@ -104,6 +104,19 @@ def overview(
         cells=shown,
         metrics=described,
     )
+
+
+def ranked_calibrators(source: Source) -> list[str]:
+    """Return the calibrators in the order of :func:`overview`, which takes much longer."""
+    with connection_of(source) as connection:
+        cells = _cells(connection, None)
+        finished = cells[(cells["leaderboard"] == "calibration") & (cells["status"] == "done")]
+        values = _ranking_values(connection, finished[["cell_id", *PLACE, "calibrator"]])
+    return list(rank_by_means(values, "calibrator"))
+
+
+def _ranking_values(connection: sa.Connection, placed: pd.DataFrame) -> pd.DataFrame:
+    return question_values(connection, placed, [RANKING_METRIC], [*PLACE, "calibrator"])
 
 
 def _cells(connection: sa.Connection, tier: str | None) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from prmcal.db.metrics import cell_number
-from prmcal.db.overview.query import overview
+from prmcal.db.overview.query import ranked_calibrators
 from prmcal.db.queries.cells import find_cell, numbered
 from prmcal.db.run_folder import RECORD_FILE
 from prmcal.errors import DatabaseError, InvalidArgumentsError, PrmcalError, RunError
@@ -252,7 +252,7 @@ def best_fit(folder: RunFolder, plan: Plan, store: Store, names: Mapping[str, st
             fits = [job for job in fits if getattr(job.labels, kind) == best]
     by_name = {job.labels.calibrator: job for job in fits}
     try:
-        order = [each.calibrator for each in overview(folder.results()).ranking] if len(by_name) > 1 else []
+        order = ranked_calibrators(folder.results()) if len(by_name) > 1 else []
     except DatabaseError:
         order = []
     # A run without calibration metrics has no ranking. What is fitted there is better than nothing.
