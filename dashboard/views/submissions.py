@@ -44,7 +44,7 @@ def show(path: Path) -> None:
     st.header(f"Submission {chosen['submission_id']}", anchor=False)
     _about(chosen)
     _verifications(ask(catalog.verifications, path, submission_id=chosen["submission_id"]))
-    _cells(ask(catalog.submission_cells, path, submission_id=chosen["submission_id"]), chosen)
+    _cells(ask(catalog.submission_cells, path, submission_id=chosen["submission_id"]))
     st.header("History of a cell")
     _history(path)
 
@@ -127,7 +127,7 @@ def _verifications(found: pd.DataFrame) -> None:
             )
 
 
-def _cells(found: pd.DataFrame, row: dict[str, Any]) -> None:
+def _cells(found: pd.DataFrame) -> None:
     st.markdown(f"**{counted(len(found), 'cell')}**")
     shown = found.assign(
         number=[f"#{each}" for each in found["number"]],
