@@ -75,17 +75,11 @@ class Models:
     """The one holder of models: of a worker, of a search, and of what answers questions.
 
     It has an LLM and a PRM at most, and builds each from its reference when it is first asked for. A model stays loaded
-    until another one of its kind takes its place, or one of the other kind that is not asked for `beside` it. Models
-    that were made otherwise, such as a PRM with an adapter, can be given.
+    until another one of its kind takes its place, or one of the other kind that is not asked for `beside` it.
 
     Several threads may share it: `completions`, `next_steps` and `scores` run one call of a model at a time, and a
     block with `lock` has both models for itself. These three return what was checked against the contract of the
     plugin. They raise a PluginFailedError that names the plugin otherwise.
-
-    Parameters
-    ----------
-    llm : (PluginReference, LLM), optional
-        A model that is there already, and the reference under which it is asked for.
 
     Attributes
     ----------
@@ -94,15 +88,10 @@ class Models:
         The number of models that were loaded so far.
     """
 
-    def __init__(
-        self, llm: tuple[PluginReference, LLM] | None = None, prm: tuple[PluginReference, PRM] | None = None
-    ) -> None:
+    def __init__(self) -> None:
         self.lock = threading.RLock()
         self.models_loaded = 0
-        given = {llms.kind: llm, prms.kind: prm}
-        self._held: dict[str, tuple[PluginReference, Any]] = {
-            kind: each for kind, each in given.items() if each is not None
-        }
+        self._held: dict[str, tuple[PluginReference, Any]] = {}
 
     def llm(self, reference: PluginReference, beside: bool = False) -> LLM:
         """Return an LLM, loaded once. Unloads the PRM, unless the LLM is to be loaded `beside` it."""
