@@ -168,12 +168,9 @@ class Run:
         if table not in _TABLES:
             raise PrmcalError(f"'table' must be one of {', '.join(_TABLES)}. Got '{table}'.")
         filters = _listed(names)
-        if table != "costs":
-            return catalog.leaderboard(self._published, table, **filters)
-        found = catalog.costs(self._published)
-        for kind, listed in filters.items():
-            found = found[found[kind].isin(listed) | found[kind].isna()]
-        return found.reset_index(drop=True)
+        if table == "costs":
+            return catalog.costs(self._published, **filters)
+        return catalog.leaderboard(self._published, table, **filters)
 
     @property
     def metrics(self) -> pd.DataFrame:

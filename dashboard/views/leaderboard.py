@@ -26,6 +26,7 @@ from prmcal.dashboard.formats import escaped, estimate, integer, number
 from prmcal.db import catalog
 from prmcal.db.charts import colour_scale, shape_scale
 from prmcal.db.metrics import Leaderboard, Metrics
+from prmcal.db.queries.cells import kept
 from prmcal.db.queries.leaderboard import REPORTED_TABLES
 from prmcal.db.text.board import Board, Column, cost_board, leaderboard_board, web_board
 from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS, SECONDS_LEGEND
@@ -74,28 +75,20 @@ def show_ranking(
     if filters is None:
         filters = filter_by(grid, *(kind for kind in KINDS if cells[kind].notna().any()))
         tier = choose_tier(path)
-    kept = _kept(ask(catalog.leaderboard, path, table=table, tier=tier), filters)
-    if kept.empty:
+    shown = kept(ask(catalog.leaderboard, path, table=table, tier=tier), **filters)
+    if shown.empty:
         st.info("No cell matches the filters in the sidebar.")
         return
-    every = len(kept) == len(cells)
+    every = len(shown) == len(cells)
     st.markdown(
-        f"{integer(len(kept))} rows" if every else f"{integer(len(kept))} of {integer(len(cells))} rows"
+        f"{integer(len(shown))} rows" if every else f"{integer(len(shown))} of {integer(len(cells))} rows"
     )
-    _show_board(path, kept, table)
+    _show_board(path, shown, table)
     show_downloads(table, ask(_files, path, table))
     chart = st.expander("Chart of one metric with all intervals", key="chart_open", on_change="rerun")
     if chart.open:
         with chart:
             _charts(cells[cells["status"] == "done"], table, grid, ask(catalog.metrics, path))
-
-
-def _kept(cells: pd.DataFrame, filters: Mapping[str, Sequence[str] | None]) -> pd.DataFrame:
-    """Return the cells with these names. A cell without a name of a kind is a baseline for all of them."""
-    for kind, names in filters.items():
-        if names is not None:
-            cells = cells[cells[kind].isin(names) | cells[kind].isna()]
-    return cells
 
 
 def _show_board(path: Path, cells: pd.DataFrame, table: Leaderboard) -> None:
@@ -190,7 +183,7 @@ def _charts(cells: pd.DataFrame, table: Leaderboard, grid: dict[str, list[str]],
 def _show_costs(path: Path, grid: dict[str, list[str]]) -> None:
     """Show the cost of every strategy, per question and in total."""
     filters = filter_by(grid, "dataset", "llm", "prm", "calibrator")
-    cells = _kept(ask(catalog.costs, path, tier=choose_tier(path)), filters)
+    cells = kept(ask(catalog.costs, path, tier=choose_tier(path)), **filters)
     if cells.empty:
         st.info("No cell matches the filters in the sidebar.")
         return
