@@ -147,19 +147,20 @@ def _check_utf8(text: str) -> None:
 
 
 def reward_level(models: Answerer, level: float | None) -> float:
-    """Return the level beta of the rewards that are read, the lowest one by default.
+    """Return which of the levels beta is read, the lowest one by default. A point estimate is the same at every level.
 
     Raise PrmcalError if the calibrator does not predict it.
     """
     levels = models.levels
     if level is None:
         return levels[0]
-    if len(levels) > 1 and not np.isclose(levels, level).any():
+    nearest = min(levels, key=lambda each: abs(each - level))
+    if len(levels) > 1 and not np.isclose(nearest, level):
         raise PrmcalError(
             f"The calibrator '{models.card.calibrator.name}' does not predict the level {level:g}. It predicts: "
             f"{', '.join(f'{each:g}' for each in levels)}."
         )
-    return level
+    return nearest
 
 
 def _tune(models: Answerer, strategy: PoolStrategy, name: str, setting: Setting, level: float | None) -> None:

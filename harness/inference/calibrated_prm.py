@@ -170,7 +170,7 @@ class CalibratedPRM:
         if quantiles is None:
             raise PrmcalError("The question is too long for the PRM.")
         own = reward_level(self._models, self.defaults.level if level is None else level)
-        reward = quantiles[self.levels.index(own) if own in self.levels else 0]
+        reward = quantiles[self.levels.index(own)]
         return int(adaptive_samples([reward], target, 10**9)[0])
 
     def solve(

@@ -70,7 +70,7 @@ class CalibrationQuestions:
             )
         rewards = None
         if question_rewards is not None and level is not None:
-            rewards = question_rewards[:, levels.index(level) if level in levels else 0]
+            rewards = question_rewards[:, levels.index(level)]
         return Pool(
             self.pool.correct,
             self.pool.answers,

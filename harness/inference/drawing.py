@@ -290,12 +290,11 @@ def pool_of(
             step_rewards[row, column, : len(rewarded.quantiles)] = rewarded.quantiles
             trajectory_rewards[row, column] = rewarded.quantiles[-1]
     bare = np.stack([question.bare.quantiles[0] for question in questions])
-    nearest = 0 if level is None else int(np.argmin(np.abs(np.array(levels) - level)))
     return Pool(
         np.zeros(shape, dtype=np.bool_),
         answers,
         scores=scores,
-        rewards=bare[:, nearest],
+        rewards=bare[:, 0 if level is None else levels.index(level)],
         step_scores=step_scores,
         question_rewards=bare,
         trajectory_rewards=trajectory_rewards,
