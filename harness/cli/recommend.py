@@ -28,8 +28,6 @@ from prmcal.harness.cli.options import (
     hidden_note,
     one_of,
 )
-from prmcal.harness.recommending.recommend import recommend as recommended
-from prmcal.harness.recommending.recommend import wanted_of
 from prmcal.harness.recommending.types import Line, Recommendation, ask_command, recommendation_frame
 from prmcal.harness.terminal import UNLIMITED, fit, wrapped
 from prmcal.harness.terminal import show as show_text
@@ -86,8 +84,10 @@ def recommend(
     If --draw is interrupted, run the same command again: finished work is kept.
     """
     one_of("--format", output_format, FORMATS)
+    from prmcal.harness.recommending.recommend import recommend, wanted_of
+
     try:
-        found = recommended(
+        found = recommend(
             directory,
             wanted_of(accuracy, samples, tokens),
             filters=given(llm=llm, prm=prm, calibrator=calibrator, dataset=dataset, strategy=strategy),
