@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy  # its parts are imported when they are used
 from numpy.typing import NDArray
-from scipy.special import ndtr, stdtrit
 
 Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
 """The lower and the upper ends of intervals."""
@@ -60,7 +60,7 @@ def bounded_interval(
         columns = np.where(weights > 0, columns, lower)
     n = weights.sum(axis=0)
     mean = (columns * weights).sum(axis=0) / np.maximum(n, 1)
-    critical = stdtrit(np.maximum(n - 1, 1), _TAIL) ** 2
+    critical = scipy.special.stdtrit(np.maximum(n - 1, 1), _TAIL) ** 2
     both = np.concatenate([columns, np.repeat([[lower], [upper]], len(n), axis=1)])
     weights = np.concatenate([weights, np.full((2, len(n)), _PSEUDO_WEIGHT)])
     # The lower end is minus the upper end of the negative values.
@@ -154,7 +154,7 @@ def skewed_interval(values: NDArray[np.float64]) -> Ends:
     cubes = (apart**3).mean(axis=0)
     skewness = np.divide(cubes, variance**1.5, out=np.zeros(shape), where=variance > 0)
     error = size * np.sqrt(variance * len(longer) / (len(longer) - 1))
-    t = -stdtrit(n - 1, _TAIL)
+    t = -scipy.special.stdtrit(n - 1, _TAIL)
     return mean - error * _without_skewness(t, skewness, n), mean + error * _without_skewness(t, -skewness, n)
 
 
@@ -191,8 +191,8 @@ def percentile_interval(replicates: NDArray[np.float64], questions: int) -> tupl
     questions : int
         Number of resampled questions, at least 2.
     """
-    outermost = stdtrit(questions - 1, _TAIL) * np.sqrt(questions / (questions - 1))
-    tail = float(ndtr(outermost))
+    outermost = scipy.special.stdtrit(questions - 1, _TAIL) * np.sqrt(questions / (questions - 1))
+    tail = float(scipy.special.ndtr(outermost))
     low, high = np.quantile(replicates, (tail, 1 - tail))
     return float(low), float(high)
 
@@ -267,7 +267,7 @@ def absolute_sum_interval(
     # Few questions: the resamples vary too little, and their tails are normal instead of Student's.
     widening = np.sqrt(questions / (questions - 1))
     variance = (drawn.std(axis=0) * widening) ** 2
-    widening *= -stdtrit(questions - 1, _TAIL) / _NORMAL_TAIL
+    widening *= -scipy.special.stdtrit(questions - 1, _TAIL) / _NORMAL_TAIL
     noise = (drawn.mean(axis=0) - drawn) * widening
 
     def moved(step: float) -> NDArray[np.float64]:

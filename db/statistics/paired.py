@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import scipy  # its parts are imported when they are used
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtr, stdtrit
 
 from prmcal.db.metrics import Better
 from prmcal.errors import ArtifactError
@@ -124,7 +124,7 @@ def replicated_differences(
     values = np.array([each.value for each in cells], dtype=np.float64)
     difference = values[first] - values[second]
     error = _errors(np.stack([each.replicates for each in cells]), first, second, questions)
-    half = stdtrit(questions - 1, (1 + _CONFIDENCE) / 2) * error
+    half = scipy.special.stdtrit(questions - 1, (1 + _CONFIDENCE) / 2) * error
     p_value = _p_values(difference, error, questions)
     return PairedDifferences(difference, difference - half, difference + half, p_value, questions)
 
@@ -152,7 +152,7 @@ def _p_values(
     smallest = 2.0 ** max(1 - questions, _SMALLEST_EXPONENT)
     certain = error < _ROUNDING
     with np.errstate(divide="ignore", invalid="ignore"):
-        tested = 2 * stdtr(questions - 1, -np.abs(difference) / error)
+        tested = 2 * scipy.special.stdtr(questions - 1, -np.abs(difference) / error)
     found = np.where(certain, smallest, np.maximum(smallest, tested))
     found[np.abs(difference) < _ROUNDING] = 1.0
     found[np.isnan(error)] = np.nan
