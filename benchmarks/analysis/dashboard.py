@@ -241,11 +241,7 @@ def questions() -> dict[str, Callable[[Path], Any]]:
         "leaderboard: beside the paper": lambda path: catalog.beside_measured(path, "bon_qwen"),
         "trajectories: cells": catalog.cells,
         "trajectories: questions of a cell": lambda path: catalog.questions(path, CELL),
-        "trajectories: a page of questions": lambda path: catalog.question_page(path, CELL),
-        "trajectories: by error": lambda path: catalog.question_page(
-            path, CELL, order="calibrated_error", descending=True
-        ),
-        "trajectories: a search": lambda path: catalog.question_page(path, CELL, search="is 77 plus"),
+        "trajectories: the first questions": lambda path: catalog.question_page(path, CELL),
         "trajectories: most overestimated": lambda path: catalog.worst_prefixes(
             path, CELL, column="calibrated_reward"
         ),

@@ -1,4 +1,4 @@
-"""The jobs of a run: page by page, behind a cell, and their progress, also while the run writes."""
+"""The jobs of a run: all of them, those behind a cell, and their progress, also while the run writes."""
 
 from __future__ import annotations
 
@@ -18,40 +18,21 @@ if TYPE_CHECKING:
 
 
 _COLUMNS = (
-    *(
-        "kind",
-        "llm",
-        "prm",
-        "calibrator",
-        "dataset",
-        "split",
-        "job_key",
-        "seed",
-        "status",
-        "shards",
-        "seconds",
-    ),
-    *("samples", "generated_tokens", "scored_tokens", "reason"),
+    *("kind", "llm", "prm", "calibrator", "dataset", "split", "job_key", "seed", "status", "shards"),
+    *("seconds", "samples", "generated_tokens", "scored_tokens", "reason"),
 )
 
 
-def job_page(
-    source: Source, *, kind: str | None = None, limit: int = 25, offset: int = 0
-) -> tuple[int, pd.DataFrame]:
-    """Return a page of the jobs with their keys, seeds, statuses and costs, and the number of all jobs.
+def job_page(source: Source, *, kind: str | None = None, limit: int = 25) -> tuple[int, pd.DataFrame]:
+    """Return the first `limit` jobs with their keys, seeds, statuses and costs, and the number of all jobs.
 
-    Parameters
-    ----------
-    kind : str, optional
-        Keep the jobs of this kind.
-    limit, offset : int
-        Number of jobs to return, and to skip before them. Jobs are sorted by kind and by the names of their plugins.
+    They are sorted by kind and by the names of their plugins. If `kind` is given, only jobs of this kind count.
     """
     kept = [] if kind is None else [Job.kind == kind]
     order = (Job.kind, Job.llm, Job.prm, Job.calibrator, Job.dataset, Job.job_key)
     with connection_of(source) as connection:
         total = connection.scalar(sa.select(sa.func.count()).select_from(Job).where(*kept)) or 0
-        query = sa.select(*Job.columns(*_COLUMNS)).where(*kept).order_by(*order).limit(limit).offset(offset)
+        query = sa.select(*Job.columns(*_COLUMNS)).where(*kept).order_by(*order).limit(limit)
         return total, frame(connection, query)
 
 
@@ -139,21 +120,6 @@ class CellJobs:
     success: str
     score: str
     calibrated: str
-
-
-def calibration_cell(source: Source, cell_id: str) -> str:
-    """Return the calibration cell with the rewards that a cell of either leaderboard depends on.
-
-    A calibration cell is returned itself. For a scaling cell, see :func:`jobs_of`.
-
-    Raises
-    ------
-    UnknownCellError
-        If there is no such cell.
-    """
-    with connection_of(source) as connection:
-        found: str = jobs_of(connection, cell_id).cell["cell_id"]
-    return found
 
 
 def jobs_of(connection: sa.Connection, cell_id: str) -> CellJobs:

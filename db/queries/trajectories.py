@@ -112,10 +112,6 @@ def cut_off_thoughts(source: Source) -> pd.DataFrame:
     return frame(source, query)
 
 
-QUESTION_ORDERS = ("question_id", "question_level", "pass_at_1", "reward_error", "calibrated_error")
-"""Columns by which a list of questions can be ordered."""
-
-
 def questions(source: Source, cell_id: str) -> list[str]:
     """Return the identifiers of the questions that a cell was measured on, sorted."""
     with connection_of(source) as connection:
@@ -123,35 +119,13 @@ def questions(source: Source, cell_id: str) -> list[str]:
         return list(connection.scalars(query.order_by(Question.question_id)))
 
 
-def question_page(
-    source: Source,
-    cell_id: str,
-    *,
-    search: str = "",
-    order: str = "question_id",
-    descending: bool = False,
-    limit: int = 25,
-    offset: int = 0,
-) -> tuple[int, pd.DataFrame]:
-    """Return a page of the questions of a cell, and the number of all questions.
-
-    Parameters
-    ----------
-    cell_id : str
-        The cell.
-    search : str
-        Keep questions that contain this in their text, answer, subject or identifier. Case is ignored.
-    order : str
-        One of :data:`QUESTION_ORDERS`. Questions without the value come last; ties are ordered by identifier.
-    descending : bool
-        Whether the largest value comes first.
-    limit, offset : int
-        Number of questions to return, and to skip before them.
+def question_page(source: Source, cell_id: str, *, limit: int = 25) -> tuple[int, pd.DataFrame]:
+    """Return the first `limit` questions of a cell, sorted by identifier, and the number of all questions.
 
     Returns
     -------
     int
-        Number of questions that match the search.
+        Number of all questions.
     DataFrame
         Columns question_id, text, subject, question_level, trajectories, correct (number of correct trajectories),
         pass_at_1, prefixes, success, reward_error and calibrated_error. The last four are about the prefixes that the
@@ -162,15 +136,11 @@ def question_page(
     ------
     UnknownCellError
         If there is no such cell.
-    ValueError
-        If there is no such order.
     """
-    if order not in QUESTION_ORDERS:
-        raise ValueError(f"'order' must be one of {', '.join(QUESTION_ORDERS)}. Got '{order}'.")
     with connection_of(source) as connection:
         jobs = jobs_of(connection, cell_id)
-        found = [*_asked(jobs), *_matching(search)]
-        total = connection.scalar(sa.select(sa.func.count()).select_from(Question).where(*found)) or 0
+        asked = _asked(jobs)
+        total = connection.scalar(sa.select(sa.func.count()).select_from(Question).where(*asked)) or 0
         graded, errors = _graded(jobs), _errors_by_question(jobs)
         query = (
             sa.select(
@@ -183,11 +153,10 @@ def question_page(
             )
             .outerjoin(graded, graded.c.question_id == Question.question_id)
             .outerjoin(errors, errors.c.question_id == Question.question_id)
-            .where(*found)
+            .where(*asked)
+            .order_by(Question.question_id)
+            .limit(limit)
         )
-        value = next(column for column in query.selected_columns if column.key == order)
-        ordered = value.desc() if descending else value.asc()
-        query = query.order_by(ordered.nulls_last(), Question.question_id).limit(limit).offset(offset)
         return total, frame(connection, query)
 
 
@@ -198,7 +167,6 @@ def worst_prefixes(
     column: Literal["reward", "calibrated_reward"] = "reward",
     over: bool = True,
     limit: int = 25,
-    offset: int = 0,
 ) -> pd.DataFrame:
     """Return the prefixes whose rewards most exceed the success rates, or fall below them.
 
@@ -210,8 +178,8 @@ def worst_prefixes(
         Which reward is compared with the success rate.
     over : bool
         Whether the most overestimated prefixes come first, or the most underestimated.
-    limit, offset : int
-        Number of prefixes to return, and to skip before them.
+    limit : int
+        Largest number of prefixes.
 
     Returns
     -------
@@ -231,7 +199,7 @@ def worst_prefixes(
         order = each.c.error.desc() if over else each.c.error.asc()
         names = [column for column in each.c if column.key != "nth"]
         query = sa.select(*names).where(each.c.nth == 1).order_by(order, *(each.c[name] for name in PREFIX))
-        return frame(connection, query.limit(limit).offset(offset))
+        return frame(connection, query.limit(limit))
 
 
 def trajectories(
@@ -305,12 +273,6 @@ def prefixes(source: Source, cell_id: str, question_id: str) -> pd.DataFrame:
 
 def _asked(jobs: CellJobs) -> list[sa.ColumnElement[bool]]:
     return [Question.dataset == jobs.dataset, Question.split == jobs.split]
-
-
-def _matching(search: str) -> list[sa.ColumnElement[bool]]:
-    wanted = search.strip()
-    columns = (Question.text, Question.answer, Question.subject, Question.question_id)
-    return [sa.or_(*(each.icontains(wanted, autoescape=True) for each in columns))] if wanted else []
 
 
 def _graded(jobs: CellJobs) -> sa.Subquery:

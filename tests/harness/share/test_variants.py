@@ -13,14 +13,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from prmcal.db.catalog import (
-    calibration_cell,
-    cells,
-    history,
-    leaderboard,
-    overview,
-    seed_spreads,
-)
+from prmcal.db.catalog import cells, history, leaderboard, overview, seed_spreads
+from prmcal.db.queries.runs import jobs_of
+from prmcal.db.reader import reading
 from prmcal.db.run_folder import published_path
 from prmcal.db.text.overview import measured
 from prmcal.harness.jobs.job import job_key
@@ -174,8 +169,9 @@ def test_what_differs_is_told_only_of_the_rows_that_it_changes(
     assert "1 LLM " in measured(found) and "3 calibrators " in measured(found)
     gains = {each.gain.places for each in found.ranking if each.gain is not None}
     assert gains == {2 * len(scaling)}
-    for cell_id in leaderboard(path, "scaling")["cell_id"]:
-        assert calibration_cell(path, cell_id).startswith("calibration/")
+    with reading(path) as connection:
+        for cell_id in leaderboard(connection, "scaling")["cell_id"]:
+            assert jobs_of(connection, cell_id).cell["leaderboard"] == "calibration"
     # The same result is one row, whatever else differs between the runs.
     keys = [{cell.job.key for cell in _plan(each).cells} for each in inputs]
     assert len(cells(path)) == len(keys[0] | keys[1])
