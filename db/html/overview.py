@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prmcal.db.overview.ranking import PLACE
+from prmcal.db.metrics import PLACE
 from prmcal.db.overview.types import League, Overview
 from prmcal.db.text.formats import interval, missing, number
 from prmcal.db.text.league import LEAGUE_PURPOSE, league_board, league_measured, league_sentence

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sqlalchemy as sa
 
-from prmcal.db.overview.ranking import PLACE, mean_over_places
+from prmcal.db.metrics import PLACE
+from prmcal.db.overview.ranking import mean_over_places
 from prmcal.db.overview.reading import question_values
 from prmcal.db.overview.types import Gain
 from prmcal.db.queries.cells import Role, with_role

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sqlalchemy as sa
 
-from prmcal.db.metrics import LEAGUE_BUDGETS, accuracy_at_name
-from prmcal.db.overview.ranking import PLACE, mean_of_ends, means_over_places, rank_by_means
+from prmcal.db.metrics import LEAGUE_BUDGETS, PLACE, accuracy_at_name
+from prmcal.db.overview.ranking import mean_of_ends, means_over_places, rank_by_means
 from prmcal.db.overview.reading import (
     citations,
     counted_tests,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from prmcal.db.metrics import PLACE
 from prmcal.db.overview.types import Quantity, Rank
 from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.db.statistics.intervals import IntervalRule, percentile_interval, skewed_interval
@@ -15,10 +16,6 @@ from prmcal.resamples import weighted_totals
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-PLACE = ["dataset", "llm", "prm", "conditions"]
-"""The columns that identify a place."""
 
 
 def _question_means(values: pd.DataFrame) -> dict[str, tuple[int, NDArray[np.float64]]]:

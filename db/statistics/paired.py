@@ -14,7 +14,7 @@ import numpy as np
 import scipy  # its parts are imported when they are used
 from numpy.typing import ArrayLike, NDArray
 
-from prmcal.db.metrics import Better
+from prmcal.db.metrics import PLACE, Better
 from prmcal.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -184,8 +184,6 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
 SIGNIFICANCE = 0.05
 """A difference is significant if its p value, after Holm's correction, is below this level."""
 
-_GROUP = ["dataset", "llm", "prm", "conditions"]
-
 
 def standings(
     found: pd.DataFrame, compared: pd.DataFrame, better: Mapping[str, str | None]
@@ -246,7 +244,7 @@ def _groups(
         if wins is None or not len(rows):
             continue
         own = found.iloc[rows]
-        group = own.groupby([name for name in _GROUP if name in own], dropna=False).ngroup().to_numpy()
+        group = own.groupby([name for name in PLACE if name in own], dropna=False).ngroup().to_numpy()
         cells = own["cell_id"].to_numpy(dtype=object)
         order = np.lexsort((cells, -merit(own["value"].astype(float), wins).to_numpy(), group))
         starts = np.flatnonzero(np.diff(group[order])) + 1

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from prmcal.db.metrics import PLACE
 from prmcal.db.text.board import Board, Column
 from prmcal.db.text.provenance import renewal
 from prmcal.harness.cli.options import fitted
@@ -20,12 +21,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_PLACE = ("dataset", "llm", "prm", "conditions")
-_NAMES = (*_PLACE, "strategy", "calibrator")
+_NAMES = (*PLACE, "strategy", "calibrator")
 _IDENTITY = ("number", "strategy", "calibrator", "version")
 _SETTINGS = ("target", "level")
 _COUNTS = ("questions", "rows")
-_SHARED = (*_PLACE, *_SETTINGS, "strategy", "calibrator", "status")
+_SHARED = (*PLACE, *_SETTINGS, "strategy", "calibrator", "status")
 """What is said once above the table if it is the same in all rows."""
 _SEEDS_NOTE = (
     "Measured with several seeds: {:,} of these cells. Intervals are over questions and leave out the spread between "
@@ -40,7 +40,7 @@ def board_text(found: Board, columns: Sequence[str] = (), width: int | None = No
         return "There are no such cells.\n"
     same = [key for key in _SHARED if key in columns_of and key not in columns and _shared(columns_of[key])]
     places = [
-        columns_of[key] for key in _PLACE if key in columns_of and key not in same and key not in columns
+        columns_of[key] for key in PLACE if key in columns_of and key not in same and key not in columns
     ]
     groups = _groups(places, len(found.rows))
     above, headings, left_out = [], {}, set(same)
@@ -79,9 +79,9 @@ def _weights(found: Board, columns: Sequence[str]) -> dict[str, int]:
     """Return the weight of each column that may be shown: 0 for what must stay, more for what goes first."""
     metrics = [key for key in found.keys[found.names :] if key not in (*_COUNTS, "status")]
     asked = [key for key in columns if key in found.keys]
-    order = [*_PLACE, *_SETTINGS, *metrics[1:], "status", *_COUNTS]
+    order = [*PLACE, *_SETTINGS, *metrics[1:], "status", *_COUNTS]
     if asked:
-        order = [*asked[1:], *(key for key in (*_PLACE, *_SETTINGS) if key not in asked)]
+        order = [*asked[1:], *(key for key in (*PLACE, *_SETTINGS) if key not in asked)]
     first = asked[0] if asked else metrics[0] if metrics else "status"
     must = {key: 0 for key in (*_IDENTITY, first) if key in found.keys}
     return {key: place for place, key in enumerate(order, start=1) if key in found.keys} | must
