@@ -10,7 +10,7 @@ import yaml
 
 from prmcal.db import catalog
 from prmcal.db.metrics import with_terminal
-from prmcal.db.queries.two_runs import common_prefixes
+from prmcal.db.queries.two_cells import common_prefixes
 from prmcal.errors import DataError
 from prmcal.harness.jobs.calibrators import without_terminal
 from tests.conftest import PLUGINS, Prmcal
