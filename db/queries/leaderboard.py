@@ -235,7 +235,8 @@ REPORTED_TABLES = {
 }
 """Titles of the tables by their labels in the source of the paper."""
 
-_NAMED = ["dataset", "llm", "prm", "calibrator", "strategy", "metric"]
+NAMED = ["dataset", "llm", "prm", "calibrator", "strategy", "metric"]
+"""The columns that tell which measured value a number of the paper stands beside."""
 
 
 def reported(**filters: str) -> pd.DataFrame:
@@ -287,12 +288,12 @@ def beside_measured(source: Source, table: str) -> pd.DataFrame:
         found = pd.concat([measurements(connection, each) for each in ("calibration", "scaling")])
     found = found.dropna(subset=["metric", "value"]).rename(columns={"value": "measured"})
     found = found.sort_values(["target", "level"], ascending=[False, True], kind="stable")
-    found = found.drop_duplicates(_NAMED)[[*_NAMED, "measured", "low", "high", "questions"]]
+    found = found.drop_duplicates(NAMED)[[*NAMED, "measured", "low", "high", "questions"]]
     # A join matches missing names only if both have the same type.
-    numbers, found = (each.astype(dict.fromkeys(_NAMED, object)) for each in (reported(table=table), found))
+    numbers, found = (each.astype(dict.fromkeys(NAMED, object)) for each in (reported(table=table), found))
     for each in (numbers, found):
-        each[_NAMED] = each[_NAMED].where(each[_NAMED].notna(), None)
-    return numbers.merge(found, how="left", on=_NAMED, validate="many_to_one")
+        each[NAMED] = each[NAMED].where(each[NAMED].notna(), None)
+    return numbers.merge(found, how="left", on=NAMED, validate="many_to_one")
 
 
 def error_histograms(source: Source) -> pd.DataFrame:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from prmcal.db.queries.leaderboard import reported
+from prmcal.db.queries.leaderboard import NAMED, reported
 from prmcal.db.text.overview import ranking_board
 from prmcal.db.text.presentation import LEADERBOARDS, standings_legend
 from prmcal.harness.report.evidence import PLACE, Evidence, for_every_prm, values, wanted, with_none
@@ -25,7 +25,6 @@ _PUBLISHED = (
     "'paper' is the number that the paper reports for the same names. Such numbers have no interval here and are not "
     "ranked."
 )
-_NAMED = ["dataset", "llm", "prm", "calibrator", "strategy", "metric"]
 
 
 def ranking(evidence: Evidence) -> TextTable | None:
@@ -253,8 +252,8 @@ def _table(name: str, title: str, caption: str, panels: tuple[Panel, ...], *labe
     rows["published"] = [f"{v:.{n}f}" for v, n in zip(rows["value"], rows["digits"], strict=True)]
     # The paper gives no PRM for a strategy that does not use one.
     prms = {prm for panel in panels for prm in panel.values["prm"]}
-    rows = for_every_prm(rows, prms).drop_duplicates(_NAMED)[[*_NAMED, "published"]]
-    beside = [with_none(panel.values.merge(rows, how="left", on=_NAMED)) for panel in panels]
+    rows = for_every_prm(rows, prms).drop_duplicates(NAMED)[[*NAMED, "published"]]
+    beside = [with_none(panel.values.merge(rows, how="left", on=NAMED)) for panel in panels]
     if not any(each["published"].any() for each in beside):
         return Table(name, title, caption, panels)
     joined = tuple(replace(panel, values=found) for panel, found in zip(panels, beside, strict=True))
