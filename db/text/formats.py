@@ -5,7 +5,6 @@ Names and reasons must be escaped because they come from grids and plugins.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -108,4 +107,4 @@ def missing(value: Any) -> bool:
     """Return whether a value of a DataFrame is missing."""
     import pandas as pd
 
-    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+    return value is None or value is pd.NA or bool(value != value)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from prmcal.db.text.formats import counted, escape_markdown, markdown_grid
+from prmcal.db.text.formats import counted, escape_markdown, markdown_grid, missing
 from prmcal.errors import PrmcalError
 from prmcal.harness.report.evidence import Evidence, read_evidence
 from prmcal.harness.report.exhibits import (
@@ -179,4 +178,4 @@ def _chart(chart: Chart) -> str:
 
 
 def _moment(moment: Any) -> str | None:
-    return moment.strftime("%Y-%m-%d %H:%M:%S") if isinstance(moment, datetime) and moment == moment else None
+    return None if missing(moment) else f"{moment:%Y-%m-%d %H:%M:%S}"

@@ -190,4 +190,4 @@ def _provenance(row: Row, sent: Mapping[str, Row]) -> dict[str, str]:
 
 
 def _without_gaps(row: Row) -> dict[str, Any]:
-    return {name: None if missing(value) or value != value else value for name, value in row.items()}
+    return {name: None if missing(value) else value for name, value in row.items()}
