@@ -7,6 +7,7 @@ of a run's folder.
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections import Counter
@@ -33,7 +34,7 @@ from prmcal.harness.share.bundle import (
 from prmcal.harness.share.privacy import ENVIRONMENT
 from prmcal.harness.share.tables import checked_digests, needed_tables
 from prmcal.harness.storage.folder import RunFolder, one_problem
-from prmcal.harness.storage.store import MANIFEST_FILE, file_sha256, storage_errors
+from prmcal.harness.storage.store import MANIFEST_FILE, content_key, file_sha256, storage_errors
 from prmcal.registry.messages import reading, shown
 from prmcal.registry.plugins import KINDS
 
@@ -152,7 +153,9 @@ def check_run_files(folder: Path, where: str) -> Plan:
         raise BundleError(f"{where} has a record that prmcal did not write.")
     with _of_a_run(f"{where}: {PLAN_FILE} is damaged"), one_problem():
         plan = read_plan(folder, record.grid)
-        shapes.PLAN.validate_json((folder / PLAN_FILE).read_bytes(), strict=True)
+        content = (folder / PLAN_FILE).read_bytes()
+        shapes.PLAN.validate_json(content, strict=True)
+        content_key(json.loads(content))  # This fails for a number that is infinite, or none.
         _check_once("cell", [cell.cell_id for cell in plan.cells])
         _check_once("data set", [f"{each.name}/{each.split}" for each in plan.datasets])
         for kind, plugins in plan.plugins.items():

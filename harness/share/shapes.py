@@ -16,6 +16,8 @@ from prmcal.harness.storage.store import Manifest
 _NUMBER = Field(ge=0, le=2**53, allow_inf_nan=False)
 """The range of numbers in a manifest. The database and statistics hold sums of a thousand such numbers."""
 _Count = Annotated[int, Field(ge=0, le=2**53)]
+_Level = Annotated[int, Field(ge=-(2**31), lt=2**31)] | None
+"""The database has 32 bits for it."""
 _Probability = Annotated[float, Field(gt=0, lt=1)] | None
 
 
@@ -36,12 +38,9 @@ class _Labels(BaseModel):
     split: str
 
 
-class _CellLabels(BaseModel):
+class _CellLabels(_Labels):
     llm: Name
-    prm: Name | Literal[""]
-    calibrator: Name | Literal[""]
     dataset: Name
-    split: str
 
 
 class _Cell(BaseModel):
@@ -60,12 +59,16 @@ class _Cell(BaseModel):
 
 class _Job(BaseModel):
     labels: _Labels
+    resource: str
+    version: int
+    model_seconds: list[Annotated[float, _NUMBER]]
 
 
 class _Plugin(BaseModel):
     reference: PluginReference
     identity: dict[str, Any]
     citation: str
+    absent: str
 
 
 class _Questions(BaseModel):
@@ -73,7 +76,7 @@ class _Questions(BaseModel):
     split: str
     content_hash: str
     grader_version: str
-    questions: list[tuple[str, str | None, str | None, int | None, str | None]]
+    questions: list[tuple[str, str | None, str | None, _Level, str | None]]
 
 
 class _Plan(BaseModel):

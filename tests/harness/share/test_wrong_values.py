@@ -65,6 +65,20 @@ def wrong_number(name: str, value: Any) -> Callable[[Entries], object]:
         (wrong_metric("leaderboard", "x"), r"plan\.json .*metrics\.0\.leaderboard.* Got 'x'"),
         (wrong_metric("better", "sideways"), r"plan\.json .*metrics\.0\.better.* Got 'sideways'"),
         (wrong_metric("name", "brier_corrected"), r"plan\.json .*describes a metric twice"),
+        (
+            with_value("plan.json", "plugins", "llm", 0, "identity", "version", value=float("nan")),
+            r"plan\.json is damaged: Out of range float values",
+        ),
+        (
+            with_value("plan.json", "plugins", "llm", 0, "absent", value=5),
+            r"plugins\.llm\.0\.absent: .* Got 5",
+        ),
+        (with_value("plan.json", "jobs", 0, "version", value="1"), r"jobs\.0\.version: .* Got '1'"),
+        (with_value("plan.json", "jobs", 0, "model_seconds", 0, value=-1), r"model_seconds\.0: .* Got -1"),
+        (
+            with_value("plan.json", "datasets", 0, "questions", 0, 3, value=2**40),
+            r"questions\.0\.3.* Got 10995",
+        ),
         (wrong_number("samples", 10**30), "samples: .* Got 1000"),
         (wrong_number("seconds", float("inf")), "seconds: .* Got inf"),
         (wrong_number("seconds", float("nan")), "seconds: .* Got nan"),
