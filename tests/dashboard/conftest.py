@@ -218,6 +218,12 @@ def drawn(page: Page) -> None:
     page.wait_for_function(DRAWN)
 
 
+def choose(page: Page, select: str, option: str, place: str = "stMain") -> None:
+    """Choose an option of a list. An event, unlike a click, reaches it also while the list is still opening."""
+    page.get_by_test_id(place).get_by_role("combobox", name=select).click()
+    page.get_by_role("option", name=option, exact=True).dispatch_event("click")
+
+
 def expect_cells(page: Page, cells: Sequence[str], board: str = ".leaderboard") -> None:
     """Wait until the rows of a board are those of some cells, in this order."""
     from playwright.sync_api import expect

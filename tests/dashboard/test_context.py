@@ -53,6 +53,7 @@ def go(page: Page, title: str) -> None:
 
 
 def choose(page: Page, select: str, option: str, place: str = "stMain") -> None:
+    """Choose an option with a click, since a browser goes back only to what a person has done."""
     page.get_by_test_id(place).get_by_role("combobox", name=select).click()
     page.get_by_role("option", name=option, exact=True).click()
 

@@ -19,7 +19,7 @@ from prmcal.db.run_folder import published_path
 from prmcal.db.text.board import web_board
 from prmcal.db.text.formats import escape_markdown
 from prmcal.db.text.presentation import SYMBOLS
-from tests.dashboard.conftest import HOSTILE, SECONDS, as_shown, drawn
+from tests.dashboard.conftest import HOSTILE, SECONDS, as_shown, choose, drawn
 from tests.db import factory
 from tests.measured import DESCRIBED
 
@@ -80,8 +80,7 @@ def test_a_reader_filters_and_chooses_columns_and_the_address_keeps_them(page: P
     page.get_by_text("6 of 12 rows").wait_for()
     page.get_by_text("11 of 12 cells done · 1 failed").wait_for()
     drawn(page)
-    page.get_by_role("combobox", name="Columns").click()
-    page.get_by_role("option", name="Signed error", exact=True).click()
+    choose(page, "Columns", "Signed error")
     expect(page).to_have_url(re.compile("llms=weak.*columns=ece&columns=signed_error"))
 
 

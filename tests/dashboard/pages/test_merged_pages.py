@@ -15,7 +15,7 @@ from prmcal.db import catalog
 from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import published_path
 from prmcal.harness.site import write_site
-from tests.dashboard.conftest import SECONDS, grid, rows
+from tests.dashboard.conftest import SECONDS, choose, grid, rows
 from tests.db import factory, merged_factory
 from tests.db.merged_factory import ADA, BOB, CLEO, OUTDATED, OUTDATED_CELL
 
@@ -61,8 +61,7 @@ def test_only_merged_leaderboards_have_a_link_to_the_page(
 def test_rows_are_filtered_by_tier_on_every_page(page: Page, merged: Path, merged_address: str) -> None:
     verified = catalog.leaderboard(published_path(merged), tier="graded again")
     page.goto(f"{merged_address}/leaderboard")
-    page.get_by_role("combobox", name="Verified").click()
-    page.get_by_role("option", name="at least graded again", exact=True).click()
+    choose(page, "Verified", "at least graded again", "stSidebar")
     page.get_by_text(f"{len(verified)} of ").wait_for()
     expect(page).to_have_url(re.compile(r"tier=graded"))
     # The links of the sidebar follow the address a moment later.
