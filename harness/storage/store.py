@@ -216,7 +216,7 @@ class Store:
         ref : ArtifactRef
             The address of the artifact. An artifact with this address is replaced.
         files : Path
-            A folder beside the artifact's own.
+            A folder on the same file system.
 
         Raises
         ------
@@ -229,7 +229,9 @@ class Store:
             found = _inventory(files)
             if found != {name: (size, digest) for name, (size, digest) in manifest.files.items()}:
                 raise DataError(f"The files of the artifact {ref.kind}/{ref.key} were damaged on their way.")
-            _put(files, manifest, self.folder(ref.kind, ref.key))
+            target = self.folder(ref.kind, ref.key)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _put(files, manifest, target)
 
     def manifest_path(self, ref: ArtifactRef) -> Path:
         """Return the path of the manifest of an artifact, whether it exists or not."""
