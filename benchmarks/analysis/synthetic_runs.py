@@ -76,7 +76,7 @@ def write_synthetic_run(out: Path, grid: GridSpec, seed: int) -> Path:
         finished_at=(started + timedelta(minutes=30)).isoformat(),
     )
     RunFolder(out).write_record(record)
-    write_plan(out, record.grid, plan, {shard.ref: 0.0 for shard in plan.shards()})
+    write_plan(out, record.grid, plan)
     return out
 
 

@@ -24,7 +24,7 @@ from prmcal.harness.planning.costs import CostModel, remaining_work
 from prmcal.harness.planning.disk import Space, space_needed
 from prmcal.harness.planning.gpu_hours import ModelCost, model_costs
 from prmcal.harness.planning.grid import GridSpec
-from prmcal.harness.planning.plan import Only, cells_with, part_of
+from prmcal.harness.planning.plan import Only
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal import text_table, wrapped
@@ -54,7 +54,7 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
     done, and their costs are the basis of the estimate of the time.
     """
     whole = build_plan(grid, stand_ins=True)
-    plan = part_of(whole, cells_with(whole, only)) if only else whole
+    plan = whole.part(whole.cells_with(only)) if only else whole
     past = {} if directory is None else Store(directory).all_manifests()
     done = {shard.ref: past[shard.ref] for shard in plan.shards() if shard.ref in past}
     work = remaining_work(plan, done, CostModel(whole, past))

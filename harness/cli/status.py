@@ -20,7 +20,6 @@ from prmcal.harness.execution.ending import FailureGroup, failed_cells, grouped,
 from prmcal.harness.execution.machine import visible_gpus
 from prmcal.harness.execution.progress import WorkerNow, read_crew
 from prmcal.harness.planning.costs import CostModel, remaining_work, seconds_left
-from prmcal.harness.planning.plan import asked_part
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.share.submissions import is_merged
 from prmcal.harness.storage.folder import RunFolder
@@ -75,7 +74,7 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
     failed_now = failed_cells(plan, failures)
     groups = grouped(failed_now)
     finished = {cell.cell_id for cell in plan.cells if all(shard.ref in done for shard in cell.job.shards)}
-    part = asked_part(plan, record)
+    part = plan.asked_part(record)
     asked = {shard.ref for shard in part.shards()}
     waiting = [each for each in unfinished if each.ref in asked and each.ref.key not in failures]
     left = seconds_left(waiting, cost, record.workers)

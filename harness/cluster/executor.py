@@ -115,6 +115,11 @@ class RayExecutor:
         """The number of nodes that are used now."""
         return len({slot.node for slot in self._slots()})
 
+    @property
+    def on_gpus(self) -> bool:
+        """Whether a node has GPUs now."""
+        return any(node.gpus for node in self._census.usable.values())
+
     def run(self, schedule: Schedule) -> Generator[Event]:
         """See :meth:`prmcal.harness.execution.schedule.Executor.run`."""
         folder, token = workers_folder(self._directory), secrets.token_hex(16)

@@ -89,20 +89,33 @@ class EndWatch:
 
     Parameters
     ----------
-    deadline : float, default inf
-        When the time of the run is over, in seconds of ``time.monotonic``.
+    hours : float, optional
+        The time after which the run ends, from now on, in hours.
+
+    Raises
+    ------
+    PrmcalError
+        If this time is not above 0.
     """
 
-    def __init__(self, deadline: float = math.inf) -> None:
-        self._deadline = deadline
+    def __init__(self, hours: float | None = None) -> None:
+        if hours is not None and not hours > 0:
+            raise PrmcalError(f"The time of a run (--max-hours) must be a number above 0. Got {hours:g}.")
+        self._begin = time.monotonic()
+        self._seconds = math.inf if hours is None else hours * 3600
         self._noticed: Ending | None = None
         self._since = 0.0
         self._before: dict[int, Any] = {}
 
     @property
+    def seconds(self) -> float:
+        """How long the run has taken so far."""
+        return time.monotonic() - self._begin
+
+    @property
     def ending(self) -> Ending | None:
         """The cause that ends the run; None as long as it may go on."""
-        if self._noticed is None and time.monotonic() >= self._deadline:
+        if self._noticed is None and self.seconds >= self._seconds:
             return "max-hours"
         return self._noticed
 

@@ -1,4 +1,4 @@
-"""The loop over a schedule, and the executor on this machine. Its processes end with all that their plugins start."""
+"""The executor on this machine. Its processes end with all that their plugins start."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
+from typing import Self
 
 from prmcal.db.run_folder import workers_folder
 from prmcal.errors import RunError
-from prmcal.harness.execution.ending import Ending, EndWatch, Failure
-from prmcal.harness.execution.machine import gpu_environment
+from prmcal.harness.execution.ending import Failure
+from prmcal.harness.execution.machine import check_workers, gpu_environment, visible_gpus
 from prmcal.harness.execution.schedule import (
     MOST_TRIES,
     Event,
-    Executor,
     Notice,
     Outcome,
     Schedule,
@@ -29,6 +29,7 @@ from prmcal.harness.execution.schedule import (
 from prmcal.harness.execution.worker import ONE_THREAD, MessageError, read_message, serve, starting_with
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
+from prmcal.harness.planning.grid import GridSpec
 from prmcal.registry.contracts.data import Question
 
 _ENVIRONMENT = {**ONE_THREAD, "TOKENIZERS_PARALLELISM": "false"}
@@ -205,8 +206,15 @@ class LocalExecutor:
         self.plugin_files = tuple(plugin_files)
         self.time_limit = time_limit
         self.questions = questions
+        self.on_gpus = bool(visible_gpus())
         self._running: list[_Worker] = []
         self._failed_starts = 0
+
+    @classmethod
+    def of_grid(cls, grid: GridSpec, directory: Path, workers: int, plugin_files: Sequence[Path]) -> Self:
+        """Return an executor for the shards of a grid. Raises a PrmcalError if there are not enough GPUs."""
+        check_workers(grid, workers)
+        return cls(directory, workers, plugin_files, 3600 * grid.shards.time_limit)
 
     def run(self, schedule: Schedule) -> Generator[Event]:
         """See :meth:`Executor.run`. Workers start when there is work, and they always stop at the end."""
@@ -300,32 +308,3 @@ class LocalExecutor:
         worker.process.end()
         self._running.remove(worker)
         schedule.workers.pop(worker.name, None)
-
-
-def run_schedule(
-    schedule: Schedule,
-    executor: Executor,
-    watch: EndWatch,
-    note: Callable[[Outcome | Notice], None],
-    show: Callable[[Schedule], None],
-) -> Ending | None:
-    """Run a schedule. Return what ended it before its work was done.
-
-    Parameters
-    ----------
-    note : callable
-        Called with each outcome and notice.
-    show : callable
-        Called after each of them, and while nothing happens.
-    """
-    ending: Ending | None = None
-    with closing(executor.run(schedule)) as events:  # Closing it ends the workers.
-        for event in events:
-            ending = watch.ending
-            # A signal to all processes lets shards fail that have no fault.
-            if isinstance(event, Notice) or (event is not None and (ending is None or event.failure is None)):
-                note(event)
-            show(schedule)
-            if ending is not None:
-                break
-    return ending

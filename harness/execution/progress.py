@@ -6,8 +6,8 @@ import json
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -23,9 +23,10 @@ from prmcal import __version__
 from prmcal.db.run_folder import crew_file
 from prmcal.db.text.formats import duration
 from prmcal.errors import StorageError
-from prmcal.harness.execution.schedule import Outcome, Schedule
+from prmcal.harness.execution.schedule import Notice, Outcome, Schedule
+from prmcal.harness.planning.costs import CostModel, seconds_left
 from prmcal.harness.planning.plan import Plan
-from prmcal.harness.storage.store import write_atomically
+from prmcal.harness.storage.store import ArtifactRef, write_atomically
 
 
 class Pace:
@@ -131,63 +132,6 @@ def read_crew(directory: Path) -> Sequence[WorkerNow]:
         return []
 
 
-class RunLog:
-    """Append to the log of a run. Earlier runs stay in it.
-
-    Raises a StorageError if the file cannot be written.
-    """
-
-    def __init__(self, file: Path, plan: Plan) -> None:
-        self.file = file
-        self._plan = plan
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            self._stream: TextIO = file.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
-        except OSError as error:
-            raise StorageError(
-                f"The log {file} cannot be written ({error.strerror or error}). Choose another --log-file."
-            ) from error
-
-    def write(self, line: str, details: Sequence[str] = ()) -> None:
-        """Write a line with the time, and details in indented lines."""
-        lines = [f"{datetime.now():%Y-%m-%d %H:%M:%S}  {line}"]
-        lines += [f"    {each}" for detail in details for each in detail.splitlines()]
-        self._stream.write("\n".join(lines) + "\n")
-
-    def begin(self, reused: int, workers: int) -> None:
-        """Write how much there is to do."""
-        total = len(self._plan.shards())
-        self.write(
-            f"prmcal {__version__}: {total:,} shards with {workers} workers, of which {reused:,} were finished before."
-        )
-
-    def end(self, seconds: float, published: float) -> None:
-        """Write how long the run took, and how many seconds of these results were published for readers."""
-        share = published / seconds
-        self.write(
-            f"The run took {seconds:,.1f} s. Publishing results meanwhile took {share:.1%} of this time."
-        )
-
-    def note(self, outcome: Outcome) -> None:
-        """Write the outcome of a shard: its time, its tokens, its warnings, and the traceback if it failed."""
-        what = f"{self._plan.job_of(outcome.ref)}  {outcome.ref.kind}/{outcome.ref.key}"
-        manifest = outcome.manifest
-        if outcome.blocked:
-            self.write(f"   blocked  {what}")
-            return
-        if manifest is None:
-            assert outcome.failure is not None
-            self.write(f"    failed  {what}", [outcome.failure.reason, *outcome.log])
-            return
-        tokens = manifest.generated_tokens + manifest.scored_tokens
-        counted = f"  ({tokens:,} tokens)" if tokens else ""
-        self.write(f"{manifest.seconds:8.1f} s  {what}{counted}", outcome.log)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._stream.close()
-
-
 _SECONDS_BETWEEN_LINES = 60.0
 _SECONDS_BETWEEN_ESTIMATES = 1.0
 _SECONDS_BETWEEN_PICTURES = 0.2
@@ -198,40 +142,66 @@ _WIDTH_OF_LINES = 100
 
 
 class Progress:
-    """Show a bar and a line for each worker on a terminal, or print a line every minute elsewhere.
+    """The progress of a run: in its log, and as a bar with a line for each worker, or as a line every minute.
 
-    What each worker does is also written into a file of the run's folder, every two seconds at most.
+    The bar is for terminals. What each worker does is also written into a file of the run's folder, every two seconds
+    at most. Earlier runs stay in the log.
 
     Parameters
     ----------
     directory : Path
         The output folder of the run.
-    reused : int
+    plan : Plan
+        What the run computes.
+    done : collection of ArtifactRef
         Shards that were finished before.
-    estimate : callable
-        Returns the seconds until a schedule is finished, or None if they are not known yet.
+    cost : CostModel
+        It learns from the shards that are finished.
+    workers : int
+        The number of workers.
+    log : Path
+        The file of the log.
     stream : text file, optional
-        Where it is written; by default standard error.
+        Where the bar or the lines are written; by default standard error.
+
+    Raises
+    ------
+    StorageError
+        If the log cannot be written.
     """
 
     def __init__(
         self,
         directory: Path,
         plan: Plan,
-        reused: int,
-        estimate: Callable[[Schedule], float | None],
+        done: Collection[ArtifactRef],
+        cost: CostModel,
+        workers: int,
+        log: Path,
         stream: TextIO | None = None,
     ) -> None:
-        self.plan = plan
-        self.total = len(plan.shards())
-        self.done = reused
-        self.failed = 0
-        self._estimate = estimate
+        self._plan = plan
+        self._total = len(plan.shards())
+        self._done = sum(shard.ref in done for shard in plan.shards())
+        self._failed = 0
+        self._cost = cost
+        self._workers = workers
         self._estimates = Pace(_SHARE_FOR_ESTIMATES, _SECONDS_BETWEEN_ESTIMATES)
         self._crew_file = crew_file(directory)
         self._crews = Pace(_SHARE_FOR_CREWS, _SECONDS_BETWEEN_CREWS)
         self._end: float | None = None
         self._next_picture = 0.0
+        try:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            self._log: TextIO = log.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
+        except OSError as error:
+            raise StorageError(
+                f"The log {log} cannot be written ({error.strerror or error}). Choose another --log-file."
+            ) from error
+        self.write(
+            f"prmcal {__version__}: {self._total:,} shards with {workers} workers, of which {self._done:,} were "
+            "finished before."
+        )
         self._stream = stream or sys.stderr
         self._last_line = time.monotonic()
         self._live: Live | None = None
@@ -240,19 +210,43 @@ class Progress:
             self._live = Live("", console=self._console, refresh_per_second=4, transient=True)
             self._live.start()
 
-    def count(self, outcome: Outcome) -> None:
-        """Count a shard that is done or failed."""
-        if outcome.manifest is not None:
-            self.done += 1
+    def write(self, line: str, details: Sequence[str] = ()) -> None:
+        """Write a line with the time to the log, and details in indented lines."""
+        lines = [f"{datetime.now():%Y-%m-%d %H:%M:%S}  {line}"]
+        lines += [f"    {each}" for detail in details for each in detail.splitlines()]
+        self._log.write("\n".join(lines) + "\n")
+
+    def note(self, event: Outcome | Notice) -> None:
+        """Write an event to the log, and count a shard that is done or failed.
+
+        Raises a StorageError if the machine failed, for example with a full disk.
+        """
+        if isinstance(event, Notice):
+            self.write(event.line, event.details)
+            return
+        what = f"{self._plan.job_of(event.ref)}  {event.ref.kind}/{event.ref.key}"
+        if event.manifest is not None:
+            tokens = event.manifest.generated_tokens + event.manifest.scored_tokens
+            counted = f"  ({tokens:,} tokens)" if tokens else ""
+            self.write(f"{event.manifest.seconds:8.1f} s  {what}{counted}", event.log)
+            self._cost.learn(event.ref, event.manifest)
+            self._done += 1
+            return
+        self._failed += 1
+        assert event.failure is not None
+        if event.blocked:
+            self.write(f"   blocked  {what}")
         else:
-            self.failed += 1
+            self.write(f"    failed  {what}", [event.failure.reason, *event.log])
+        if event.fatal:
+            raise StorageError(event.failure.reason)
 
     def update(self, schedule: Schedule) -> None:
         """Show the current state."""
         if self._crews.due:
             with self._crews.work():
                 self._crew_file.parent.mkdir(parents=True, exist_ok=True)
-                crew = [asdict(each) for each in crew_now(self.plan, schedule)]
+                crew = [asdict(each) for each in crew_now(self._plan, schedule)]
                 write_atomically(self._crew_file, json.dumps(crew))
         now = time.monotonic()
         if self._live is not None:
@@ -261,43 +255,47 @@ class Progress:
                 self._live.update(self._picture(schedule))
         elif now - self._last_line >= _SECONDS_BETWEEN_LINES:
             self._last_line = now
-            line = f"{datetime.now():%H:%M}  {self.state(schedule)}; {'; '.join(self.workers(schedule))}"
+            workers = "; ".join(map(str, crew_now(self._plan, schedule)))
+            line = f"{datetime.now():%H:%M}  {self._state(schedule)}; {workers}"
             print(textwrap.shorten(line, _WIDTH_OF_LINES, placeholder=" ..."), file=self._stream, flush=True)
 
-    def state(self, schedule: Schedule) -> str:
-        """Return how much is done and how long the rest takes, such as "41% (80 of 196 shards), about 2 min left"."""
-        share = self.done / self.total if self.total else 1.0
-        parts = [f"{int(100 * share)}% ({self.done:,} of {self.total:,} shards)"]
-        if self.failed:
-            parts.append(f"{self.failed:,} failed")
-        left = self._seconds_left(schedule)
-        if left is not None and not schedule.finished:
-            parts.append(f"about {duration(left)} left")
-        return ", ".join(parts)
-
-    def workers(self, schedule: Schedule) -> list[str]:
-        """Return one line for each worker: the job of its shard, how long it takes, and the shard's own progress."""
-        return [str(each) for each in crew_now(self.plan, schedule)]
-
-    def close(self) -> None:
+    def clear(self) -> None:
         """Clear the terminal."""
         if self._live is not None:
-            self._live.stop()
+            with suppress(OSError):  # A terminal that was closed cannot be cleared.
+                self._live.stop()
 
-    def _seconds_left(self, schedule: Schedule) -> float | None:
-        """Return the seconds until the estimated end. It is estimated again and again, by looking at all shards."""
+    def close(self) -> None:
+        """Clear the terminal, and close the log."""
+        self.clear()
+        self._log.close()
+
+    def seconds_left(self, schedule: Schedule) -> float | None:
+        """Return the seconds until the work is done; None if they are not known yet. It looks at all shards."""
+        now = time.monotonic()
+        elapsed = {ref: now - begin for ref, begin in schedule.started.items()}
+        return seconds_left(schedule.unfinished, self._cost, self._workers, elapsed)
+
+    def _state(self, schedule: Schedule) -> str:
+        """Return how much is done and how long the rest takes, such as "41% (80 of 196 shards), about 2 min left"."""
+        share = self._done / self._total if self._total else 1.0
+        parts = [f"{int(100 * share)}% ({self._done:,} of {self._total:,} shards)"]
+        if self._failed:
+            parts.append(f"{self._failed:,} failed")
         if self._estimates.due:
             with self._estimates.work():
-                left = self._estimate(schedule)
+                left = self.seconds_left(schedule)
             self._end = None if left is None else time.monotonic() + left
-        return None if self._end is None else max(0.0, self._end - time.monotonic())
+        if self._end is not None and not schedule.finished:
+            parts.append(f"about {duration(max(0.0, self._end - time.monotonic()))} left")
+        return ", ".join(parts)
 
     def _picture(self, schedule: Schedule) -> RenderableType:
         head = Table.grid(expand=True, padding=(0, 1))
         head.add_column(ratio=1)
         head.add_column(no_wrap=True)
-        head.add_row(ProgressBar(max(1, self.total), self.done), Text(self.state(schedule)))
-        found = self.workers(schedule)
+        head.add_row(ProgressBar(max(1, self._total), self._done), Text(self._state(schedule)))
+        found = [str(each) for each in crew_now(self._plan, schedule)]
         room = max(1, self._console.height - 3)
         if len(found) > room:
             found = [*found[: room - 1], f"and {len(found) - room + 1:,} other workers"]

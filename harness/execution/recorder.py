@@ -26,8 +26,18 @@ from prmcal.db.statistics.paired import Replicated, holm, read_replicates, repli
 from prmcal.db.tables import Base, Dataset, DescribedMetric, JobInput, Plugin, Question, Run
 from prmcal.db.tables import Cell as CellRow
 from prmcal.db.tables import Job as JobRow
+from prmcal.db.text.formats import counted
 from prmcal.db.writer import Writer
-from prmcal.harness.execution.ending import Failure, write_failures
+from prmcal.errors import RunError
+from prmcal.harness.execution.ending import (
+    Ending,
+    Failure,
+    RunSummary,
+    failed_cells,
+    grouped,
+    read_failures,
+    write_failures,
+)
 from prmcal.harness.execution.machine import run_environment
 from prmcal.harness.execution.progress import Pace
 from prmcal.harness.execution.schedule import Outcome
@@ -78,6 +88,7 @@ class Recorder:
         self.record = record
         self.manifests: dict[ArtifactRef, Manifest] = {}
         self.failures: dict[str, Failure] = {}
+        self._earlier = read_failures(folder.directory)
         self.pace = Pace(SHARE_FOR_WRITING, SECONDS_BETWEEN_WRITES)
         self._folder = folder
         self.writer = Writer(folder.database, folder.published)
@@ -89,6 +100,32 @@ class Recorder:
         # By the keys of jobs: the shards that are not finished, and the status of the jobs of which one failed.
         self._missing: dict[str, set[ArtifactRef]] = {}
         self._failed: dict[str, str] = {}
+
+    def lost_cells(self, asked: Plan, drop: bool) -> list[str]:
+        """Return the ids of the finished cells whose results the run deletes and does not compute again.
+
+        Raises a RunError if there are any, unless they are to be dropped.
+
+        Parameters
+        ----------
+        asked : Plan
+            The part of the plan that the run computes.
+        """
+        jobs = {cell.cell_id: cell.job.key for cell in self.plan.cells}
+        again = {cell.cell_id for cell in asked.cells}
+        finished = self.writer.finished_cells().items()
+        lost = [cell for cell, job in finished if cell not in again and jobs.get(cell) != job]
+        if not lost or drop:
+            return lost
+        why, instead = "which this grid does not have", "Choose another --out folder"
+        if lost[0] in jobs:
+            why = "whose plugins or settings changed, and for which it is not asked"
+            instead = "Run the whole grid"
+        raise RunError(
+            f"The run would delete {counted(len(lost), 'finished cell')} of {self._folder.directory}, such as "
+            f"'{lost[0]}', {why}. Nothing was changed. {instead}, or set --drop-cells to delete them from the "
+            "database; their artifacts stay."
+        )
 
     def begin(self, done: Mapping[ArtifactRef, Manifest]) -> None:
         """Write the plan, delete what no longer belongs to the grid, and load the finished jobs."""
@@ -116,14 +153,17 @@ class Recorder:
             with self.pace.work():
                 self._write()
 
-    def note_failures(self, failures: Mapping[str, Failure], but: Collection[ArtifactRef] = ()) -> None:
+    def note_failures(
+        self, failures: Mapping[str, Failure] | None = None, but: Collection[ArtifactRef] = ()
+    ) -> None:
         """Note again why shards failed in earlier runs, except those in `but`, which are tried again.
 
         Parameters
         ----------
-        failures : mapping of str to Failure
-            By the keys of the shards.
+        failures : mapping of str to Failure, optional
+            By the keys of the shards. By default those of the latest run of the folder.
         """
+        failures = self._earlier if failures is None else failures
         for shard in self.plan.shards():
             if shard.ref.key in failures and shard.ref not in but and shard.ref not in self.manifests:
                 blocked = any(ref.key in failures for refs in shard.inputs.values() for ref in refs)
@@ -152,6 +192,25 @@ class Recorder:
     def publish(self, complete: bool) -> None:
         """Show readers what was written, which is `complete` at the end of the run."""
         self.writer.publish()
+
+    def summary(
+        self, asked: Plan, computed: int, seconds: float, log: Path, ending: Ending | None
+    ) -> RunSummary:
+        """Return the summary of the run, which was asked for a part of the plan and computed some shards of it."""
+        failed = failed_cells(asked, self.failures)
+        done = len(self.manifests.keys() & {shard.ref for shard in asked.shards()})
+        return RunSummary(
+            computed=computed,
+            reused=done - computed,
+            cells=len(asked.cells),
+            done_cells=sum(self.manifests.keys() >= set(cell.job.refs) for cell in asked.cells),
+            failed_cells=len(failed),
+            grid_cells=len(self.plan.cells),
+            failures=grouped(failed),
+            seconds=seconds,
+            log=log,
+            ending=ending,
+        )
 
     def _status(self, job: Job[Parameters]) -> str:
         return self._failed.get(job.key, "pending") if self._missing[job.key] else "done"

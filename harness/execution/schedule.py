@@ -251,6 +251,10 @@ Event = Outcome | Notice | None
 class Executor(Protocol):
     """Runs the shards of a schedule."""
 
+    @property
+    def on_gpus(self) -> bool:
+        """Whether models run on GPUs."""
+
     def run(self, schedule: Schedule) -> Generator[Event]:
         """Yield the outcome of every shard, in any order, and None from time to time while waiting.
 

@@ -7,18 +7,22 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from prmcal.db import catalog
 from prmcal.db.metrics import Leaderboard, Metric, cell_id
 from prmcal.errors import GridError
 from prmcal.harness.jobs.job import Job, Labels, Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference
-from prmcal.harness.storage.folder import RunFolder, RunRecord
+from prmcal.harness.storage.folder import RunRecord
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.plugin import Plugin
 
 AnyParameters = TypeVar("AnyParameters", bound=Parameters)
 AnyPlugin_co = TypeVar("AnyPlugin_co", bound=Plugin, covariant=True)
+
+Only = Mapping[str, Sequence[str]]
+"""Names in the grid by their kind: llm, prm, calibrator, dataset or strategy."""
+
+_KINDS = ("llm", "prm", "calibrator", "dataset", "strategy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,67 +194,65 @@ class Plan:
         found: list[Any] = [job for job in self.jobs if isinstance(job.shards[0].parameters, parameters)]
         return found
 
+    def cells_with(self, only: Only) -> list[Cell]:
+        """Return the cells that have certain names.
 
-Only = Mapping[str, Sequence[str]]
-"""Names in the grid by their kind: llm, prm, calibrator, dataset or strategy."""
+        For each kind in `only`, a cell must have one of the names. Without kinds, all cells are returned. Raises a
+        GridError if no cell has such a name, or a combination of them.
+        """
+        for kind, names in only.items():
+            if kind not in _KINDS:
+                raise GridError(f"A part of a grid is chosen by {', '.join(_KINDS)}. Got '{kind}'.")
+            known = dict.fromkeys(name for cell in self.cells if (name := _name(cell, kind)))
+            for name in names:
+                if name not in known:
+                    close = difflib.get_close_matches(name, known, n=1)
+                    hint = (
+                        f"Did you mean '{close[0]}'?" if close else f"It has: {', '.join(known) or 'none'}."
+                    )
+                    raise GridError(f"The grid has no {kind} '{name}'. {hint}")
+        found = [
+            cell for cell in self.cells if all(_name(cell, kind) in names for kind, names in only.items())
+        ]
+        if not found:
+            wanted = ", ".join(f"{kind} {' or '.join(names)}" for kind, names in only.items())
+            raise GridError(f"No cell of the grid has all of: {wanted}.")
+        return found
 
-_KINDS = ("llm", "prm", "calibrator", "dataset", "strategy")
+    def part(self, cells: Collection[Cell]) -> Plan:
+        """Return the part that computes some of the cells; the plan itself for all of them.
 
+        It has all jobs that the cells need. It also has the jobs that no cell needs, such as those of curves, if they
+        read nothing else.
+        """
+        if len(cells) == len(self.cells):
+            return self
+        needed = {job.key for job in with_inputs(cell.job for cell in cells)}
+        read = {source.key for job in self.jobs for source in job.inputs} | {
+            cell.job.key for cell in self.cells
+        }
+        jobs = [
+            job
+            for job in self.jobs
+            if job.key in needed or (job.key not in read and all(each.key in needed for each in job.inputs))
+        ]
+        labels = [job.labels for job in jobs]
+        names = {name for each in labels for name in (each.llm, each.prm, each.dataset)}
+        models = [*self.plugins["llm"], *self.plugins["prm"]]
+        used = names | {plugin.absent for plugin in models if plugin.name in names}
+        absent = tuple(name for name in self.absent if name in used)
+        return replace(self, jobs=tuple(jobs), cells=tuple(cells), absent=absent)
 
-def cells_with(plan: Plan, only: Only) -> list[Cell]:
-    """Return the cells of a plan that have certain names.
+    def asked_part(self, record: RunRecord) -> Plan:
+        """Return the part that a run was asked for. It has no cells if none is to be tried again.
 
-    Parameters
-    ----------
-    only : mapping of str to sequence of str
-        For each kind, a cell must have one of the names. Without kinds, all cells are returned.
-
-    Raises
-    ------
-    GridError
-        If no cell has such a name, or a combination of them.
-    """
-    for kind, names in only.items():
-        _check(plan, kind, names)
-    found = [cell for cell in plan.cells if all(_name(cell, kind) in names for kind, names in only.items())]
-    if not found:
-        wanted = ", ".join(f"{kind} {' or '.join(names)}" for kind, names in only.items())
-        raise GridError(f"No cell of the grid has all of: {wanted}.")
-    return found
-
-
-def part_of(plan: Plan, cells: Collection[Cell]) -> Plan:
-    """Return the part of a plan that computes some of its cells; the plan itself for all of them.
-
-    It has all jobs that the cells need. It also has the jobs that no cell needs, such as those of curves, if they read
-    nothing else.
-    """
-    if len(cells) == len(plan.cells):
-        return plan
-    needed = {job.key for job in with_inputs(cell.job for cell in cells)}
-    read = {source.key for job in plan.jobs for source in job.inputs} | {cell.job.key for cell in plan.cells}
-    jobs = [
-        job
-        for job in plan.jobs
-        if job.key in needed or (job.key not in read and all(each.key in needed for each in job.inputs))
-    ]
-    labels = [job.labels for job in jobs]
-    names = {name for each in labels for name in (each.llm, each.prm, each.dataset)}
-    models = [*plan.plugins["llm"], *plan.plugins["prm"]]
-    used = names | {plugin.absent for plugin in models if plugin.name in names}
-    absent = tuple(name for name in plan.absent if name in used)
-    return replace(plan, jobs=tuple(jobs), cells=tuple(cells), absent=absent)
-
-
-def _check(plan: Plan, kind: str, names: Sequence[str]) -> None:
-    if kind not in _KINDS:
-        raise GridError(f"A part of a grid is chosen by {', '.join(_KINDS)}. Got '{kind}'.")
-    known = dict.fromkeys(name for cell in plan.cells if (name := _name(cell, kind)))
-    for name in names:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"Did you mean '{close[0]}'?" if close else f"It has: {', '.join(known) or 'none'}."
-            raise GridError(f"The grid has no {kind} '{name}'. {hint}")
+        Raises a GridError if no cell has the names that the run was asked for.
+        """
+        cells = self.cells_with(record.only)
+        if record.retried is not None:
+            retried = set(record.retried)
+            cells = [cell for cell in cells if cell.cell_id in retried]
+        return self.part(cells)
 
 
 def _name(cell: Cell, kind: str) -> str:
@@ -269,48 +271,3 @@ def with_inputs(jobs: Iterable[Job[Parameters]]) -> list[Job[Parameters]]:
             found[id(job)] = job
             waiting += job.inputs
     return list(found.values())
-
-
-def asked_part(plan: Plan, record: RunRecord) -> Plan:
-    """Return the part of a plan that a run was asked for. It has no cells if none is to be tried again.
-
-    Raises a GridError if no cell has the names that the run was asked for.
-    """
-    cells = cells_with(plan, record.only)
-    if record.retried is not None:
-        retried = set(record.retried)
-        cells = [cell for cell in cells if cell.cell_id in retried]
-    return part_of(plan, cells)
-
-
-def lost_cells(plan: Plan, asked: Plan, finished: Mapping[str, str | None]) -> list[str]:
-    """Return the ids of the finished cells whose results a run would delete and not compute again.
-
-    Parameters
-    ----------
-    plan : Plan
-        The plan of its grid.
-    asked : Plan
-        The part that it computes.
-    finished : mapping of str to (str or None)
-        The keys of the jobs that measured the finished cells, by the ids of the cells.
-    """
-    jobs = {cell.cell_id: cell.job.key for cell in plan.cells}
-    again = {cell.cell_id for cell in asked.cells}
-    return [cell for cell, job in finished.items() if cell not in again and jobs.get(cell) != job]
-
-
-def cells_to_retry(folder: RunFolder) -> list[str]:
-    """Return the ids of the cells that failed in the latest run of a folder.
-
-    If that run was itself asked for failed cells, those that it did not finish are among them: it may have been
-    interrupted before it tried them. Cells are compared by their ids, because keys change when a plugin is corrected.
-
-    Raises a RunError if no grid was run in the folder. Raises a DatabaseError if the published database cannot be read.
-    """
-    retried = folder.record().retried or []
-    if not folder.published.exists():
-        return retried
-    status = catalog.cells(folder.published).set_index("cell_id")["status"]
-    unfinished = [cell for cell in retried if status.get(cell) != "done"]
-    return sorted({*status.index[status == "failed"], *unfinished})

@@ -28,6 +28,7 @@ from prmcal.harness.jobs.parameters import (
     parameters_of,
     plain_data,
 )
+from prmcal.harness.planning.gpu_hours import model_seconds
 from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions
 from prmcal.harness.storage.folder import RunFolder, check_text, one_problem
 from prmcal.harness.storage.store import ArtifactRef, content_key, write_atomically
@@ -44,7 +45,6 @@ def write_plan(
     directory: Path,
     grid: Mapping[str, Any],
     plan: Plan,
-    model_seconds: Mapping[ArtifactRef, float],
     texts: bool = True,
 ) -> None:
     """Replace the saved plan of a folder.
@@ -55,8 +55,6 @@ def write_plan(
         The output folder of a run.
     grid : mapping
         The data of the grid, as in the record of the run.
-    model_seconds : mapping of ArtifactRef to float
-        What the costs assume of each shard of the plan; see :class:`prmcal.harness.planning.plan.Plan`.
     texts : bool
         Whether the questions keep their texts and answers. Without them, the plan that is read has None in their place.
 
@@ -71,7 +69,7 @@ def write_plan(
         "plugins": {kind: [each.data() for each in plugins] for kind, plugins in plan.plugins.items()},
         "datasets": [_questions_data(each, texts) for each in plan.datasets],
         "metrics": [asdict(each) for each in plan.metrics],
-        "jobs": list(_jobs_data(plan, model_seconds, values)),
+        "jobs": list(_jobs_data(plan, values)),
         "cells": list(_cells_data(plan)),
         "values": [value for _, value in values.values()],
     }
@@ -136,11 +134,9 @@ def _questions_data(data: PlannedQuestions, texts: bool) -> dict[str, Any]:
     return {**{each.name: getattr(data, each.name) for each in fields(data)}, "questions": rows}
 
 
-def _jobs_data(
-    plan: Plan, model_seconds: Mapping[ArtifactRef, float], values: dict[str, tuple[int, Any]]
-) -> Iterator[dict[str, Any]]:
+def _jobs_data(plan: Plan, values: dict[str, tuple[int, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the data of jobs. `values` gets what the identities of shards have, by its JSON: positions and values."""
-    numbers = {id(job): number for number, job in enumerate(plan.jobs)}
+    numbers, seconds = {id(job): number for number, job in enumerate(plan.jobs)}, model_seconds(plan)
 
     def position(value: Any) -> int:
         place, _ = values.setdefault(json.dumps(value, sort_keys=True), (len(values), value))
@@ -169,7 +165,7 @@ def _jobs_data(
                 for shard in job.shards
             ],
             "reads": [[runs[id(refs)] for refs in shard.inputs.values()] for shard in job.shards],
-            "model_seconds": [model_seconds[shard.ref] for shard in job.shards],
+            "model_seconds": [seconds[shard.ref] for shard in job.shards],
             "version": first.version,
             "identity": list(first.identity),
             "identities": [

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from prmcal.arrays import Floats
 from prmcal.db.catalog import cells
@@ -20,7 +20,7 @@ from prmcal.harness.execution.machine import default_workers
 from prmcal.harness.execution.run import run_further
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.planning.chain import Chain
-from prmcal.harness.planning.plan import Plan, cells_with
+from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.resolved import ResolvedGrid, resolve
 from prmcal.harness.recommending.folds import FOLDS
 from prmcal.harness.recommending.measured import FIXED, Measured, candidates, results_of, tested
@@ -98,7 +98,6 @@ def recommend(
     trajectories: int | None = None,
     workers: int | None = None,
     started: Started = lambda samples, seconds: None,
-    stream: TextIO | None = None,
 ) -> Recommendation:
     """Recommend a strategy with its setting, an LLM, a PRM and a calibrator.
 
@@ -111,7 +110,7 @@ def recommend(
         Names to choose from, by llm, prm, calibrator, dataset or strategy.
     trajectories : int, optional
         Draw trajectories of the calibration questions until each has so many.
-    workers, started, stream
+    workers, started
         As for :func:`prmcal.harness.recommending.recommend.draw`.
 
     Raises
@@ -122,11 +121,11 @@ def recommend(
         If a name is unknown, no choice is within the budget, or more trajectories cannot be drawn.
     """
     places = Places(directory, filters)
-    cells_with(places.plan, {kind: names for kind, names in filters.items() if kind != "strategy"})
+    places.plan.cells_with({kind: names for kind, names in filters.items() if kind != "strategy"})
     of_grid = [each.reference for each in places.plan.plugins.get("strategy", ())]
     every = candidates(of_grid, filters.get("strategy", ()))
     if trajectories is not None:
-        places.further = draw(places, trajectories, workers, started, stream)
+        places.further = draw(places, trajectories, workers, started)
     samples = int(wanted.value) if wanted.kind == "samples" else None
     found = list(places.measured(every, samples))
     _check_found(found, places, wanted)
@@ -254,14 +253,11 @@ Started = Callable[[int, float | None], None]
 """It takes, before the drawing, the number of trajectories to sample and the estimated seconds."""
 
 
-def draw(
-    places: Places, trajectories: int, workers: int | None, started: Started, stream: TextIO | None
-) -> Further:
+def draw(places: Places, trajectories: int, workers: int | None, started: Started) -> Further:
     """Draw trajectories of the calibration questions until each has `trajectories`, and score them.
 
     Finished shards are reused, so an interrupted drawing continues where it stopped. `workers` processes draw, by
-    default as many as for a run. `started` is not called if everything is drawn. The progress is written to `stream`,
-    by default standard error.
+    default as many as for a run. `started` is not called if everything is drawn.
 
     Raises
     ------
@@ -285,7 +281,7 @@ def draw(
         with places.folder.lock():
             try:
                 count = workers or default_workers(places.grid)
-                run_further(plan, places.folder, places.record, count, started, stream)
+                run_further(plan, places.folder, places.record, count, started)
             except PrmcalError as error:
                 raise type(error)(f"More trajectories could not be drawn: {error}") from error
     return {place: job.refs for place, job in jobs.items()}

@@ -75,7 +75,7 @@ def write_board(folder: Path, store: Store, union: Union, recorded: Records) -> 
         started_at=min(each.record.started_at for each in union.submissions),
         finished_at=max(each.measured_at for each in union.submissions),
     )
-    write_plan(folder, record.grid, union.plan, union.plan.model_seconds or {})
+    write_plan(folder, record.grid, union.plan)
     RunFolder(folder).write_record(record)
     done = store.manifests((shard.ref for shard in union.plan.shards()), verify=False)
     recorder = _BoardRecorder(RunFolder(folder), store, record, union, recorded)

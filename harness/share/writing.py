@@ -20,7 +20,7 @@ from prmcal.errors import RunError
 from prmcal.harness.execution.ending import Failure, failed_cells, read_failures, write_failures
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import FitParameters, HiddenParameters, Parameters
-from prmcal.harness.planning.plan import Cell, Plan, part_of, with_inputs
+from prmcal.harness.planning.plan import Cell, Plan, with_inputs
 from prmcal.harness.planning.saved import existing_plan, write_plan
 from prmcal.harness.share.bundle import (
     SIGNATURE_FILE,
@@ -223,7 +223,7 @@ def _chosen_cells(
 
 def _part_for(plan: Plan, cells: Collection[Cell]) -> Plan:
     """Return the part of a plan that computes some cells, with the plugins and the data sets of this part only."""
-    part = part_of(plan, cells)
+    part = plan.part(cells)
     labels = [job.labels for job in part.jobs]
     used = {
         kind: {getattr(each, kind) for each in labels} for kind in ("llm", "prm", "calibrator", "dataset")
@@ -265,7 +265,7 @@ def _run_files(
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         RunFolder(folder).write_record(public)
-        write_plan(folder, public.grid, part, part.model_seconds or {}, texts)
+        write_plan(folder, public.grid, part, texts)
         write_failures(folder, cleaned)
         entries = {name: (folder / name).read_bytes() for name in (RECORD_FILE, PLAN_FILE, FAILURES_FILE)}
     return entries, {name: described(content) for name, content in entries.items()}

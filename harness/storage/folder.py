@@ -5,8 +5,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,7 +25,7 @@ from prmcal.db.run_folder import (
     published_path,
 )
 from prmcal.errors import DatabaseError, DatabaseVersionError, RunError
-from prmcal.harness.storage.store import storage_errors, write_atomically
+from prmcal.harness.storage.store import Store, storage_errors, write_atomically
 from prmcal.registry.messages import excerpt, shown
 
 _SHOWN_BEFORE = 40
@@ -134,12 +135,34 @@ class RunFolder:
         The database that the run writes.
     published : Path
         The copy of the database that readers open.
+    store : Store
+        The artifacts.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.store = Store(directory)
         self.database = database_path(directory)
         self.published = published_path(directory)
+
+    def cells_to_retry(self) -> list[str]:
+        """Return the ids of the cells that failed in the latest run.
+
+        If that run was itself asked for failed cells, those that it did not finish are among them: it may have been
+        interrupted before it tried them. Cells are compared by their ids, because keys change when a plugin is
+        corrected.
+
+        Raises a RunError if no grid was run in the folder. Raises a DatabaseError if the published database cannot be
+        read.
+        """
+        from prmcal.db.catalog import cells
+
+        retried = self.record().retried or []
+        if not self.published.exists():
+            return retried
+        status = cells(self.published).set_index("cell_id")["status"]
+        unfinished = [cell for cell in retried if status.get(cell) != "done"]
+        return sorted({*status.index[status == "failed"], *unfinished})
 
     def results(self) -> Path:
         """Return the path of the published database.
@@ -205,15 +228,38 @@ class RunFolder:
                 f"{self.directory} holds files that are not from a run. Choose a new or an empty --out folder."
             )
 
+    def new_record(
+        self,
+        grid: Mapping[str, Any],
+        plugin_files: Sequence[Path],
+        workers: int,
+        log: Path,
+        only: Mapping[str, Sequence[str]],
+        retry_failed: bool,
+        environment: Mapping[str, Any],
+    ) -> RunRecord:
+        """Return the record of a run that begins now. `retry_failed` asks for the cells of the latest run that failed.
+
+        Raises a RunError or a DatabaseError if it is not known which cells failed.
+        """
+        absolute, folder = log.resolve(), self.directory.resolve()
+        return RunRecord(
+            grid=dict(grid),
+            plugin_files=[str(path.resolve()) for path in plugin_files],
+            run_id=secrets.token_hex(6),
+            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            workers=workers,
+            # A folder may be moved.
+            log=str(absolute.relative_to(folder) if absolute.is_relative_to(folder) else absolute),
+            environment=dict(environment),
+            only={kind: list(names) for kind, names in only.items()},
+            retried=self.cells_to_retry() if retry_failed else None,
+        )
+
     def write_record(self, record: RunRecord) -> None:
         """Replace the record."""
         # The order of the grid is kept, because the database has the grid as text.
         write_atomically(self.directory / RECORD_FILE, json.dumps(vars(record), indent=1) + "\n")
-
-    def relative(self, path: Path) -> str:
-        """Return a path as the record has it: relative to the folder if it is in the folder, which may be moved."""
-        absolute, folder = path.resolve(), self.directory.resolve()
-        return str(absolute.relative_to(folder) if absolute.is_relative_to(folder) else absolute)
 
     def refuse_newer(self) -> None:
         """Check that no newer version of prmcal wrote the databases. What is damaged or older can be written again.

@@ -21,7 +21,6 @@ from prmcal.harness.cli.options import (
     completing_cells,
     given,
 )
-from prmcal.harness.planning.plan import cells_with
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.share.bundle import About
 from prmcal.harness.share.submissions import is_merged
@@ -91,9 +90,7 @@ def submit(
     if cells or filters:
         published = folder.results() if cells else None
         named = {find_cell(published, name) for name in cells or []} if published else None
-        chosen = [
-            cell.cell_id for cell in cells_with(plan, filters) if named is None or cell.cell_id in named
-        ]
+        chosen = [cell.cell_id for cell in plan.cells_with(filters) if named is None or cell.cell_id in named]
     about = About(submitter, licence, note)
     written = write_bundle(
         directory, chosen, out, about, texts=texts, models=models, key=key, with_paths=with_paths

@@ -13,7 +13,6 @@ import yaml
 from prmcal.errors import RunError
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.files import delete_unneeded
-from prmcal.harness.planning.gpu_hours import model_seconds
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.saved import write_plan
@@ -30,7 +29,7 @@ def claimed(out: Path, **changes: Any) -> list[Path]:
     grid = GridSpec.model_validate(yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) | changes)
     plan, record = build_plan(grid), RunRecord(grid.model_dump(mode="json"), [], "a", "2026-01-02T03:04:05")
     out.mkdir(exist_ok=True)
-    write_plan(out, record.grid, plan, model_seconds(plan))
+    write_plan(out, record.grid, plan)
     RunFolder(out).write_record(record)
     store = Store(out)
     for shard in plan.shards():

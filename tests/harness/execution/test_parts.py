@@ -12,7 +12,6 @@ import pytest
 
 import prmcal as face
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.planning.plan import cells_to_retry
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from tests.conftest import Prmcal
 from tests.db import factory
@@ -139,8 +138,8 @@ def test_cells_that_an_interrupted_run_did_not_try_again_are_still_to_be_tried(c
     folder = RunFolder(copied_run)
     record = RunRecord(grid={"name": "nano"}, plugin_files=[], run_id="1", started_at="2026-11-01T00:00:00")
     folder.write_record(record)
-    assert cells_to_retry(folder) == [factory.FAILED_CELL]
+    assert folder.cells_to_retry() == [factory.FAILED_CELL]
     cells = face.open_run(copied_run).cells
     done = cells["cell_id"][cells["status"] == "done"].iloc[0]
     folder.write_record(replace(record, retried=[done, "calibration/weak/new"]))
-    assert cells_to_retry(folder) == [factory.FAILED_CELL, "calibration/weak/new"]
+    assert folder.cells_to_retry() == [factory.FAILED_CELL, "calibration/weak/new"]

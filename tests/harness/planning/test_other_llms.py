@@ -11,7 +11,7 @@ import yaml
 from prmcal.errors import GridError
 from prmcal.harness.jobs.parameters import CalibratedParameters, StrategyParameters
 from prmcal.harness.planning.grid import GridSpec
-from prmcal.harness.planning.plan import Cell, Plan, cells_with, part_of
+from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.registry.contracts.pool import READS
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
@@ -127,8 +127,8 @@ def test_rewards_of_both_pools_are_planned_where_they_are_read() -> None:
 
 def test_a_part_for_one_llm_has_what_it_asks_of_the_other() -> None:
     planned = plan()
-    cells = cells_with(planned, {"llm": ["weak"], "strategy": ["escalation"]})
-    needed = {job.labels.llm for job in part_of(planned, cells).jobs}
+    cells = planned.cells_with({"llm": ["weak"], "strategy": ["escalation"]})
+    needed = {job.labels.llm for job in planned.part(cells).jobs}
     assert needed == {"weak", "strong"}
 
 

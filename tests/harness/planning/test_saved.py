@@ -29,7 +29,7 @@ def saved(folder: Path, grid: GridSpec, stand_ins: bool = False) -> tuple[Plan, 
     """A plan, and what is read after it was saved."""
     plan, data = build_plan(grid, stand_ins), grid.model_dump(mode="json")
     seconds = model_seconds(plan)
-    write_plan(folder, data, plan, seconds)
+    write_plan(folder, data, plan)
     again = read_plan(folder, data)
     assert again.model_seconds == seconds
     return dataclasses.replace(plan, model_seconds=seconds, absent=()), again

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prmcal.errors import GridError
-from prmcal.harness.planning.plan import Only, Plan, cells_with, part_of
+from prmcal.harness.planning.plan import Only, Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import read_grid
 from prmcal.registry.plugins import load_plugin_file
@@ -23,7 +23,7 @@ def plan() -> Plan:
 
 
 def part(plan: Plan, **only: str) -> Plan:
-    return part_of(plan, cells_with(plan, {kind: [name] for kind, name in only.items()}))
+    return plan.part(plan.cells_with({kind: [name] for kind, name in only.items()}))
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,10 @@ def test_a_part_has_nothing_that_its_cells_do_not_need(plan: Plan) -> None:
 
 
 def test_names_of_a_kind_add_up_and_kinds_restrict_each_other(plan: Plan) -> None:
-    both = cells_with(plan, {"calibrator": ["isotonic", "histogram"], "llm": ["weak"]})
+    both = plan.cells_with({"calibrator": ["isotonic", "histogram"], "llm": ["weak"]})
     assert {cell.labels.calibrator for cell in both} == {"isotonic", "histogram"}
     assert {cell.labels.llm for cell in both} == {"weak"}
-    assert len(cells_with(plan, {})) == len(plan.cells)
+    assert len(plan.cells_with({})) == len(plan.cells)
 
 
 @pytest.mark.parametrize(
@@ -83,4 +83,4 @@ def test_names_of_a_kind_add_up_and_kinds_restrict_each_other(plan: Plan) -> Non
 )
 def test_a_part_without_cells_is_refused(plan: Plan, only: Only, message: str) -> None:
     with pytest.raises(GridError, match=message):
-        cells_with(plan, only)
+        plan.cells_with(only)

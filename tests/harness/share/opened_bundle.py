@@ -101,7 +101,7 @@ class Opened:
 
     def save(self, plan: Plan, texts: bool = True) -> None:
         """Replace the plan."""
-        write_plan(self.folder, self.grid, plan, plan.model_seconds or {}, texts)
+        write_plan(self.folder, self.grid, plan, texts)
         self.plan = plan
 
     def rekey(self, alter: Callable[[Shard[Parameters]], Altered], plan: Plan | None = None) -> None:

@@ -95,7 +95,7 @@ def test_the_plan_does_not_depend_on_the_order(merged: list[Path], tmp_path: Pat
         folder = tmp_path / str(number)
         folder.mkdir()
         union = union_of(order)
-        write_plan(folder, {}, union.plan, union.plan.model_seconds or {})
+        write_plan(folder, {}, union.plan)
         texts.add((folder / "plan.json").read_text())
     assert len(texts) == 1
 
