@@ -19,10 +19,9 @@ from prmcal.harness.cli.options import (
     time_left,
 )
 from prmcal.harness.execution.machine import default_workers
-from prmcal.harness.planning import disk, gpu_hours
+from prmcal.harness.planning import gpu_hours
 from prmcal.harness.planning.costs import CostModel, remaining_work
-from prmcal.harness.planning.disk import Space, space_needed
-from prmcal.harness.planning.gpu_hours import ModelCost, model_costs
+from prmcal.harness.planning.gpu_hours import ModelCost, Space, model_costs, space_needed
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Only
 from prmcal.harness.planning.planner import build_plan
@@ -111,7 +110,7 @@ def _space(space: Space) -> str:
     text += f", and {_gigabytes(space.models)} of models to download" if space.models else ""
     if not space.hidden:
         return text + "."
-    return f"{text}. Memory: the largest fit reads {_gigabytes(space.memory)}. {disk.EXPLANATION}"
+    return f"{text}. Memory: the largest fit reads {_gigabytes(space.memory)}. {gpu_hours.DISK_EXPLANATION}"
 
 
 def _gigabytes(size: float) -> str:

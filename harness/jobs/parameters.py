@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import BeforeValidator, InstanceOf
 
 from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.registry.contracts.data import Sampling
@@ -18,6 +20,8 @@ from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.plugins import Registry
 
 AnyPlugin = TypeVar("AnyPlugin", bound=Plugin)
+Range = Annotated[InstanceOf[range], BeforeValidator(lambda ends: range(*ends))]
+"""Positions or indices without gaps, which are read from [start, stop]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class QuestionSlice:
 
     dataset: PluginReference
     split: str
-    questions: range
+    questions: Range
 
 
 class Parameters:
@@ -124,7 +128,7 @@ class RolloutParameters(GeneratingParameters):
     version = 2
     llm: PluginReference
     data: QuestionSlice
-    trajectories: range
+    trajectories: Range
     sampling: Sampling
 
 
@@ -140,8 +144,8 @@ class SuccessParameters(GeneratingParameters):
     left_out = ("most_prefixes",)
     llm: PluginReference
     data: QuestionSlice
-    trajectories: range
-    follow_ups: range
+    trajectories: Range
+    follow_ups: Range
     sampling: Sampling
     most_prefixes: int | None = None
 
@@ -155,8 +159,8 @@ class ImportedParameters(Parameters):
 
     kind = "imported"
     version = 2
-    trajectories: range
-    follow_ups: range
+    trajectories: Range
+    follow_ups: Range
     llm: PluginReference
     data: QuestionSlice
 
@@ -167,7 +171,7 @@ class ScoringParameters(Parameters):
 
     prm: PluginReference
     data: QuestionSlice
-    trajectories: range
+    trajectories: Range
 
 
 class ScoreParameters(ScoringParameters):
@@ -190,7 +194,7 @@ class CalibratorParameters(Parameters):
     calibrator: PluginReference
     prm: PluginReference
     data: QuestionSlice
-    trajectories: range
+    trajectories: Range
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,5 @@ parts         the parts of a plan that build on each other
 plan          the plan, and parts of it
 saved         the plan in the folder of a run
 costs         samples, tokens and seconds
-gpu_hours     the same from the sizes of models
-disk          the space that it will take
+gpu_hours     the same, and disk and memory, from the sizes of models
 """

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, fields, is_dataclass, replace
+from dataclasses import asdict, astuple, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -37,6 +37,7 @@ from prmcal.registry.messages import excerpt, message_of
 from prmcal.registry.plugins import load_plugin_file
 
 _METRICS = TypeAdapter(dict[str, tuple[Metric, ...]])
+_reader = cache(TypeAdapter)
 _HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 """Half of a surrogate pair, alone or beside the other half. The check of a large plan without any takes a second."""
 
@@ -204,25 +205,6 @@ def _ranges(parameters: Parameters) -> dict[str, range]:
     return {"": parameters.data.questions, **own}
 
 
-def _typed(annotation: Any, data: Any) -> Any:
-    """Return a value of a type from its JSON data."""
-    if data is None:
-        return None
-    if annotation is range:
-        return range(*data)
-    if get_origin(annotation) is tuple:
-        return tuple(_typed(get_args(annotation)[0], each) for each in data)
-    cls: Any = next((each for each in (annotation, *get_args(annotation)) if is_dataclass(each)), None)
-    if cls is not None:
-        return cls(**{name: _typed(_fields(cls)[name], value) for name, value in data.items()})
-    return data
-
-
-@cache
-def _fields(cls: Any) -> dict[str, Any]:
-    return get_type_hints(cls)
-
-
 def _plan(content: Mapping[str, Any]) -> Plan:
     jobs: list[Job[Parameters]] = []
     seconds: dict[ArtifactRef, float] = {}
@@ -271,7 +253,8 @@ def _shards(
     values: Sequence[Any],
 ) -> Iterator[Shard[Parameters]]:
     cls: Any = parameters_of(job["kind"])
-    common = {name: _typed(_fields(cls)[name], value) for name, value in job["parameters"].items()}
+    with one_problem():
+        common = vars(_reader(cls).validate_python(job["parameters"]))
     names = [name for name, value in common.items() if isinstance(value, range)]
     slices: dict[tuple[int, int], QuestionSlice] = {}
     for ref, (first, stop, *ends), reads, places in zip(

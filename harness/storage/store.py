@@ -14,8 +14,7 @@ import json
 import os
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -63,9 +62,8 @@ _NO_SPACE_IN_WORDS = ("No space left", "Not enough free space")
 _LEAST_SPACE = 2**20
 """Bytes. A disk with less is full."""
 
-# Threads hide the time that a file takes to come from a slow disk or another machine. Artifacts that are read in less
-# than `_FAST` seconds each are read twice as fast without threads, which wait for each other.
-_READERS, _READ_TOGETHER, _FAST = 16, 100, 0.001
+# Threads hide the time that a file takes to come from a slow disk or another machine.
+_READERS = 16
 
 
 @dataclass(frozen=True)
@@ -134,7 +132,7 @@ class Store:
         return manifest if intact else None
 
     def manifests(self, refs: Iterable[ArtifactRef], verify: bool = True) -> dict[ArtifactRef, Manifest]:
-        """Return the manifests of those artifacts that are complete. If the disk is slow, several are read at a time.
+        """Return the manifests of those artifacts that are complete. Several are read at a time.
 
         Parameters
         ----------
@@ -142,18 +140,9 @@ class Store:
             See :meth:`manifest`.
         """
         given = list(refs)
-        parts = [given[first : first + _READ_TOGETHER] for first in range(0, len(given), _READ_TOGETHER)]
-
-        def read(part: Sequence[ArtifactRef]) -> list[tuple[ArtifactRef, Manifest | None]]:
-            return [(ref, self.manifest(ref.kind, ref.key, verify)) for ref in part]
-
-        begin, found = time.perf_counter(), [each for part in parts[:1] for each in read(part)]
-        if time.perf_counter() - begin < _FAST * len(found):
-            found += [each for part in parts[1:] for each in read(part)]
-        else:
-            with ThreadPoolExecutor(_READERS) as pool:
-                found += [each for part in pool.map(read, parts[1:]) for each in part]
-        return {ref: manifest for ref, manifest in found if manifest is not None}
+        with ThreadPoolExecutor(_READERS) as pool:
+            found = list(pool.map(lambda ref: self.manifest(ref.kind, ref.key, verify), given))
+        return {ref: manifest for ref, manifest in zip(given, found, strict=True) if manifest is not None}
 
     def all_manifests(
         self, known: Mapping[ArtifactRef, Manifest] | None = None

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from prmcal.db.queries.leaderboard import reported
-from prmcal.harness.planning.disk import space_needed
-from prmcal.harness.planning.gpu_hours import model_costs
+from prmcal.harness.planning.gpu_hours import model_costs, space_needed
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import read_grid

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from prmcal.errors import StorageError
-from prmcal.harness.storage import store as store_module
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, write_atomically
 
 FIGURES = {"seconds": 1.5, "samples": 3}
@@ -103,11 +102,7 @@ def test_what_is_not_a_file_is_not_replaced(tmp_path: Path) -> None:
     assert pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
 
 
-@pytest.mark.parametrize("fast", [0.0, 1e9])
-def test_manifests_are_read_together_and_only_of_whole_artifacts(
-    fast: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store_module, "_FAST", fast)
+def test_manifests_are_read_together_and_only_of_whole_artifacts(tmp_path: Path) -> None:
     store = Store(tmp_path)
     refs = [ArtifactRef(kind, f"k{number:03}") for kind in ("rollout", "score") for number in range(150)]
     written = {
