@@ -1,7 +1,7 @@
 """Validate the constructor arguments of plugins by the annotations of the constructor.
 
-An annotation gives the type of an argument and, through pydantic, its range: ``Annotated[int, Field(ge=1)]``. The
-error messages are built from it. A `description` in the ``Field`` replaces what the message says about the argument.
+An annotation gives the type of an argument and, through pydantic, its range: ``Annotated[int, Field(ge=1)]``. A
+`description` in the ``Field`` replaces what the error message of pydantic says about the argument.
 """
 
 from __future__ import annotations
@@ -10,18 +10,14 @@ import difflib
 import inspect
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from collections.abc import Mapping
+from typing import Any
 
-import annotated_types
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from prmcal.errors import InvalidArgumentsError
 from prmcal.registry.messages import shown
-
-_TYPES = {int: "an int", float: "a float", str: "a string", bool: "a bool", NoneType: "None"}
 
 
 def arguments_model(cls: type) -> type[BaseModel]:
@@ -91,19 +87,11 @@ def validate_arguments(model: type[BaseModel], plugin: str, arguments: Mapping[s
     try:
         validated = model(**arguments)
     except ValidationError as error:
-        first = error.errors()[0]
-        name = str(first["loc"][0])
+        name = str(error.errors()[0]["loc"][0])
         if name not in arguments:
             raise InvalidArgumentsError(f"The {plugin} needs the argument '{name}'.") from error
-        expected = known[name].description or _expected(known[name].rebuild_annotation())
         raise InvalidArgumentsError(
-            f"The '{name}' parameter of the {plugin} "
-            + (
-                f"must be {expected}"
-                if expected
-                else f"is invalid ({first['msg'].removeprefix('Value error, ')})"
-            )
-            + f". Got {shown(arguments[name])} instead."
+            f"The '{name}' parameter of the {plugin} {_rule(known[name], error)}. Got {shown(arguments[name])} instead."
         ) from error
     return {name: getattr(validated, name) for name in known}
 
@@ -122,46 +110,13 @@ def _parameters(cls: type) -> list[inspect.Parameter]:
     return list(signature.parameters.values())
 
 
-def _expected(annotation: Any) -> str | None:
-    """What an annotation allows, in words: "an int in [1, inf)". None if there are no simple words for it."""
-    origin, parts = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        described = [each.description for each in parts[1:] if isinstance(each, FieldInfo)]
-        return next(filter(None, described), None) or _expected_range(parts[0], list(_limits(parts[1:])))
-    if origin is Literal:
-        return _alternatives([repr(value) for value in parts])
-    if origin in (Union, UnionType):
-        words = [_expected(part) for part in parts]
-        return None if None in words else _alternatives([each for each in words if each])
-    return _TYPES.get(annotation)
-
-
-def _expected_range(number: Any, limits: list[Any]) -> str | None:
-    """What a type with limits allows, in words."""
-    words = _expected(number)
-    if words is None or not limits:
-        return words
-    low, high = "(-inf", "inf)"
-    for limit in limits:
-        match limit:
-            case annotated_types.Ge(value):
-                low = f"[{value}"
-            case annotated_types.Gt(value):
-                low = f"({value}"
-            case annotated_types.Le(value):
-                high = f"{value}]"
-            case annotated_types.Lt(value):
-                high = f"{value})"
-            case _:
-                return None
-    return f"{words} in {low}, {high}"
-
-
-def _limits(metadata: tuple[Any, ...]) -> Iterator[Any]:
-    """The limits in the metadata of an annotation, where a Field holds several."""
-    for each in metadata:
-        yield from each.metadata if isinstance(each, FieldInfo) else [each]
-
-
-def _alternatives(words: list[str]) -> str:
-    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+def _rule(field: FieldInfo, error: ValidationError) -> str:
+    """Return what the first argument of an error must be, in the words of its description or of pydantic."""
+    if field.description:
+        return f"must be {field.description}"
+    errors = error.errors()
+    # A union has an error for each of its types.
+    said = dict.fromkeys(each["msg"] for each in errors if each["loc"][0] == errors[0]["loc"][0])
+    if all(each.startswith("Input should be ") for each in said):
+        return f"must be {' or '.join(each.removeprefix('Input should be ') for each in said)}"
+    return f"is invalid ({next(iter(said)).removeprefix('Value error, ')})"

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import os
 import random
-import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +18,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from http.client import HTTPException
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
@@ -48,10 +46,15 @@ _CUT = "the server ended the connection: it was restarted, or it or something in
 _SLOW = "the server is too slow or hangs: it is overloaded, or the time limit is too short"
 _LIMITED = "the server limits the rate of requests: send fewer at a time"
 _UNREACHABLE = "nothing answers at the address: the server is not running, or the address is wrong"
-_UNKNOWN_NAME = "the name of the server is not known: it is misspelt, or this machine has no network"
 
-# The errors of HTTP libraries by name, so that no library is imported to compare them.
+# By name, so that no library is imported to compare its errors.
 _BY_NAME = {
+    "prmcal.IncompleteReplyError": "the server is overloaded, or it is not the kind of server that was expected",
+    "socket.gaierror": "the name of the server is not known: it is misspelt, or this machine has no network",
+    "builtins.ConnectionRefusedError": _UNREACHABLE,
+    "builtins.TimeoutError": _SLOW,
+    "builtins.ConnectionError": _CUT,
+    "http.HTTPException": _CUT,
     "requests.ConnectionError": _CUT,
     "requests.ChunkedEncodingError": _CUT,
     "requests.Timeout": _SLOW,
@@ -93,17 +96,6 @@ class IncompleteReplyError(Exception):
     def __init__(self, text: str, response: Any = None) -> None:
         super().__init__(text)
         self.response = response
-
-
-# In the order in which they are asked for: some are subclasses of others.
-_BY_TYPE: dict[type[BaseException], str] = {
-    IncompleteReplyError: "the server is overloaded, or it is not the kind of server that was expected",
-    socket.gaierror: _UNKNOWN_NAME,
-    ConnectionRefusedError: _UNREACHABLE,
-    TimeoutError: _SLOW,
-    ConnectionError: _CUT,
-    HTTPException: _CUT,
-}
 
 
 class _Networked(Protocol):
@@ -249,9 +241,6 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def _cause(error: BaseException) -> str:
     """Return the likely cause of an error of the network; empty if it is another error."""
-    for kind, cause in _BY_TYPE.items():
-        if isinstance(error, kind):
-            return cause
     names = (f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in type(error).__mro__)
     return next((_BY_NAME[name] for name in names if name in _BY_NAME), "")
 

@@ -136,13 +136,12 @@ def _lines(title: str, results: Sequence[CheckResult], passed: bool) -> Iterator
 
 
 def _groups(results: Iterable[CheckResult]) -> Iterator[tuple[str, str]]:
-    """Yield the names of the checks that share a cause, and what to say about them."""
-    groups: dict[str, list[CheckResult]] = {}
+    """Yield the names of the checks that share a message, and the message."""
+    groups: dict[str, list[str]] = {}
     for each in results:
-        groups.setdefault(each.cause or each.message, []).append(each)
-    for cause, same in groups.items():
-        names = f"{len(same)} other checks" if cause == NOT_RUN else ", ".join(each.name for each in same)
-        yield names, cause if len(same) > 1 else same[0].message
+        groups.setdefault(each.message, []).append(each.name)
+    for message, names in groups.items():
+        yield f"{len(names)} other checks" if message == NOT_RUN else ", ".join(names), message
 
 
 def _label(result: CheckResult) -> str:

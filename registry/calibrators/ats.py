@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from prmcal.arrays import Floats, Floats32, Ints
-from prmcal.errors import PluginFailedError
+from prmcal.arrays import Floats, Ints
 from prmcal.registry.calibrators.heads import check_width
 from prmcal.registry.calibrators.logit import TemperatureScaling
 from prmcal.registry.contracts.calibrator import Calibrator
@@ -24,8 +23,6 @@ _TREE_NODES = 1024
 """Largest number of nodes in a tree. Attention costs the square of it. Smaller trees repeat more of a question."""
 
 _BATCH_NODES = 4096
-_ROOTS_TO_KNOW_A_PRM = 8
-_SAME_ROOT = 0.05
 
 
 @dataclass(eq=False)
@@ -77,8 +74,6 @@ class AdaptiveTemperatureScaling(Calibrator):
         The epoch that was kept. 0 means the single temperature.
     mean_, scale_ : ndarray of shape (width of the states,), float64
         Mean and standard deviation of the calibration states. All states are standardised by them.
-    root_ : ndarray of shape (width of the states,) or (0,), float64
-        The state of the first token if it is the same for all questions, else empty. It identifies the PRM.
 
     Notes
     -----
@@ -125,13 +120,7 @@ class AdaptiveTemperatureScaling(Calibrator):
             )
 
     def fit(self, features: HiddenStates, k: Ints, n: Ints) -> Self:
-        """Train the head on the success counts.
-
-        Raises
-        ------
-        PluginFailedError
-            If the loss becomes NaN.
-        """
+        """Train the head on the success counts."""
         from prmcal.registry.calibrators.ats_network import cut_trees, make_head, train_head
         from prmcal.registry.calibrators.networks import flat_weights
 
@@ -144,17 +133,10 @@ class AdaptiveTemperatureScaling(Calibrator):
         self.weights_ = flat_weights(head)
         self.shape_ = [self.layers, self.heads, self.width]
         self.mean_, self.scale_ = mean, scale
-        self.root_ = _common_root(features.states[sorted({each.root for each in trees})])
         return self
 
     def predict(self, features: HiddenStates) -> Floats:
-        """Return sigmoid(logit / T(x)), of shape (rows, 1).
-
-        Raises
-        ------
-        PluginFailedError
-            If the calibrator is not fitted, or was fitted to the states of another PRM.
-        """
+        """Return sigmoid(logit / T(x)), of shape (rows, 1)."""
         from scipy.special import expit
 
         temperatures = self.temperatures(features)
@@ -171,7 +153,7 @@ class AdaptiveTemperatureScaling(Calibrator):
         self.check_fitted()
         self.check_features(features)
         trees = cut_trees(features, _TREE_NODES)
-        self._check_same_prm(features, trees)
+        check_width(self, features, len(self.mean_))
         layers, heads, width = self.shape_
         head = fitted(make_head(self.mean_, self.scale_, width, layers, heads, self.seed), self.weights_)
         log_temperatures = np.empty(len(features))
@@ -182,16 +164,6 @@ class AdaptiveTemperatureScaling(Calibrator):
         if not np.all(np.isfinite(log_temperatures)):
             raise ValueError("Each hidden state must be finite.")
         return np.exp(log_temperatures)
-
-    def _check_same_prm(self, features: HiddenStates, trees: Sequence[QuestionTree]) -> None:
-        """Raise PluginFailedError if the states have another width, or another state at the first token."""
-        check_width(self, features, len(self.mean_))
-        roots = features.states[sorted({each.root for each in trees})]
-        if len(self.root_) and not _all_near(roots, self.root_):
-            raise PluginFailedError(
-                f"The calibrator '{self.plugin_name}' was fitted to states with another state at the first token. "
-                "These are from another PRM, or from another prompt. Fit the calibrator to this PRM."
-            )
 
 
 def _moments(features: HiddenStates, trees: Sequence[QuestionTree]) -> tuple[Floats, Floats]:
@@ -207,17 +179,6 @@ def _moments(features: HiddenStates, trees: Sequence[QuestionTree]) -> tuple[Flo
         raise ValueError("Each hidden state must be finite.")
     scale = np.sqrt(squares / count)
     return mean, np.where(scale > 1e-6 * np.maximum(np.abs(mean), 1e-30), scale, 1.0)
-
-
-def _common_root(roots: Floats32) -> Floats:
-    """The state of the first token of all questions. Empty if they differ, or are too few to tell."""
-    root = roots.mean(0, dtype=np.float64)
-    return root if len(roots) >= _ROOTS_TO_KNOW_A_PRM and _all_near(roots, root) else np.empty(0)
-
-
-def _all_near(roots: Floats32, root: Floats) -> bool:
-    """Whether the states are equal up to rounding, which is more than 1% in bfloat16."""
-    return bool(np.all(np.linalg.norm(roots - root, axis=1) <= _SAME_ROOT * np.linalg.norm(root)))
 
 
 def _batches(trees: Sequence[QuestionTree]) -> list[list[QuestionTree]]:

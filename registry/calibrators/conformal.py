@@ -150,15 +150,7 @@ class ConformalBound(Calibrator):
         return {**super().identity(), "wrapped": self.wrapped.identity()}
 
     def fit(self, features: Any, k: Ints, n: Ints, questions: Ints | None = None) -> Self:
-        """Fit the wrapped calibrator to some questions, and the correction to the held-out ones.
-
-        Parameters
-        ----------
-        features, k, n
-            As in :meth:`prmcal.Calibrator.fit`.
-        questions : ndarray of shape (rows,), int64, optional
-            Equal numbers mark prefixes of the same question. None means that each prefix is of a different question.
-        """
+        """Fit the wrapped calibrator to some questions, and the correction to the held-out ones."""
         self.check_calibration_data(features, k, n)
         groups = self.question_numbers(features, questions)
         held_out = self._held_out(groups)

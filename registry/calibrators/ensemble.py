@@ -11,7 +11,6 @@ import numpy as np
 
 from prmcal.arrays import Bools, Floats, Floats32, Ints
 from prmcal.registry.calibrators.heads import HeadCalibrator, held_out_rows
-from prmcal.registry.contracts.data import HiddenStates
 from prmcal.registry.contracts.plugin import (
     Count,
     FiniteFromZero,
@@ -210,12 +209,6 @@ class Ensemble(HeadCalibrator):
         if self.spread == "mixture":
             return beta_mixture_quantiles(means, weights, self.size_, levels)
         return weighted_quantiles(means, weights, levels)
-
-    def mean_and_spread(self, features: HiddenStates) -> tuple[Floats, Floats]:
-        """Return the weighted mean r of the heads, and the weighted mean of (mu - r)^2, each of shape (rows,)."""
-        means, weights = self._means_and_weights(self.read(features))
-        reward = (weights * means).sum(1)
-        return reward, (weights * (means - reward[:, None]) ** 2).sum(1)
 
     def _seen(self, questions: Ints, fitted: Bools) -> Floats32:
         """1 where a head sees a row, of shape (rows, heads). Each head sees whole questions, at least one."""

@@ -59,20 +59,7 @@ class HeadCalibrator(Calibrator):
         """Return the quantiles of the success probability, in [0, 1], of shape (rows, levels)."""
 
     def fit(self, features: HiddenStates, k: Ints, n: Ints, questions: Ints | None = None) -> Self:
-        """Standardise the states, and train the head on the success counts.
-
-        Parameters
-        ----------
-        features, k, n
-            As in :meth:`prmcal.Calibrator.fit`.
-        questions : ndarray of shape (rows,), int64, optional
-            Equal numbers mark prefixes of the same question. None means that each prefix is of a different question.
-
-        Raises
-        ------
-        PluginFailedError
-            If the loss becomes NaN.
-        """
+        """Standardise the states, and train the head on the success counts."""
         self.check_calibration_data(features, k, n)
         groups = self.question_numbers(features, questions)
         raw = _raw(features)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import json
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +28,7 @@ from prmcal.registry.conformance.fitting import (
 from prmcal.registry.conformance.plugin import expect, failed, further_checks
 from prmcal.registry.contracts.calibrator import Calibrator
 
-_READS = get_args(Literal["reward", "logit", "hidden", "prm"])
+_READS = ("reward", "logit", "hidden", "prm")
 
 _NO_SKILL = 0.5
 """Limit of the correlation with unrelated labels. Overfitting reaches .2, and memorised labels reach 1."""
@@ -43,12 +42,7 @@ def _tolerance(plugin: Calibrator) -> float:
 def check_reads_and_levels(plugin: Calibrator) -> None:
     """`reads` names known features, and `levels` ascend within (0, 1)."""
     reads, levels = plugin.reads, plugin.levels
-    close = (
-        difflib.get_close_matches(str(reads), _READS, n=1, cutoff=0) if isinstance(reads, str) else ["logit"]
-    )
-    expect(
-        reads in _READS, "reads must be one", names=", ".join(map(repr, _READS)), value=close[0], reads=reads
-    )
+    expect(reads in _READS, "reads must be one", reads=reads)
     numbers = isinstance(levels, (tuple, list)) and all(isinstance(each, (int, float)) for each in levels)
     expect(numbers, "levels must be a", levels=levels)
     ascending = len(levels) > 0 and all(
@@ -76,14 +70,14 @@ def check_predictions_are_repeatable_and_in_range(plugin: Calibrator) -> None:
     """Predictions have one column per level and are in [0, 1], also at the ends of the scale, and are not random."""
     fitted = fitted_to(plugin, calibration_data(plugin))
     predicted_twice_by(fitted, calibration_data(plugin, 50, seed=1).features)
-    predicted_by(fitted, extremes(plugin), "at the ends of the scale")
+    predicted_by(fitted, extremes(plugin))
 
 
 def check_quantiles_are_ordered(plugin: Calibrator) -> None:
     """A higher level never has a lower reward, and the levels are used."""
     fitted = fitted_to(plugin, calibration_data(plugin))
     features = joined(calibration_data(plugin, 60, seed=1).features, extremes(plugin))
-    rises = np.diff(predicted_by(fitted, features, "for new rows"), axis=1)
+    rises = np.diff(predicted_by(fitted, features), axis=1)
     expect(not (rises < 0).any(), "rewards must not decrease", number=(rises < 0).any(axis=1).sum())
     unused = ~(rises > 0).any(axis=0)
     expect(
@@ -95,7 +89,7 @@ def check_any_level(plugin: Calibrator) -> None:
     """``predict_at`` agrees with ``predict``, and a calibrator of any level predicts them in order, one by one."""
     fitted = fitted_to(plugin, calibration_data(plugin))
     features = joined(calibration_data(plugin, 20, seed=1).features, extremes(plugin))
-    own = predicted_by(fitted, features, "for new rows")
+    own = predicted_by(fitted, features)
     _same(own, _predict_at(fitted, features, fitted.levels), "its own levels", "of predict()")
     if fitted.any_level:
         levels = sorted({*fitted.levels, 0.02, 0.25, 0.33, 0.75, 0.98})
@@ -131,9 +125,9 @@ def check_a_second_fit_forgets_the_first(plugin: Calibrator) -> None:
     once = fitted_to(plugin, data)
     first = predicted_twice_by(once, features)
     other = fitted_to(plugin, calibration_data(plugin, 60, seed=2))
-    gap = np.abs(predicted_by(once, features, "for new rows") - first).max()
+    gap = np.abs(predicted_by(once, features) - first).max()
     expect(gap == 0, "two calibrators must not", gap=gap)
-    gap = np.abs(first - predicted_by(fit_to(other, data), features, "after a second fit")).max()
+    gap = np.abs(first - predicted_by(fit_to(other, data), features)).max()
     expect(gap == 0, "a fit must be", gap=gap)
 
 
@@ -158,9 +152,7 @@ def check_rows_are_independent(plugin: Calibrator) -> None:
     fitted = fitted_to(plugin, calibration_data(plugin))
     features = calibration_data(plugin, 20, seed=1).features
     together = predicted_twice_by(fitted, features)
-    alone = np.concatenate(
-        [predicted_by(fitted, features[i : i + 1], "for one row") for i in range(len(features))]
-    )
+    alone = np.concatenate([predicted_by(fitted, features[i : i + 1]) for i in range(len(features))])
     gap = np.abs(together - alone).max()
     expect(gap < _tolerance(plugin), "the prediction for a", gap=gap)
 
@@ -169,32 +161,29 @@ def check_equal_features_get_equal_rewards(plugin: Calibrator) -> None:
     """Equal features get equal rewards, even if all features are equal."""
     data = calibration_data(plugin)
     features, ties = tied(data.features)
-    rewards = predicted_by(fitted_to(plugin, replace(data, features=features)), features, "for tied features")
+    rewards = predicted_by(fitted_to(plugin, replace(data, features=features)), features)
     for tie in np.unique(ties):
         spread = np.ptp(rewards[ties == tie], axis=0).max()
         at = scores_of(features)[ties == tie][0]
         expect(spread < _tolerance(plugin), "equal features must get", at=at, spread=spread)
     constant = data.features[np.zeros(len(data.k), dtype=np.int64)]
-    predicted_by(fitted_to(plugin, replace(data, features=constant)), constant, "for equal features")
+    predicted_by(fitted_to(plugin, replace(data, features=constant)), constant)
 
 
 def check_fit_to_one_row(plugin: Calibrator) -> None:
     """A fit to a single prefix works."""
     data = calibration_data(plugin, 1)
     fitted = fitted_to(plugin, data)
-    predicted_by(fitted, data.features, "after a fit to one row")
-    predicted_by(fitted, extremes(plugin), "after a fit to one row")
+    predicted_by(fitted, data.features)
+    predicted_by(fitted, extremes(plugin))
 
 
 def check_fit_to_equal_labels(plugin: Calibrator) -> None:
     """A fit works if all follow-ups fail, or all succeed."""
     data = calibration_data(plugin)
-    for labels, name in (
-        (np.zeros_like(data.k), "after a fit to failures only"),
-        (data.n, "after a fit to successes only"),
-    ):
-        features = joined(data.features, extremes(plugin))
-        predicted_by(fitted_to(plugin, replace(data, k=labels)), features, name)
+    features = joined(data.features, extremes(plugin))
+    for labels in (np.zeros_like(data.k), data.n):
+        predicted_by(fitted_to(plugin, replace(data, k=labels)), features)
 
 
 def check_save_and_load(plugin: Calibrator) -> None:
@@ -211,17 +200,14 @@ def check_save_and_load(plugin: Calibrator) -> None:
         expect(not others, "save() must write safetensors", names=", ".join(others))
         loaded = copy.deepcopy(plugin).load(folder)
     expect(isinstance(loaded, Calibrator), "load() must return self", loaded=loaded)
-    before = predicted_by(fitted, features, "for new rows")
+    before = predicted_by(fitted, features)
     try:
-        after = predicted_by(loaded, features, "after load()")
+        after = predicted_by(loaded, features)
     except AttributeError as error:
         lost = error.name or "?"
         raise failed("predict() after load() needs", value=lost.strip("_"), lost=lost) from error
     gap = np.abs(before - after).max()
-    state = [name for name in vars(fitted) if name.endswith("_")]
-    changed = [name for name in state if repr(vars(fitted)[name]) != repr(vars(loaded).get(name))]
-    hint = f"These attributes changed: {', '.join(changed)}. " if changed else ""
-    expect(gap == 0, "a loaded calibrator must", gap=gap, hint=hint)
+    expect(gap == 0, "a loaded calibrator must", gap=gap)
 
 
 def _require_state(fitted: Calibrator) -> None:
@@ -231,12 +217,7 @@ def _require_state(fitted: Calibrator) -> None:
             try:
                 json.dumps(value)
             except (TypeError, ValueError) as error:
-                remedy = (
-                    "float(...) or int(...) around it"
-                    if isinstance(value, np.generic)
-                    else "its numbers as arrays or lists, or define save() and load()"
-                )
-                raise failed("save() writes arrays of", name=name, value=value, remedy=remedy) from error
+                raise failed("save() writes arrays of", name=name, value=value) from error
 
 
 def check_permuted_labels_give_no_skill(plugin: Calibrator) -> None:
@@ -244,7 +225,7 @@ def check_permuted_labels_give_no_skill(plugin: Calibrator) -> None:
     data = calibration_data(plugin)
     permuted = np.random.default_rng(3).permutation(data.k)
     fitted = fitted_to(plugin, replace(data, k=permuted))
-    rewards = predicted_by(fitted, data.features, "for permuted labels")
+    rewards = predicted_by(fitted, data.features)
     for column, level in enumerate(fitted.levels):
         values = rewards[:, column]
         skill = 0.0 if np.ptp(values) == 0 else float(np.corrcoef(values, permuted / data.n)[0, 1])

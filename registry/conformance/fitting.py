@@ -168,49 +168,26 @@ def fit_to(plugin: Calibrator, data: CalibrationData) -> Calibrator:
     return plugin
 
 
-def predicted_by(fitted: Calibrator, features: Any, situation: str) -> Floats:
+def predicted_by(fitted: Calibrator, features: Any) -> Floats:
     """Predictions, after a check of their shape and range."""
     rewards = fitted.predict(features)
-    shape = (len(features), len(fitted.levels))
-    got = getattr(rewards, "shape", type(rewards).__name__)
-    found = str(got).replace(f"({len(features)},", "(rows,")
-    remedy = (
-        "Write `return rewards[:, None]`."
-        if got == shape[:1]
-        else f"Return one column for each of levels = {fitted.levels}."
-        if isinstance(got, tuple)
-        else "Write `return np.asarray(rewards)` with this shape."
-    )
+    got = getattr(rewards, "shape", None)
+    expect(got is not None, "predict() must return an array", rewards=rewards)
+    expect(got != (len(features),), "predict() must return columns")
     expect(
-        got == shape,
-        "predict() must return an",
-        shape=shape,
-        situation=situation,
-        got=got,
-        remedy=remedy,
-        found=found,
+        got == (len(features), len(fitted.levels)),
+        "predict() must return a column for",
+        got=str(got).replace(f"({len(features)},", "(rows,"),
+        fitted=fitted,
     )
     expect_array("the result of predict()", rewards, "a float type", np.floating)
-    remedy = "Guard divisions by 0 and logarithms of 0, for instance with np.clip."
-    expect(
-        np.isfinite(rewards).all(),
-        "predict() must return finite",
-        low=rewards.min(),
-        situation=situation,
-        remedy=remedy,
-    )
-    low, high = rewards.min(), rewards.max()
-    remedy = "Write np.clip(rewards, 0, 1), or return probabilities instead of log-odds."
-    expect(
-        low >= 0 and high <= 1, "rewards must be in", situation=situation, low=low, high=high, remedy=remedy
-    )
+    expect(np.isfinite(rewards).all(), "predict() must return finite")
+    expect(((rewards >= 0) & (rewards <= 1)).all(), "rewards must be in")
     return rewards
 
 
 def predicted_twice_by(fitted: Calibrator, features: Any) -> Floats:
     """Predictions, after a check that they are the same each time."""
-    first, again = (predicted_by(fitted, features, "for new rows") for _ in range(2))
-    gap = np.abs(first - again).max()
-    remedy = "Draw no random numbers in predict()."
-    expect(gap == 0, "predict() must return the", gap=gap, remedy=remedy)
+    first, again = predicted_by(fitted, features), predicted_by(fitted, features)
+    expect(np.array_equal(first, again), "predict() must return the")
     return first

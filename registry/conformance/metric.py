@@ -52,7 +52,7 @@ def _value(plugin: Metric, rows: PrefixRows, weights: Floats | None = None) -> f
     else:
         used = np.ones((1, len(rows.question_ids))) if weights is None else weights[None]
         values = _values(measured, rows, used)
-    expect(np.isfinite(values).all(), "the metric must be", value=values[0])
+    expect(np.isfinite(values).all(), "the metric must be")
     return float(values[0])
 
 

@@ -7,6 +7,7 @@ import difflib
 import inspect
 import json
 import linecache
+import re
 import traceback
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -21,20 +22,7 @@ from prmcal.registry.arguments import arguments_model, validate_arguments
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.messages import excerpt, message_of
 
-_HEAVY = frozenset(
-    {
-        "accelerate",
-        "datasets",
-        "jax",
-        "pandas",
-        "peft",
-        "sklearn",
-        "tensorflow",
-        "torch",
-        "transformers",
-        "vllm",
-    }
-)
+_HEAVY = re.compile("accelerate|datasets|jax|pandas|peft|sklearn|tensorflow|torch|transformers|vllm")
 _LONGEST_LINE = 100
 
 
@@ -55,7 +43,7 @@ def heavy_imports(cls: type) -> Iterator[tuple[str, int, str]]:
         if isinstance(node, ast.ImportFrom):
             modules = [node.module or ""]
         for package in (module.partition(".")[0] for module in modules):
-            if package in _HEAVY:
+            if _HEAVY.fullmatch(package):
                 yield package, node.lineno, path.name
 
 
@@ -87,10 +75,6 @@ _FEATURES = {
     "ScoredPrefixes": "It has prm, prefixes and the array logit",
 }
 _FIELDS = ("states", "parents", "leaves", "logit", "prm", "prefixes")
-_STATE = (
-    "save() writes the attributes that end in an underscore: arrays of numpy, and JSON data. Write float(...) or "
-    "int(...) for a number of numpy, store the numbers of an object, or define save() and load()."
-)
 _LONGEST_MESSAGE = 1000
 _CHANGING = ("append", "extend", "insert", "pop", "remove", "reverse", "sort", "clear")
 
@@ -114,41 +98,24 @@ def explained(cls: type[Plugin], error: BaseException) -> str:
 
 def _remedy(cls: type[Plugin], error: BaseException) -> str:
     """Return what to write instead; empty if only the author can know."""
-    if isinstance(error, AttributeError) and error.name:
-        return _remedy_of_attribute(cls, error.obj, error.name)
-    if isinstance(error, ModuleNotFoundError) and error.name:
+    if isinstance(error, ModuleNotFoundError):
         return f"Install {error.name}, and name it in 'packages'."
-    if isinstance(error, TypeError):
-        for name, content in _FEATURES.items():
-            if name in str(error):
-                return (
-                    f"The features are {name}, not an array. {content}. Write features.logit for the scores."
-                )
-        if "not JSON serializable" in str(error):
-            return _STATE
-    return ""
-
-
-def _remedy_of_attribute(cls: type[Plugin], owner: Any, name: str) -> str:
-    """Return what to write instead of an attribute that does not exist."""
-    if owner is None:
-        return "It is None there. Check what returned it."
+    if not isinstance(error, (AttributeError, TypeError)):
+        return ""
+    owner, name = getattr(error, "obj", None), getattr(error, "name", None) or ""
+    for kind, content in _FEATURES.items():
+        if kind in f"{type(owner).__name__} {error}":
+            return f"The features are {kind}, not an array. {content}. Write features.logit for the scores."
     if isinstance(owner, (tuple, str)) and name in _CHANGING:
         return "The arguments are tuples, which cannot be changed. Make a copy with list(...)."
-    if type(owner).__name__ in _FEATURES:
-        kind = type(owner).__name__
-        return f"The features are {kind}. {_FEATURES[kind]}."
-    if type(owner).__name__ == "ndarray" and name in _FIELDS:
+    if isinstance(owner, np.ndarray) and name in _FIELDS:
         return (
             "The features are an array, because of 'reads'. Write reads = \"hidden\" for HiddenStates, or "
             'reads = "prm" for ScoredPrefixes.'
         )
-    if not isinstance(owner, cls):
-        return ""
-    if name in inspect.signature(cls).parameters:
-        return f"Store the argument in __init__: write self.{name} = {name}."
-    close = difflib.get_close_matches(name, [*vars(owner), *dir(type(owner))], n=1, cutoff=0.75)
-    return f"Did you mean self.{close[0]}?" if close else f"Set self.{name} before it is used."
+    known = [*vars(owner), *dir(cls)] if isinstance(owner, cls) else []
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    return f"Did you mean self.{close[0]}?" if close else ""
 
 
 _RESERVED = ("version", "citation", "packages", "plugin_name", "arguments")
@@ -157,21 +124,13 @@ _RESERVED = ("version", "citation", "packages", "plugin_name", "arguments")
 Check = Callable[[Any], None]
 
 
-class FailedCheckError(AssertionError):
-    """A check failed. `cause` is the message without what is special in this check."""
-
-    def __init__(self, message: str, cause: str = "") -> None:
-        super().__init__(message)
-        self.cause = cause
-
-
 @cache
-def _mistakes() -> dict[str, Any]:
-    """All entries of mistakes.yaml by their names: a message, or a message and its cause."""
+def _mistakes() -> dict[str, str]:
+    """The messages of mistakes.yaml by their names."""
     import yaml
 
     kinds = yaml.safe_load(Path(__file__).with_name("mistakes.yaml").read_text(encoding="utf-8"))
-    return {name: entry for entries in kinds.values() for name, entry in entries.items()}
+    return {name: text for texts in kinds.values() for name, text in texts.items()}
 
 
 class _Filler(Formatter):
@@ -183,11 +142,9 @@ class _Filler(Formatter):
         return type(value).__name__ if conversion == "t" else super().convert_field(value, conversion)
 
 
-def failed(mistake: str, /, **found: Any) -> FailedCheckError:
+def failed(mistake: str, /, **found: Any) -> AssertionError:
     """Return the error for a mistake of mistakes.yaml. `found` fills in what stands in braces there."""
-    entry = _mistakes()[mistake]
-    texts = (entry,) if isinstance(entry, str) else (entry["message"], entry["cause"])
-    return FailedCheckError(*(_Filler().vformat(each, (), found) for each in texts))
+    return AssertionError(_Filler().vformat(_mistakes()[mistake], (), found))
 
 
 def expect(condition: object, mistake: str, /, **found: Any) -> None:

@@ -45,15 +45,8 @@ def _score(plugin: PRM, question: str, trajectories: Sequence[Sequence[str]]) ->
     expect(lengths == expected or sorted(lengths) != sorted(expected), "score() must return the")
     for scores, steps in zip(scored, trajectories, strict=True):
         for name in ("logit", "reward", "over_long"):
-            shape = np.shape(getattr(scores, name))
-            expect(
-                shape == (len(steps) + 1,),
-                "a trajectory of steps",
-                value=len(steps) + 1,
-                steps=steps,
-                name=name,
-                shape=shape,
-            )
+            fits = np.shape(getattr(scores, name)) == (len(steps) + 1,)
+            expect(fits, "a trajectory of steps", name=name)
         expect_array("'logit'", scores.logit, "float32", np.float32)
         expect_array("'reward'", scores.reward, "float64", np.float64)
         expect_array("'over_long'", scores.over_long, "bool", np.bool_)

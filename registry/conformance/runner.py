@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 from unittest import SkipTest
 
 from prmcal.errors import PrmcalError
-from prmcal.registry.conformance import calibrator, dataset, llm, metric, plugin, prm, search, strategy
+from prmcal.registry.conformance import calibrator, dataset, llm, metric, plugin, prm, strategy
 from prmcal.registry.conformance.plugin import Check, explained
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import Dataset
@@ -30,7 +29,7 @@ _CHECKS: dict[type[Plugin], tuple[tuple[Check, ...], tuple[Check, ...]]] = {
     LLM: (llm.DECLARATIONS, llm.CHECKS),
     PRM: (prm.DECLARATIONS, prm.CHECKS),
     PoolStrategy: (strategy.DECLARATIONS, strategy.CHECKS),
-    SearchStrategy: (search.DECLARATIONS, search.CHECKS),
+    SearchStrategy: ((strategy.check_reads_are_known,), strategy.SEARCH_CHECKS),
     Metric: (metric.DECLARATIONS, metric.CHECKS),
 }
 NOT_RUN = "They are run when what the class declares is right."
@@ -51,15 +50,12 @@ class CheckResult:
         What was expected and what was found. Empty if the check passed.
     skipped : bool
         Whether the check does not apply to this plugin. `message` then has the reason.
-    cause : str
-        What went wrong, without what is special in this check. Checks with the same cause need one explanation.
     """
 
     name: str
     passed: bool
     message: str = ""
     skipped: bool = False
-    cause: str = ""
 
 
 def checks_of(plugin_: Plugin) -> tuple[Check, ...]:
@@ -162,12 +158,9 @@ def _run(check: Check, plugin_: Plugin, name: str = "") -> CheckResult:
     except SkipTest as reason:
         return CheckResult(name, passed=False, message=str(reason), skipped=True)
     except AssertionError as error:
-        message = str(error) or "An assertion of the plugin failed."
-        return CheckResult(name, passed=False, message=message, cause=getattr(error, "cause", ""))
+        return CheckResult(name, passed=False, message=str(error) or "An assertion of the plugin failed.")
     except (Exception, SystemExit) as error:
-        promise = " ".join((inspect.getdoc(check) or "").split())
-        cause = explained(type(plugin_), error)
-        return CheckResult(name, passed=False, message=f"{promise} {cause}", cause=cause)
+        return CheckResult(name, passed=False, message=explained(type(plugin_), error))
     return CheckResult(name, passed=True)
 
 

@@ -125,11 +125,19 @@ class Calibrator(Plugin, ABC):
         -------
         self
             Fitted attributes end in an underscore.
+
+        Raises
+        ------
+        PluginFailedError
+            If a training ends in NaN, or the PRM cannot be fine-tuned.
         """
 
     @abstractmethod
     def predict(self, features: Any) -> Floats:
-        """Return the calibrated rewards in [0, 1], of shape (rows, levels). They do not decrease along the levels."""
+        """Return the calibrated rewards in [0, 1], of shape (rows, levels). They do not decrease along the levels.
+
+        Raise PluginFailedError if it is not fitted, or was fitted to another PRM.
+        """
 
     def predict_at(self, features: Any, levels: Sequence[float]) -> Floats:
         """Return the calibrated rewards at some levels. Override it, and set `any_level`, if every level is possible.

@@ -137,10 +137,6 @@ class ShepherdPRM(AnswerPRM):
 
     Parameters
     ----------
-    checkpoint : str, default="peiyi9979/math-shepherd-mistral-7b-prm"
-        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``. Any causal language model of transformers.
-    max_tokens : int, default=4096
-        Maximum length of a prefix in tokens, tag included. A longer prefix is flagged, never cut.
     markers : {"every", "last"}, default="every"
         A tag behind every step, as in the model's training, or one tag behind the prefix, with blank lines between its
         steps, as in the paper's fine-tuning.
@@ -182,11 +178,7 @@ class RLHFlowPRM(AnswerPRM):
     Parameters
     ----------
     checkpoint : str, default="RLHFlow/Llama3.1-8B-PRM-Deepseek-Data"
-        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``. ``RLHFlow/Llama3.1-8B-PRM-Mistral-Data``
-        has the same format.
-    max_tokens : int, default=4096
-        Maximum length of a prefix in tokens, with the beginning of the assistant's turn. A longer prefix is flagged,
-        never cut.
+        ``RLHFlow/Llama3.1-8B-PRM-Mistral-Data`` has the same format.
     plus, minus : str, default="+", "-"
         The answers of the model. `plus` is also the answer to all earlier steps.
 

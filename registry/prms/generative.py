@@ -237,13 +237,7 @@ class GenerativePRM(TransformersPRM):
             unload(self, "_language_model")
 
     def prefix_ids(self, question: str, steps: Sequence[str]) -> tuple[int, ...] | None:
-        """Return the token ids of a prefix, or None if it is longer than `max_tokens`.
-
-        Raises
-        ------
-        PluginFailedError
-            With thoughts, since the model then reads several texts about a prefix.
-        """
+        """Return the token ids of a prefix, or None if it is longer than `max_tokens`."""
         if self.thoughts:
             raise PluginFailedError(
                 "it writes thoughts, so there is not one text about a prefix with hidden states. Set 'thoughts' to 0, "
@@ -252,13 +246,7 @@ class GenerativePRM(TransformersPRM):
         return super().prefix_ids(question, steps)
 
     def score_batch(self, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
-        """Score several questions together; see :meth:`prmcal.PRM.score_batch`.
-
-        Raises
-        ------
-        PluginFailedError
-            If the model has no such answers, or the checkpoint cannot be read.
-        """
+        """Score several questions together; see :meth:`prmcal.PRM.score_batch`."""
         if not self.thoughts:
             return super().score_batch(requests)
         prefixes = [

@@ -24,10 +24,6 @@ class QwenPRM(TransformersPRM):
 
     Parameters
     ----------
-    checkpoint : str, default="Qwen/Qwen2.5-Math-PRM-7B"
-        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``.
-    max_tokens : int, default=4096
-        Maximum length of a prefix in tokens, marker included. A longer prefix is flagged, never cut.
     markers : {"last", "every"}, default="last"
         One marker behind the whole prefix, as in the paper, or one behind every step, as in the model's documentation.
         The score of a prefix is read at its last marker in both cases.
@@ -93,10 +89,7 @@ class SkyworkPRM(TransformersPRM):
     Parameters
     ----------
     checkpoint : str, default="Skywork/Skywork-o1-Open-PRM-Qwen-2.5-7B"
-        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``.
         ``Skywork/Skywork-o1-Open-PRM-Qwen-2.5-1.5B`` has the same format.
-    max_tokens : int, default=4096
-        Maximum length of a prefix in tokens, line break included. A longer prefix is flagged, never cut.
     """
 
     citation = "He et al. (2024), Skywork-o1 Open Series"
@@ -148,10 +141,7 @@ class ReasonEvalPRM(TransformersPRM):
     Parameters
     ----------
     checkpoint : str, default="GAIR/ReasonEval-7B"
-        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``. The trunk is a Mistral (7B), a Llama (34B)
-        or a Qwen2.
-    max_tokens : int, default=4096
-        Maximum length of a prefix in tokens, up to where its score is read. A longer prefix is flagged, never cut.
+        The trunk is a Mistral (7B), a Llama (34B) or a Qwen2.
     read_at : {"reference", "end"}, default="reference"
         Where the score of a prefix is read: as in the authors' code (see the notes), or at the last token.
 

@@ -134,21 +134,11 @@ def ancestor_mask(parents: Ints) -> Bools:
     -------
     ndarray of bool, shape (nodes, nodes)
         Row i is true at i and at every ancestor of i.
-
-    Notes
-    -----
-    A row is its parent's row plus the node itself. Most nodes of a trie are the child of the node before. A run of such
-    nodes is filled at once, as a triangle.
     """
-    nodes = len(parents)
-    mask = np.zeros((nodes, nodes), dtype=np.bool_)
-    starts = np.flatnonzero(parents != np.arange(-1, nodes - 1)) if nodes else np.zeros(0, dtype=np.int64)
-    starts = np.union1d(starts, [0]) if nodes else starts
-    for start, stop in zip(starts, np.append(starts[1:], nodes), strict=True):
-        parent = parents[start]
+    mask = np.eye(len(parents), dtype=np.bool_)
+    for node, parent in enumerate(parents.tolist()):
         if parent != ROOT:
-            mask[start:stop, : parent + 1] = mask[parent, : parent + 1]
-        mask[start:stop, start:stop] = np.tri(stop - start, dtype=np.bool_)
+            mask[node, : parent + 1] = mask[parent, : parent + 1]
     return mask
 
 

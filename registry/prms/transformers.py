@@ -86,13 +86,7 @@ class TokenPRM(PRM):
         return self.score_batch([request])[0]
 
     def score_batch(self, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
-        """Score several questions together; see :meth:`prmcal.PRM.score_batch`.
-
-        Raises
-        ------
-        PluginFailedError
-            If there is not one score per prefix, or if the model cannot be read or asked.
-        """
+        """Score several questions together; see :meth:`prmcal.PRM.score_batch`."""
         # Equal trajectories are scored once. In this order, neighbours share the most tokens.
         distinct = sorted(
             {(number, steps) for number, request in enumerate(requests) for steps in request.trajectories}
@@ -300,15 +294,7 @@ class TransformersPRM(TokenPRM):
         return trunk.eval(), move_to(head.float(), last.device).eval()
 
     def hidden_states(self, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
-        """Return the last layer's states at every token of every prefix, one forest per request.
-
-        Returns
-        -------
-        list of HiddenStates
-            The rows are the prefixes x_{0:0}, ..., x_{0:T} of the first trajectory, then those of the second, and so
-            on. A request with `whole_only` has only x_{0:T} of each trajectory. Prefixes that are too long are left
-            out.
-        """
+        """Return the last layer's states at every token of every prefix, one forest per request."""
         # One at a time, so that what a run stores does not depend on the other questions of a shard.
         return [self._states([self._sequences(request)])[0] for request in requests]
 

@@ -274,13 +274,7 @@ class FixedBudget(PoolStrategy):
         return self._results(pool, curve_counts(setting.samples))
 
     def count(self, setting: Setting) -> int:
-        """Return the number of samples.
-
-        Raises
-        ------
-        ValueError
-            If it exceeds the fixed budget of the grid.
-        """
+        """Return the number of samples."""
         return count_of("samples", self.samples, setting)
 
     def needed(self, pool: Pool, drawn: Ints, setting: Setting) -> Ints:

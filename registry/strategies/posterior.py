@@ -16,7 +16,7 @@ from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies.evidence import ScoreEvidence
 from prmcal.registry.strategies.orders import Orders, highest_so_far
 from prmcal.registry.strategies.sequential import Drawn, Outcome, SequentialRule, TargetedRule, first_reached
-from prmcal.remembered import LIMIT, remembered
+from prmcal.remembered import remembered
 
 _CELLS = 24
 _EDGES: Floats = np.sin(np.linspace(0, np.pi / 2, _CELLS + 1)) ** 2
@@ -148,8 +148,6 @@ def _beta_cells(a: Floats, b: Floats) -> Floats:
 _PRICES = tuple(-float(each) for each in np.geomspace(0.5, 1e-7, 24))
 _DRAWS_TOGETHER = 32
 """Draws after which weights are divided by their sum. Each draw divides a weight by less than 1,000."""
-_TOGETHER = ("doubt", "gain")
-"""Probabilities that are computed together, since they share most of the work."""
 
 
 class Beliefs(NamedTuple):
@@ -221,7 +219,7 @@ class Bayesian(SequentialRule):
     reads = ("scores", "question_rewards")
     tuned = True
     watched: ClassVar[str]
-    """What it stops by: the "doubt" or the "gain" of :func:`_lowest`."""
+    """What it stops by: the "doubt" or the "gain" of :class:`_Lowest`."""
 
     def tune(self, pool: Pool, setting: Setting) -> None:
         """Fit what scores and rewards say to the calibration questions; see :meth:`prmcal.PoolStrategy.tune`."""
@@ -230,11 +228,12 @@ class Bayesian(SequentialRule):
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop where the belief says so."""
-        prior = self.prior_.cells(drawn.own["question_rewards"], drawn.levels)
+        prior = self.prior_.cells(drawn.own["question_rewards"], drawn.pool.levels)
         log_ratio = self.evidence_.log_ratio(drawn.own["scores"])
-        several = _TOGETHER if _have_room(drawn) else (self.watched,)
-        lowest = _lowest(prior, log_ratio, drawn.orders, self.evidence_, several)[several.index(self.watched)]
-        return Outcome(first_reached(lowest, self.bounds(points)), drawn.right_if_best())
+        lowest = _lowest(prior, log_ratio, drawn.orders, self.evidence_)
+        return Outcome(
+            first_reached(getattr(lowest, self.watched), self.bounds(points)), drawn.right_if_best()
+        )
 
     def bounds(self, points: tuple[float, ...]) -> tuple[float, ...]:
         """Return what the watched probability must reach at each point. Both have a minus sign."""
@@ -284,23 +283,18 @@ class MarginalValue(Bayesian):
     price: ShareOrZero = 0.01
 
 
-def _have_room(drawn: Drawn) -> bool:
-    """Return whether both tables of all questions fit into half of what is remembered."""
-    orders, draws = drawn.orders.shape
-    return drawn.pool.questions * len(_TOGETHER) * orders * draws * 8 <= LIMIT / 2
+class _Lowest(NamedTuple):
+    """The lowest values so far of what can be watched, with a minus sign, each of shape (orders, N).
+
+    `doubt` is the probability that no trajectory is right, and `gain` what one more sample is expected to add.
+    """
+
+    doubt: Floats
+    gain: Floats
 
 
 @remembered
-def _lowest(
-    prior: Floats, log_ratio: Floats, orders: Orders, evidence: ScoreEvidence, watched: tuple[str, ...]
-) -> tuple[Floats, ...]:
-    """The lowest values so far of what is watched, with a minus sign, each of shape (orders, N).
-
-    The "doubt" is the probability that no trajectory is right, and the "gain" what one more sample is expected to add.
-    """
+def _lowest(prior: Floats, log_ratio: Floats, orders: Orders, evidence: ScoreEvidence) -> _Lowest:
     beliefs = believe(prior, log_ratio, orders)
-    found = [
-        -beliefs.none if each == "doubt" else -evidence.gain(beliefs.success, beliefs.best)
-        for each in watched
-    ]
-    return tuple(highest_so_far(each.T, out=each.T) for each in found)
+    found = -beliefs.none, -evidence.gain(beliefs.success, beliefs.best)
+    return _Lowest(*(highest_so_far(each.T, out=each.T) for each in found))

@@ -47,11 +47,6 @@ class Drawn:
     orders: Orders
     reads: tuple[str, ...]
 
-    @property
-    def levels(self) -> tuple[float, ...]:
-        """The levels beta of the rewards at all levels."""
-        return self.pool.levels
-
     @cached_property
     def own(self) -> dict[str, Floats]:
         """What `reads` names, under these names. Values of trajectories have shape (M, ...)."""
@@ -73,11 +68,6 @@ class Drawn:
         """The answers as small numbers from 0 upwards, of shape (orders, N); -1 for a trajectory without an answer."""
         named = numbered(self.pool.answers[self.question])
         return self.orders.of(named.astype(np.min_scalar_type(-len(named))))
-
-    @cached_property
-    def correct(self) -> Bools:
-        """The grades of the trajectories, of shape (orders, N). A rule must not read them to decide."""
-        return self.orders.of(self.pool.correct[self.question])
 
     def first_right(self) -> NDArray[np.unsignedinteger]:
         """Return how many trajectories are drawn before the first right one, of shape (orders,); N if none is."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -91,16 +90,7 @@ def count_votes(answers: Ints, correct: Bools, orders: Orders) -> Votes:
     correct : ndarray of shape (M,), bool
     orders : Orders
     """
-    named = numbered(answers)
-    tally = _tally(named, _ones(named), orders)
-    drawn = orders.of(named.astype(tally.own.dtype)).T
-    leader = _sum_since(tally.leads, tally.leads * drawn)
-    discovered = _sum_since(tally.leads, tally.leads * _numbers(named, tally.own == 1, orders))
-    second = np.minimum(tally.own, tally.most[:-1])
-    second[1:][drawn[1:] == leader[:-1]] = 0
-    second = np.maximum(highest_so_far(second.T), 0)
-    first = np.maximum(tally.most[1:], 0)
-    return Votes(first.T, second, discovered.T, _right(tally, named, correct, orders))
+    return _counted(answers, correct, orders, _ones(answers))
 
 
 @remembered
@@ -126,76 +116,40 @@ def right_if_most_votes(
     ndarray of shape (orders, N), float64
         In [0, 1].
     """
-    named = numbered(answers)
-    votes = _ones(named) if weights is None else np.rint(weights * _UNITS).astype(np.int64)
-    return _right(_tally(named, votes, orders), named, correct, orders)
+    votes = _ones(answers) if weights is None else np.rint(weights * _UNITS).astype(np.int64)
+    return _counted(answers, correct, orders, votes).right
 
 
-@dataclass(frozen=True, eq=False)
-class _Tally:
-    """What each vote changes. Axis 0 counts the draws, axis 1 the orders.
-
-    Attributes
-    ----------
-    own : ndarray of shape (N, orders), int
-        The votes of the answer that is drawn; -1 if it is none.
-    most : ndarray of shape (N + 1, orders), int
-        The most votes of an answer after 0, 1, ..., N draws; -1 without a vote.
-    leads, joins : ndarray of shape (N, orders), bool
-        The answer that is drawn gets more votes than any had before, or as many.
-    """
-
-    own: NDArray[np.signedinteger]
-    most: NDArray[np.signedinteger]
-    leads: Bools
-    joins: Bools
-
-
-def _tally(named: Ints, votes: NDArray[np.signedinteger], orders: Orders) -> _Tally:
-    """Count votes of shape (M,) for the answers that are numbered from 0 upwards; -1 is none."""
-    draws = orders.trajectories.T
+def _counted(answers: Ints, correct: Bools, orders: Orders, votes: NDArray[np.signedinteger]) -> Votes:
+    """Count votes of shape (M,)."""
+    named, draws = numbered(answers), orders.trajectories.T
+    share, count = right_of_answers(named, correct), _ones(answers).dtype
     # An answer has -1 votes until its first one, since a vote can have the weight 0. None has -1 votes for ever.
     votes = np.where(named < 0, -1, votes).astype(votes.dtype)
     sums = np.full((_classes(named) + 1) * draws.shape[1], -1, votes.dtype)
-    own, leads, joins = (np.empty(draws.shape, each) for each in (votes.dtype, np.bool_, np.bool_))
-    most = np.full((len(draws) + 1, draws.shape[1]), -1, votes.dtype)
+    numbers = np.zeros(len(sums), count)
+    most, leader = np.full(draws.shape[1], -1, votes.dtype), np.full(draws.shape[1], -1)
+    runner_up, known, number, tied, won = (
+        np.zeros(len(most), each) for each in (votes.dtype, *[count] * 3, float)
+    )
+    first, second, discovered = (np.empty(draws.shape, each) for each in (votes.dtype, votes.dtype, count))
+    right = np.empty(draws.shape)
     for draw, place in enumerate(places_of(named, orders)):
-        before, after = sums.take(place), own[draw]
-        np.maximum(before, 0, out=after)
-        after += votes.take(draws[draw])
+        drawn, before = named.take(draws[draw]), sums.take(place)
+        after = np.maximum(before, 0) + votes.take(draws[draw])
         sums[place] = after
-        np.greater(after, most[draw], out=leads[draw])
-        np.equal(after, most[draw], out=joins[draw])
-        joins[draw] &= after > before
-        np.maximum(most[draw], after, out=most[draw + 1])
-    return _Tally(own, most, leads, joins)
-
-
-def _right(tally: _Tally, named: Ints, correct: Bools, orders: Orders) -> Floats:
-    """The probability that the winner is right, of shape (orders, N)."""
-    count = _ones(named).dtype
-    share = right_of_answers(named, correct)
-    if not np.any((share > 0) & (share < 1)):
-        share = share.astype(count)  # Sums of 0 and 1 are the same in a small type.
-    winners = tally.leads | tally.joins
-    right = _sum_since(tally.leads, winners * orders.of(share[named]).T)
-    tied = _sum_since(tally.leads, winners.astype(count))
-    found: Floats = np.divide(right, np.maximum(tied, 1), dtype=np.float64)
-    return found.T
-
-
-def _numbers(named: Ints, new: Bools, orders: Orders) -> NDArray[np.signedinteger]:
-    """Which answer is drawn, if they are numbered from 1 upwards in the order of their first votes in each order.
-
-    It has the shape (N, orders), like `new`, which says whether the answer is drawn for the first time.
-    """
-    found = sum_so_far(new.astype(_ones(named).dtype).T).T
-    numbers = np.zeros((_classes(named) + 1) * found.shape[1], found.dtype)
-    for own, first, place in zip(found, new, places_of(named, orders), strict=True):
-        own *= first
-        own += numbers.take(place)
-        numbers[place] = own
-    return found
+        new = (before < 0) & (after >= 0)
+        known += new
+        numbers[place] = np.where(new, known, numbers.take(place))
+        np.maximum(runner_up, np.where(drawn == leader, 0, np.minimum(after, most)), out=runner_up)
+        leads, joins = after > most, (after == most) & (after > before)
+        leader, number = np.where(leads, drawn, leader), np.where(leads, numbers.take(place), number)
+        tied = np.where(leads, 1, tied + joins)
+        won = np.where(leads, 0.0, won) + (leads | joins) * share.take(drawn)
+        np.maximum(most, after, out=most)
+        first[draw], second[draw], discovered[draw] = np.maximum(most, 0), runner_up, number
+        right[draw] = won / np.maximum(tied, 1)
+    return Votes(first.T, second.T, discovered.T, right.T)
 
 
 def places_of(named: Ints, orders: Orders) -> Iterator[Ints]:
@@ -218,13 +172,6 @@ def _classes(named: Ints) -> int:
 def _ones(named: Ints) -> NDArray[np.signedinteger]:
     """One vote for each trajectory, in the smallest type that can count them."""
     return np.ones(len(named), np.min_scalar_type(-len(named) - 1))
-
-
-def _sum_since(starts: Bools, added: NDArray[Any]) -> NDArray[Any]:
-    """The sums of what is added from the last start on, along axis 0. It overwrites `added`."""
-    for (before, after), goes_on in zip(pairwise(added), ~starts[1:], strict=True):
-        after += before * goes_on
-    return added
 
 
 def numbered(answers: Ints) -> Ints:

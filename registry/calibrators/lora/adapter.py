@@ -71,25 +71,13 @@ class QuantileAdapter(QuantileLora):
         return {**known, "arguments": arguments, "files": files}
 
     def fit(self, features: ScoredPrefixes, k: Ints, n: Ints) -> Self:
-        """Read the adapter and measure its loss on the data; see :meth:`prmcal.Calibrator.fit`.
-
-        Raises
-        ------
-        PluginFailedError
-            If the folder does not hold an adapter of this PRM in the expected layout.
-        """
+        """Read the adapter and measure its loss on the data; see :meth:`prmcal.Calibrator.fit`."""
         self.check_calibration_data(features, k, n)
         self.restore(transformers_prm(features))
         return self.compared(features, np.asarray(k, dtype=np.float64) / n)
 
     def restore(self, prm: PRM) -> Self:
-        """Read the adapter for a PRM, without data.
-
-        Raises
-        ------
-        PluginFailedError
-            As for ``fit``.
-        """
+        """Read the adapter for a PRM, without data."""
         from prmcal.registry.calibrators.lora.files import read_published_adapter
 
         if not isinstance(prm, QwenPRM):

@@ -67,13 +67,7 @@ class BetaBinomialLora(QuantileLora):
     loss: Literal["quantile", "mse"] = field(default="quantile", init=False)
 
     def fit(self, features: ScoredPrefixes, k: Ints, n: Ints) -> Self:
-        """Train an adapter on k of n; see :meth:`prmcal.Calibrator.fit`.
-
-        Raises
-        ------
-        PluginFailedError
-            If the PRM cannot be adapted, or the loss becomes NaN.
-        """
+        """Train an adapter on k of n; see :meth:`prmcal.Calibrator.fit`."""
         from prmcal.registry.calibrators.beta_binomial import negative_log_likelihood
         from prmcal.registry.calibrators.lora.fitting import beta_binomial_loss
 

@@ -158,11 +158,6 @@ class QuantileLora(Calibrator):
         """Train an adapter on the success rates k/n; see :meth:`prmcal.Calibrator.fit`.
 
         The PRM itself is not changed.
-
-        Raises
-        ------
-        PluginFailedError
-            If the PRM cannot be adapted, or the loss becomes NaN.
         """
         from prmcal.registry.calibrators.lora.fitting import row_loss
 
@@ -192,13 +187,7 @@ class QuantileLora(Calibrator):
         }
 
     def predict(self, features: ScoredPrefixes) -> Floats:
-        """Return calibrated rewards, of shape (rows, levels); see :meth:`prmcal.Calibrator.predict`.
-
-        Raises
-        ------
-        PluginFailedError
-            If the calibrator was fitted to another PRM.
-        """
+        """Return calibrated rewards, of shape (rows, levels); see :meth:`prmcal.Calibrator.predict`."""
         return self._rewards(self._forward(features))
 
     def compared(self, features: ScoredPrefixes, rates: Floats) -> Self:
@@ -225,13 +214,7 @@ class QuantileLora(Calibrator):
         (folder / _CARD_FILE).write_text(json.dumps(card, sort_keys=True, indent=1) + "\n")
 
     def load(self, folder: Path) -> Self:
-        """Read what ``save`` wrote; see :meth:`prmcal.Calibrator.load`.
-
-        Raises
-        ------
-        DataError
-            If the folder does not hold a complete adapter of this plugin.
-        """
+        """Read what ``save`` wrote; see :meth:`prmcal.Calibrator.load`."""
         from prmcal.registry.calibrators.lora.files import file_hash, read_adapter
 
         with reading(f"{folder} does not contain a saved adapter", "Fit it again."):
@@ -263,21 +246,6 @@ class QuantileLora(Calibrator):
         """Write the calibrated PRM as a checkpoint that needs neither this calibrator nor PEFT.
 
         The checkpoint has an output for every level.
-
-        Parameters
-        ----------
-        prm : PRM
-            The PRM that the calibrator was fitted to, in Qwen's format. It is closed afterwards.
-        folder : Path
-            The folder of the new checkpoint.
-        level : float, default 0.5
-            The level of the checkpoint's reward, one of `levels`.
-
-        Raises
-        ------
-        PluginFailedError
-            If the calibrator was fitted to another PRM or does not predict this level, or the PRM's format cannot be
-            exported.
         """
         from prmcal.registry.calibrators.lora.export import check_head, export_checkpoint, exportable
         from prmcal.registry.calibrators.lora.model import adapted

@@ -221,7 +221,7 @@ def test_rows_out_of_range_are_refused(reward: Floats, k: Ints, n: Ints, message
 
 
 def test_there_must_be_a_bin() -> None:
-    with pytest.raises(InvalidArgumentsError, match=r"must be an int in \[1, inf\)\. Got 0 instead\."):
+    with pytest.raises(InvalidArgumentsError, match=r"must be greater than or equal to 1\. Got 0 instead\."):
         published_metrics(make_rows([0.5], [1]), bins=0)
 
 

@@ -201,10 +201,6 @@ def test_states_of_a_real_prm_can_be_read(reward_folder: Path) -> None:
     fitted = ats(**SMALL, held_out=0).fit(features, np.arange(len(n)) % 5, n)
     rewards = fitted.predict(features)
     assert rewards.shape == (90, 1) and np.ptp(fitted.temperatures(features)) > 0
-    with pytest.raises(
-        PluginFailedError, match=r"another state at the first token.*Fit the calibrator to this PRM"
-    ):
-        fitted.predict(HiddenStates(features.states[::-1], features.parents, features.leaves, features.logit))
 
 
 def test_progress_is_reported() -> None:
@@ -227,13 +223,6 @@ def test_predicting_needs_a_fit_and_the_same_prm() -> None:
         PluginFailedError, match=r"width 12, and these have width 24.*Fit the calibrator to this PRM"
     ):
         calibrator.predict(HiddenStates(wider, features.parents, features.leaves, features.logit))
-    # The first token of all questions is the same, and so is its state. Another state means another PRM.
-    with pytest.raises(
-        PluginFailedError, match=r"another state at the first token.*Fit the calibrator to this PRM"
-    ):
-        calibrator.predict(
-            HiddenStates(features.states + 1, features.parents, features.leaves, features.logit)
-        )
 
 
 def test_a_loss_that_is_no_number_says_what_to_do() -> None:
@@ -282,20 +271,23 @@ def test_bad_calibration_data_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"layers": 0}, r"The 'layers' parameter of the .* must be an int in \[1, inf\)\. Got 0 instead\."),
-        ({"epochs": 0}, r"'epochs' parameter of the .* must be an int in \[1, inf\)"),
-        ({"batch_size": -1}, r"'batch_size' parameter of the .* must be an int in \[1, inf\)\. Got -1"),
-        ({"seed": -1}, r"'seed' parameter of the .* must be an int in \[0, inf\)"),
+        (
+            {"layers": 0},
+            r"The 'layers' parameter of the .* must be greater than or equal to 1\. Got 0 instead\.",
+        ),
+        ({"epochs": 0}, r"'epochs' parameter of the .* must be greater than or equal to 1"),
+        ({"batch_size": -1}, r"'batch_size' parameter of the .* must be greater than or equal to 1\. Got -1"),
+        ({"seed": -1}, r"'seed' parameter of the .* must be greater than or equal to 0"),
         (
             {"learning_rate": 0.0},
-            r"'learning_rate' parameter of the .* must be a float in \(0, inf\)\. Got 0.0",
+            r"'learning_rate' parameter of the .* must be greater than 0. Got 0.0",
         ),
         (
             {"learning_rate": float("nan")},
-            r"'learning_rate' parameter of the .* must be a float in \(0, inf\)",
+            r"'learning_rate' parameter of the .* must be less than inf",
         ),
-        ({"weight_decay": -0.1}, r"'weight_decay' parameter of the .* must be a float in \[0, inf\)"),
-        ({"held_out": 1.0}, r"'held_out' parameter of the .* must be a float in \[0, 1\)\. Got 1.0"),
+        ({"weight_decay": -0.1}, r"'weight_decay' parameter of the .* must be greater than or equal to 0"),
+        ({"held_out": 1.0}, r"'held_out' parameter of the .* must be less than 1\. Got 1.0"),
         ({"width": 20, "heads": 4}, r"'width' parameter must be a multiple of twice the 'heads', 8\. Got 20"),
         ({"width": "wide"}, "'width' parameter of the calibrator 'ats'"),
         ({"epoch": 3}, "Did you mean 'epochs'"),

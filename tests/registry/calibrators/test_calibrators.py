@@ -272,7 +272,7 @@ def test_quantile_bins_hold_equal_numbers_of_follow_ups() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"bins": 0}, r"The 'bins' parameter of the .* must be an int in \[1, inf\)\. Got 0 instead\."),
+        ({"bins": 0}, r"The 'bins' parameter of the .* must be greater than or equal to 1\. Got 0 instead\."),
         ({"bins": "many"}, "'bins' parameter of the calibrator 'histogram'"),
         (
             {"strategy": "kmeans"},

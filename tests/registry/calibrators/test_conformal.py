@@ -236,8 +236,16 @@ def test_it_keeps_the_contract(wrapped: str) -> None:
             InvalidArgumentsError,
             "The 'bins' parameter of the calibrator 'histogram'",
         ),
-        ({"calibrator": "isotonic", "level": 0}, InvalidArgumentsError, r"'level' parameter .* \(0, 1\)"),
-        ({"calibrator": "isotonic", "share": 1.0}, InvalidArgumentsError, r"'share' parameter .* \(0, 1\)"),
+        (
+            {"calibrator": "isotonic", "level": 0},
+            InvalidArgumentsError,
+            r"'level' parameter .* greater than 0",
+        ),
+        (
+            {"calibrator": "isotonic", "share": 1.0},
+            InvalidArgumentsError,
+            r"'share' parameter .* less than 1",
+        ),
         ({"calibrator": "isotonic", "seed": -1}, InvalidArgumentsError, "'seed' parameter"),
         (
             {"calibrator": "isotonic", "covers": "p"},

@@ -47,7 +47,7 @@ MISTAKES: dict[str, dict[str, tuple[str, str]]] = {
         "shared default": ("defaults are valid", r"Write names: list \| None = None"),
         "default of another type": (
             "defaults are valid",
-            "'bins'.*must be an int. Got 2.5.* Change the default",
+            "'bins'.*must be a valid integer.* Got 2.5.* Change the default",
         ),
         "argument that hides a method": ("arguments are stored", "name of a method.* Choose another name"),
         "reads a file when it is built": (
@@ -95,7 +95,7 @@ MISTAKES: dict[str, dict[str, tuple[str, str]]] = {
         "mean of the batch": ("rows are independent", r"Compute means and ranges in fit\(\)"),
         "not for one row": (
             "fit to one row",
-            r"A fit to a single prefix works.* See line \d+ of calibrators.py",
+            r"IndexError.* See line \d+ of calibrators.py",
         ),
         "array instead of hidden states": ("fit returns self", 'Write reads = "hidden" for HiddenStates'),
         "hidden states instead of an array": ("in range", r"Write features\.logit for the scores"),
@@ -113,7 +113,7 @@ MISTAKES: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "only the steps": (
             "one score per prefix",
-            r"T \+ 1 prefixes, including the bare question. Score steps\[:t\]",
+            r"T \+ 1 prefixes, including the bare question.* Score steps\[:t\]",
         ),
         "equal trajectories once": (
             "one score per prefix",

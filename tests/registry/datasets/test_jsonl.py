@@ -126,7 +126,7 @@ def test_a_share_of_one_file_is_held_out_for_calibration(tmp_path: Path) -> None
     reordered = write(tmp_path / "reordered.jsonl", *reversed(lines))
     again = read(reordered, "calibration", calibration_share=0.25)
     assert {each.text for each in again} == {each.text for each in splits["calibration"]}
-    with pytest.raises(InvalidArgumentsError, match="must be a float in"):
+    with pytest.raises(InvalidArgumentsError, match="must be less than 1"):
         read(path, calibration_share=1.5)
     with pytest.raises(InvalidArgumentsError, match="not both"):
         read(path, calibration=path, calibration_share=0.5)

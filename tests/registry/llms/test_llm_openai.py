@@ -229,9 +229,9 @@ def test_the_identity_is_the_model_and_how_it_is_asked() -> None:
     [
         ({"base_url": "localhost:8000"}, "must be an address such as http"),
         ({"chat_template": "native"}, "Give 'tokenizer'.* or a 'chat_template'"),
-        ({"concurrency": 0}, "'concurrency' parameter of the .* must be an int in"),
-        ({"patience": 0.0}, "'patience' parameter of the .* must be a float in"),
-        ({"timeout": 0.0}, "'timeout' parameter of the .* must be a float in"),
+        ({"concurrency": 0}, "'concurrency' parameter of the .* must be greater than or equal to 1"),
+        ({"patience": 0.0}, "'patience' parameter of the .* must be greater than 0"),
+        ({"timeout": 0.0}, "'timeout' parameter of the .* must be greater than 0"),
         ({"tokenizer": "./nowhere"}, "nowhere"),
     ],
 )

@@ -250,7 +250,7 @@ def test_the_identity_is_the_model_and_what_it_reads() -> None:
         ),
         ({"format": "skywork", "markers": "last"}, "The format 'skywork' has no 'markers'"),
         ({"markers": "some"}, "'markers' parameter of the prm 'pooling-http'"),
-        ({"max_tokens": 0}, "'max_tokens' parameter of the .* must be an int in"),
+        ({"max_tokens": 0}, "'max_tokens' parameter of the .* must be greater than or equal to 1"),
     ],
 )
 def test_arguments_that_cannot_work(arguments: dict[str, Any], message: str) -> None:

@@ -175,7 +175,7 @@ def test_broken_weights_are_refused(reward_folder: Path, tmp_path: Path) -> None
     ("arguments", "message"),
     [
         ({"markers": "some"}, "'markers' parameter of the prm 'qwen'"),
-        ({"max_tokens": 0}, "'max_tokens' parameter of the .* must be an int in"),
+        ({"max_tokens": 0}, "'max_tokens' parameter of the .* must be greater than or equal to 1"),
         ({"dtype": "int8"}, "'dtype' parameter of the .* must be"),
         ({"device": "gpu"}, "'device' parameter of the .* must be auto, cpu, cuda, balanced or cuda:N"),
     ],

@@ -268,7 +268,7 @@ def test_a_tokenizer_without_a_pad_token_is_refused(folder: Path, tmp_path: Path
     [
         ({"checkpoint": "/nowhere/at/all"}, "There is no checkpoint folder '/nowhere/at/all'"),
         ({"read_at": "start"}, "'read_at' parameter of the prm 'reasoneval'"),
-        ({"max_tokens": 0}, "'max_tokens' parameter of the .* must be an int in"),
+        ({"max_tokens": 0}, "'max_tokens' parameter of the .* must be greater than or equal to 1"),
     ],
 )
 def test_arguments_out_of_range(arguments: dict[str, Any], message: str, folder: Path) -> None:

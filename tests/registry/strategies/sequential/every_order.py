@@ -45,7 +45,7 @@ def compare(
     for question in range(pool.questions):
         drawn = Drawn(pool, question, Orders.these(every), rule.reads)
         outcome = rule.follow(drawn, points)
-        share = np.broadcast_to(outcome.right, (len(points), *drawn.correct.shape))
+        share = np.broadcast_to(outcome.right, (len(points), *drawn.orders.shape))
         for number, order in enumerate(every):
             line = [
                 One(
