@@ -15,7 +15,7 @@ import importlib.util
 import inspect
 import sys
 import tomllib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -235,8 +235,8 @@ _CONTENT = "__prmcal_content__"
 def load_plugin_file(path: Path) -> None:
     """Execute a Python file, so that its decorators register plugins.
 
-    The same file is executed only once. If it was edited since, its plugins are forgotten and it is executed again. If
-    a local module that it imports was edited, the local modules are imported again too.
+    The same file is executed only once. If it or a local module that it imports was edited since, all of them
+    are forgotten and executed again.
 
     Raises
     ------
@@ -256,9 +256,7 @@ def load_plugin_file(path: Path) -> None:
         before: dict[Path, str] = vars(loaded)[_CONTENT]
         if before == content:
             return
-        _forget(module_name)
-        if {**before, path: ""} != {**content, path: ""}:
-            _forget_modules(set(before) - {path})
+        _forget(before)
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise InvalidPluginError(f"{path} is not a Python file. Set --plugin to the path of a .py file.")
@@ -276,17 +274,38 @@ def load_plugin_file(path: Path) -> None:
         raise InvalidPluginError(f"The plugin file {path} cannot be loaded: {message_of(error)}") from error
 
 
-def _forget_modules(files: Collection[Path]) -> None:
+def _forget(files: Collection[Path]) -> None:
     """Forget the modules of some files, with their plugins and compiled files, so that they are imported again."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if file and Path(file).resolve() in files:
-            _forget(name)
+            for registry in KINDS.values():
+                registry.forget(name)
             del sys.modules[name]
             with suppress(OSError):
                 Path(importlib.util.cache_from_source(file)).unlink()
 
 
-def _forget(module: str) -> None:
-    for registry in KINDS.values():
-        registry.forget(module)
+def plugin_entry(parameter: str, given: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the name and the arguments of a plugin that an argument of another plugin names.
+
+    Parameters
+    ----------
+    parameter : str
+        The name of the argument, for the error message.
+    given : str or mapping
+        The registered name, or ``{"plugin": name, "arguments": {...}}``.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    entry: Mapping[str, Any] = {"plugin": given} if isinstance(given, str) else given
+    name, arguments = entry.get("plugin"), entry.get("arguments", {})
+    if not isinstance(name, str) or not isinstance(arguments, dict) or entry.keys() - {"plugin", "arguments"}:
+        raise ValueError(
+            f"The '{parameter}' parameter must be a name, or a mapping with the keys 'plugin' and 'arguments'. "
+            f"Got {given!r} instead."
+        )
+    return name, arguments

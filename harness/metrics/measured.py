@@ -5,6 +5,7 @@ The tables are the reliability diagram and the histogram of signed errors.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from prmcal.arrays import Floats
 from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic, counted_once, question_totals
 from prmcal.db.statistics.intervals import (
     Ends,
@@ -35,6 +37,9 @@ from prmcal.registry.contracts.metric import (
 )
 from prmcal.resamples import weighted_totals
 
+Weighted = Callable[[Floats], Floats]
+"""A function of weights of shape (resamples, questions)."""
+
 
 def reliability_bins(rows: PrefixRows, bins: int = 10) -> pd.DataFrame:
     """Return rewards and measured success rates in equal-width bins over [0, 1]: the table of the reliability diagram.
@@ -51,7 +56,7 @@ def reliability_bins(rows: PrefixRows, bins: int = 10) -> pd.DataFrame:
     questions = len(rows.question_ids)
     cell = rows.question_index * bins + bin_index(rows.reward, edges)
 
-    def totals(quantity: NDArray[np.float64]) -> NDArray[np.float64]:
+    def totals(quantity: Floats) -> Floats:
         return question_totals(cell, quantity, questions * bins).reshape(questions, bins)
 
     counts = totals(np.ones(len(rows.reward)))
@@ -83,7 +88,7 @@ def signed_error_bins(rows: PrefixRows, bins: int = 20) -> pd.DataFrame:
     return _bins_table(edges, np.bincount(bin_index(rows.reward - rows.success_rate, edges), minlength=bins))
 
 
-def _bins_table(edges: NDArray[np.float64], count: NDArray[Any], **columns: NDArray[Any]) -> pd.DataFrame:
+def _bins_table(edges: Floats, count: NDArray[Any], **columns: NDArray[Any]) -> pd.DataFrame:
     numbers = np.arange(len(count), dtype=np.int32)
     return pd.DataFrame(
         {
@@ -119,13 +124,16 @@ def statistic_of(metric: Metric, rows: PrefixRows, bootstrap: Bootstrap) -> Stat
     measured = metric.measure(rows)
     if measured is None:
         return None
+    if isinstance(measured, Known):
+        number = float(measured.value)
+        measured = UnderWeights(lambda weights: np.full(len(weights), number))
     if isinstance(measured, AbsoluteSum):
-        plain = _AbsoluteSum(measured, rows)
-        return _CorrectedSum(plain, bootstrap) if measured.corrected else plain
+        errors = _checked(measured.errors, "(resamples, errors)")
+        if measured.corrected:
+            return _CorrectedSum(errors, rows, bootstrap)
+        measured = UnderWeights(lambda weights: np.abs(errors(weights)).sum(axis=1), above_zero=True)
     if isinstance(measured, UnderWeights):
         return _UnderWeights(measured, rows)
-    if isinstance(measured, Known):
-        return _Known(measured, rows)
     if isinstance(measured, QuestionRatio):
         return _QuestionRatio(measured, rows)
     if not isinstance(measured, np.ndarray) or measured.shape != rows.reward.shape:
@@ -134,15 +142,9 @@ def statistic_of(metric: Metric, rows: PrefixRows, bootstrap: Bootstrap) -> Stat
             f"it must return an array with one value per prefix, of shape {rows.reward.shape}, or a QuestionRatio, "
             f"AbsoluteSum, UnderWeights, Known or None. Got {found}."
         )
-    return _RowMean(measured, rows)
-
-
-class _RowMean(Ratio):
-    """The mean of one value per prefix."""
-
-    def __init__(self, measured: NDArray[np.float64], rows: PrefixRows) -> None:
-        super().__init__(rows.totals(measured.astype(np.float64)), rows.counts, rows.question_ids)
-        self.rows = len(measured)
+    mean = Ratio(rows.totals(measured.astype(np.float64)), rows.counts, rows.question_ids)
+    mean.rows = len(measured)
+    return mean
 
 
 class _QuestionRatio(Ratio):
@@ -159,30 +161,25 @@ class _QuestionRatio(Ratio):
         super().__init__(measured.sums, measured.counts, rows.question_ids, rule)
         self.rows = len(rows.reward)
 
-    def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def values(self, weights: Floats) -> Floats:
         """Compute the ratio under each row of `weights`: the overall one for a resample without any count."""
         counts = weighted_totals(weights, self._counts)
         overall = np.full(len(weights), self._sums.sum() / self._counts.sum())
         found = np.divide(weighted_totals(weights, self._sums), counts, out=overall, where=counts > 0)
-        clipped: NDArray[np.float64] = np.clip(found, *self._bounds)
+        clipped: Floats = np.clip(found, *self._bounds)
         return clipped
 
 
-def _within(values: NDArray[np.float64], bounds: tuple[float, float]) -> Ends:
+def _within(values: Floats, bounds: tuple[float, float]) -> Ends:
     return bounded_interval(values, *bounds)
 
 
-class _Function(Statistic):
-    """The base of statistics that are functions of weights."""
+def _checked(function: Weighted, shape: str = "(resamples,)") -> Weighted:
+    """Let a function of weights raise PluginFailedError unless it returns finite numbers, with this shape in words."""
+    axes = len(shape.strip("(),").split(", "))
 
-    def __init__(self, rows: PrefixRows) -> None:
-        self.question_ids, self.rows = rows.question_ids, len(rows.reward)
-
-    def _checked(
-        self, found: NDArray[np.float64], weights: NDArray[np.float64], shape: str = "(resamples,)"
-    ) -> NDArray[np.float64]:
-        """Raise PluginFailedError unless a plugin returned finite numbers, with `shape` as their shape in words."""
-        axes = len(shape.strip("(),").split(", "))
+    def checked(weights: Floats) -> Floats:
+        found = function(weights)
         if not isinstance(found, np.ndarray) or found.ndim != axes or len(found) != len(weights):
             got = getattr(found, "shape", type(found).__name__)
             raise PluginFailedError(
@@ -192,65 +189,28 @@ class _Function(Statistic):
             raise PluginFailedError("it must return finite numbers for every resample of the questions.")
         return found
 
-
-class _Known(_Function):
-    """A number without uncertainty."""
-
-    def __init__(self, measured: Known, rows: PrefixRows) -> None:
-        super().__init__(rows)
-        self._value = float(measured.value)
-
-    def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the number for each row of `weights`."""
-        return self._checked(np.full(len(weights), self._value), weights)
-
-    def interval(self, replicates: NDArray[np.float64]) -> tuple[float, float]:
-        """Return the number twice."""
-        return self._value, self._value
+    return checked
 
 
-class _UnderWeights(_Function):
-    """Any function of weights."""
+class _UnderWeights(Statistic):
+    """Any function of weights. If noise increases it, the interval says where it would lie for as many other questions.
+
+    Then both the value and the interval include the noise.
+    """
 
     def __init__(self, measured: UnderWeights, rows: PrefixRows) -> None:
-        super().__init__(rows)
-        self._measured = measured
+        self.question_ids, self.rows = rows.question_ids, len(rows.reward)
+        self._values, self._above_zero = _checked(measured.values), measured.above_zero
 
-    def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Compute the value under each row of `weights`."""
-        return self._checked(self._measured.values(weights), weights)
+    def values(self, weights: Floats) -> Floats:
+        return self._values(weights)
 
-    def interval(self, replicates: NDArray[np.float64]) -> tuple[float, float]:
-        """Return the ends of the 95% interval, centred at the value if noise increases it."""
+    def interval(self, replicates: Floats) -> tuple[float, float]:
         questions, value = len(self.question_ids), self.value()
-        if self._measured.above_zero:
+        if self._above_zero:
             return centred_interval(value, replicates, questions)
         low, high = percentile_interval(replicates, questions)
         return min(low, value), max(high, value)
-
-
-class _AbsoluteSum(_Function):
-    """The sum of the absolute values of some errors.
-
-    Its interval says where the value would lie for as many other questions. Both include the noise.
-    """
-
-    def __init__(self, measured: AbsoluteSum, rows: PrefixRows) -> None:
-        super().__init__(rows)
-        self._measured = measured
-
-    def errors(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Compute the signed errors under each row of `weights`: (replicates, errors)."""
-        return self._checked(self._measured.errors(weights), weights, "(resamples, errors)")
-
-    def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Compute the sum under each row of `weights`, at least 0."""
-        total: NDArray[np.float64] = np.abs(self.errors(weights)).sum(axis=1)
-        return total
-
-    def interval(self, replicates: NDArray[np.float64]) -> tuple[float, float]:
-        """Return the ends of the 95% interval, which is centred at the value."""
-        return centred_interval(self.value(), replicates, len(self.question_ids))
 
 
 class _CorrectedSum(Statistic):
@@ -260,26 +220,24 @@ class _CorrectedSum(Statistic):
     :mod:`prmcal.db.statistics.intervals` for the estimate, its bias and its interval.
     """
 
-    def __init__(self, plain: _AbsoluteSum, bootstrap: Bootstrap) -> None:
-        self.question_ids, self.rows = plain.question_ids, plain.rows
-        self._plain = plain
-        questions = len(plain.question_ids)
-        weights = bootstrap.weights(questions) if questions > 1 else counted_once(1)
-        self._drawn = plain.errors(weights)
+    def __init__(self, errors: Weighted, rows: PrefixRows, bootstrap: Bootstrap) -> None:
+        self.question_ids, self.rows = rows.question_ids, len(rows.reward)
+        self._errors = errors
+        questions = len(self.question_ids)
+        self._drawn = errors(bootstrap.weights(questions) if questions > 1 else counted_once(1))
         # The bootstrap variance of n questions is too small by the factor (n - 1) / n.
         self._noise = self._drawn.std(axis=0) * np.sqrt(questions / max(questions - 1, 1))
 
-    def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def values(self, weights: Floats) -> Floats:
         """Compute the corrected sum under each row of `weights`. It can be below 0, as a test of two cells needs."""
-        return without_noise(self._plain.errors(weights), self._noise)
+        return without_noise(self._errors(weights), self._noise)
 
     def value(self) -> float:
         """Compute the corrected sum with every question counted once: a value below 0 becomes 0."""
         return max(super().value(), 0.0)
 
-    def interval(self, replicates: NDArray[np.float64]) -> tuple[float, float]:
+    def interval(self, replicates: Floats) -> tuple[float, float]:
         """Return the ends of the 95% interval of the sum over all questions, which contains the value."""
-        errors = self._plain.errors(counted_once(len(self.question_ids)))[0]
-        low, high = absolute_sum_interval(errors, self._drawn, len(self.question_ids))
-        value = self.value()
+        questions, value = len(self.question_ids), self.value()
+        low, high = absolute_sum_interval(self._errors(counted_once(questions))[0], self._drawn, questions)
         return min(low, value), max(high, value)

@@ -13,7 +13,7 @@ import numpy as np
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.plugin import Seed, Share
-from prmcal.registry.plugins import calibrators
+from prmcal.registry.plugins import calibrators, plugin_entry
 
 _WRAPPED = "wrapped"
 # Rounding errors of sums of weights, which are whole numbers.
@@ -103,8 +103,8 @@ class ConformalBound(Calibrator):
     @cached_property
     def wrapped(self) -> Calibrator:
         """The wrapped calibrator."""
-        given = self._given
-        return calibrators.create(given["plugin"], **given.get("arguments", {}))
+        name, arguments = plugin_entry("calibrator", self.calibrator)
+        return calibrators.create(name, **arguments)
 
     @property
     def reads(self) -> Literal["reward", "logit", "hidden", "prm"]:  # type: ignore[override]
@@ -133,13 +133,8 @@ class ConformalBound(Calibrator):
 
     def check_arguments(self) -> None:
         """Raise ValueError or a PluginError if `calibrator` does not describe a calibrator that can be wrapped."""
-        given = self._given
-        if not isinstance(given.get("plugin"), str) or given.keys() - {"plugin", "arguments"}:
-            raise ValueError(
-                "The 'calibrator' parameter must be a name, or a mapping with the keys 'plugin' and 'arguments'. "
-                f"Got {self.calibrator!r} instead."
-            )
-        if issubclass(calibrators.get(given["plugin"]), ConformalBound):
+        name, _ = plugin_entry("calibrator", self.calibrator)
+        if issubclass(calibrators.get(name), ConformalBound):
             raise ValueError(
                 "A conformal calibrator cannot wrap another one. Wrap the inner calibrator directly."
             )
@@ -207,10 +202,6 @@ class ConformalBound(Calibrator):
         super().load(folder)
         self.wrapped.load(folder / _WRAPPED)
         return self
-
-    @property
-    def _given(self) -> dict[str, Any]:
-        return {"plugin": self.calibrator} if isinstance(self.calibrator, str) else self.calibrator
 
     @property
     def _score_level(self) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 from unittest import SkipTest
 
 import numpy as np
@@ -13,6 +15,7 @@ from prmcal.errors import PluginFailedError
 from prmcal.registry.conformance.plugin import Check, expect, expect_array, failed, further_checks
 from prmcal.registry.contracts.data import HiddenStates, PrefixScores, ScoringRequest
 from prmcal.registry.contracts.models import PRM
+from prmcal.registry.plugins import prms
 
 _TOLERANCE = 1e-5
 """The allowed difference of two rewards that should be equal, for a PRM in float32."""
@@ -243,3 +246,25 @@ def check_hidden_states(plugin: PRM) -> None:
 
 DECLARATIONS: tuple[Check, ...] = ()
 CHECKS = further_checks(globals(), DECLARATIONS)
+
+
+_PUBLISHED_TOLERANCE = 0.03
+"""The allowed difference of a reward. bfloat16 rounds differently on every machine, and some numbers are rounded."""
+
+
+def published_examples() -> list[dict[str, Any]]:
+    """Return the examples of published.yaml: what a plugin with a checkpoint should give as rewards of some steps."""
+    import yaml
+
+    text = Path(__file__).with_name("published.yaml").read_text(encoding="utf-8")
+    return [{"arguments": {}, **each} for each in yaml.safe_load(text)]
+
+
+def compare_with_example(plugin: PRM, example: Mapping[str, Any]) -> None:
+    """A PRM with these weights reproduces the published rewards. It is built again with the example's arguments."""
+    plugin.close()
+    reader = prms.create(plugin.plugin_name, **{**plugin.arguments, **example["arguments"]})
+    rewards = reader.score(example["question"], [example["steps"]])[0].reward[1:]
+    reader.close()
+    gap = float(np.abs(rewards - example["rewards"]).max())
+    expect(gap < _PUBLISHED_TOLERANCE, "the rewards of for", example=example, found=rewards, gap=gap)

@@ -141,13 +141,11 @@ def compare_with_published(plugin_: Plugin, checkpoint: str) -> list[CheckResult
     list of CheckResult
         A result for each published example. Empty for other plugins and checkpoints.
     """
-    from prmcal.registry.conformance.published import PUBLISHED, check_published_rewards
-
     place = (plugin_.plugin_name, checkpoint.partition("@")[0])
     return [
-        _run(partial(check_published_rewards, example=example), plugin_, "published rewards")
-        for example in PUBLISHED
-        if (example.plugin, example.checkpoint) == place
+        _run(partial(prm.compare_with_example, example=example), plugin_, "published rewards")
+        for example in prm.published_examples()
+        if (example["plugin"], example["checkpoint"]) == place
     ]
 
 

@@ -17,7 +17,7 @@ from prmcal.registry.messages import excerpt
 from prmcal.registry.models.checkpoints import SPREAD, SpreadableDevice, check_checkpoint
 from prmcal.registry.models.vllm import start_pooling_engine, stop_engine
 from prmcal.registry.network import DEFAULT_PATIENCE, Address, IncompleteReplyError, ServerClient
-from prmcal.registry.plugins import prms
+from prmcal.registry.plugins import plugin_entry, prms
 from prmcal.registry.prms.heads import QwenPRM
 from prmcal.registry.prms.transformers import TokenPRM
 
@@ -32,7 +32,7 @@ _SUM_TOLERANCE = 1e-5
 """How far rounding in float32 moves the sum of a few probabilities from 1."""
 
 
-_SET_HERE = ("checkpoint", "max_tokens", "markers", "dtype", "device", "batch_tokens", "tree_tokens")
+_SET_HERE = {"checkpoint", "max_tokens", "markers", "dtype", "device", "batch_tokens", "tree_tokens"}
 """Arguments of a format that are arguments of `pooling-http`, or that a server decides."""
 
 
@@ -109,9 +109,8 @@ class PoolingHTTPPRM(TokenPRM):
         known["arguments"] = {name: known["arguments"].get(name) for name in ("model", "weights")}
         form = self.form.identity()
         known["tokenizer"] = form.pop("checkpoint")
-        form["arguments"] = {
-            k: v for k, v in form["arguments"].items() if k not in _SET_HERE or k == "markers"
-        }
+        left_out = _SET_HERE - {"markers"}
+        form["arguments"] = {k: v for k, v in form["arguments"].items() if k not in left_out}
         return {**known, "format": form}
 
     @cached_property
@@ -119,21 +118,16 @@ class PoolingHTTPPRM(TokenPRM):
         """The PRM whose format is used. Its model is never loaded."""
         from prmcal.registry.prms.transformers import TransformersPRM
 
-        given: dict[str, Any] = {"plugin": self.format} if isinstance(self.format, str) else self.format
-        name, own = given.get("plugin"), given.get("arguments", {})
-        if set(given) - {"plugin", "arguments"} or not isinstance(name, str) or not isinstance(own, dict):
-            raise ValueError('\'format\' must be the name of a PRM, or {"plugin": name, "arguments": {...}}.')
+        name, own = plugin_entry("format", self.format)
         form = prms.get(name)
         if not issubclass(form, TransformersPRM):
             raise ValueError(
                 f"'format' must be a PRM that derives from prmcal.TransformersPRM, such as 'qwen'. Got '{name}'."
             )
-        for argument in own:
-            if argument in _SET_HERE:
-                raise ValueError(
-                    f"'{argument}' is no argument of 'format'. Set it beside 'format' if it is there, or else on the "
-                    "server."
-                )
+        if twice := own.keys() & _SET_HERE:
+            raise ValueError(
+                f"'{min(twice)}' is no argument of 'format'. Set it beside 'format', or on the server."
+            )
         markers = {"markers": self.markers or "every"}
         if "markers" not in inspect.signature(form).parameters:
             if self.markers is not None:

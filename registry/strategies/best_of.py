@@ -170,12 +170,17 @@ def aggregated(step_scores: Floats, scores: Floats, aggregate: Aggregate) -> Flo
         with np.errstate(divide="ignore"):
             found = logs - np.log(-np.expm1(logs))
     elif aggregate == "mean":
+        sums = (
+            np.logaddexp.reduce(np.where(there, each, -np.inf), axis=-1, initial=-np.inf)
+            for each in (right, wrong)
+        )
         with np.errstate(invalid="ignore"):  # There may be no step.
-            found = _log_sum(right, there) - _log_sum(wrong, there)
+            found = np.subtract(*sums)
     else:
         found = np.where(there, steps, 0.0).sum(axis=-1)
-    found = np.where(there.sum(axis=-1) > 1, found, np.where(there.any(axis=-1), _only(steps, there), scores))
-    return np.where(np.isnan(scores), np.nan, found)
+    # The score of an only step is not rounded.
+    only = np.where(there.any(axis=-1), np.where(there, steps, 0.0).sum(axis=-1), scores)
+    return np.where(np.isnan(scores), np.nan, np.where(there.sum(axis=-1) > 1, found, only))
 
 
 @dataclass(eq=False)
@@ -212,18 +217,6 @@ class RanksByScore(PoolStrategy):
         if self.aggregate == "last":
             return pool.scores
         return aggregated(pool.step_scores, pool.scores, self.aggregate)
-
-
-def _log_sum(logs: Floats, there: Bools) -> Floats:
-    """The logarithm of the sum of exp(logs) over the steps that are there."""
-    return np.asarray(
-        np.logaddexp.reduce(np.where(there, logs, -np.inf), axis=-1, initial=-np.inf), np.float64
-    )
-
-
-def _only(steps: Floats, there: Bools) -> Floats:
-    """The score of the only step, without rounding."""
-    return np.asarray(np.where(there, steps, 0.0).sum(axis=-1), dtype=np.float64)
 
 
 _POINTS = 24

@@ -8,10 +8,12 @@ import os
 import random
 import tempfile
 import time
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +139,7 @@ class Progress(TrainerCallback):
     """Reports the epoch, the loss and the time left, at most once a second."""
 
     def __init__(self, schedule: Schedule, report: Callable[[str], None], loss: Callable[[], float]) -> None:
-        self.schedule, self.report, self.loss = schedule, report, loss
+        self.ends, self.report, self.loss = list(accumulate(schedule.steps_by_epoch)), report, loss
         self.losses: deque[float] = deque(maxlen=_SHOWN_STEPS)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -148,22 +150,14 @@ class Progress(TrainerCallback):
         """Report, unless the last report is less than a second old."""
         self.losses.append(self.loss())
         now, step = time.monotonic(), state.global_step
-        if now - self.reported < _SECONDS_BETWEEN_REPORTS and step < self.schedule.steps:
+        if now - self.reported < _SECONDS_BETWEEN_REPORTS and step < self.ends[-1]:
             return
         self.reported = now
-        left = (now - self.start) / (step - self.first_step) * (self.schedule.steps - step)
+        left = (now - self.start) / (step - self.first_step) * (self.ends[-1] - step)
         self.report(
-            f"epoch {self._epoch(step)} of {len(self.schedule.steps_by_epoch)}, "
+            f"epoch {bisect_left(self.ends, step) + 1} of {len(self.ends)}, "
             f"loss {sum(self.losses) / len(self.losses):.3f}, {left:.0f} s left"
         )
-
-    def _epoch(self, step: int) -> int:
-        before = 0
-        for number, steps in enumerate(self.schedule.steps_by_epoch, 1):
-            before += steps
-            if step <= before:
-                return number
-        return len(self.schedule.steps_by_epoch)
 
 
 def train(

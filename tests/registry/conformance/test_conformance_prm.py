@@ -137,7 +137,10 @@ class FlagsAndScores(Sound):
 
 
 BROKEN: dict[type[PRM], tuple[str, str]] = {
-    ForgetsTheBareQuestion: ("one score per prefix", r"T steps has T \+ 1 prefixes.*'logit' has another shape"),
+    ForgetsTheBareQuestion: (
+        "one score per prefix",
+        r"T steps has T \+ 1 prefixes.*'logit' has another shape",
+    ),
     DropsATrajectory: ("one score per prefix", "one PrefixScores per trajectory: 6. Got 5"),
     WrongType: ("one score per prefix", "'reward' must be an array of float64. Got an array of float32"),
     NotANumber: ("scores are probabilities", "'reward' must be finite where over_long is false"),

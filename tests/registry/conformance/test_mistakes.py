@@ -336,10 +336,9 @@ def test_each_mistake_of_the_table_is_used_and_filled_in() -> None:
                 if name is not None:
                     entry = table[str(name.value)]
                     used.add(name.value)
-                    texts = entry.values() if isinstance(entry, dict) else [entry]
-                    fields = {field for text in texts for _, field, _, _ in Formatter().parse(text) if field}
+                    fields = {field for _, field, _, _ in Formatter().parse(entry) if field}
                     given = {keyword.arg for keyword in node.keywords}
                     local = names if any(isinstance(each, ast.Call) for each in node.args[-1:]) else set()
-                    used_fields = {field.partition(".")[0] for field in fields}
+                    used_fields = {re.split(r"[.\[]", field)[0] for field in fields}
                     assert given <= used_fields <= given | local, name.value
     assert used == set(table)

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from prmcal import TransformersPRM
-from prmcal.registry.conformance import compare_with_published, published
-from prmcal.registry.conformance.published import PUBLISHED, PublishedRewards, check_published_rewards
+from prmcal.registry.conformance import compare_with_published
+from prmcal.registry.conformance import prm as checks
+from prmcal.registry.conformance.prm import compare_with_example, published_examples
 from prmcal.registry.plugins import prms
 from tests.conftest import ROOT, Prmcal
 from tests.registry.prms.prm_layouts import on_this_machine
 
+PUBLISHED = published_examples()
 
-@pytest.mark.parametrize("example", PUBLISHED, ids=lambda each: f"{each.plugin}: {each.checkpoint}")
-def test_where_the_weights_are(example: PublishedRewards) -> None:
-    if not on_this_machine(example.checkpoint) or example.plugin == "qwen-vllm":
-        pytest.skip(f"The weights of {example.checkpoint} are not on this machine.")
-    check_published_rewards(prms.create(example.plugin, checkpoint=example.checkpoint), example)
+
+@pytest.mark.parametrize("example", PUBLISHED, ids=lambda each: f"{each['plugin']}: {each['checkpoint']}")
+def test_where_the_weights_are(example: dict[str, Any]) -> None:
+    if not on_this_machine(example["checkpoint"]) or example["plugin"] == "qwen-vllm":
+        pytest.skip(f"The weights of {example['checkpoint']} are not on this machine.")
+    compare_with_example(prms.create(example["plugin"], checkpoint=example["checkpoint"]), example)
 
 
 def test_every_example_is_whole_and_of_a_known_checkpoint() -> None:
-    assert {each.plugin for each in PUBLISHED} == {"qwen", "qwen-vllm", "shepherd", "reasoneval"}
+    assert {each["plugin"] for each in PUBLISHED} == {"qwen", "qwen-vllm", "shepherd", "reasoneval"}
     for example in PUBLISHED:
-        assert len(example.steps) == len(example.rewards)
-        assert all("{" not in step or "\\" in step for step in example.steps)
-        assert issubclass(prms.get(example.plugin), TransformersPRM)
-    defaults = {each.plugin: prms.get(each.plugin).checkpoint for each in PUBLISHED}
-    assert set(defaults.items()) <= {(each.plugin, each.checkpoint) for each in PUBLISHED}
+        assert len(example["steps"]) == len(example["rewards"])
+        assert all("{" not in step or "\\" in step for step in example["steps"])
+        assert issubclass(prms.get(example["plugin"]), TransformersPRM)
+    defaults = {each["plugin"]: prms.get(each["plugin"]).checkpoint for each in PUBLISHED}
+    assert set(defaults.items()) <= {(each["plugin"], each["checkpoint"]) for each in PUBLISHED}
 
 
 def test_weights_that_give_the_rewards_pass_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,9 +41,17 @@ def test_weights_that_give_the_rewards_pass_and_others_do_not(monkeypatch: pytes
     steps = ("a) 37+15=52", "b) 52-8=44")
     question = "Start with 37 and keep two digits. a) add 15, b) subtract 8."
     rewards = tuple(every.score(question, [steps])[0].reward[1:].tolist())
-    example = PublishedRewards("qwen", "org/PRM", question, steps, rewards, "its card", {"markers": "every"})
-    wrong = replace(example, rewards=(1 - rewards[0], rewards[1]))
-    monkeypatch.setattr(published, "PUBLISHED", (example, wrong))
+    example = {
+        "plugin": "qwen",
+        "checkpoint": "org/PRM",
+        "question": question,
+        "steps": steps,
+        "rewards": rewards,
+        "source": "its card",
+        "arguments": {"markers": "every"},
+    }
+    wrong = example | {"rewards": (1 - rewards[0], rewards[1])}
+    monkeypatch.setattr(checks, "published_examples", lambda: [example, wrong])
     right, other = compare_with_published(prm, "org/PRM@main")
     assert right.passed
     assert not other.passed

@@ -243,7 +243,7 @@ def test_the_identity_is_the_model_and_what_it_reads() -> None:
         ({"format": "qwem"}, "There is no prm 'qwem'. Did you mean 'qwen'"),
         ({"format": "recorded"}, "must be a PRM that derives from prmcal.TransformersPRM"),
         ({"format": "pooling-http"}, "must be a PRM that derives from prmcal.TransformersPRM"),
-        ({"format": {"arguments": {}}}, "must be the name of a PRM, or"),
+        ({"format": {"arguments": {}}}, "must be a name, or a mapping"),
         (
             {"format": {"plugin": "qwen", "arguments": {"markers": "last"}}},
             "'markers' is no argument of 'format'",

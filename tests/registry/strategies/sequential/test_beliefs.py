@@ -113,16 +113,6 @@ def test_marginal_value_in_every_order() -> None:
     assert len(np.unique(stops)) == 5
 
 
-@pytest.mark.parametrize("name", ["sequential IAS", "marginal value"])
-def test_pools_too_large_to_share_beliefs_give_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    setting, pool = Setting(16, 0.9), world(8, 5, 16)
-    rule = tuned(name, world(0, 60, 4), setting)
-    shared = rule.sweep(pool, setting)
-    monkeypatch.setattr("prmcal.registry.strategies.posterior.LIMIT", 0)
-    for one, other in zip(shared, rule.sweep(pool, setting), strict=True):
-        assert (one.samples == other.samples).all() and (one.accuracy == other.accuracy).all()
-
-
 def answer_odds(rule: PosteriorVote, hand: Hand, agreement: float) -> dict[int, float]:
     """The probability of each answer to be right, up to a factor; -1 stands for no right one."""
     (a, b), theta, t = rule.successes_, rule.diversity_, len(hand)
