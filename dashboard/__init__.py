@@ -5,9 +5,8 @@
     controls   widgets with which a reader selects, filters, pages and downloads
     charts     Altair charts with the tables that they draw and the sentences that state what they show
     formats    numbers, names, foreign text and formulas as Markdown
-    reproduction    the grid and the commands that reproduce a cell
     data       cached queries of the published database
-    serving    the web server
+    script     the script that Streamlit runs; `__main__` starts its server
 
-Imports go in one direction: views, controls, charts, formats and data. Nothing imports `serving`.
+Imports go in one direction: views, controls, charts, formats and data. Nothing imports `script`.
 """

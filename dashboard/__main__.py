@@ -1,12 +1,21 @@
-"""``python -m prmcal.dashboard DIR...``: start the dashboard of output folders, as ``prmcal dashboard DIR...`` does."""
+"""``python -m prmcal.dashboard DIR...``: start the dashboard of output folders, as ``prmcal dashboard DIR...`` does.
+
+The modules of the pages are imported before the first reader comes, who would otherwise wait for them. So are the
+leaderboards, which take longest, read into the cache that all readers share.
+"""
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
-import os
-import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+
+from prmcal.db.run_folder import published_path
+from prmcal.errors import DatabaseError
 
 _OPTIONS = {
     "browser.gatherUsageStats": "false",
@@ -20,10 +29,11 @@ _OPTIONS = {
     "theme.light.primaryColor": "#0072B2",
     "theme.dark.primaryColor": "#56B4E9",
 }
+_SCRIPT = Path(__file__).with_name("script") / "prmcal_dashboard.py"
 
 
 def main() -> None:
-    """Replace this process by a web server. By default, only this machine can reach it.
+    """Serve the pages until the process ends. By default, only this machine can reach them.
 
     Raises
     ------
@@ -57,11 +67,31 @@ def main() -> None:
         "server.port": str(arguments.port),
         "server.headless": str(arguments.headless).lower(),
     }
-    script = Path(__file__).with_name("serving") / "script" / "prmcal_dashboard.py"
-    command = [sys.executable, "-P", "-m", "prmcal.dashboard.serving.server", "run", str(script)]
-    command += [f"--{name}={value}" for name, value in options.items()]
-    command += ["--", *(["--live", arguments.live] if arguments.live else []), "--dir"]
-    os.execv(sys.executable, [*command, *(str(each.resolve()) for each in arguments.directories)])
+    directories = [each.resolve() for each in arguments.directories]
+    command = ["run", str(_SCRIPT), *(f"--{name}={value}" for name, value in options.items())]
+    from streamlit.web import cli
+
+    threading.Thread(target=_read_leaderboards, args=(directories,), daemon=True).start()
+    cli.main([*command, "--", arguments.live, *map(str, directories)], prog_name="streamlit")
+
+
+def _read_leaderboards(directories: Sequence[Path]) -> None:
+    """Fill the cache of the server. A reader who comes meanwhile waits for the same result."""
+    import altair as alt
+    import duckdb_sqlalchemy  # noqa: F401 SQLAlchemy would import this dialect at the first query
+    import pandas as pd
+    from streamlit import runtime
+
+    import prmcal.db.catalog  # noqa: F401
+
+    alt.Chart(pd.DataFrame({"x": [0.0]})).mark_point().encode(x="x:Q").to_dict()  # Altair reads its schema.
+    while not runtime.exists():  # Streamlit warns of a cache that is made before.
+        time.sleep(0.02)
+    from prmcal.dashboard.views.leaderboard import read_ahead
+
+    for directory in directories:
+        with suppress(DatabaseError):  # The page shows it.
+            read_ahead(published_path(directory))
 
 
 if __name__ == "__main__":

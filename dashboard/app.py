@@ -1,15 +1,12 @@
 """The app: navigation between pages and runs, and messages while there are no results.
 
-Its command line is ``--dir DIR...``, the output folders of one or more runs. With ``--live ADDRESS``, a server of the
-first run is at this address, and there is a page "Try it".
-
 A page is a module of `views` with a function ``show(path)``. What it shares with the other pages is the context
 (:mod:`prmcal.dashboard.controls.context`); its own choices are parameters of its address.
 """
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -37,8 +34,6 @@ from prmcal.db import catalog
 from prmcal.db.run_folder import published_path
 from prmcal.errors import DatabaseError, MissingDatabaseError
 
-read_ahead = leaderboard.read_ahead
-
 _SIDEBAR_WIDTH = 250  # pixels; most of the page is for tables
 # What a page answers belongs on the first screen, which Streamlit begins with 100 empty pixels and large headings.
 # White letters of chosen names are readable on this blue also where the theme is dark.
@@ -65,13 +60,17 @@ _PAGES = {
 }
 
 
-def main() -> None:
-    """Show the page that the address names. Show it again whenever the run publishes results."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--live", default="")
-    parser.add_argument("--dir", type=Path, nargs="+", required=True)
-    arguments = parser.parse_args()
-    folders = run_names(arguments.dir)
+def main(live: str, directories: Sequence[Path]) -> None:
+    """Show the page that the address names. Show it again whenever the run publishes results.
+
+    Parameters
+    ----------
+    live : str
+        The address of a server of the first run; empty without page "Try it".
+    directories : sequence of Path
+        The output folders of one or more runs.
+    """
+    folders = run_names(directories)
     named = (given(RUN) or [""])[-1]
     folder = folders.get(named, next(iter(folders.values())))
     path = published_path(folder)
@@ -81,8 +80,8 @@ def main() -> None:
         for url, (view, _) in _PAGES.items()
     }
     titles = {url: title for url, (_, title) in _PAGES.items()}
-    if arguments.live:
-        shows[_TRY_IT] = partial(try_it.show, published_path(next(iter(folders.values()))), arguments.live)
+    if live:
+        shows[_TRY_IT] = partial(try_it.show, published_path(next(iter(folders.values()))), live)
         titles[_TRY_IT] = "Try it"
     pages = {url: st.Page(shows[url], title=title, url_path=url) for url, title in titles.items()}
     first, (_, title) = next(iter(_PAGES.items()))

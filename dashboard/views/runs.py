@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,6 @@ from prmcal.dashboard.controls.context import CHOICES, context_of
 from prmcal.dashboard.controls.widgets import SELECT_WIDTH, choose_view, show_board
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import MISSING, escaped, integer, integers, names, submitter
-from prmcal.dashboard.reproduction import commands, grid_of_cell
 from prmcal.dashboard.views.shared import show_jobs, show_progress, show_table
 from prmcal.db import catalog
 from prmcal.db.queries.two_runs import RunComparison
@@ -26,6 +26,7 @@ from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.board import difference_board
 from prmcal.db.text.formats import duration
 from prmcal.db.text.presentation import LEADERBOARDS
+from prmcal.db.text.provenance import renewal
 
 
 def show_differences(path: Path, others: Mapping[str, Path]) -> None:
@@ -108,64 +109,34 @@ def _history(runs: pd.DataFrame) -> None:
 
 
 def _reproduction(path: Path, grid: str) -> None:
+    """Show the commands that measure a cell again, and the grid that they need: on a merged board, a submission's."""
     st.header("Reproduce a cell")
     cell_id = _pick_cell(path)
     if cell_id is None:
         st.info("This run has no cells.")
         return
     detail = ask(catalog.cell, path, cell_id=cell_id, samples=0)
+    cell = detail.cell
     if ask(catalog.is_merged, path):
-        _commands_of_submission(path, detail.cell)
-    elif text := _grid_text(grid, detail.cell):
-        _commands(path, text, detail.cell)
-    else:
-        st.info("The database does not have the whole grid of this cell.")
-        return
+        table = ask(catalog.leaderboard, path, table=cell["leaderboard"]).set_index("cell_id")
+        sent = table.at[cell_id, "submissions"].split()
+        found = ask(catalog.submissions, path).to_dict("records")
+        own = next((row for row in found if row["submission_id"] in sent and row["grid"]), None)
+        if own is None:
+            st.info("No submission has the grid of this cell.")
+            return
+        st.markdown(f"Submission {own['submission_id']} by **{escaped(submitter(own))}** has this cell.")
+        grid = own["grid"]
+    st.markdown("Save the grid as `GRID.yaml`, choose a new folder `DIR`, and run the commands.")
+    with st.expander("GRID.yaml"):
+        st.code(grid, language=None)
+    files = "".join(f" --plugin {shlex.quote(Path(file).name)}" for file in plugin_files(path.parent))
+    show = f"prmcal show {shlex.quote(cell['base_id'] or cell_id)} --dir DIR"
+    st.code(f"{renewal(cell)}{files}\n{show}", language="shell", wrap_lines=True)
+    if cell["outdated"]:
+        st.warning(f"The versions behind this cell are no longer current: {escaped(cell['outdated'])}.")
     with st.expander(f"{len(detail.jobs)} jobs of this cell"):
         show_jobs(detail.jobs)
-
-
-def _commands(path: Path, grid: str, cell: Mapping[str, Any]) -> None:
-    st.markdown(
-        "Save this grid as `cell.yaml`, then run the commands. The grid has the settings and the seed of the cell."
-    )
-    st.code(grid, language=None)
-    st.code(commands(cell["cell_id"], plugin_files(path.parent)), language="shell", wrap_lines=True)
-    if cell["outdated"]:
-        st.warning(
-            f"The versions behind this cell are no longer current: {escaped(cell['outdated'])}. The commands measure "
-            "it with the installed versions, so the values can differ."
-        )
-    else:
-        st.caption("The jobs have the same keys and seeds on every machine.")
-
-
-def _commands_of_submission(path: Path, cell: Mapping[str, Any]) -> None:
-    """Show how to reproduce a cell of a merged leaderboard, by the grid of a submission that has it."""
-    table: pd.DataFrame = ask(catalog.leaderboard, path, table=cell["leaderboard"])
-    sent = table.set_index("cell_id").at[cell["cell_id"], "submissions"].split()
-    own = [row for row in ask(catalog.submissions, path).to_dict("records") if row["submission_id"] in sent]
-    if not own:
-        st.info("No submission has a result of this cell, so its grid is not known.")
-        return
-    named = {**cell, "cell_id": cell["base_id"] or cell["cell_id"]}
-    for row in own:
-        if text := _grid_text(row["grid"] or "", named):
-            st.markdown(f"Submission {row['submission_id']} by **{escaped(submitter(row))}** has this cell.")
-            _commands(path, text, named)
-            return
-    first = own[0]
-    st.info(
-        f"The grid of this cell is not available here. Ask {escaped(submitter(first))} for the grid of submission "
-        f"{first['submission_id']}, which has the cell."
-    )
-
-
-def _grid_text(grid: str, cell: Mapping[str, Any]) -> str | None:
-    try:
-        return grid_of_cell(grid, cell)
-    except (KeyError, ValueError, TypeError):
-        return None
 
 
 def _pick_cell(path: Path) -> str | None:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from prmcal.arrays import Floats
 from prmcal.db.statistics.intervals import IntervalRule, percentile_interval, skewed_interval
 from prmcal.resamples import weighted_totals
 
@@ -40,14 +41,14 @@ class Statistic(ABC):
     needs_replicates: ClassVar[bool] = True
 
     @abstractmethod
-    def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def values(self, weights: Floats) -> Floats:
         """Compute the statistic under each row of `weights`: (replicates, questions) gives (replicates,)."""
 
     def value(self) -> float:
         """Compute the statistic with every question counted once."""
         return float(self.values(counted_once(len(self.question_ids)))[0])
 
-    def interval(self, replicates: NDArray[np.float64]) -> tuple[float, float]:
+    def interval(self, replicates: Floats) -> tuple[float, float]:
         """Return the ends of the 95% interval: percentiles of the replicates, unless a better rule is known.
 
         Parameters
@@ -71,13 +72,13 @@ class LinearisedStatistic(Statistic):
     rule: IntervalRule
 
     @abstractmethod
-    def linearised(self) -> NDArray[np.float64]:
+    def linearised(self) -> Floats:
         """Return one value for each question, of shape (questions,), whose mean is the statistic.
 
         To first order, the mean under any weights is the statistic under these weights.
         """
 
-    def interval(self, replicates: NDArray[np.float64] | None = None) -> tuple[float, float]:
+    def interval(self, replicates: Floats | None = None) -> tuple[float, float]:
         """Return the ends of the 95% interval by the rule of the statistic, which needs no replicates."""
         return intervals([self])[self]
 
@@ -121,12 +122,12 @@ class Ratio(LinearisedStatistic):
         if not (np.isfinite(self._sums).all() and np.isfinite(self._counts).all()):
             raise ValueError("Only finite values can be averaged. Leave out rows without a value.")
 
-    def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def values(self, weights: Floats) -> Floats:
         """Compute the ratio under each row of `weights`."""
         totals = weighted_totals(weights, np.stack([self._sums, self._counts], axis=1))
         return totals[:, 0] / totals[:, 1]
 
-    def linearised(self) -> NDArray[np.float64]:
+    def linearised(self) -> Floats:
         """Return one value for each question, of shape (questions,): x_q = r + n (S_q - r c_q) / sum(c).
 
         r is the ratio and n the number of questions. The mean of these values is r, and to first order, the mean under
@@ -203,13 +204,13 @@ class Bootstrap:
         if self.replicates < 1:
             raise ValueError(f"'replicates' must be an int in [1, inf). Got {self.replicates} instead.")
 
-    def weights(self, questions: int) -> NDArray[np.float64]:
+    def weights(self, questions: int) -> Floats:
         """Return how often each question is drawn: (replicates, questions). Each row sums to `questions`."""
         return _weights(self.seed, self.replicates, questions)
 
 
 @lru_cache(maxsize=8)  # A job needs the weights of the same few sets of questions many times.
-def _weights(seed: int, replicates: int, questions: int) -> NDArray[np.float64]:
+def _weights(seed: int, replicates: int, questions: int) -> Floats:
     shares = np.full(questions, 1 / questions)
     drawn = np.random.default_rng(seed).multinomial(questions, shares, size=replicates).astype(np.float64)
     drawn.setflags(write=False)
@@ -217,7 +218,7 @@ def _weights(seed: int, replicates: int, questions: int) -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=8)
-def counted_once(questions: int) -> NDArray[np.float64]:
+def counted_once(questions: int) -> Floats:
     """Return weights with which every question counts once: ones of shape (1, questions). They are read-only."""
     ones = np.ones((1, questions))
     ones.setflags(write=False)
@@ -244,7 +245,7 @@ class Estimate:
     high: float
     rows: int
     questions: int
-    replicates: NDArray[np.float64]
+    replicates: Floats
 
 
 Interval = tuple[float, float]
@@ -292,8 +293,6 @@ def estimate(
     return Estimate(statistic.value(), low, high, statistic.rows, questions, replicates)
 
 
-def question_totals(
-    index: NDArray[np.integer[Any]], quantity: NDArray[np.float64], questions: int
-) -> NDArray[np.float64]:
+def question_totals(index: NDArray[np.integer[Any]], quantity: Floats, questions: int) -> Floats:
     """Sum a quantity of shape (rows,) over the rows of each question: shape (questions,)."""
     return np.bincount(index, weights=quantity, minlength=questions).astype(np.float64)

@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
+from prmcal.arrays import Bools, Floats, Ints
 from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.db.statistics.intervals import IntervalRule, bounded_interval
 from prmcal.resamples import weighted_totals
@@ -19,7 +20,7 @@ _SMALLEST_CHANCE = 1e-4
 _CEILING_TOLERANCE = 1e-9
 
 
-def whole_samples_needed(probability: ArrayLike, target: float) -> NDArray[np.float64]:
+def whole_samples_needed(probability: ArrayLike, target: float) -> Floats:
     """Return ceil(N_IAS(p, C)), at least 1: samples for a correct answer with probability C (Proposition 1).
 
     Parameters
@@ -36,7 +37,7 @@ def whole_samples_needed(probability: ArrayLike, target: float) -> NDArray[np.fl
     """
     p = np.clip(np.asarray(probability, dtype=np.float64), _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE)
     needed = np.log1p(-target) / np.log1p(-p)
-    samples: NDArray[np.float64] = np.maximum(np.ceil(needed * (1 - _CEILING_TOLERANCE)), 1)
+    samples: Floats = np.maximum(np.ceil(needed * (1 - _CEILING_TOLERANCE)), 1)
     return samples
 
 
@@ -54,8 +55,8 @@ class Curve:
         The rule for the intervals of the cost.
     """
 
-    costs: NDArray[np.float64]
-    accuracies: NDArray[np.float64]
+    costs: Floats
+    accuracies: Floats
     cost_rule: IntervalRule
 
     @property
@@ -64,27 +65,27 @@ class Curve:
         return len(self.costs)
 
     @cached_property
-    def cost(self) -> NDArray[np.float64]:
+    def cost(self) -> Floats:
         """The mean cost of each point, of shape (points,)."""
         return np.asarray(self.costs.mean(axis=0), dtype=np.float64)
 
     @cached_property
-    def accuracy(self) -> NDArray[np.float64]:
+    def accuracy(self) -> Floats:
         """The mean accuracy of each point, of shape (points,)."""
         return np.asarray(self.accuracies.mean(axis=0), dtype=np.float64)
 
-    def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def intervals(self) -> tuple[Floats, Floats]:
         """Return the 95% intervals of cost and of accuracy, each of shape (points, 2); NaN for a single question."""
         cost, accuracy = self.cost_rule(self.costs), bounded_interval(self.accuracies)
         return np.stack(cost, axis=1), np.stack(accuracy, axis=1)
 
-    def replicates(self, bootstrap: Bootstrap) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def replicates(self, bootstrap: Bootstrap) -> tuple[Floats, Floats]:
         """Return cost and accuracy under the resamples of a bootstrap, each of shape (replicates, points)."""
         weights = bootstrap.weights(self.questions)
         cost, accuracy = (weighted_totals(weights, each) for each in (self.costs, self.accuracies))
         return cost / self.questions, accuracy / self.questions
 
-    def part(self, questions: NDArray[np.bool_]) -> Curve:
+    def part(self, questions: Bools) -> Curve:
         """Return the curve of some of the questions."""
         return Curve(self.costs[questions], self.accuracies[questions], self.cost_rule)
 
@@ -103,9 +104,7 @@ Verdict = Literal["gain", "no gain", "loss"]
 _TAIL = 0.025
 
 
-def at_equal_cost(
-    accuracy: NDArray[np.float64], samples: NDArray[np.int64]
-) -> dict[str, NDArray[np.float64]]:
+def at_equal_cost(accuracy: Floats, samples: Ints) -> dict[str, Floats]:
     """Compare numbers of samples that differ between questions with one fixed n of the same mean.
 
     The interval is Student's t interval of the mean of :func:`equal_cost_values`.
@@ -135,7 +134,7 @@ def at_equal_cost(
     return {"samples": mean, "fixed": fixed, "difference": difference, **ends}
 
 
-def equal_cost_values(accuracy: NDArray[np.float64], samples: NDArray[np.int64]) -> NDArray[np.float64]:
+def equal_cost_values(accuracy: Floats, samples: Ints) -> Floats:
     """Return one value for each question, whose mean is the difference in accuracy at equal cost.
 
     Question q has n_q samples and the accuracy a_q(n_q). The fixed n is the mean m of all n_q. Between two whole
@@ -164,9 +163,7 @@ def equal_cost_values(accuracy: NDArray[np.float64], samples: NDArray[np.int64])
     return against_fixed(np.take_along_axis(accuracy, samples - 1, axis=1), samples, accuracy)
 
 
-def against_fixed(
-    own: NDArray[np.float64], samples: NDArray[np.float64] | NDArray[np.int64], accuracy: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def against_fixed(own: Floats, samples: Floats | Ints, accuracy: Floats) -> Floats:
     """Return the values of :func:`equal_cost_values` for any strategy: its accuracy may be another than best-of-n's.
 
     Parameters
@@ -178,13 +175,11 @@ def against_fixed(
     """
     mean = np.asarray(samples.mean(axis=0), dtype=np.float64)
     of_fixed, slope = _fixed_at(accuracy, mean)
-    values: NDArray[np.float64] = own - of_fixed - slope * (samples - mean)
+    values: Floats = own - of_fixed - slope * (samples - mean)
     return values
 
 
-def _fixed_at(
-    accuracy: NDArray[np.float64], samples: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _fixed_at(accuracy: Floats, samples: Floats) -> tuple[Floats, Floats]:
     """Return the accuracy of best-of-n for each question and fixed n, which need not be whole, and the mean slope."""
     most = accuracy.shape[1]
     below = np.clip(np.floor(samples).astype(np.int64), 1, max(most - 1, 1))
@@ -204,7 +199,7 @@ _DIGITS = 9
 _ROUNDING = 1e-12
 
 
-def more_accurate(accuracies: NDArray[np.float64]) -> NDArray[np.bool_]:
+def more_accurate(accuracies: Floats) -> Bools:
     """Return which points are significantly more accurate than which others.
 
     The test is the paired t test over questions, two-sided at the level .05, without a correction for the number of
@@ -230,11 +225,11 @@ def more_accurate(accuracies: NDArray[np.float64]) -> NDArray[np.bool_]:
     variance = np.maximum(variances[:, None] + variances[None, :] - 2 * products, 0)
     difference = mean[:, None] - mean[None, :]
     enough = -stdtrit(questions - 1, _TAIL) * np.sqrt(variance / questions)
-    real: NDArray[np.bool_] = difference > np.maximum(enough, _ROUNDING)
+    real: Bools = difference > np.maximum(enough, _ROUNDING)
     return real
 
 
-def frontier(costs: ArrayLike, accuracy: ArrayLike, better: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def frontier(costs: ArrayLike, accuracy: ArrayLike, better: Bools) -> Bools:
     """Return which points are on the frontier.
 
     The points are read from the lowest cost to the highest, and at equal cost from the most accurate to the least. The

@@ -10,10 +10,12 @@ import numpy as np
 import scipy  # its parts are imported when they are used
 from numpy.typing import NDArray
 
-Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
+from prmcal.arrays import Bools, Floats
+
+Ends = tuple[Floats, Floats]
 """The lower and the upper ends of intervals."""
 
-IntervalRule = Callable[[NDArray[np.float64]], Ends]
+IntervalRule = Callable[[Floats], Ends]
 """From the values of questions, (questions,) or (questions, means), to the ends of each mean: () or (means,)."""
 
 _TAIL = 0.025
@@ -25,10 +27,10 @@ _MOST_STEPS, _LAST_STEP, _SMALLEST_STATISTIC = 60, 1e-6, 1e-12
 
 
 def bounded_interval(
-    values: NDArray[np.float64],
+    values: Floats,
     lower: float = 0.0,
     upper: float = 1.0,
-    counted: NDArray[np.bool_] | None = None,
+    counted: Bools | None = None,
 ) -> Ends:
     """Return the 95% interval of the mean of values that lie in a known range.
 
@@ -70,9 +72,7 @@ def bounded_interval(
     return known[0].reshape(shape), known[1].reshape(shape)
 
 
-def _likelihood_end(
-    values: NDArray[np.float64], weights: NDArray[np.float64], critical: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _likelihood_end(values: Floats, weights: Floats, critical: Floats) -> Floats:
     """Return the largest mean whose empirical likelihood ratio is not rejected: (rows, means) gives (means,).
 
     The likelihood of a mean is the largest one of all distributions on the values that have this mean. For the end of
@@ -83,20 +83,18 @@ def _likelihood_end(
     size = top - values.min(axis=0)
     gaps = (top - values) / size
     shares = weights / (gaps + np.exp(_log_distance(gaps, weights, critical)))
-    ends: NDArray[np.float64] = top - size * (shares * gaps).sum(axis=0) / shares.sum(axis=0)
+    ends: Floats = top - size * (shares * gaps).sum(axis=0) / shares.sum(axis=0)
     return ends
 
 
-def _log_distance(
-    gaps: NDArray[np.float64], weights: NDArray[np.float64], critical: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _log_distance(gaps: Floats, weights: Floats, critical: Floats) -> Floats:
     """Return the logarithm of the distance from the largest value at which the statistic has the critical value.
 
     The statistic falls with the distance. Its logarithm is followed by Newton's method, for all means at once. Where a
     step would leave the part in which the result must lie, this part is halved instead.
     """
 
-    def summed(terms: NDArray[np.float64]) -> NDArray[np.float64]:
+    def summed(terms: Floats) -> Floats:
         return np.asarray(np.einsum("rm,rm->m", terms, weights))
 
     total = weights.sum(axis=0)
@@ -123,7 +121,7 @@ def _log_distance(
     return np.asarray(log, dtype=np.float64)
 
 
-def skewed_interval(values: NDArray[np.float64]) -> Ends:
+def skewed_interval(values: Floats) -> Ends:
     """Return the 95% interval of the mean of values without a known range.
 
     It is the interval of Hall's cubic transformation of Student's t (Hall, 1992, "On the removal of skewness by
@@ -158,7 +156,7 @@ def skewed_interval(values: NDArray[np.float64]) -> Ends:
     return mean - error * _without_skewness(t, skewness, n), mean + error * _without_skewness(t, -skewness, n)
 
 
-def _without_skewness(t: float, skewness: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+def _without_skewness(t: float, skewness: Floats, n: int) -> Floats:
     """Return the value whose cubic transformation is t, divided by sqrt(n).
 
     The transformation is x + g x^2 / 3 + g^2 x^3 / 27 + g / (6 n) for x = T / sqrt(n) and the skewness g.
@@ -166,17 +164,17 @@ def _without_skewness(t: float, skewness: NDArray[np.float64], n: int) -> NDArra
     shifted = t / np.sqrt(n) - skewness / (6 * n)
     root = np.cbrt(1 + skewness * shifted)
     # (root - 1) * 3 / skewness, in a form that also holds for a skewness of 0.
-    solved: NDArray[np.float64] = 3 * shifted / (root**2 + root + 1)
+    solved: Floats = 3 * shifted / (root**2 + root + 1)
     return solved
 
 
-def known_interval(values: NDArray[np.float64]) -> Ends:
+def known_interval(values: Floats) -> Ends:
     """Return the mean twice: a number that is known beforehand and not estimated, such as a fixed number of samples."""
     mean = np.asarray(values.mean(axis=0), dtype=np.float64)
     return mean, mean
 
 
-def percentile_interval(replicates: NDArray[np.float64], questions: int) -> tuple[float, float]:
+def percentile_interval(replicates: Floats, questions: int) -> tuple[float, float]:
     """Return the ends of the 95% interval of any statistic, which are percentiles of its bootstrap replicates.
 
     For many questions they are the 2.5th and the 97.5th percentile. For few questions, plain percentile intervals are
@@ -197,7 +195,7 @@ def percentile_interval(replicates: NDArray[np.float64], questions: int) -> tupl
     return float(low), float(high)
 
 
-def centred_interval(value: float, replicates: NDArray[np.float64], questions: int) -> tuple[float, float]:
+def centred_interval(value: float, replicates: Floats, questions: int) -> tuple[float, float]:
     """Return the ends of the 95% interval of a statistic that is not negative and that noise increases.
 
     The replicates have the noise twice: that of the questions, and that of drawing from them. So they tend to lie above
@@ -222,7 +220,7 @@ _NORMAL_TAIL = 1.959964  # in standard deviations
 _HALVINGS = 60
 
 
-def without_noise(terms: NDArray[np.float64], noise: NDArray[np.float64]) -> NDArray[np.float64]:
+def without_noise(terms: Floats, noise: Floats) -> Floats:
     """Estimate sums of absolute values without the increase by noise.
 
     Parameters
@@ -239,13 +237,11 @@ def without_noise(terms: NDArray[np.float64], noise: NDArray[np.float64]) -> NDA
     """
     relative = terms / np.where(noise > 0, noise, 1.0)
     density = np.exp(-(relative**2) / 2) / np.sqrt(2 * np.pi)
-    sums: NDArray[np.float64] = (np.abs(terms) - 2 * noise * density).sum(axis=1)
+    sums: Floats = (np.abs(terms) - 2 * noise * density).sum(axis=1)
     return sums
 
 
-def absolute_sum_interval(
-    terms: NDArray[np.float64], drawn: NDArray[np.float64], questions: int
-) -> tuple[float, float]:
+def absolute_sum_interval(terms: Floats, drawn: Floats, questions: int) -> tuple[float, float]:
     """Return the ends of the 95% interval of the sum of the absolute values of the terms without noise.
 
     The upper end is that of the percentiles of the resampled sums. Noise only increases the sums, so it is too large
@@ -270,7 +266,7 @@ def absolute_sum_interval(
     widening *= -scipy.special.stdtrit(questions - 1, _TAIL) / _NORMAL_TAIL
     noise = (drawn.mean(axis=0) - drawn) * widening
 
-    def moved(step: float) -> NDArray[np.float64]:
+    def moved(step: float) -> Floats:
         return np.asarray(np.sign(terms) * np.maximum(size - step * variance, 0))
 
     needed = size.sum() * (1 - 1e-12)
@@ -301,18 +297,18 @@ def absolute_sum_interval(
 _ROUNDING = 1e-12
 
 
-def bin_edges(bins: int, lower: float = 0.0, upper: float = 1.0) -> NDArray[np.float64]:
+def bin_edges(bins: int, lower: float = 0.0, upper: float = 1.0) -> Floats:
     """Return the edges of `bins` bins of equal width, of shape (bins + 1,).
 
     Each edge is the number that is closest to the exact fraction. With 10 bins over [0, 1], the fourth edge is .3 and
     not .30000000000000004, which ``numpy.linspace`` returns.
     """
     above = np.arange(bins + 1)
-    edges: NDArray[np.float64] = (lower * (bins - above) + upper * above) / bins
+    edges: Floats = (lower * (bins - above) + upper * above) / bins
     return edges
 
 
-def bin_index(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.integer[Any]]:
+def bin_index(values: Floats, edges: Floats) -> NDArray[np.integer[Any]]:
     """Return the bin of each value. A bin contains its lower edge, and the last bin also its upper edge.
 
     Edges are lowered by 1e-12, so that a value on an edge belongs to the bin above it in spite of rounding errors.

@@ -14,6 +14,7 @@ import numpy as np
 import scipy  # its parts are imported when they are used
 from numpy.typing import ArrayLike, NDArray
 
+from prmcal.arrays import Floats
 from prmcal.db.metrics import PLACE, Better
 from prmcal.errors import ArtifactError
 
@@ -53,10 +54,10 @@ class PairedDifferences:
         Number of questions that the cells were measured on.
     """
 
-    difference: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    p_value: NDArray[np.float64]
+    difference: Floats
+    low: Floats
+    high: Floats
+    p_value: Floats
     questions: int
 
 
@@ -76,7 +77,7 @@ class Replicated:
     """
 
     value: float
-    replicates: NDArray[np.float64]
+    replicates: Floats
     questions: int
     resampled: str = ""
 
@@ -129,11 +130,9 @@ def replicated_differences(
     return PairedDifferences(difference, difference - half, difference + half, p_value, questions)
 
 
-def _errors(
-    drawn: NDArray[np.float64], first: NDArray[np.intp], second: NDArray[np.intp], questions: int
-) -> NDArray[np.float64]:
+def _errors(drawn: Floats, first: NDArray[np.intp], second: NDArray[np.intp], questions: int) -> Floats:
     """Return the standard errors of differences, from replicates of shape (cells, replicates)."""
-    error: NDArray[np.float64] = np.full(len(first), np.nan)
+    error: Floats = np.full(len(first), np.nan)
     if not drawn.shape[1] or questions < 2:
         return error
     # A block of the differences fits the processor's cache. All of them at once may not fit into memory.
@@ -146,9 +145,7 @@ def _errors(
     return error
 
 
-def _p_values(
-    difference: NDArray[np.float64], error: NDArray[np.float64], questions: int
-) -> NDArray[np.float64]:
+def _p_values(difference: Floats, error: Floats, questions: int) -> Floats:
     smallest = 2.0 ** max(1 - questions, _SMALLEST_EXPONENT)
     certain = error < _ROUNDING
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -159,7 +156,7 @@ def _p_values(
     return found
 
 
-def holm(p_values: ArrayLike) -> NDArray[np.float64]:
+def holm(p_values: ArrayLike) -> Floats:
     """Adjust p values for multiple comparisons by Holm's step-down method.
 
     Parameters

@@ -10,13 +10,12 @@ DASHBOARD = ROOT / "dashboard"
 ROOMS: dict[str, set[str]] = {
     "data": set(),
     "formats": set(),
-    "reproduction": set(),
     "charts": {"formats"},
     "controls": {"data", "formats", "charts"},
-    "views": {"controls", "charts", "formats", "reproduction", "data"},
+    "views": {"controls", "charts", "formats", "data"},
     "app": {"views", "controls", "formats", "data"},
-    "serving": {"app"},
-    "__main__": set(),
+    "script": {"app"},
+    "__main__": {"views"},
 }
 
 

@@ -103,5 +103,5 @@ def answers(address: str, server: subprocess.Popen[bytes]) -> bool:
 
 def test_the_folder_that_streamlit_imports_from_holds_only_the_script() -> None:
     """Streamlit puts the folder of its script on the import path, before all others."""
-    script = Path(prmcal.dashboard.__file__).parent / "serving" / "script"
+    script = Path(prmcal.dashboard.__file__).parent / "script"
     assert {path.name for path in script.glob("*.py")} == {"__init__.py", "prmcal_dashboard.py"}

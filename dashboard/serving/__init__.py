@@ -1,1 +1,0 @@
-"""The web server. The pages belong in `views`."""
