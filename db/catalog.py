@@ -26,7 +26,6 @@ from prmcal.db.queries.submissions import (
     history,
     is_merged,
     seed_spreads,
-    submission_cells,
     submissions,
     verifications,
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import altair as alt
 import pandas as pd
 
@@ -117,9 +115,8 @@ def coverage_chart(rows: pd.DataFrame, series: Series) -> Layers:
     return alt.layer(diagonal(), *points).properties(height=_HEIGHT)
 
 
-_LINE, _WIDE_LINE = 13, 20  # pixels
+_LINE = 18  # pixels
 _MARGIN, _LEAST_MARGIN = 0.03, 0.005  # the first is a share of the span of an axis
-_DIGITS = 4
 
 
 def interval_chart(
@@ -131,13 +128,13 @@ def interval_chart(
     zero: bool = False,
     shown: alt.Legend | None = None,
 ) -> Layers:
-    """Draw values with their 95% intervals, one line each, below the names of their groups.
+    """Draw values with their 95% intervals, one line each.
 
     Parameters
     ----------
     rows : DataFrame
-        Columns group (the heading above the lines; "" for none), llm, cell (the label of the line), series (it decides
-        the colour), value, low, high, and n if it is known. The order of the rows is the order of the lines.
+        Columns label (of the line), llm, series (it decides the colour), value, low, high, and n if it is known. The
+        order of the rows is the order of the lines.
     title : str
         The title of the axis.
     colours, shapes : Scale
@@ -147,25 +144,13 @@ def interval_chart(
     shown : Legend, optional
         Of the series.
     """
-    placed, lines = _with_lines(rows)
-    headings = [name for name, heading in lines if heading]
     axis = alt.Axis(
-        labelExpr=f"slice(datum.value, {_DIGITS})",
-        labelFontSize=11,
-        labelFontWeight=alt.condition(
-            alt.FieldOneOfPredicate("value", headings), alt.value("bold"), alt.value("normal")
-        ),
-        labelLimit=200,
-        labelOverlap=False,
-        labelFlush=False,
-        ticks=False,
-        domain=False,
-        grid=False,
+        labelFontSize=11, labelLimit=300, labelOverlap=False, ticks=False, domain=False, grid=False
     )
-    base = alt.Chart(placed).encode(
-        y=alt.Y("line:O", scale=alt.Scale(domain=[name for name, _ in lines]), title=None, axis=axis),
+    base = alt.Chart(rows).encode(
+        y=alt.Y("label:N", sort=None, title=None, axis=axis),
         color=alt.Color("series:N", scale=colours, sort=None, legend=shown),
-        tooltip=tooltips(["group", "cell"], ["value", "low", "high"], "n" if "n" in rows else None),
+        tooltip=tooltips(["label"], ["value", "low", "high"], "n" if "n" in rows else None),
     )
     x = alt.X(
         "value:Q",
@@ -177,22 +162,7 @@ def interval_chart(
         alt.value("circle") if shapes is None else alt.Shape("llm:N", scale=shapes, sort=None, legend=None)
     )
     points = intervals(base, x, size=45, shape=shape)
-    return alt.layer(*([zero_line()] if zero else []), *points).properties(
-        height=alt.Step(_LINE if headings else _WIDE_LINE)
-    )
-
-
-def _with_lines(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, bool]]]:
-    """Add a column `line` with unique names, which begin with a number. Also return all lines: name, is a heading."""
-    lines: list[tuple[str, bool]] = []
-    names: dict[Any, str] = {}
-    for group, members in rows.groupby("group", sort=False):
-        if group:
-            lines.append((f"{len(lines):0{_DIGITS}}{group}", True))
-        for index, cell in members["cell"].items():
-            names[index] = f"{len(lines):0{_DIGITS}}{cell}"
-            lines.append((names[index], False))
-    return rows.assign(line=pd.Series(names)), lines
+    return alt.layer(*([zero_line()] if zero else []), *points).properties(height=alt.Step(_LINE))
 
 
 def _domain(rows: pd.DataFrame, zero: bool) -> list[float]:

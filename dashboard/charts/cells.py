@@ -41,18 +41,15 @@ def interval_rows(cells: pd.DataFrame, metric: str) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns dataset, group (the LLM and the PRM), llm, cell (strategy and calibrator, with settings where cells of
-        a group would otherwise have the same label), series (the calibrator, otherwise the strategy), value, low, high
-        and n (questions).
+        Columns dataset, label (LLM, PRM, strategy and calibrator, with settings where cells would otherwise have the
+        same label), llm, series (the calibrator, otherwise the strategy), value, low, high and n (questions).
     """
     measured = cells.dropna(subset=[metric])
-    prm = measured["prm"].map(lambda name: f" · {name}" if isinstance(name, str) else "")
     return pd.DataFrame(
         {
             "dataset": measured["dataset"],
-            "group": measured["llm"] + prm,
+            "label": _labels(measured),
             "llm": measured["llm"],
-            "cell": _labels(measured),
             "series": measured["calibrator"].fillna(measured["strategy"]),
             "value": measured[metric],
             "low": measured[f"{metric}_low"],
@@ -63,16 +60,15 @@ def interval_rows(cells: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def _labels(cells: pd.DataFrame) -> pd.Series:
-    pairs = zip(cells["strategy"], cells["calibrator"], strict=True)
+    names = zip(*(cells[kind] for kind in ("llm", "prm", "strategy", "calibrator")), strict=True)
     short = pd.Series(
-        [" · ".join(name for name in pair if isinstance(name, str)) for pair in pairs], cells.index
+        [" · ".join(each for each in row if isinstance(each, str)) for row in names], cells.index
     )
     settings = [
         " ".join(["", *settings_of(target, level)])
         for target, level in zip(cells["target"], cells["level"], strict=True)
     ]
-    group = [cells[kind].fillna("") for kind in _GROUP]
-    ambiguous = short.groupby([*group, short]).transform("size") > 1
+    ambiguous = short.groupby([cells["dataset"], short]).transform("size") > 1
     return short.where(~ambiguous, short + pd.Series(settings, cells.index))
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard.controls.address import bound, given, note
-from prmcal.dashboard.controls.context import CHOICES, context_of
+from prmcal.dashboard.controls.context import context_of
 from prmcal.dashboard.data import ask
 from prmcal.db import catalog
 from prmcal.db.metrics import Leaderboard
@@ -22,43 +22,25 @@ from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS
 _PLACE = ("dataset", "llm", "prm")
 
 
-def choose_cell(path: Path) -> dict[str, Any] | None:
-    """Let the reader choose a cell of the calibration leaderboard by its data set, LLM, PRM and calibrator.
+def choose(path: Path, kinds: Sequence[str], leaderboard: Leaderboard) -> dict[str, Any] | None:
+    """Show a select for each kind, with the names that go with those before it.
+
+    It offers the names of a leaderboard, or those of the others if this one has none.
 
     Returns
     -------
     dict or None
-        The cell: cell_id, llm, prm, calibrator, dataset, status, reason. None if the run has no such cells.
+        The first cell with the chosen names. None if no cell has a name of each kind.
     """
-    cells: pd.DataFrame = ask(catalog.cells, path)
-    cells = cells[cells["leaderboard"] == "calibration"]
-    return None if cells.empty else _choose(path, cells, CHOICES)
-
-
-def choose_group(path: Path, leaderboard: Leaderboard) -> dict[str, str] | None:
-    """Let the reader choose a place: one data set, one LLM and one PRM. Return None if the run has none.
-
-    It offers the places of a leaderboard, or those of the others if this one has none.
-    """
-    return choose_of(path, _PLACE, leaderboard)
-
-
-def choose_of(path: Path, kinds: Sequence[str], leaderboard: Leaderboard) -> dict[str, str] | None:
-    """Let the reader choose one name of each of these kinds. Return None if no cell has a name of each."""
-    cells: pd.DataFrame = ask(catalog.cells, path)
-    named = cells.dropna(subset=list(kinds))
-    if named.empty:
-        return None
-    own = named[named["leaderboard"] == leaderboard]
-    chosen = _choose(path, named if own.empty else own, kinds)
-    return {kind: str(chosen[kind]) for kind in kinds}
-
-
-def _choose(path: Path, cells: pd.DataFrame, kinds: Sequence[str]) -> dict[str, Any]:
-    """Show a select for each kind, with the names that go with those before it. Return the first cell that is left."""
+    known: pd.DataFrame = ask(catalog.cells, path)
     context = context_of(path)
-    for cell in set(given("cell")) - set(ask(catalog.cells, path)["cell_id"]):
+    for cell in set(given("cell")) - set(known["cell_id"]):
         note(f"There is no cell {cell!r} here. The page shows another cell instead.")
+    cells = known.dropna(subset=list(kinds))
+    if cells.empty:
+        return None
+    own = cells[cells["leaderboard"] == leaderboard]
+    cells = cells if own.empty else own
     for column, kind in zip(st.columns(len(kinds)), kinds, strict=True):
         names = list(dict.fromkeys(cells[kind]))
         first = next((name for name in context.preferred.get(kind, ()) if name in names), None)
@@ -67,6 +49,12 @@ def _choose(path: Path, cells: pd.DataFrame, kinds: Sequence[str]) -> dict[str, 
         name = column.selectbox(COORDINATE_TITLES[kind], names, **bound(kind, names, first, resets=resets))
         cells = cells[cells[kind] == name]
     return dict(cells.iloc[0])
+
+
+def choose_group(path: Path, leaderboard: Leaderboard) -> dict[str, str] | None:
+    """Let the reader choose a place: one data set, one LLM and one PRM. Return None if the run has none."""
+    cell = choose(path, _PLACE, leaderboard)
+    return None if cell is None else {kind: str(cell[kind]) for kind in _PLACE}
 
 
 def choose_leaderboard(tables: Sequence[Leaderboard], *resets: str) -> Leaderboard:

@@ -148,9 +148,10 @@ def _names_of_cell(cells: pd.DataFrame) -> dict[str, str]:
 
 
 def run_names(folders: Sequence[Path]) -> dict[str, Path]:
-    """Return the folders of several runs by short names: as few of the last parts of each path as tell them apart."""
+    """Return the folders of several runs by their names; by their paths if two have the same name."""
     folders = list(dict.fromkeys(folder.resolve() for folder in folders))
-    return {_short(folder, folders): folder for folder in folders}
+    names = [folder.name for folder in folders]
+    return {folder.name if names.count(folder.name) == 1 else str(folder): folder for folder in folders}
 
 
 def choose_run(names: Sequence[str]) -> None:
@@ -177,11 +178,3 @@ def show_links(pages: Mapping[str, StreamlitPage], current: StreamlitPage, conte
             current if is_current else page,
             query_params={**context.parameters, **(here if is_current else shown.get(page.title, {}))},
         )
-
-
-def _short(folder: Path, folders: Sequence[Path]) -> str:
-    others = [other for other in folders if other != folder]
-    for count in range(1, len(folder.parts)):
-        if all(other.parts[-count:] != folder.parts[-count:] for other in others):
-            return "/".join(folder.parts[-count:])
-    return str(folder)

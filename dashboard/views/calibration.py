@@ -17,8 +17,8 @@ from prmcal.dashboard.charts.calibration import (
 )
 from prmcal.dashboard.charts.cells import interval_rows, rows_of_group
 from prmcal.dashboard.charts.findings import BINS, RELIABILITY, bin_counts, bin_errors, draw, extremes
-from prmcal.dashboard.controls.cells import choose_cell, choose_group, choose_of
-from prmcal.dashboard.controls.context import grid_names
+from prmcal.dashboard.controls.cells import choose, choose_group
+from prmcal.dashboard.controls.context import CHOICES, grid_names
 from prmcal.dashboard.controls.widgets import choose_metric, choose_view
 from prmcal.dashboard.data import ask, ask_cells
 from prmcal.dashboard.formats import escaped, estimates, integer, integers, kept, names, number, numbers
@@ -86,7 +86,7 @@ def _comparison(done: pd.DataFrame, grid: dict[str, list[str]], described: Metri
     known = [each.name for each in described.of("calibration") if each.better]
     metric = choose_metric("Metric", known, "metric", described)
     measured = done.dropna(subset=[metric.name])
-    rows = interval_rows(measured, metric.name).assign(group="")
+    rows = interval_rows(measured, metric.name).assign(label=measured["calibrator"])
     colours = colour_scale(grid["calibrator"], set(measured["calibrator"]))
     shapes = shape_scale(grid["llm"], set(measured["llm"]))
     draw(
@@ -130,7 +130,7 @@ def _versions(detail: CellDetail) -> dict[str, Any]:
 
 def show_cell(path: Path, cells: pd.DataFrame, grid: dict[str, list[str]]) -> None:
     """Show the calibration of one cell."""
-    chosen = choose_cell(path)
+    chosen = choose(path, CHOICES, "calibration")
     if chosen is None:
         return
     detail: CellDetail = ask(catalog.cell, path, cell_id=chosen["cell_id"])
@@ -206,7 +206,7 @@ _IN_A_ROW = 3
 
 def show_small_multiples(path: Path, cells: pd.DataFrame, grid: dict[str, list[str]]) -> None:
     """Show a reliability diagram for each LLM and data set."""
-    place = choose_of(path, ("prm", "calibrator"), "calibration")
+    place = choose(path, ("prm", "calibrator"), "calibration")
     if place is None:
         return
     chosen = cells[(cells["prm"] == place["prm"]) & (cells["calibrator"] == place["calibrator"])]

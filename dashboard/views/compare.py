@@ -80,8 +80,7 @@ def _chart(found: CellComparison, described: Metrics) -> None:
     shown = found.table[found.table["metric"].isin(charted)]
     rows = shown[["low", "high"]].astype(float)
     rows = rows.assign(
-        group="",
-        cell=shown["metric"].map(described.title),
+        label=shown["metric"].map(described.title),
         series=["significant" if real else "not significant" for real in shown["real"]],
         value=shown["difference"].astype(float),
     )
@@ -89,7 +88,7 @@ def _chart(found: CellComparison, described: Metrics) -> None:
     finding = f"{len(real)} of {len(rows)} differences are significant. "
     draw(
         interval_chart(rows, _DIFFERENCE, _COLOURS, zero=True, shown=legend(lines=False)),
-        finding + extremes(_DIFFERENCE, rows["cell"], rows["value"]),
+        finding + extremes(_DIFFERENCE, rows["label"], rows["value"]),
     )
 
 

@@ -173,7 +173,7 @@ def _charts(cells: pd.DataFrame, table: Leaderboard, grid: dict[str, list[str]],
             own = rows[rows["dataset"] == dataset]
             draw(
                 interval_chart(own, metric.title, colours, shapes, zero=metric.better == "near zero"),
-                extremes(metric.title, own["group"] + " · " + own["cell"], own["value"]),
+                extremes(metric.title, own["label"], own["value"]),
             )
     st.caption(
         f"{metric.description} Horizontal lines: 95% intervals. Each calibrator has a colour, each LLM a shape."

@@ -12,16 +12,16 @@ import streamlit as st
 from prmcal.dashboard.charts.calibration import interval_chart
 from prmcal.dashboard.charts.findings import draw
 from prmcal.dashboard.controls.address import bound, given, note
-from prmcal.dashboard.controls.widgets import choose_metric, choose_row
+from prmcal.dashboard.controls.widgets import choose_metric, choose_row, show_board
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import escaped, integer, names, submitter, visible
 from prmcal.dashboard.views.shared import show_table
 from prmcal.db import catalog
 from prmcal.db.charts import GREY, INK, legend
 from prmcal.db.metrics import Metrics
-from prmcal.db.text.board import estimate
-from prmcal.db.text.formats import counted, missing
-from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS
+from prmcal.db.text.board import estimate, web_board
+from prmcal.db.text.formats import counted
+from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.db.text.provenance import TIER_MEANINGS, VERIFIED, renewal, signature_text, verified_text
 
 _CHOSEN = "submission"
@@ -44,7 +44,7 @@ def show(path: Path) -> None:
     st.header(f"Submission {chosen['submission_id']}", anchor=False)
     _about(chosen)
     _verifications(ask(catalog.verifications, path, submission_id=chosen["submission_id"]))
-    _cells(ask(catalog.submission_cells, path, submission_id=chosen["submission_id"]))
+    _cells(path, chosen["submission_id"])
     st.header("History of a cell")
     _history(path)
 
@@ -55,7 +55,10 @@ def _table(found: pd.DataFrame) -> None:
         pd.DataFrame(
             {
                 "Submitter": [submitter(row) for row in rows],
-                VERIFIED: [_verified(row) for row in rows],
+                VERIFIED: [
+                    visible(verified_text(row["tier"], row["verified_by"], row["verified_at"], row["failed"]))
+                    for row in rows
+                ],
                 "Cells": [row["cells"] for row in rows],
                 "Signature": [signature_text(row["signed_by"]) for row in rows],
                 "Licence": [visible(row["licence"]) for row in rows],
@@ -127,35 +130,26 @@ def _verifications(found: pd.DataFrame) -> None:
             )
 
 
-def _cells(found: pd.DataFrame) -> None:
-    st.markdown(f"**{counted(len(found), 'cell')}**")
-    shown = found.assign(
-        number=[f"#{each}" for each in found["number"]],
-        leaderboard=[LEADERBOARDS[each].title for each in found["leaderboard"]],
-        verified=[
-            visible(verified_text(each.tier, each.verified_by, each.verified_at, each.failed_verifications))
-            for each in found.itertuples()
-        ],
-    )
-    titles = {
-        "number": "Cell",
-        "leaderboard": "Leaderboard",
-        **COORDINATE_TITLES,
-        "conditions": "Conditions",
-        "version": "Version",
-        "verified": VERIFIED,
-        "outdated": "Not current",
-        "job_key": "Key",
+def _cells(path: Path, submission_id: str) -> None:
+    """Show the rows of each leaderboard that came with a submission, and how to renew those that are not current."""
+    boards = {table: ask(catalog.leaderboard, path, table=table) for table in LEADERBOARDS}
+    own = {
+        table: cells[[submission_id in each.split() for each in cells["submissions"]]]
+        for table, cells in boards.items()
+        if len(cells)
     }
-    used = [name for name in titles if shown[name].notna().any() and (shown[name] != "").any()]
-    texts = {titles[name]: ["" if missing(each) else _plain(each) for each in shown[name]] for name in used}
-    st.dataframe(pd.DataFrame(texts), hide_index=True)
-    outdated = found[found["outdated"].notna()]
-    if len(outdated):
+    st.markdown(f"**{counted(sum(map(len, own.values())), 'cell')}**")
+    for table, cells in own.items():
+        if len(cells):
+            shown = [name for name in LEADERBOARDS[table].main_metrics if name in cells]
+            board = web_board(cells, table, ask(catalog.metrics, path), shown)
+            st.caption(f"{board.title}. {escaped(board.legend)}")
+            show_board(board, f"cells {submission_id} {table}")
+    outdated = [row for cells in own.values() for row in cells[cells["outdated"].notna()].to_dict("records")]
+    if outdated:
         with st.expander(f"{counted(len(outdated), 'cell')} not current: how to measure them again"):
             st.markdown("`GRID.yaml` is the grid of this submission, which is shown above.")
-            commands = dict.fromkeys(renewal(each) for each in outdated.to_dict("records"))
-            st.code("\n".join(commands), language="shell", wrap_lines=True)
+            st.code("\n".join(dict.fromkeys(map(renewal, outdated))), language="shell", wrap_lines=True)
 
 
 def _history(path: Path) -> None:
@@ -184,23 +178,24 @@ def _history(path: Path) -> None:
     measured = zip(found["value"], found["low"], found["high"], strict=True)
     values = [estimate(metric.name, *each) for each in measured]
     rows = found.assign(
-        group=[_day(each) for each in found["measured_at"]],
-        cell=[
+        day=[_day(each) for each in found["measured_at"]],
+        variant=[
             "; ".join(filter(None, each)) or "as in the grid"
             for each in zip(found["conditions"], found["version"], strict=True)
         ],
         series=["current" if pd.isna(each) else "not current" for each in found["outdated"]],
         n=found["questions"],
     )
-    said = "; ".join(map("{}, {}: {}".format, rows["group"], rows["cell"], values))
+    rows["label"] = rows["day"] + ", " + rows["variant"]
+    said = "; ".join(map("{}: {}".format, rows["label"], values))
     draw(
         interval_chart(rows, metric.title, _COLOURS, shown=legend(lines=False)),
         f"{metric.title} of {base_id}: {said}",
     )
     show_table(
         {
-            "Measured": names(rows["group"]),
-            "Variant": names(rows["cell"]),
+            "Measured": names(rows["day"]),
+            "Variant": names(rows["variant"]),
             metric.title: names(values),
             "Questions": [integer(each) for each in rows["questions"]],
             "Not current": names(rows["outdated"]),
@@ -210,14 +205,6 @@ def _history(path: Path) -> None:
     st.caption(
         f"{metric.description} Intervals are over questions; variants with other seeds show the spread between seeds."
     )
-
-
-def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _verified(row: dict[str, Any]) -> str:
-    return visible(verified_text(row["tier"], row["verified_by"], row["verified_at"], row["failed"]))
 
 
 def _day(moment: Any) -> str:

@@ -12,7 +12,8 @@ from prmcal.dashboard.charts.cells import MEDIAN
 from prmcal.dashboard.charts.findings import along, draw
 from prmcal.dashboard.charts.trajectory import budgets_chart, rewards_chart, step_table, step_texts
 from prmcal.dashboard.controls.address import bound
-from prmcal.dashboard.controls.cells import choose_cell
+from prmcal.dashboard.controls.cells import choose
+from prmcal.dashboard.controls.context import CHOICES
 from prmcal.dashboard.controls.widgets import choose_row, choose_target, choose_view
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import LEFT_OUT, escaped, estimate, integer, kept, number, with_formulas
@@ -32,7 +33,7 @@ _REWARDS: dict[str, Literal["reward", "calibrated_reward"]] = {
 def show(path: Path) -> None:
     """Show the page for a published database."""
     st.title("Trajectories")
-    cell = choose_cell(path)
+    cell = choose(path, CHOICES, "calibration")
     if cell is None:
         st.info("This run has no calibration cells.")
         return

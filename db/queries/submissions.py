@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from prmcal.db.metrics import COORDINATES, TIERS
+from prmcal.db.metrics import TIERS
 from prmcal.db.queries.cells import numbered_cells
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.tables import Cell, CellSubmission, Result, Run, SeedSpread, Submission, Verification
@@ -88,26 +88,6 @@ def verifications(source: Source, submission_id: str | None = None) -> pd.DataFr
     if submission_id is not None:
         query = query.where(Verification.submission_id == submission_id)
     return frame(source, query)
-
-
-def submission_cells(source: Source, submission_id: str) -> pd.DataFrame:
-    """Return the cells that came with a submission, in the order of their numbers.
-
-    Returns
-    -------
-    DataFrame
-        Columns cell_id, number, leaderboard, those of :data:`prmcal.db.metrics.COORDINATES`, job_key, base_id,
-        measured_at, and those of :data:`PROVENANCE` without submissions.
-    """
-    names = ("leaderboard", *COORDINATES, "job_key", "base_id", "measured_at", *_STORED)
-    query = (
-        numbered_cells(*names)
-        .join(CellSubmission, CellSubmission.cell_id == Cell.cell_id)
-        .where(CellSubmission.submission_id == submission_id)
-    )
-    with connection_of(source) as connection:
-        failed, found = _failed_verifications(connection), frame(connection, query)
-    return found.assign(failed_verifications=[failed[each] for each in found["cell_id"]])
 
 
 def history(source: Source, base_id: str, metric: str) -> pd.DataFrame:

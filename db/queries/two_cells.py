@@ -17,10 +17,9 @@ from prmcal.db.queries.runs import input_jobs
 from prmcal.db.queries.trajectories import MEDIAN, PREFIX, counted, same_prefix, success_counts
 from prmcal.db.queries.two_runs import job_replicates
 from prmcal.db.reader import Source, connection_of, frame, reading
-from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, estimate
 from prmcal.db.statistics.paired import SIGNIFICANCE, Replicated, replicated_difference
 from prmcal.db.tables import CalibratedReward, Cell, Comparison, Job, Question, QuestionResult, Result
-from prmcal.errors import ArtifactError, IncomparableCellsError
+from prmcal.errors import IncomparableCellsError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,8 +96,7 @@ def compare_cells(database: Path, cell_a: str, cell_b: str, metric: str | None =
     Parameters
     ----------
     database : Path
-        The published copy. Cells that do not compete are compared from the artifacts in its folder. Without them, cells
-        of the scaling leaderboard are compared from the values of single questions.
+        The published copy. Cells that do not compete are compared from the artifacts in its folder.
     cell_a, cell_b : str
         Identifiers of the cells.
     metric : str, optional
@@ -123,7 +121,7 @@ def compare_cells(database: Path, cell_a: str, cell_b: str, metric: str | None =
         names = _common_metrics(values, cells, metric, described)
         stored = _stored_comparisons(connection, cell_a, cell_b)
         others = [name for name in names if name not in stored]
-        measured = _measured(connection, database.parent, cells, others) if others else []
+        measured = _measured(connection, database.parent, cells) if others else []
         rows = []
         for name in names:
             better = described.better(name)
@@ -227,37 +225,14 @@ def _stored_comparisons(connection: sa.Connection, cell_a: str, cell_b: str) -> 
 
 
 def _measured(
-    connection: sa.Connection, folder: Path, cells: Sequence[Mapping[str, Any]], metrics: Sequence[str]
+    connection: sa.Connection, folder: Path, cells: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Replicated]]:
-    """Return the replicates of two cells from their artifacts, or drawn again from the values of single questions."""
+    """Return the replicates of two cells from their artifacts."""
     query = sa.select(Job.kind, Job.parameters)
     jobs: list[Any] = [
         connection.execute(query.where(Job.job_key == each["job_key"])).mappings().one() for each in cells
     ]
-    try:
-        return [job_replicates(folder, job) for job in jobs]
-    except ArtifactError:
-        values = [_question_values(connection, each["cell_id"]) for each in cells]
-        if any(not set(metrics) <= set(each["metric"]) for each in values):
-            raise
-        return [_drawn_again(each, job) for each, job in zip(values, jobs, strict=True)]
-
-
-def _question_values(connection: sa.Connection, cell_id: str) -> pd.DataFrame:
-    columns = QuestionResult.columns("question_id", "metric", "value")
-    query = sa.select(*columns).where(QuestionResult.cell_id == cell_id)
-    return frame(connection, query.order_by(QuestionResult.metric, QuestionResult.question_id))
-
-
-def _drawn_again(values: pd.DataFrame, job: Mapping[str, Any]) -> dict[str, Replicated]:
-    bootstrap = Bootstrap(**job["parameters"]["bootstrap"])
-    found = {}
-    for name, rows in values.groupby("metric"):
-        mean = QuestionMean(rows["value"].to_numpy(), rows["question_id"].to_numpy(dtype=str))
-        drawn = estimate(mean, bootstrap)
-        resampled = "\n".join(mean.question_ids)
-        found[str(name)] = Replicated(drawn.value, drawn.replicates, drawn.questions, resampled)
-    return found
+    return [job_replicates(folder, job) for job in jobs]
 
 
 def _paired(

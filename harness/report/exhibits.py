@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.text.board import Board
 from prmcal.db.text.formats import escape_markdown, interval, markdown_grid, number
-from prmcal.db.text.presentation import COORDINATE_TITLES, DIGITS
+from prmcal.db.text.presentation import COORDINATE_TITLES, DIGITS, MARKS
 from prmcal.harness.report.evidence import PLACE
 
 if TYPE_CHECKING:
@@ -36,46 +36,15 @@ def numbered(reasons: Iterable[str | None]) -> dict[str, int]:
     return {reason: place for place, reason in enumerate(known, 1)}
 
 
-@dataclass(frozen=True)
-class Skin:
-    """The look of values in one format: functions from a text to its code.
-
-    Attributes
-    ----------
-    escape, bold, note : callable
-        Of any text, of the best value, and of the number of a footnote behind a dash.
-    below : callable
-        Of a line in small letters below a value.
-    """
-
-    escape: Callable[[str], str]
-    bold: Callable[[str], str]
-    note: Callable[[int], str]
-    below: Callable[[str], str]
-    tied: str
-
-    def cell(self, row: Mapping[str, Any], notes: Mapping[str, int]) -> str:
-        """Return a value with its mark, its interval, and the number of the paper."""
-        value, standing = row["value"], row["standing"]
-        published = f"paper {row['published']}" if row.get("published") else ""
-        if value is None:
-            code, between = self.note(notes[row["reason"]]), ""
-        else:
-            code = self.escape(number(value, DIGITS))
-            if standing in VERDICTS:
-                code = f"{code} ({standing})"
-            code = {"best": self.bold(code), "tied": f"{code}{self.tied}"}.get(standing, code)
-            between = "" if row["low"] is None else interval(row["low"], row["high"], DIGITS)
-        return "".join([code, *(self.below(each) for each in (between, published) if each)])
-
-
-_MARKDOWN = Skin(
-    escape_markdown,
-    "**{}**".format,
-    "–<sup>{}</sup>".format,  # noqa: RUF001
-    "<br><sub>{}</sub>".format,
-    " =",
-)
+def lines_of(row: Mapping[str, Any], notes: Mapping[str, int]) -> list[str]:
+    """Return the lines of a value: the value with its mark, its interval, and the number of the paper."""
+    published = f"paper {row['published']}" if row.get("published") else ""
+    if row["value"] is None:
+        return [f"\N{EN DASH} ({notes[row['reason']]})", *([published] if published else [])]
+    standing = row["standing"]
+    mark = f" ({standing})" if standing in VERDICTS else MARKS.get(standing, "")
+    between = "" if row["low"] is None else interval(row["low"], row["high"], DIGITS)
+    return [each for each in (number(row["value"], DIGITS) + mark, between, published) if each]
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,18 +190,24 @@ def markdown(table: Table | TextTable) -> str:
     for panel in table.panels:
         parts += [f"### {escape_markdown(panel.title)}"] if panel.title else []
         parts += [escape_markdown(panel.description)] if panel.description else []
-        heads = ["<br>".join(escape_markdown(each) for each in head if each) for head in panel.heads]
-        rows, before = [], list[str]()
-        for names, row in panel.rows:  # Names that repeat the row above are left out.
-            same = next((i for i, pair in enumerate(zip(names, before, strict=False)) if len({*pair}) > 1), 0)
-            shown = [""] * same + [escape_markdown(name) for name in names[same:]]
-            rows.append([*shown, *(_MARKDOWN.cell(each, notes) for each in row), counts_text(row)])
-            before = names
+        heads = [_markdown_lines(head) for head in panel.heads]
+        rows = [
+            [
+                *map(escape_markdown, names),
+                *(_markdown_lines(lines_of(each, notes)) for each in row),
+                counts_text(row),
+            ]
+            for names, row in panel.rows
+        ]
         parts.append(markdown_grid([*panel.titles, *heads, "n"], rows, left=len(panel.names)))
     return "\n\n".join([*parts, *markdown_notes(notes), *map(escape_markdown, table.remarks)]) + "\n"
 
 
-def markdown_notes(notes: dict[str, int]) -> list[str]:
+def _markdown_lines(lines: Iterable[str]) -> str:
+    return "<br>".join(escape_markdown(each) for each in lines if each)
+
+
+def markdown_notes(notes: Mapping[str, int]) -> list[str]:
     """Return the footnotes as a list of one paragraph, or an empty list."""
-    lines = [f"<sup>{place}</sup> {escape_markdown(reason)}" for reason, place in notes.items()]
+    lines = [f"({place}) {escape_markdown(reason)}" for reason, place in notes.items()]
     return ["<br>\n".join(lines)] if lines else []

@@ -13,7 +13,7 @@ from typing import Any
 
 from prmcal.db.text.formats import escape_latex, latex_line
 from prmcal.harness.report.evidence import PLACE
-from prmcal.harness.report.exhibits import Skin, Table, TextTable, counts_text
+from prmcal.harness.report.exhibits import Table, TextTable, counts_text, lines_of
 
 _PREAMBLE = r"\usepackage{array,booktabs,longtable} and \usepackage[T1]{fontenc}"
 _COLUMNS = 6  # of a page, with the names of rows
@@ -37,7 +37,9 @@ def latex(table: Table | TextTable) -> str:
     subject = f"{subject[0].upper()}{subject[1:]}"
     if isinstance(table, TextTable):
         board = table.readable
-        rows: Rows = [("", [_cell_of_text(text) for text in row]) for row in board.rows]
+        rows: Rows = [
+            ("", [_lines(text.replace(" [", "\n[").split("\n")) for text in row]) for row in board.rows
+        ]
         heads = list(map(_code, board.head))
         return first + _longtables(board.names, heads, rows, f"{subject}. {table.caption}", table.name)
     notes, parts = table.notes(), list[str]()
@@ -54,23 +56,20 @@ def latex(table: Table | TextTable) -> str:
             for names, row in panel.rows
         ]
         parts.append(_longtables(len(panel.names) - above, heads, rows, caption, label))
-    parts += [rf"\noindent\textsuperscript{{{mark}}} {_code(reason)}\par" for reason, mark in notes.items()]
+    parts += [rf"\noindent ({mark}) {_code(reason)}\par" for reason, mark in notes.items()]
     return first + "\n".join([*parts, *(f"\\noindent {_code(text)}\\par" for text in table.remarks)]) + "\n"
 
 
 def _cells(names: Sequence[str], row: Sequence[Mapping[str, Any]], notes: Mapping[str, int]) -> list[str]:
-    first, *others = map(_code, names)
+    first, *others = names
     counts = counts_text(row)
-    return [
-        first + (_below(f"n = {counts}") if counts else ""),
-        *others,
-        *(_LATEX.cell(value, notes) for value in row),
-    ]
+    named = _lines([first, f"n = {counts}"] if counts else [first])
+    return [named, *map(_code, others), *(_lines(lines_of(value, notes)) for value in row)]
 
 
-def _cell_of_text(text: str) -> str:
-    value, _, ends = text.partition(" [")
-    return _code(value) + (_below(f"[{ends}") if ends else "")
+def _lines(lines: Sequence[str]) -> str:
+    """Return the first line, and the others in small letters below it."""
+    return _code(lines[0]) + "".join(rf"\prmcalbelow{{{_code(each)}}}" for each in lines[1:])
 
 
 def _longtables(names: int, heads: Sequence[str], rows: Rows, caption: str, label: str) -> str:
@@ -114,10 +113,6 @@ def _columns(count: int, share: float, side: str) -> str:
     return rf"*{{{count}}}{{>{{\ragged{side}\arraybackslash}}p{{{width}}}}}" if count else ""
 
 
-def _below(text: str) -> str:
-    return rf"\prmcalbelow{{{_code(text)}}}"
-
-
 def _code(text: str) -> str:
     """Return LaTeX of a text, with minus signs before numbers. Long names may break after any eight letters."""
     breakable = re.sub(r"([_+/:])(?=\w)", rf"\1{_BREAK}", text)
@@ -126,8 +121,3 @@ def _code(text: str) -> str:
     code = code.replace(_BREAK, r"\allowbreak{}")
     # After the end of a row, LaTeX would read a bracket as the distance to the next row.
     return f"{{{code}}}" if code.startswith("[") else code
-
-
-_LATEX = Skin(
-    _code, r"\textbf{{{}}}".format, r"--\textsuperscript{{{}}}".format, _below, r"\textsuperscript{=}"
-)

@@ -8,15 +8,12 @@ import pandas as pd
 
 from prmcal.db.queries.leaderboard import NAMED, reported
 from prmcal.db.text.overview import ranking_board
-from prmcal.db.text.presentation import LEADERBOARDS, standings_legend
+from prmcal.db.text.presentation import LEADERBOARDS, MARKS, standings_legend
 from prmcal.harness.report.evidence import PLACE, Evidence, for_every_prm, values, wanted, with_none
 from prmcal.harness.report.exhibits import Panel, Table, TextTable
 
-_MARKS = {"best": "bold", "tied": "="}
-
-# The metrics of Tables 1, 4 and 5 of the paper, in their order, and the labels of all its tables in `reported`.
+# The metrics of Tables 1 and 5 of the paper, in their order, and the labels of all its tables in `reported`.
 _TABLE_1 = ("brier", "positive_brier", "adaptive_ce", "ece", "average_ce")
-_TABLE_4 = ("brier", "positive_brier")
 _TABLE_5 = ("adaptive_ce", "brier")
 _STRATEGIES = (*LEADERBOARDS["scaling"].main_metrics, "samples")
 _OF_SEARCH = {"bon": "best-of-n", "bs": "beam search"}
@@ -50,33 +47,6 @@ def table_1(evidence: Evidence) -> Table:
         f"{' and '.join(pair)}. Lower is better. {_legend('prefixes', 'the two calibrators')}",
         (Panel("", "", "", shown),),
         "cal_qwen",
-    )
-
-
-def table_4(evidence: Evidence) -> Table | None:
-    """Make the table of all PRMs side by side, before and after calibration: Table 4 of the paper.
-
-    The paper compares two sizes of one PRM. None if the grid has a single PRM.
-    """
-    if len(evidence.prms) < 2:
-        return None
-    pair, found = evidence.before_and_after, evidence.calibration
-    metrics = [metric for metric in _TABLE_4 if metric in evidence.metrics] or _TABLE_4
-    asked = wanted(
-        {"metric": metrics, "dataset": evidence.datasets, "llm": evidence.llms, "prm": evidence.prms}
-        | {"calibrator": pair}
-    )
-    # A PRM that the grid has with a calibrator nowhere has no column for it.
-    asked = asked.merge(found[["prm", "calibrator"]].drop_duplicates())
-    shown = values(evidence.among(pair), asked)
-    return _table(
-        "table-4",
-        "Table 4: the PRMs side by side",
-        "Errors of the rewards of every PRM, compared with success rates, over the prefixes of the test questions, "
-        f"with the calibrators {' and '.join(pair)}. All PRMs judge the same solutions. "
-        f"{_legend('prefixes', 'the two calibrators of a PRM')} Values of different PRMs are not ranked; the command "
-        "'prmcal compare' compares any two.",
-        _by_metric(evidence, shown.assign(head=shown["prm"], column=shown["calibrator"]), ("dataset", "llm")),
         "calibration_72b",
     )
 
@@ -115,18 +85,18 @@ def _legend(rows: str, group: str) -> str:
     """Explain intervals, counts and marks of a table whose values compete within `group`."""
     return (
         f"Below each value is its 95% interval over questions; n is the number of {rows} / questions. "
-        f"Marks: {standings_legend(_MARKS, group)}"
+        f"Marks: {standings_legend(MARKS, group)}"
     )
 
 
-def _by_metric(evidence: Evidence, shown: pd.DataFrame, names: tuple[str, ...] = PLACE) -> tuple[Panel, ...]:
+def _by_metric(evidence: Evidence, shown: pd.DataFrame) -> tuple[Panel, ...]:
     """Return a panel for each metric. Its description says which values are better."""
     panels = []
     for metric, part in shown.groupby("metric", sort=False):
         name, described = str(metric), evidence.described
         better = described.direction(name)
         about = f"{described.description(name)} {f'{better.capitalize()}.' if better else ''}".strip()
-        panels.append(Panel(name.replace("_", "-"), described.title(name), about, part, names))
+        panels.append(Panel(name.replace("_", "-"), described.title(name), about, part))
     return tuple(panels)
 
 

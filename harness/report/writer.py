@@ -77,7 +77,6 @@ def exhibits_of(evidence: Evidence) -> list[Exhibit]:
         figures.figure_3(evidence),
         figures.figure_3_main_metric(evidence),
         figures.figures_7_and_8(evidence),
-        tables.table_4(evidence),
         tables.table_5(evidence),
         tables.table_2(evidence),
         tables.table_3(evidence),

@@ -65,7 +65,6 @@ def test_rows_of_a_failed_check_say_so(board: Path, merged: Path, tmp_path: Path
     rows = catalog.leaderboard(board)
     failed = dict(zip(rows["llm"], rows["failed_verifications"], strict=True))
     assert failed == {"weak": 0, "strong": 0, merged_factory.SEED_2: 1}  # The failed check names no cells.
-    assert catalog.submission_cells(board, BOB)["failed_verifications"].tolist() == [1, 1]
     table = web_board(rows, "calibration", catalog.metrics(board))
     (verified,) = (column.values for column in table.columns if column.key == "tier")
     replicate = rows["llm"].tolist().index(merged_factory.SEED_2)
@@ -76,9 +75,10 @@ def test_rows_of_a_failed_check_say_so(board: Path, merged: Path, tmp_path: Path
     with duckdb.connect(str(published_path(tmp_path))) as connection:
         checks = {"checks": [{"passed": True, "cells": []}, {"passed": False, "cells": [named]}]}
         connection.execute("UPDATE verifications SET checks = ? WHERE NOT passed", [json.dumps(checks)])
-    cells = catalog.submission_cells(published_path(tmp_path), BOB)
-    assert cells["base_id"].eq(named).tolist() == cells["failed_verifications"].eq(1).tolist()
-    assert cells["failed_verifications"].sum() == 1
+    cells = catalog.cell_provenance(published_path(tmp_path)).set_index("cell_id")
+    failed_of_bob = cells[cells["submissions"] == BOB]["failed_verifications"]
+    assert len(failed_of_bob) == 2 and failed_of_bob.sum() == 1
+    assert "temperature" in failed_of_bob.idxmax()
 
 
 def test_the_filter_by_tier_keeps_that_tier_and_those_above_it(board: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_submission_has_the_highest_tier_that_passed_and_the_number_that_faile
     ]
     assert found.loc[BOB, ["submitter", "tier", "failed"]].tolist() == ["Bob", None, 1]
     assert found.loc[CLEO, "verified_at"] is None
-    assert len(catalog.submission_cells(board, BOB)) == found.loc[BOB, "cells"]
+    assert (catalog.cell_provenance(board)["submissions"] == BOB).sum() == found.loc[BOB, "cells"]
     (check,) = catalog.verifications(board, BOB)["checks"].iloc[0]["checks"]
     assert not check["passed"]
 

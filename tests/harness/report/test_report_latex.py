@@ -13,7 +13,7 @@ import pytest
 from prmcal.db.run_folder import published_path
 from prmcal.harness.report.evidence import read_evidence
 from prmcal.harness.report.latex import latex
-from prmcal.harness.report.tables import other_metrics, ranking, table_1, table_4, table_5
+from prmcal.harness.report.tables import other_metrics, ranking, table_1, table_5
 from tests.harness.report.report_database import build
 
 SHAPES: list[dict[str, Any]] = [
@@ -35,7 +35,7 @@ CLASSES = {
 @pytest.mark.parametrize("shape", SHAPES, ids=["small", "long names"])
 def test_no_table_is_wider_or_taller_than_the_page(tmp_path: Path, shape: dict[str, Any]) -> None:
     evidence = read_evidence(published_path(build(tmp_path / "run", **shape)))
-    tables = [make(evidence) for make in (ranking, table_1, table_4, table_5, other_metrics)]
+    tables = [make(evidence) for make in (ranking, table_1, table_5, other_metrics)]
     body = "\\clearpage\n".join(latex(table) for table in tables if table is not None)
     for place, preamble in enumerate(CLASSES.values()):
         document = tmp_path / f"document-{place}.tex"
