@@ -8,9 +8,8 @@ from __future__ import annotations
 import io
 import signal
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
-from importlib import metadata
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
@@ -25,7 +24,7 @@ from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import chosen_executor
 from prmcal.harness.execution.machine import default_workers
 from prmcal.harness.execution.run import run_grid
-from prmcal.harness.planning.grid import GridSpec, PluginSpec
+from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.reading import find_grid, grid_of, read_grid
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.registry.plugins import KINDS, load_plugin_file
@@ -59,12 +58,7 @@ _TABLES = ("calibration", "scaling", "costs")
 
 
 def open_run(directory: str | Path) -> Run:
-    """Open the results of a run, also while it is in progress.
-
-    Parameters
-    ----------
-    directory : str or Path
-        The output folder of a run.
+    """Open the results in the output folder of a run, also while it is in progress.
 
     Raises
     ------
@@ -83,6 +77,7 @@ def open_run(directory: str | Path) -> Run:
         return opened
 
 
+@dataclass(frozen=True, repr=False)
 class Run:
     """The results of a run. :func:`prmcal.open_run` and :func:`prmcal.run` return it.
 
@@ -95,8 +90,7 @@ class Run:
         The output folder of the run.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    directory: Path
 
     def __repr__(self) -> str:
         cells = self.cells
@@ -107,18 +101,10 @@ class Run:
         return f"Run of the grid '{grid}' in {self.directory}{state}: {len(cells):,} cells{''.join(counts)}"
 
     def overview(self, **names: Unpack[Places]) -> Overview:
-        """Return what was measured, the ranking of the calibrators, and what IAS gains with each.
+        """Return what was measured at the places with these names, the ranking of the calibrators, and what IAS gains.
 
-        Parameters
-        ----------
-        llm, prm, dataset : str or sequence of str, optional
-            Keep only places with these names. A place is a combination of the three.
-
-        Returns
-        -------
-        Overview
-            With `places`, `questions`, `counts` (cells by status), `baseline`, `target`, `ranking` (a
-            :class:`prmcal.db.overview.types.Standing` for each calibrator) and `cells` (a DataFrame).
+        The result has `places`, `questions`, `counts` (cells by status), `baseline`, `target`, `ranking` (a
+        :class:`prmcal.db.overview.types.Standing` for each calibrator) and `cells` (a DataFrame).
         """
         return overview(self._published, **_listed(names))
 
@@ -160,10 +146,7 @@ class Run:
             significantly); then rows, questions, status and reason. Metrics are described in
             :attr:`metrics`. The table of costs has the same first columns, and then the costs.
 
-        Raises
-        ------
-        PrmcalError
-            If there is no such table.
+        Raise PrmcalError if there is no such table.
         """
         if table not in _TABLES:
             raise PrmcalError(f"'table' must be one of {', '.join(_TABLES)}. Got '{table}'.")
@@ -195,16 +178,7 @@ class Run:
     def trajectories(
         self, cell: str | int, question_id: str | None = None, *, limit: int | None = None
     ) -> pd.DataFrame:
-        """Return the trajectories that a cell was measured on, with their questions.
-
-        Parameters
-        ----------
-        cell : str or int
-            The cell.
-        question_id : str, optional
-            Keep the trajectories of this question.
-        limit : int, optional
-            Largest number of trajectories.
+        """Return the trajectories that a cell was measured on, or those of one question, at most `limit`.
 
         Returns
         -------
@@ -228,14 +202,7 @@ class Run:
         return catalog.prefixes(self._published, self._cell(cell), question_id)
 
     def compare(self, a: str | int, b: str | int, metric: str | None = None) -> CellComparison:
-        """Compare two cells of one leaderboard and one data set on the same questions.
-
-        Parameters
-        ----------
-        a, b : str or int
-            The cells.
-        metric : str, optional
-            Compare this metric only.
+        """Compare two cells of one leaderboard and one data set on the same questions, by one metric or by all.
 
         Returns
         -------
@@ -262,14 +229,11 @@ class Run:
     ) -> Recommendation:
         """Recommend what to use for a wanted accuracy or a budget, as ``prmcal recommend`` does.
 
-        Give exactly one of the first three.
-
         Parameters
         ----------
-        accuracy : float, optional
-            The wanted share of right answers, in (0, 1).
-        samples, tokens : float, optional
-            The largest mean number of samples, or of generated tokens, of a question; at least 1.
+        accuracy, samples, tokens : float, optional
+            Exactly one of them: the wanted share of right answers, in (0, 1), or the largest mean number of samples or
+            of generated tokens of a question, at least 1.
         llm, prm, calibrator, dataset, strategy : str or sequence of str, optional
             Choose only from these names.
         draw : int, optional
@@ -283,10 +247,7 @@ class Run:
             With `recommended`, `fixed` (the plain best-of-n) and `others`: for each a `choice`, what it reaches on the
             calibration questions (`known`) and on the test questions of each data set (`tests`).
 
-        Raises
-        ------
-        PrmcalError
-            If nothing can be chosen, a name is unknown, or more trajectories cannot be drawn.
+        Raise PrmcalError if nothing can be chosen, a name is unknown, or more trajectories cannot be drawn.
         """
         from prmcal.harness.recommending.recommend import recommend, wanted_of
 
@@ -296,10 +257,7 @@ class Run:
     def report(self, out: str | Path) -> Path:
         """Write a report with tables and figures, as ``prmcal report`` does. Return its folder.
 
-        Raises
-        ------
-        StorageError
-            If `out` has other files than a report, or cannot be written.
+        Raise StorageError if `out` has other files than a report, or cannot be written.
         """
         from prmcal.harness.report import write_report
 
@@ -309,10 +267,7 @@ class Run:
     def export(self, site: str | Path) -> Path:
         """Write the leaderboards as a static site, as ``prmcal export`` does. Return its folder.
 
-        Raises
-        ------
-        StorageError
-            If `site` has other files than a site, or cannot be written.
+        Raise StorageError if `site` has other files than a site, or cannot be written.
         """
         from prmcal.harness.site import write_site
 
@@ -413,7 +368,6 @@ def run(
     spec = (grid if isinstance(grid, GridSpec) else read_grid(find_grid(str(grid)))).limited(limit)
     _require_files(spec)
     directory = Path(out)
-    shown = sys.stderr if progress else io.StringIO()
     with chosen_executor(spec, directory, files, cluster) as executor:
         summary = run_grid(
             spec,
@@ -421,7 +375,7 @@ def run(
             executor.workers if executor is not None else workers or default_workers(spec),
             files,
             executor,
-            stream=shown,
+            stream=sys.stderr if progress else io.StringIO(),
             only=_listed(only or {}),
             retry_failed=retry_failed,
             max_hours=max_hours,
@@ -433,22 +387,13 @@ def run(
 
 
 def _require_files(grid: GridSpec) -> None:
-    """Raise PluginError if the grid has a plugin that a worker process could not load."""
-    named: dict[str, Iterable[PluginSpec]] = {
-        "llm": grid.llms,
-        "prm": grid.prms,
-        "calibrator": grid.calibrators,
-        "dataset": [*grid.datasets, grid.calibration],
-        "strategy": grid.strategies,
-        "metric": grid.measurement.metrics,
-    }
-    for kind, specs in named.items():
-        registry = KINDS[kind]
-        installed = {point.name for point in metadata.entry_points(group=registry.group)}
-        for name in {spec.plugin for spec in specs} - installed:
-            module = registry.get(name).__module__
-            if not module.startswith(("prmcal.", "prmcal_plugin_")):
+    """Raise PluginError if a plugin of the grid is defined in the notebook, where a worker process cannot load it."""
+    specs = [*grid.llms, *grid.prms, *grid.calibrators, *grid.datasets, grid.calibration, *grid.strategies]
+    used = {spec.plugin for spec in [*specs, *grid.measurement.metrics]}
+    for kind, registry in KINDS.items():
+        for name in used & registry.names().keys():
+            if registry.names()[name].startswith("__main__"):
                 raise PluginError(
-                    f"The {kind} '{name}' is defined in {module}, where worker processes do not find it. Write it into "
+                    f"The {kind} '{name}' is defined in __main__, where worker processes do not find it. Write it into "
                     'a file of its own, and give the file: prmcal.run(..., plugins=["my_plugins.py"]).'
                 )
