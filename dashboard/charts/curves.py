@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -42,9 +43,9 @@ def used_levels(pool: ExactCurves, grid: Sequence[str], level: float) -> dict[st
 
 
 def adaptive_points(
-    pool: ExactCurves, grid: Sequence[str], level: float, *, tokens: bool = False
+    pool: ExactCurves, grid: Sequence[str], level: float, targets: Sequence[float] = TARGETS, **how: Any
 ) -> pd.DataFrame:
-    """Return the cost and the accuracy of best-of-n + IAS for every C of :data:`TARGETS`.
+    """Return the cost and the accuracy of best-of-n + IAS for every C. `how` goes to :meth:`ExactCurves.adaptive`.
 
     Returns
     -------
@@ -52,18 +53,15 @@ def adaptive_points(
         Columns C, beta (the level that the calibrator uses), series (the calibrator), cost, cost_low, cost_high,
         accuracy, accuracy_low, accuracy_high, n (questions). The cost is in samples, or in generated tokens.
     """
-    return _of_calibrators(
-        pool,
-        grid,
-        level,
-        TARGETS,
-        lambda calibrator, own: _points(pool.adaptive(calibrator, own, TARGETS, tokens=tokens)),
+    return _joined(
+        _points(pool.adaptive(name, own, targets, **how)).assign(C=targets, beta=own, series=name)
+        for name, own in used_levels(pool, grid, level).items()
     )
 
 
-def fixed_points(pool: ExactCurves, *, tokens: bool = False) -> pd.DataFrame:
+def fixed_points(pool: ExactCurves, **how: Any) -> pd.DataFrame:
     """Return the same of best-of-n with a fixed n: the powers of 2 up to N, and N. The series is :data:`FIXED`."""
-    return _points(pool.fixed(_counts(pool), tokens=tokens)).assign(series=FIXED)
+    return _points(pool.fixed(_counts(pool), **how)).assign(series=FIXED)
 
 
 def equal_cost_points(pool: ExactCurves, grid: Sequence[str], level: float) -> pd.DataFrame:
@@ -73,14 +71,13 @@ def equal_cost_points(pool: ExactCurves, grid: Sequence[str], level: float) -> p
     -------
     DataFrame
         Columns C, beta, series, samples, fixed (the accuracy of the fixed n), accuracy, difference, low and high (its
-        95% interval), n. See :func:`prmcal.db.statistics.budgets.at_equal_cost`.
+        95% interval). See :func:`prmcal.db.statistics.budgets.at_equal_cost`.
     """
-
-    def compare(calibrator: str, own: float) -> pd.DataFrame:
-        found = pd.DataFrame(pool.at_equal_cost(calibrator, own, TARGETS))
-        return found.assign(accuracy=found["fixed"] + found["difference"], n=len(pool.question_ids))
-
-    return _of_calibrators(pool, grid, level, TARGETS, compare)
+    found = _joined(
+        pd.DataFrame(pool.at_equal_cost(name, own, TARGETS)).assign(C=TARGETS, beta=own, series=name)
+        for name, own in used_levels(pool, grid, level).items()
+    )
+    return found if found.empty else found.assign(accuracy=found["fixed"] + found["difference"])
 
 
 def difficulty_points(
@@ -96,18 +93,19 @@ def difficulty_points(
         The same for a few fixed n, without C and beta. The series are called ``fixed n = 4``. Both are empty if no
         question has a difficulty level.
     """
+    places = sorted({int(each) for each in pool.question_levels if not np.isnan(each)})
     counts = [count for count in _COUNTS if count <= pool.most]
-    adaptive, fixed = [pd.DataFrame()], [pd.DataFrame()]
-    for place in sorted({int(each) for each in pool.question_levels if not np.isnan(each)}):
-
-        def of_place(calibrator: str, own: float, place: int = place) -> pd.DataFrame:
-            return _points(pool.adaptive(calibrator, own, [target], question_level=place))
-
-        points = _of_calibrators(pool, grid, level, [target], of_place)
-        adaptive.append(points.assign(question_level=place))
-        points = _points(pool.fixed(counts, question_level=place))
-        fixed.append(points.assign(series=[f"{FIXED} = {count}" for count in counts], question_level=place))
-    return pd.concat(adaptive, ignore_index=True), pd.concat(fixed, ignore_index=True)
+    adaptive = _joined(
+        adaptive_points(pool, grid, level, [target], question_level=place).assign(question_level=place)
+        for place in places
+    )
+    fixed = _joined(
+        _points(pool.fixed(counts, question_level=place)).assign(
+            series=[f"{FIXED} = {count}" for count in counts], question_level=place
+        )
+        for place in places
+    )
+    return adaptive, fixed
 
 
 def frontier_points(
@@ -160,19 +158,9 @@ def _counts(pool: ExactCurves) -> list[int]:
     return sorted({*(2**power for power in range(pool.most.bit_length())), pool.most})
 
 
-def _of_calibrators(
-    pool: ExactCurves,
-    grid: Sequence[str],
-    level: float,
-    targets: Sequence[float],
-    compute: Callable[[str, float], pd.DataFrame],
-) -> pd.DataFrame:
-    """Return the rows of `compute(calibrator, level)`, one for each C, of all calibrators at the selected level."""
-    parts = [
-        compute(calibrator, own).assign(C=targets, beta=own, series=calibrator)
-        for calibrator, own in used_levels(pool, grid, level).items()
-    ]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["C", "beta", "series"])
+def _joined(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    found = list(parts)
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=["C", "beta", "series"])
 
 
 def _points(curve: Curve) -> pd.DataFrame:

@@ -45,16 +45,8 @@ _COLUMNS = ["cost", "cost_low", "cost_high", "accuracy", "accuracy_low", "accura
 class _Place:
     """The data set, the LLM and the PRM of the page, with the curves of their pool.
 
-    Attributes
-    ----------
-    path : Path
-    group : dict
-        The names of the data set, the LLM and the PRM.
-    calibrators : list of str
-        Those of the grid.
-    pool : ExactCurves
-    controls, choices : DeltaGenerator
-        Where a view puts its sliders, and its other choices.
+    `group` has their names, and `calibrators` are those of the grid. A view puts its sliders into `controls` and its
+    other choices into `choices`.
     """
 
     path: Path
