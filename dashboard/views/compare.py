@@ -13,14 +13,15 @@ from prmcal.dashboard.charts.cells import likest
 from prmcal.dashboard.charts.findings import draw, extremes
 from prmcal.dashboard.controls.cells import choose_leaderboard, pick_cell
 from prmcal.dashboard.controls.context import CHOICES, Context, context_of
+from prmcal.dashboard.controls.widgets import show_board
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.formats import MISSING, escaped, estimate, integers, kept, names, numbers
+from prmcal.dashboard.formats import escaped, names
 from prmcal.dashboard.views.shared import show_table
 from prmcal.db import catalog
 from prmcal.db.charts import GREY, INK, legend
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.queries.two_cells import CellComparison
-from prmcal.db.statistics.paired import SIGNIFICANCE
+from prmcal.db.text.comparison import comparison_board, questions_board
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.errors import ArtifactError, IncomparableCellsError
 
@@ -51,7 +52,9 @@ def show(path: Path) -> None:
     st.caption(found.paired_over)
     described: Metrics = ask(catalog.metrics, path)
     _chart(found, described)
-    _table(found, described)
+    board = comparison_board(found, described.title)
+    show_board(board, f"comparison {pair}")
+    st.caption(escaped(board.legend))
     _questions(context_of(path), found)
 
 
@@ -92,61 +95,19 @@ def _chart(found: CellComparison, described: Metrics) -> None:
     )
 
 
-def _table(found: CellComparison, described: Metrics) -> None:
-    rows = list(found.table.itertuples())
-    show_table(
-        {
-            "Metric": [escaped(described.title(row.metric)) for row in rows],
-            "A": [escaped(estimate(row.a, row.a_low, row.a_high)) for row in rows],
-            "B": [escaped(estimate(row.b, row.b_low, row.b_high)) for row in rows],
-            _DIFFERENCE: [
-                escaped(estimate(row.difference, row.low, row.high)) + (" †" if row.from_zero else "")
-                for row in rows
-            ],
-            "p": [_p_value(each) for each in found.p_values],
-            "Holm's correction": [MISSING if row.pairs is None else f"{row.pairs} pairs" for row in rows],
-            "Significant": ["yes" if row.real else "no" for row in rows],
-        }
-    )
-    st.caption(
-        "Values with 95% intervals over questions. Differences are paired. †: difference of the distances from 0, "
-        f"which is the best value of the metric. Significant: p < {SIGNIFICANCE}. If both cells have the same LLM and "
-        "PRM, p is adjusted by Holm's correction for all pairs of cells in their group on the leaderboard. A dash "
-        "means that p is not adjusted."
-    )
-
-
 def _questions(context: Context, found: CellComparison) -> None:
-    st.header("Questions with the largest differences")
-    differing = found.differing
-    if differing.empty:
+    board = questions_board(found)
+    st.header(board.title)
+    if found.differing.empty:
         st.info(
             "The cells do not differ on any question, or the database has no values for their single questions."
         )
         return
     own = {kind: found.a[kind] for kind in CHOICES if found.a[kind]}
-    texts = [" ".join(kept(text).split()) for text in differing["question"]]
-    show_table(
-        {
-            "Question": [
-                f"[{escaped(each)}]({context.link('trajectories', question=each, **own)})"
-                for each in differing["question_id"]
-            ],
-            "Level": integers(differing["question_level"]),
-            "A": numbers(differing["value_a"]),
-            "B": numbers(differing["value_b"]),
-            _DIFFERENCE: numbers(differing["difference"]),
-            "Text": names(each if len(each) <= _EXCERPT else f"{each[:_EXCERPT]}…" for each in texts),
-        }
-    )
-    st.caption(
-        "A and B: squared error, averaged over the prefixes of the question."
-        if found.prefixes
-        else "A and B: accuracy on the question."
-    )
-
-
-def _p_value(value: float) -> str:
-    if pd.isna(value):
-        return MISSING
-    return escaped("< 0.001") if value < 0.001 else f"{value:.2g}"
+    questions, *others = board.columns
+    links = [
+        f"[{escaped(each)}]({context.link('trajectories', question=each, **own)})"
+        for each in questions.values
+    ]
+    shown = {each.title.capitalize(): names(text[:_EXCERPT] for text in each.values) for each in others}
+    show_table({"Question": links, **shown})

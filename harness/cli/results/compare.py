@@ -12,9 +12,8 @@ import typer
 from prmcal.db.metrics import cell_number, with_terminal
 from prmcal.db.queries.cells import find_cell, numbered
 from prmcal.db.queries.two_cells import CellComparison, compare_cells
-from prmcal.db.statistics.paired import SIGNIFICANCE
-from prmcal.db.text.board import Board, Column, column_of, estimate
-from prmcal.db.text.formats import missing, number
+from prmcal.db.text.board import Board
+from prmcal.db.text.comparison import comparison_board, questions_board
 from prmcal.harness.cli.options import (
     DEFAULT_RUN,
     FORMATS,
@@ -31,11 +30,9 @@ from prmcal.harness.cli.options import (
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import UNLIMITED, cut, wrapped
 from prmcal.harness.terminal import show as show_text
-from prmcal.registry.messages import one_line
 
 _TEXT_START = 70
 """Characters of a question in Markdown."""
-_FROM_ZERO = "†"
 _SECTION = with_terminal("")
 """The end of the names of metrics that count terminal prefixes."""
 
@@ -96,34 +93,27 @@ def render_comparison(
         f"{side}  {cell_number(numbers[row['cell_id']])} {row['cell_id']}"
         for side, row in (("A", found.a), ("B", found.b))
     ]
+    board, questions = comparison_board(found), questions_board(found)
     if output_format == "markdown":
-        return _markdown(found, cells)
+        parts = ["\\\n".join(cells), found.paired_over, _markdown(board), board.legend.replace("\n", "\\\n")]
+        parts += [f"{questions.title}:", _markdown(questions)] if len(found.differing) else []
+        return "\n\n".join(parts) + "\n"
     sections = _sections(found)
+    if sections:
+        board = comparison_board(found, lambda metric: metric.removesuffix(_SECTION))
     parts = [
         "\n".join(wrapped(line, width, hanging="   ") for line in cells),
         wrapped(found.paired_over, width),
         fitted(
-            _metric_columns(found, _SECTION if sections else ""),
+            board.columns,
             width,
-            legend=_legend(found),
+            legend=board.legend.split("\n"),
             options=["--format csv"],
             sections=sections,
         ),
     ]
     if len(found.differing):
-        parts += [wrapped(_questions_title(found), width), fitted(_question_columns(found), width)]
-    return "\n\n".join(parts) + "\n"
-
-
-def _markdown(found: CellComparison, cells: list[str]) -> str:
-    parts = [
-        "\\\n".join(cells),
-        found.paired_over,
-        _markdown_table(_metric_columns(found)),
-        "\\\n".join(_legend(found)),
-    ]
-    if len(found.differing):
-        parts += [_questions_title(found), _markdown_table(_question_columns(found))]
+        parts += [wrapped(f"{questions.title}:", width), fitted(questions.columns, width)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -134,70 +124,12 @@ def _sections(found: CellComparison) -> dict[int, str]:
     return {first: f"With terminal prefixes (METRIC{_SECTION})"} if any(ends) and all(ends[first:]) else {}
 
 
-def _metric_columns(found: CellComparison, without: str = "") -> list[Column]:
-    """Return the table, with the names of metrics `without` their end."""
-    rows = list(found.table.itertuples())
-    differences = [estimate(row.metric, row.difference, row.low, row.high, signed=True) for row in rows]
-    sides = [
-        column_of(rows, "A", lambda row: estimate(row.metric, row.a, row.a_low, row.a_high), 3),
-        column_of(rows, "B", lambda row: estimate(row.metric, row.b, row.b_low, row.b_high), 3),
-    ]
-    return [
-        column_of(rows, "metric", lambda row: row.metric.removesuffix(without)),
-        *(replace(each, group="cells", whole=True) for each in sides),
-        Column(
-            "A - B",
-            tuple(f"{text}{_FROM_ZERO * row.from_zero}" for text, row in zip(differences, rows, strict=True)),
-            whole=True,
-        ),
-        column_of(rows, "significant", lambda row: {None: "", True: "yes", False: "no"}[row.real], 1),
-        column_of(found.p_values, "p", lambda p: "" if missing(p) else f"{p:.2g}", 2),
-    ]
-
-
-def _legend(found: CellComparison) -> list[str]:
-    lines = ["Values with 95% intervals over questions. A - B is paired."]
-    if found.table["from_zero"].any():
-        lines.append(f"{_FROM_ZERO}: difference of the distances from 0, the best value.")
-    pairs = sorted({each for each in found.table["pairs"] if each is not None})
-    if not pairs:
-        adjusted = (
-            "These cells do not compete on a leaderboard, so p is not adjusted for the number of comparisons."
-        )
-    else:
-        adjusted = (
-            "p is adjusted by Holm's correction over all pairs of cells of the group "
-            f"({' or '.join(map(str, pairs))} {'pair' if pairs == [1] else 'pairs'}), except that of metrics that are "
-            "not compared on a leaderboard."
-        )
-    return [*lines, f"significant: p < {SIGNIFICANCE}. {adjusted}"]
-
-
-def _questions_title(found: CellComparison) -> str:
-    by = "squared error, mean over prefixes" if found.prefixes else "accuracy"
-    return f"Questions with the largest differences ({by}):"
-
-
-def _question_columns(found: CellComparison) -> list[Column]:
-    rows = list(found.differing.itertuples())
-    texts = column_of(rows, "text", lambda row: "" if missing(row.question) else row.question, 2)
-    return [
-        column_of(rows, "question", lambda row: one_line(row.question_id), 3),
-        column_of(
-            rows, "level", lambda row: "" if missing(row.question_level) else f"{row.question_level}", 4
-        ),
-        column_of(rows, "A", lambda row: number(row.value_a), 1),
-        column_of(rows, "B", lambda row: number(row.value_b), 1),
-        column_of(rows, "A - B", lambda row: number(row.difference, signed=True)),
-        replace(texts, text=True),
-    ]
-
-
-def _markdown_table(columns: list[Column]) -> str:
+def _markdown(board: Board) -> str:
     short = (
-        replace(each, values=tuple(cut(value, _TEXT_START) for value in each.values)) for each in columns
+        replace(each, values=tuple(cut(value, _TEXT_START) for value in each.values))
+        for each in board.columns
     )
-    return Board(tuple(short), names=1).markdown().rstrip("\n")
+    return replace(board, columns=tuple(short)).markdown().rstrip("\n")
 
 
 def _data(found: CellComparison) -> dict[str, Any]:

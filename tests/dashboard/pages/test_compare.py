@@ -10,7 +10,8 @@ from prmcal.dashboard.controls.address import link
 from prmcal.db import catalog
 from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import published_path
-from tests.dashboard.conftest import as_shown, rows
+from prmcal.db.text.board import estimate
+from tests.dashboard.conftest import grid, rows
 from tests.db import factory
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
@@ -26,20 +27,20 @@ def test_two_cells_are_compared_with_links_to_the_questions_where_they_differ(
     page: Page, address: str, run_folder: Path
 ) -> None:
     page.goto(f"{address}/" + link("compare", a=FIRST, b=SECOND))
-    head, *shown = rows(page)
+    head, *shown = grid(page)
     expected = catalog.compare_cells(published_path(run_folder), cell_a=FIRST, cell_b=SECOND)
     assert len(shown) == len(expected.table)
     for row, each in zip(shown, expected.table.itertuples(), strict=True):
         named = dict(zip(head, row, strict=True))
         assert (named["A"], named["B"]) == (
-            as_shown(each.a, each.a_low, each.a_high),
-            as_shown(each.b, each.b_low, each.b_high),
+            estimate(each.metric, each.a, each.a_low, each.a_high),
+            estimate(each.metric, each.b, each.b_low, each.b_high),
         )
-        difference = as_shown(each.difference, each.low, each.high)
-        assert named["A \N{MINUS SIGN} B"].replace(" †", "") == difference
-        assert named["Significant"] == ("yes" if each.real else "no")
+        difference = estimate(each.metric, each.difference, each.low, each.high, signed=True)
+        assert named["A - B"].replace("†", "") == difference
+        assert named["significant"] == {None: "", True: "yes", False: "no"}[each.real]
     page.get_by_text(expected.paired_over).wait_for()
-    listed = rows(page, 1)[1:]
+    listed = rows(page)[1:]
     assert [row[0] for row in listed] == list(expected.differing["question_id"])
     leads_to = page.get_by_role("link", name=listed[0][0], exact=True).get_attribute("href")
     assert leads_to == link(
