@@ -63,12 +63,7 @@ _PAGES = {
 def main(live: str, directories: Sequence[Path]) -> None:
     """Show the page that the address names. Show it again whenever the run publishes results.
 
-    Parameters
-    ----------
-    live : str
-        The address of a server of the first run; empty without page "Try it".
-    directories : sequence of Path
-        The output folders of one or more runs.
+    `live` is the address of a server of the first run; it is empty without page "Try it".
     """
     folders = run_names(directories)
     named = (given(RUN) or [""])[-1]

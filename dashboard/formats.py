@@ -46,13 +46,7 @@ def visible(text: str) -> str:
 
 
 def submitter(submission: Mapping[str, Any]) -> str:
-    """Return who sent a submission, on one line and with control characters escaped; its run if nobody is named.
-
-    Parameters
-    ----------
-    submission : mapping
-        A row of :func:`prmcal.db.queries.submissions.submissions`.
-    """
+    """Return who sent a submission, on one line and with control characters escaped; its run if nobody is named."""
     return visible(" ".join(submission["submitter"].split())) or f"run {submission['run_id']}"
 
 

@@ -48,17 +48,7 @@ _ERRORS = alt.Scale(domain=[-1, 1], nice=False)
 
 @dataclass(frozen=True)
 class Series:
-    """The style of the series in a chart: calibrators, and others such as a fixed n.
-
-    Attributes
-    ----------
-    names : list of str
-    colours : list of str
-    dashes : list of list of int
-        Of lines.
-    shapes : list of str
-        Of points.
-    """
+    """The style of the series in a chart: their names, colours, dashes of lines, and shapes of points."""
 
     names: list[str]
     colours: list[str]
@@ -130,16 +120,10 @@ def shape_scale(grid: Sequence[str], used: Collection[str]) -> alt.Scale:
 def legend(
     names: Sequence[str] | None = None, *, lines: bool = True, width: float | None = None
 ) -> alt.Legend:
-    """Return a legend above a chart, with as many series in a line as fit.
+    """Return a legend above a chart, with as many series in a line as fit into its width in pixels.
 
-    Parameters
-    ----------
-    names : sequence of str, optional
-        The series that it lists; by default all.
-    lines : bool
-        Whether it shows lines with their dashes. Otherwise it shows points.
-    width : float, optional
-        The width of the picture in pixels. By default it is that of the chart, which follows its container.
+    It lists some names or all series, with their lines and dashes or with points. By default the width is that of the
+    chart, which follows its container.
     """
     symbol: dict[str, Any] = {"symbolSize": 80}
     if lines:
@@ -202,25 +186,10 @@ def curves(
 ) -> list[alt.Chart]:
     """Return the layers of curves: their 95% intervals, lines with dashes, and points with shapes.
 
-    Parameters
-    ----------
-    base : Chart
-        It has the data and the encoding of x.
-    y : Y
-        The encoding of a column ``NAME``, whose interval is in the columns ``NAME_low`` and ``NAME_high``.
-    series : Series
-        The style of the series.
-    shown : Legend or None
-    by : str
-        The column with the series.
-    band, rule : float
-        The opacity of an area between the ends of the intervals, and of a vertical rule for each of them; 0 for none.
-    point : float
-        The size of points in square pixels; 0 for none.
-    tooltip : sequence
-        Of rules and points.
-    **encoded
-        Other encodings of the lines, such as their order.
+    `base` has the data and the encoding of x, and `y` encodes a column ``NAME``, whose interval is in the columns
+    ``NAME_low`` and ``NAME_high``. The column `by` has the series. `band` is the opacity of an area between the ends of
+    the intervals, `rule` that of a vertical rule for each, and `point` the size of points in square pixels; 0 is for
+    none. Rules and points have the tooltip, and lines also what is `encoded` besides, such as their order.
     """
     name = y["shorthand"].partition(":")[0]
     low, high = alt.Y(f"{name}_low:Q", scale=y["scale"], title=y["title"]), f"{name}_high:Q"
@@ -243,16 +212,8 @@ def intervals(
 ) -> list[alt.Chart]:
     """Return the layers of values with their 95% intervals: rules between the columns low and high, and points.
 
-    Parameters
-    ----------
-    base : Chart
-        It has the data, the other axis, colours and tooltips.
-    value : X or Y
-        The encoding of the value.
-    size : float
-        Of points, in square pixels.
-    **of_points
-        Other encodings of the points, such as their shape.
+    `base` has the data, the other axis, colours and tooltips. Points have a size in square pixels, and other encodings
+    such as their shape.
     """
     channel = "x" if isinstance(value, alt.X) else "y"
     low = value.copy()
@@ -266,14 +227,7 @@ def intervals(
 def error_histograms(base: alt.Chart, y: alt.Y, series: Series, shown: alt.Legend | None) -> alt.Chart:
     """Return histograms of the signed error of prefixes (reward minus success rate), one for each calibrator.
 
-    Parameters
-    ----------
-    base : Chart
-        It has the data: columns calibrator, lower, upper and the column of `y`.
-    y : Y
-    series : Series
-        The style of the calibrators.
-    shown : Legend or None
+    `base` has the data: columns calibrator, lower, upper and the column of `y`.
     """
     x = alt.X(
         "lower:Q",

@@ -26,14 +26,8 @@ _SHIFT = 0.018  # between points at the same place, which would otherwise hide e
 def reliability_chart(bins: pd.DataFrame, series: Series, *, small: bool = False) -> Layers:
     """Draw success rates against rewards, with the diagonal of perfect calibration.
 
-    Parameters
-    ----------
-    bins : DataFrame
-        Columns calibrator, lower, upper, count, mean_reward, mean_success, low, high.
-    series : Series
-        The style of the calibrators.
-    small : bool
-        Whether the chart stands beside others of its kind.
+    `bins` has the columns calibrator, lower, upper, count, mean_reward, mean_success, low and high. A `small` chart
+    stands beside others of its kind.
     """
     shown = legend() if len(series.names) > 1 else None
     numbers = tooltips(["calibrator"], ["mean_reward", "mean_success", "low", "high"], None)
@@ -67,14 +61,7 @@ def prefix_histogram(bins: pd.DataFrame, series: Series) -> alt.Chart:
 def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, series: Series) -> Layers:
     """Draw histograms of the signed error (reward minus success rate) of prefixes, one for each calibrator.
 
-    Parameters
-    ----------
-    bins : DataFrame
-        Columns calibrator, lower, upper, count.
-    means : DataFrame
-        Columns calibrator, value: the mean signed error.
-    series : Series
-        The style of the calibrators.
+    `bins` has the columns calibrator, lower, upper and count; `means` has calibrator and value, the mean signed error.
     """
     shown = legend(lines=False)
     numbers = [alt.Tooltip(f"{name}:Q", format=".2f") for name in ("lower", "upper")]
@@ -95,12 +82,7 @@ def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, series: Seri
 def coverage_chart(rows: pd.DataFrame, series: Series) -> Layers:
     """Draw the measured coverage of quantiles against the nominal coverage, with the diagonal of equality.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Columns calibrator, level (beta), nominal (1 - beta), coverage, low, high, n.
-    series : Series
-        The style of the calibrators.
+    `rows` has the columns calibrator, level (beta), nominal (1 - beta), coverage, low, high and n.
     """
     position = rows["calibrator"].map({name: place for place, name in enumerate(series.names)})
     shift = _SHIFT * (position - (len(series.names) - 1) / 2)
@@ -130,19 +112,9 @@ def interval_chart(
 ) -> Layers:
     """Draw values with their 95% intervals, one line each.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Columns label (of the line), llm, series (it decides the colour), value, low, high, and n if it is known. The
-        order of the rows is the order of the lines.
-    title : str
-        The title of the axis.
-    colours, shapes : Scale
-        The colours of the series and the shapes of the LLMs; without shapes, all are circles.
-    zero : bool
-        Whether to draw a line at 0.
-    shown : Legend, optional
-        Of the series.
+    `rows` has the columns label (of the line), llm, series (it decides the colour), value, low, high, and n if it is
+    known. The order of the rows is the order of the lines. The title is that of the axis, which has a line at 0 if
+    `zero`. `colours` are those of the series, with the legend `shown`. Without `shapes` of the LLMs, all are circles.
     """
     axis = alt.Axis(
         labelFontSize=11, labelLimit=300, labelOverlap=False, ticks=False, domain=False, grid=False

@@ -29,20 +29,10 @@ def settings_of(target: float | None, level: float | None) -> list[str]:
 
 
 def interval_rows(cells: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Return the cells with a value of a metric as the rows of an interval chart.
+    """Return the cells of a leaderboard with a value of a metric as the rows of an interval chart.
 
-    Parameters
-    ----------
-    cells : DataFrame
-        A leaderboard, as :func:`prmcal.db.catalog.leaderboard` returns it.
-    metric : str
-        The name of the metric.
-
-    Returns
-    -------
-    DataFrame
-        Columns dataset, label (LLM, PRM, strategy and calibrator, with settings where cells would otherwise have the
-        same label), llm, series (the calibrator, otherwise the strategy), value, low, high and n (questions).
+    The columns are dataset, label (LLM, PRM, strategy and calibrator, with settings where cells would otherwise have
+    the same label), llm, series (the calibrator, otherwise the strategy), value, low, high and n (questions).
     """
     measured = cells.dropna(subset=[metric])
     return pd.DataFrame(
@@ -73,16 +63,9 @@ def _labels(cells: pd.DataFrame) -> pd.Series:
 
 
 def likest(cells: pd.DataFrame, wanted: Mapping[str, Any], metric: Metric | None = None) -> pd.DataFrame:
-    """Return cells in an order: those that share most of some coordinates first, and then by a metric.
+    """Return cells in an order: those that share most of the `wanted` coordinates first, and then the best by a metric.
 
-    Parameters
-    ----------
-    cells : DataFrame
-        Rows of a leaderboard.
-    wanted : mapping
-        Coordinates by kind. Missing coordinates are equal.
-    metric : Metric, optional
-        Of equally good cells, that with the best value comes first.
+    Missing coordinates are equal.
     """
     shared = pd.Series(0, cells.index)
     for kind, name in wanted.items():

@@ -47,11 +47,8 @@ def adaptive_points(
 ) -> pd.DataFrame:
     """Return the cost and the accuracy of best-of-n + IAS for every C. `how` goes to :meth:`ExactCurves.adaptive`.
 
-    Returns
-    -------
-    DataFrame
-        Columns C, beta (the level that the calibrator uses), series (the calibrator), cost, cost_low, cost_high,
-        accuracy, accuracy_low, accuracy_high, n (questions). The cost is in samples, or in generated tokens.
+    The columns are C, beta (the level that the calibrator uses), series (the calibrator), cost, cost_low, cost_high,
+    accuracy, accuracy_low, accuracy_high and n (questions). The cost is in samples, or in generated tokens.
     """
     return _joined(
         _points(pool.adaptive(name, own, targets, **how)).assign(C=targets, beta=own, series=name)
@@ -67,11 +64,8 @@ def fixed_points(pool: ExactCurves, **how: Any) -> pd.DataFrame:
 def equal_cost_points(pool: ExactCurves, grid: Sequence[str], level: float) -> pd.DataFrame:
     """Return best-of-n + IAS against the fixed n with the same mean number of samples, for every C.
 
-    Returns
-    -------
-    DataFrame
-        Columns C, beta, series, samples, fixed (the accuracy of the fixed n), accuracy, difference, low and high (its
-        95% interval). See :func:`prmcal.db.statistics.budgets.at_equal_cost`.
+    The columns are C, beta, series, samples, fixed (the accuracy of the fixed n), accuracy, difference, low and high
+    (its 95% interval). See :func:`prmcal.db.statistics.budgets.at_equal_cost`.
     """
     found = _joined(
         pd.DataFrame(pool.at_equal_cost(name, own, TARGETS)).assign(C=TARGETS, beta=own, series=name)
@@ -83,15 +77,10 @@ def equal_cost_points(pool: ExactCurves, grid: Sequence[str], level: float) -> p
 def difficulty_points(
     pool: ExactCurves, grid: Sequence[str], target: float, level: float
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the accuracy and the cost of each difficulty level.
+    """Return the accuracy and the cost of each difficulty level: of IAS for one C, and of a few fixed n.
 
-    Returns
-    -------
-    adaptive : DataFrame
-        The columns of :func:`adaptive_points` and question_level, for one C.
-    fixed : DataFrame
-        The same for a few fixed n, without C and beta. The series are called ``fixed n = 4``. Both are empty if no
-        question has a difficulty level.
+    The first has the columns of :func:`adaptive_points` and question_level. The second lacks C and beta, and its series
+    are called ``fixed n = 4``. Both are empty if no question has a difficulty level.
     """
     places = sorted({int(each) for each in pool.question_levels if not np.isnan(each)})
     counts = [count for count in _COUNTS if count <= pool.most]
@@ -118,23 +107,12 @@ def frontier_points(
     *,
     tokens: bool = False,
 ) -> pd.DataFrame:
-    """Return the points on the Pareto frontier.
+    """Return the points on the Pareto frontier: cost, accuracy, cell_id (None without a measured strategy) and series.
 
     Strategies, the fixed n of :func:`fixed_points`, and best-of-n + IAS with the selected C and beta compete.
-    :func:`prmcal.db.statistics.budgets.frontier` has the definition.
-
-    Parameters
-    ----------
-    measured : DataFrame
-        Columns cell_id, cost and accuracy of the strategies that compete.
-    values : DataFrame
-        The accuracy on each question, as :func:`prmcal.db.catalog.question_accuracies` returns it. A strategy
-        without a value for every question does not compete.
-
-    Returns
-    -------
-    DataFrame
-        Columns cost, accuracy, cell_id (None if it is no measured strategy) and series.
+    :func:`prmcal.db.statistics.budgets.frontier` has the definition. `measured` has the columns cell_id, cost and
+    accuracy, and `values` the accuracy on each question, as :func:`prmcal.db.catalog.question_accuracies` returns it. A
+    strategy without a value for every question does not compete.
     """
     known = values.reindex(pool.question_ids)
     rivals = measured[measured["cell_id"].isin(known.columns[known.notna().all()])]

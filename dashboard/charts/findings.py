@@ -32,12 +32,7 @@ _SERIES = {
 def draw(chart: alt.Chart | Layers, finding: str) -> None:
     """Show a chart as wide as its container, in the colours of the page.
 
-    Parameters
-    ----------
-    chart : Chart
-        Any chart of Altair.
-    finding : str
-        What the chart shows, for readers who do not see it: the finding with its numbers, not the axes.
+    `finding` says what it shows to readers who do not see it: the finding with its numbers, not the axes.
     """
     coloured = (
         chart.configure_axis(labelColor=INK, titleColor=INK)
@@ -88,12 +83,7 @@ def points(value: float, low: float, high: float) -> str:
 def gain_of(row: Any, most: int) -> str:
     """Return what best-of-n + IAS buys with one calibrator, against a fixed n at equal cost.
 
-    Parameters
-    ----------
-    row : namedtuple
-        A row of :func:`prmcal.dashboard.charts.curves.equal_cost_points`.
-    most : int
-        N, the largest number of samples.
+    `row` is one of :func:`prmcal.dashboard.charts.curves.equal_cost_points`, and `most` is N.
     """
     return (
         f"{row.series} at C = {row.C:g}, β = {row.beta:g}: {percent(row.accuracy)} with {number(row.samples, 1)} of "
@@ -103,15 +93,9 @@ def gain_of(row: Any, most: int) -> str:
 
 
 def along(table: pd.DataFrame, prefix: str = "", text: Callable[[float], str] = number) -> str:
-    """Return what the series of a trajectory begin and end with.
+    """Return what the series of a trajectory begin and end with. The prefix of budgets is ``budget_``.
 
-    Parameters
-    ----------
-    table : DataFrame
-        The result of :func:`prmcal.dashboard.charts.trajectory.step_table`, or of
-        :func:`prmcal.dashboard.charts.trajectory.reward_table`.
-    prefix : str
-        ``budget_`` for the budgets of the series.
+    `table` is that of :func:`prmcal.dashboard.charts.trajectory.step_table`, or of `reward_table` there.
     """
     known = {title: table[f"{prefix}{column}"].dropna() for column, title in _SERIES.items()}
     parts = [

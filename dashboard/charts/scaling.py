@@ -54,19 +54,9 @@ def frontier_chart(
 ) -> Layers:
     """Draw accuracy against cost: curves with their 95% bands, single strategies, and the Pareto frontier.
 
-    Parameters
-    ----------
-    adaptive, fixed, frontier : DataFrame
-        As :mod:`prmcal.dashboard.charts.curves` returns them.
-    measured : DataFrame
-        Single strategies: series, name (shown in the tooltip), label (drawn beside the point; may be empty), cost,
-        accuracy, accuracy_low, accuracy_high.
-    title : str
-        The title of the cost axis.
-    series : Series
-        The style of the series.
-    target : float
-        The selected C.
+    Curves and frontier are those of :mod:`prmcal.dashboard.charts.curves`. `measured` has the columns series, name
+    (shown in the tooltip), label (drawn beside the point; may be empty), cost, accuracy, accuracy_low and
+    accuracy_high. `title` is that of the cost axis, and `target` is the selected C.
     """
     costs = pd.concat([adaptive["cost"], fixed["cost"], measured["cost"]])
     x = _budgets("cost", float(costs.min()), float(costs.max()), title)
@@ -116,14 +106,7 @@ def _with_label_places(labelled: pd.DataFrame, costs: pd.Series, top: bool) -> p
 def equal_cost_chart(rows: pd.DataFrame, series: Series, target: float) -> Layers:
     """Draw the accuracy of best-of-n + IAS minus that of the fixed n at equal cost, with its 95% band.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        The result of :func:`prmcal.dashboard.charts.curves.equal_cost_points`.
-    series : Series
-        The style of the calibrators.
-    target : float
-        The selected C.
+    `rows` are those of :func:`prmcal.dashboard.charts.curves.equal_cost_points`, and `target` is the selected C.
     """
     points = rows.rename(columns={"low": "difference_low", "high": "difference_high"})
     points[["difference", "difference_low", "difference_high"]] *= _POINTS
@@ -144,19 +127,10 @@ def equal_cost_chart(rows: pd.DataFrame, series: Series, target: float) -> Layer
 def difficulty_chart(
     adaptive: pd.DataFrame, fixed: pd.DataFrame, column: str, title: str, series: Series
 ) -> Layers:
-    """Draw accuracy or cost against the difficulty level.
+    """Draw a column, accuracy or cost, against the difficulty level.
 
-    Parameters
-    ----------
-    adaptive, fixed : DataFrame
-        The tables of :func:`prmcal.dashboard.charts.curves.difficulty_points`. The second has a label at its last
-        points, and may be empty.
-    column : {"accuracy", "cost"}
-        The column to draw.
-    title : str
-        The title of the axis.
-    series : Series
-        The style of the series of both tables.
+    The tables are those of :func:`prmcal.dashboard.charts.curves.difficulty_points`. The second has a label at its last
+    points, and may be empty.
     """
     scale = UNIT if column == "accuracy" else alt.Scale(domain=[0, _highest(adaptive, column)])
     y = alt.Y(f"{column}:Q", scale=scale, title=title)
@@ -185,12 +159,7 @@ def _highest(rows: pd.DataFrame, column: str) -> float:
 def risk_chart(rows: pd.DataFrame, series: Series) -> Layers:
     """Draw the share of wrong answers against the share of questions that are answered.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Columns series, threshold, coverage, risk, risk_low, risk_high, questions.
-    series : Series
-        The style of the calibrators.
+    `rows` has the columns series, threshold, coverage, risk, risk_low, risk_high and questions.
     """
     x = alt.X("coverage:Q", scale=UNIT, title="Coverage (share of questions answered)")
     highest = _highest(rows, "risk")  # NaN where no risk is known
@@ -205,12 +174,7 @@ def risk_chart(rows: pd.DataFrame, series: Series) -> Layers:
 def league_chart(points: pd.DataFrame, series: Series) -> Layers:
     """Draw the curves of strategies at one place, with the 95% bands of their accuracy.
 
-    Parameters
-    ----------
-    points : DataFrame
-        Columns entry, samples, accuracy, accuracy_low, accuracy_high and questions.
-    series : Series
-        The style of the entries.
+    `points` has the columns entry, samples, accuracy, accuracy_low, accuracy_high and questions.
     """
     low, high = float(points["accuracy_low"].min()), float(points["accuracy_high"].max())
     scale = alt.Scale(domain=[max(0.0, low - _MARGIN), min(1.0, high + _MARGIN)], nice=False)

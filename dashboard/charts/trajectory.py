@@ -27,14 +27,8 @@ _HEIGHT, _BUDGET_HEIGHT = 420, 260
 def rewards_chart(table: pd.DataFrame, colours: Sequence[str], shape: str) -> Layers:
     """Draw rewards with their band, and success rates with their intervals, along the steps.
 
-    Parameters
-    ----------
-    table : DataFrame
-        The result of :func:`step_table` or of :func:`reward_table`.
-    colours : sequence of 3 str
-        The colours of the PRM's reward, of the calibrated reward and of the success rate.
-    shape : str
-        The shape of the LLM.
+    `table` is that of :func:`step_table` or of :func:`reward_table`. The three colours are those of the PRM's reward,
+    of the calibrated reward and of the success rate; the shape is that of the LLM.
     """
     band, measured = table.dropna(subset=["band_low", "band_high"]), table.dropna(subset=["success"])
     x = _steps(table)
@@ -99,15 +93,9 @@ def _probability(column: str, title: str) -> alt.Y:
 
 
 def step_texts(text: str, steps: int) -> list[str]:
-    """Split the text of a trajectory into its steps at blank lines.
+    """Split the text of a trajectory at blank lines into its T steps.
 
-    Parameters
-    ----------
-    text : str
-        The text that the LLM generated.
-    steps : int
-        The number of steps T that the PRM scored. If the text splits into another number of parts, the last step has
-        all of the text and the others are empty.
+    If it splits into another number of parts, the last step has all of the text and the others are empty.
     """
     found = list(split_steps(text))
     return found if len(found) == steps else [*[""] * (steps - 1), text][:steps]
@@ -124,17 +112,9 @@ def _exact_interval(k: float, n: float) -> tuple[float, float]:
 
 
 def step_table(prefixes: pd.DataFrame, trajectory: int, target: float) -> pd.DataFrame:
-    """Return one row for each prefix of a trajectory, with the budgets that its rewards and success rate imply.
+    """Return one row for each prefix of a trajectory, with the budgets that its rewards and success rate imply for C.
 
-    Parameters
-    ----------
-    prefixes : DataFrame
-        The prefixes of a question, one row for each prefix and level beta, as
-        :func:`prmcal.db.catalog.prefixes` returns them.
-    trajectory : int
-        The index of the trajectory.
-    target : float
-        Target probability C in (0, 1).
+    `prefixes` are those of a question, as :func:`prmcal.db.catalog.prefixes` returns them.
 
     Returns
     -------
@@ -168,18 +148,10 @@ def step_table(prefixes: pd.DataFrame, trajectory: int, target: float) -> pd.Dat
 
 @dataclass
 class Solving:
-    """A question that is being solved, or was.
+    """A question that is being solved, or was: the events of the server.
 
-    Attributes
-    ----------
-    bare : dict or None
-        The event ``step`` of the bare question.
-    steps : dict
-        For each trajectory, from 0, its steps that have come. Each is the event ``step`` of the server.
-    solution : dict or None
-        The event ``solution``; None until it has come.
-    error : str
-        Why there will be no solution; empty if nothing went wrong.
+    `bare` is the step of the bare question, and `steps` has the others of each trajectory, from 0. The solution is None
+    until it has come. If there will be none, the error says why.
     """
 
     bare: dict[str, Any] | None = None
@@ -207,14 +179,10 @@ class Solving:
 
 
 def reward_table(steps: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return one row for each step of a trajectory that has come.
+    """Return one row for each step of a trajectory that has come, with columns of :func:`step_table`.
 
-    Returns
-    -------
-    DataFrame
-        The columns of :func:`step_table` that charts need. Nothing was measured, so success rates and budgets are
-        missing. A prefix that contains its final answer has no calibrated reward, since calibrators are fitted without
-        such prefixes.
+    Nothing was measured, so success rates and budgets are missing. A prefix that contains its final answer has no
+    calibrated reward, since calibrators are fitted without such prefixes.
     """
     quantiles: list[Sequence[float]] = [() if step["terminal"] else step["quantiles"] or () for step in steps]
     columns = {

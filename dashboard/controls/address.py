@@ -17,12 +17,8 @@ _T = TypeVar("_T")
 def link(page: str, /, **state: str | Sequence[str] | None) -> str:
     """Return the address of a page in a given state, relative to the other pages, so that it holds below any base path.
 
-    Parameters
-    ----------
-    page : str
-        The path of the page, such as ``calibration``. It is empty for the first page.
-    **state
-        Query parameters and their values: several for a widget with several values, None to leave a parameter out.
+    The path of the first page is empty. A parameter has a value, several for a widget with several, or None for no
+    parameter.
     """
     given = {name: value for name, value in state.items() if value is not None}
     query = urlencode(given, doseq=True, quote_via=quote, safe="")
@@ -60,18 +56,8 @@ def bound(
 ) -> dict[str, Any]:
     """Return the keyword arguments that bind a widget with one value to a query parameter.
 
-    Parameters
-    ----------
-    parameter : str
-        The query parameter.
-    options : sequence
-        What the widget offers.
-    default : optional
-        The value that the address does not name; by default the first option.
-    text : callable
-        The text of an option in the address.
-    resets : sequence of str
-        Parameters that are removed when the reader chooses another value.
+    `text` gives the text of an option in the address, which does not name the default (else the first option). The
+    parameters in `resets` are removed when the reader chooses another value.
     """
     first = options[0] if default is None and len(options) else default
     found = {text(option): option for option in options}

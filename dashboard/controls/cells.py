@@ -23,14 +23,10 @@ _PLACE = ("dataset", "llm", "prm")
 
 
 def choose(path: Path, kinds: Sequence[str], leaderboard: Leaderboard) -> dict[str, Any] | None:
-    """Show a select for each kind, with the names that go with those before it.
+    """Show a select for each kind, with the names that go with those before it. Return the first cell with these names.
 
-    It offers the names of a leaderboard, or those of the others if this one has none.
-
-    Returns
-    -------
-    dict or None
-        The first cell with the chosen names. None if no cell has a name of each kind.
+    It offers the names of a leaderboard, or those of the others if this one has none. None if no cell has a name of
+    each.
     """
     known: pd.DataFrame = ask(catalog.cells, path)
     context = context_of(path)
@@ -60,11 +56,7 @@ def choose_group(path: Path, leaderboard: Leaderboard) -> dict[str, str] | None:
 def choose_leaderboard(tables: Sequence[Leaderboard], *resets: str) -> Leaderboard:
     """Let the reader choose a leaderboard. By default, it is the one of the first cell that the parameters name.
 
-    Parameters
-    ----------
-    tables : sequence of Leaderboard
-    *resets : str
-        Parameters with identifiers of cells, which another leaderboard does not have.
+    The parameters `resets` have identifiers of cells, which another leaderboard does not have.
     """
     # An identifier begins with its leaderboard.
     named = [cell.partition("/")[0] for parameter in resets for cell in given(parameter)]

@@ -56,12 +56,9 @@ def filter_by(names: Mapping[str, list[str]], *kinds: str) -> dict[str, list[str
 
 
 def choose_tier(path: Path) -> str | None:
-    """Show the filter by tier of verification in the sidebar if the leaderboard is a merged one.
+    """Show the filter by tier of verification if the leaderboard is a merged one.
 
-    Returns
-    -------
-    str or None
-        The lowest tier whose cells are kept; None for all cells.
+    Return the lowest tier whose cells are kept; None for all cells.
     """
     if not ask(catalog.is_merged, path):
         return None
@@ -89,15 +86,9 @@ _OF_DATA = {*_CELLS, "question", "trajectory"}
 class Context:
     """The part of the address that all pages share.
 
-    Attributes
-    ----------
-    parameters : dict
-        Its query parameters.
-    choice : dict
-        The chosen name of each kind of :data:`CHOICES`. A kind of which nothing was chosen is left out.
-    preferred : dict
-        The names that pages show unless the reader chooses others, by kind: of the cell that the address names, or
-        those that a filter keeps.
+    `choice` has the chosen name of each kind of :data:`CHOICES`, without kinds of which nothing was chosen. `preferred`
+    has the names that pages show unless the reader chooses others: of the cell that the address names, or those of a
+    filter.
     """
 
     parameters: Mapping[str, str | Sequence[str]]
@@ -115,13 +106,7 @@ class Context:
 
 
 def context_of(path: Path) -> Context:
-    """Read the context from the address, without names that the run does not have.
-
-    Parameters
-    ----------
-    path : Path
-        The published copy of the run.
-    """
+    """Read the context from the address, without names that the run with this published copy does not have."""
     parameters: dict[str, str | Sequence[str]] = {RUN: given(RUN)[-1]} if given(RUN) else {}
     try:
         names = grid_names(path)

@@ -54,16 +54,8 @@ def choose_row(
 ) -> None:
     """Show a table in which the reader can select one row, and write what the row names into the address.
 
-    Parameters
-    ----------
-    shown : DataFrame
-        The table. Fractions have three decimal places.
-    key : str
-        The key of the widget. A new key clears the selection.
-    parameters : mapping of str to str or None
-        The column whose value each query parameter gets; None removes the parameter.
-    config : mapping, optional
-        How columns are shown that need more than that.
+    A new key clears the selection. `parameters` has the column whose value each query parameter gets; None removes the
+    parameter. Fractions have three decimal places; `config` is for columns that need more than that.
     """
 
     def write() -> None:
@@ -99,20 +91,9 @@ _ROW, _HIGHEST = 35, 700  # pixels of a row, and of a table that scrolls
 
 
 def show_board(board: Board, key: str, *, select: bool = False) -> list[int]:
-    """Show a board in a table that sorts and searches.
+    """Show a board in a table that sorts and searches. Return the rows that the reader selects, if that is possible.
 
-    Parameters
-    ----------
-    board : Board
-    key : str
-        The key of the widget. A new key clears the selection.
-    select : bool
-        Whether the reader can select rows.
-
-    Returns
-    -------
-    list of int
-        The selected rows.
+    A new key clears the selection.
     """
     frame, config = frame_of(board)
     chosen: Any = st.dataframe(
@@ -156,15 +137,7 @@ _FORMATS = {
 
 
 def files_of(table: pd.DataFrame, readable: Board) -> dict[str, str | bytes]:
-    """Return a table as files, by the titles of their formats.
-
-    Parameters
-    ----------
-    table : DataFrame
-        The content of the CSV and Parquet files.
-    readable : Board
-        The content of the Markdown and LaTeX files.
-    """
+    """Return a table as CSV and Parquet, and its readable form as Markdown and LaTeX, by the titles of the formats."""
     parquet = io.BytesIO()
     table.to_parquet(parquet, index=False)
     return {
@@ -176,15 +149,9 @@ def files_of(table: pd.DataFrame, readable: Board) -> dict[str, str | bytes]:
 
 
 def show_downloads(name: str, files: Mapping[str, str | bytes]) -> None:
-    """Show the download buttons of a table.
+    """Show the download buttons of a table, whose files are those of :func:`files_of`.
 
-    Parameters
-    ----------
-    name : str
-        The name of the files, without extension.
-    files : mapping
-        As :func:`files_of` returns it. A file that is made on demand would be lost if the page is drawn again before
-        the browser has fetched it.
+    A file that is made on demand would be lost if the page is drawn again before the browser has fetched it.
     """
     with st.container(horizontal=True):
         for title, (extension, mime) in _FORMATS.items():

@@ -56,15 +56,7 @@ def show_ranking(
 ) -> None:
     """Show a leaderboard with its downloads, and a chart of one metric that opens below them.
 
-    Parameters
-    ----------
-    path : Path
-        The published copy.
-    grid : dict
-        The names in the grid by kind.
-    table : {"calibration", "scaling", "league"}
-    filters : mapping, optional
-        The names to keep, by kind; None keeps all of a kind. Default: the page asks the reader.
+    `grid` has the names of each kind, and `filters` those to keep (None for all). Without filters, the page asks.
     """
     cells = ask(catalog.leaderboard, path, table=table)
     if cells.empty:

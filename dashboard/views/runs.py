@@ -30,15 +30,7 @@ from prmcal.db.text.provenance import renewal
 
 
 def show_differences(path: Path, others: Mapping[str, Path]) -> None:
-    """Compare the run that the pages show with another one, cell by cell.
-
-    Parameters
-    ----------
-    path : Path
-        The published copy of the run that the pages show.
-    others : mapping
-        The output folders of the other runs, by their short names.
-    """
+    """Compare the run that the pages show with another one, cell by cell. The others are folders by their names."""
     left, right = st.columns(2, vertical_alignment="bottom")
     name = left.selectbox("Compared with", list(others), width=SELECT_WIDTH, **bound("other", list(others)))
     with right:

@@ -110,12 +110,7 @@ def follow_run(path: Path) -> bool:
     """Show on top of every page that results are provisional while a run writes to the folder, and its progress.
 
     The page is drawn again when the run publishes results, and when it ends. Nothing asks again after that. A folder
-    without results waits for its first run.
-
-    Returns
-    -------
-    bool
-        Whether the page is drawn again by itself.
+    without results waits for its first run. Return whether the page is drawn again by itself.
     """
     running, seen = is_running(path.parent), fingerprint(path)
     follows = running or seen is None

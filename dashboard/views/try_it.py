@@ -47,15 +47,7 @@ class LiveError(Exception):
 
 
 def show(path: Path, address: str) -> None:
-    """Show the page.
-
-    Parameters
-    ----------
-    path : Path
-        The published database of the run that is served.
-    address : str
-        The address of the server, such as ``http://127.0.0.1:8000``.
-    """
+    """Show the page for the run that the server at an address, such as ``http://127.0.0.1:8000``, has loaded."""
     st.title("Try it")
     try:
         serves = served(address)
@@ -93,10 +85,7 @@ def show(path: Path, address: str) -> None:
 def served(address: str) -> dict[str, Any]:
     """Return what the server serves: its fields ``cell``, ``llm``, ``prm``, ``calibrator``, ``levels`` and ``limits``.
 
-    Raises
-    ------
-    LiveError
-        If it does not answer.
+    Raise LiveError if it does not answer.
     """
     try:
         reply = httpx2.get(f"{address}/", timeout=_TIMEOUT)
@@ -110,12 +99,8 @@ def served(address: str) -> dict[str, Any]:
 def solving(address: str, request: Mapping[str, Any]) -> Generator[dict[str, Any], None, None]:
     """Yield the events of a question as they come: steps, and at last the solution.
 
-    The server stops its work if the iterator is closed before.
-
-    Raises
-    ------
-    LiveError
-        If the server cannot be reached, goes away, or refuses the question, or if a model fails.
+    The server stops its work if the iterator is closed before. Raise LiveError if the server cannot be reached, goes
+    away, or refuses the question, or if a model fails.
     """
     try:
         body = {**request, "stream": True}
