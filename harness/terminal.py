@@ -46,16 +46,8 @@ def terminal_height() -> int:
 def wrapped(text: str, width: int | None = None, *, indent: str = "", hanging: str = "") -> str:
     """Return text with its lines wrapped at words. A word that is too long for a line is broken.
 
-    Parameters
-    ----------
-    text : str
-        Its line breaks stay. Control characters are escaped.
-    width : int, optional
-        Columns of a line. Default: those of the terminal, also for a table of unlimited width.
-    indent : str
-        What each line begins with.
-    hanging : str
-        What lines begin with besides, except the first line of the result.
+    Line breaks stay, and control characters are escaped. The default width is that of the terminal, also for a table of
+    unlimited width. All lines begin with `indent`, and all but the first one with `hanging` besides.
     """
     space = (terminal_width() if width in (None, UNLIMITED) else width) - cell_len(indent + hanging)
     parts = [part for line in printable(text).split("\n") for part in broken(line, space)]
@@ -83,18 +75,10 @@ class Fitted(NamedTuple):
 def fit(
     columns: Sequence[Column], width: int | None = None, sections: Mapping[int, str] | None = None
 ) -> Fitted:
-    """Return a table that is at most as wide as the terminal.
+    """Return a table that is at most as wide as the terminal, or as `width`.
 
     If it is too wide, titles are wrapped. If it is still too wide, columns are left out. Names are cut only if the
-    columns of weight 0 are too wide.
-
-    Parameters
-    ----------
-    columns : sequence of Column
-    width : int, optional
-        Default: the width of the terminal.
-    sections : mapping of int to str, optional
-        Headings above rows, by the index of the row.
+    columns of weight 0 are too wide. `sections` has headings above rows, by the index of the row.
     """
     space = terminal_width() if width is None else width
     clean = [replace(each, values=_aligned(each)) for each in columns]

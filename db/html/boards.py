@@ -27,11 +27,8 @@ _SIGN = re.compile(r"(?<![\w-])-(?=\d)")
 def board_json(board: Board, link: Callable[[str], str]) -> str:
     """Return a board as JSON for the script. It is also safe inside a ``<script>`` element.
 
-    Parameters
-    ----------
-    board : Board
-    link : callable
-        From the identifier of a cell to an address; the first column is a link to it. An empty address makes no link.
+    `link` gives the address of a cell by its identifier, to which the first column is a link. An empty address makes no
+    link.
     """
     columns = [_data(column) for column in board.columns]
     if board.cells:

@@ -37,11 +37,7 @@ _NO_BREAK = "\N{NO-BREAK SPACE}"
 def overview_html(found: Overview, link: Callable[[str], str]) -> str:
     """Return tiles, ranking and heat map as a fragment of HTML, which :func:`overview_style` styles.
 
-    Parameters
-    ----------
-    found : Overview
-    link : callable
-        From the id of a calibration cell to the address of its page; an empty address makes no link.
+    `link` gives the address of a calibration cell by its identifier. An empty address makes no link.
     """
     board = ranking_board(found)
     calibrators = list(dict.fromkeys(found.cells["calibrator"]))

@@ -211,13 +211,7 @@ class CellDetail:
 
 
 def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
-    """Return a cell with its provenance and its first `samples` trajectories.
-
-    Raises
-    ------
-    UnknownCellError
-        If there is no such cell. The message has similar identifiers.
-    """
+    """Return a cell with its provenance and its first trajectories. Raise UnknownCellError as :func:`cell_row`."""
     with connection_of(source) as connection:
         row = cell_row(connection, cell_id)
         jobs = _upstream_jobs(connection, row)

@@ -73,14 +73,7 @@ def _keys(planned: pd.Series[Any]) -> list[str]:
 
 
 def progress(planned: pd.DataFrame, directory: Path) -> pd.DataFrame:
-    """Return the progress of a run, from its plan and the artifacts in its folder.
-
-    Parameters
-    ----------
-    planned : DataFrame
-        As :func:`planned_shards` returns it.
-    directory : Path
-        Output folder of the run.
+    """Return the progress of a run, from its plan (:func:`planned_shards`) and the artifacts in its folder.
 
     Returns
     -------
@@ -100,17 +93,10 @@ def progress(planned: pd.DataFrame, directory: Path) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class CellJobs:
-    """The keys of the jobs behind a calibration cell.
+    """The keys of the jobs behind a calibration cell, and the data set and the split of its questions.
 
-    Attributes
-    ----------
-    cell : dict
-        The row of the calibration cell in the table ``cells``.
-    dataset, split : str
-        Where the questions come from.
-    rollout, success, score, calibrated : str
-        Keys of the jobs that computed trajectories, success counts, rewards and calibrated rewards. A key is empty if
-        the database has no such job.
+    `cell` is its row in the table ``cells``. The jobs computed trajectories, success counts, rewards and calibrated
+    rewards. A key is empty if the database has no such job.
     """
 
     cell: dict[str, Any]
@@ -123,15 +109,10 @@ class CellJobs:
 
 
 def jobs_of(connection: sa.Connection, cell_id: str) -> CellJobs:
-    """Return the jobs behind a cell of either leaderboard.
+    """Return the jobs behind a cell of any leaderboard. Raise UnknownCellError as :func:`cell_row`.
 
     A scaling cell depends on the rewards of the calibration cell with the same LLM, PRM, calibrator and data set. If it
     has no PRM or no calibrator, the first of the grid is used instead.
-
-    Raises
-    ------
-    UnknownCellError
-        If there is no such cell. The message has similar identifiers.
     """
     row = _calibration_cell(connection, cell_row(connection, cell_id))
     measured = input_jobs(connection, row["job_key"])

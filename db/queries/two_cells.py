@@ -263,10 +263,7 @@ def _paired(
 def common_prefixes(source: Source, cell_a: str, cell_b: str) -> int | None:
     """Count the prefixes that two calibration cells were both measured on.
 
-    Returns
-    -------
-    int or None
-        None if the cells have different LLMs, and so different trajectories, or if the database has no rewards.
+    Return None if the cells have different LLMs, and so different trajectories, or if the database has no rewards.
     """
     with connection_of(source) as connection:
         jobs_a, jobs_b = (

@@ -162,17 +162,8 @@ def _questions(run: _Run, job: Mapping[str, Any]) -> Any:
 def job_replicates(folder: Path, job: Mapping[str, Any]) -> dict[str, Replicated]:
     """Return the values of a measuring job over all questions, with their replicates, by metric.
 
-    Parameters
-    ----------
-    folder : Path
-        The output folder of the run.
-    job : mapping
-        Its row of the table ``jobs``, or a part with kind and parameters.
-
-    Raises
-    ------
-    ArtifactError
-        If the artifact is absent or cannot be read.
+    `folder` is the output folder of the run, and `job` its row of the table ``jobs``, or the columns kind and
+    parameters. Raise ArtifactError if the artifact is absent or cannot be read.
     """
     (shard,) = job["parameters"]["shards"]
     return read_replicates(artifact_folder(folder, job["kind"], shard["key"]))

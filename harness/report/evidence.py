@@ -36,41 +36,20 @@ _TABLE_1 = "cal_qwen"
 class Evidence:
     """The results of a grid.
 
-    Attributes
-    ----------
-    run : dict
-        The row of the latest run in the table ``runs``.
-    splits : DataFrame
-        The splits of data sets that the run uses.
-    datasets, prms, llms, calibrators : tuple of str
-        Names in the order of the grid.
-    metrics : tuple of str
-        The measured calibration metrics, in the order of the leaderboard.
-    described : Metrics
-        The metrics of the run, for their titles and directions.
-    uncalibrated : str or None
-        Name of the calibrator that leaves rewards unchanged; None if the grid has none.
-    registered : dict of (str, str) to str
-        The registered name of each calibrator and strategy, by its kind and its name.
-    histograms : DataFrame
-        Signed errors of rewards: dataset, prm, llm, calibrator, lower, upper and count (of prefixes).
-    others : int
-        Number of further calibration cells with the names of another one, which are left out.
-    calibration, compared : DataFrame
-        Calibration results and paired comparisons from the database.
-    scaling : DataFrame
-        Results of strategies for every target C and level beta.
-    target : float or None
-        The target C of the tables; None if no strategy has one.
-    strategies : DataFrame
-        The rows of `scaling` for this target and the levels beta of the tables.
-    by_difficulty : DataFrame
-        The same over the questions of one difficulty, with the column question_level. Best-of-n with a fixed n, from
-        the curves, is the strategy ``n = 4`` and so on.
-    points : DataFrame
-        The points of all curves, from :func:`prmcal.db.queries.curves.curve_points`.
-    overview : Overview
-        The ranking of the calibrators.
+    `run` is the row of the latest run in the table ``runs``. Names are in the order of the grid; those of the measured
+    calibration metrics are in the order of the leaderboard, and `described` has their titles. `uncalibrated` is the
+    calibrator that leaves rewards unchanged, if there is one. `registered` has the registered name of each calibrator
+    and strategy, by its kind and its name.
+
+    `histograms` has the signed errors of rewards: dataset, prm, llm, calibrator, lower, upper and count (of prefixes).
+    `calibration` and `scaling` are the results of calibrators, and those of strategies for every target C and level
+    beta, as :func:`prmcal.db.queries.leaderboard.measurements` returns them; `compared` has the paired comparisons.
+    `others` is the number of further calibration cells with the names of another one, which are left out.
+
+    `target` is the C of the tables, if strategies have one, and `strategies` has the rows of `scaling` for it and for
+    the levels of the tables. `by_difficulty` has the same over the questions of one difficulty, with the column
+    question_level; there, best-of-n with a fixed n, from the curves, is the strategy ``n = 4`` and so on. `points` has
+    the points of all curves.
     """
 
     run: dict[str, Any]
@@ -148,19 +127,10 @@ def wanted(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
 def values(measured: pd.DataFrame, asked: pd.DataFrame) -> pd.DataFrame:
     """Return the values that are asked for. A strategy without a PRM has the same values for every PRM.
 
-    Parameters
-    ----------
-    measured : DataFrame
-        As :func:`prmcal.db.queries.leaderboard.measurements` returns it. Of equal cells, the first counts.
-    asked : DataFrame
-        Columns metric and dataset, prm, llm, and those of strategy, calibrator, target, level and question_level that
-        tell the values apart.
-
-    Returns
-    -------
-    DataFrame
-        The rows of `asked` in their order, with value, low, high, prefixes (for a strategy: trajectories), questions,
-        standing, status, and the reason for a missing value. What is missing is None.
+    `measured` has the results, of which the first of equal cells counts. `asked` has the columns metric, dataset, prm,
+    llm, and those of strategy, calibrator, target, level and question_level that tell the values apart. The result has
+    the rows of `asked` in their order, with value, low, high, prefixes (for a strategy: trajectories), questions,
+    standing, status, and the reason for a missing value. What is missing is None.
     """
     cell = [name for name in (*_CELL, "target", "level", "question_level") if name in asked or name in _CELL]
     asked = asked.reindex(columns=list(dict.fromkeys([*asked.columns, *cell])))

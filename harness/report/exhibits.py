@@ -51,19 +51,11 @@ def lines_of(row: Mapping[str, Any], notes: Mapping[str, int]) -> list[str]:
 class Panel:
     """A rectangle of values.
 
-    Attributes
-    ----------
-    name : str
-        Name within the table, for labels; empty if it is the only panel.
-    title : str
-        Title of the values; empty if the heads have it.
-    description : str
-        What the values measure, and which values are better.
-    values : DataFrame
-        From :func:`prmcal.harness.report.evidence.values`, row by row: every row has the same columns. The column
-        ``column`` has the head of each value, and ``head`` has what several columns have in common, if it is there.
-    names : tuple of str
-        The columns of `values` that identify a row.
+    The name (for labels) and the title are empty if it is the only panel, or if the heads say the same. The description
+    says what the values measure, and which are better. The values come from
+    :func:`prmcal.harness.report.evidence.values`, row by row: every row has the same columns. Their column ``column``
+    has the head of each value, ``head`` what several columns have in common, if it is there, and `names` are the
+    columns that identify a row.
     """
 
     name: str
@@ -119,16 +111,10 @@ class TextTable(_Titled):
 
 @dataclass(frozen=True)
 class Chart(_Titled):
-    """A figure of one or more pictures.
+    """A figure of one picture, or of more if the panels do not fit on one.
 
-    Attributes
-    ----------
-    alternative : str
-        Text for readers who cannot see the pictures.
-    pictures : sequence of altair Chart
-        More than one if the panels do not fit on one.
-    notes : dict of str to int
-        Reasons for missing values, with their numbers in the pictures.
+    The alternative is for readers who cannot see the pictures. `notes` are reasons for missing values, with their
+    numbers in the pictures.
     """
 
     alternative: str

@@ -80,26 +80,11 @@ def small_multiples(
 ) -> list[alt.FacetChart]:
     """Draw one panel for each group, on as many pictures as the columns need, each with a legend.
 
-    A picture with a single column of panels is as wide as one column of a page, others are as wide as two.
-
-    Parameters
-    ----------
-    evidence : Evidence
-        The results, with the LLMs, PRMs and data sets.
-    rows : DataFrame
-        The data of all panels: columns dataset, prm, llm, kind, and those of the layers.
-    draw : callable
-        Returns the layers of a panel for its width and the legend. The layers have no data of their own.
-    names : sequence of str
-        The series that the legend lists.
-    title : str
-        The title of the horizontal axes.
-    lines : bool
-        Whether the legend shows lines.
-    height : float
-        Of a panel.
-    sides : float
-        Room for labels left and right of the panels.
+    A picture with a single column of panels is as wide as one column of a page, others are as wide as two. `rows` are
+    the data of all panels: dataset, prm, llm, kind, and the columns of the layers. `draw` returns the layers of a panel
+    for its width and the legend; they have no data of their own. The legend has the names of series, with their lines
+    or points. The title is that of the horizontal axes. `height` is that of a panel, and `sides` is the room for labels
+    left and right of the panels.
     """
     columns = [(prm, dataset) for prm in evidence.prms for dataset in evidence.datasets]
     together = len(evidence.datasets)

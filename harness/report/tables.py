@@ -148,17 +148,9 @@ def _of_strategies(evidence: Evidence, place: int, search: str) -> Table | None:
 class ByDifficulty:
     """The contents of Figure 4: data sets with several difficulties, one strategy and one calibrator.
 
-    Attributes
-    ----------
-    evidence : Evidence
-        The evidence with these data sets only.
-    strategy, calibrator : str
-    setting : str
-        The strategy with its calibrator, C and beta, for captions.
-    fixed : list of str
-        The values of n with a line, such as ``n = 4``.
-    values : DataFrame
-        For each place and question_level: the accuracy for each fixed n, and the accuracy and the samples of IAS.
+    The evidence has these data sets only. `setting` names the strategy with its calibrator, C and beta, and `fixed` the
+    values of n with a line, such as ``n = 4``. `values` has for each place and question_level the accuracy for each
+    fixed n, and the accuracy and the samples of IAS.
     """
 
     evidence: Evidence

@@ -70,16 +70,9 @@ def compare(
 def render_comparison(
     directory: Path, first: str, second: str, metric: str | None, output_format: str, width: int | None = None
 ) -> str:
-    """Compare two cells of a run's folder and return the result in one of the formats.
+    """Compare two cells of a run and return the result in one of the formats. ``csv`` leaves out the questions.
 
-    ``csv`` has the metrics, without the questions.
-
-    Raises
-    ------
-    PrmcalError
-        If there is no such format, or no grid was run in the folder.
-    DatabaseError
-        If there is no such cell, the cells cannot be compared, or there is no readable database.
+    Raise PrmcalError if there is no such format, run or cell, or the cells cannot be compared.
     """
     one_of("--format", output_format, FORMATS)
     published = RunFolder(directory).results()

@@ -113,10 +113,7 @@ def export(
 def _start_server(directory: Path, cell: str | None) -> str:
     """Start `prmcal serve` for page "Try it". Return its address. It ends when this process ends, however it ends.
 
-    Raises
-    ------
-    PrmcalError
-        If it ends before it answers. It has said why.
+    Raise PrmcalError if it ends before it answers. It has said why.
     """
     check_installed()
     with socket.socket() as probe:
@@ -153,13 +150,7 @@ def _start_server(directory: Path, cell: str | None) -> str:
 
 
 def check_folder(directory: Path) -> None:
-    """Check that a folder has a run, or is empty so that a run can fill it.
-
-    Raises
-    ------
-    RunError
-        If it is neither.
-    """
+    """Raise RunError unless a folder has a run, or is empty so that a run can fill it."""
     if not directory.is_dir():
         what = "is a file" if directory.exists() else "does not exist"
         raise RunError(

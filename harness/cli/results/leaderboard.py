@@ -125,13 +125,8 @@ def render_leaderboard(
 ) -> str:
     """Return a leaderboard of a run's folder in one of the formats. The parameters are the options of the command.
 
-    Raises
-    ------
-    PrmcalError
-        If there is no such table, format, name, tier or column, no grid was run in the folder, or `tier` is given for
-        a folder that is not a merged leaderboard.
-    DatabaseError
-        If there is no readable database.
+    Raise PrmcalError if there is no such table, format, name, tier, column or run, or `tier` is given for a folder that
+    is not a merged leaderboard.
     """
     one_of("--table", table, TABLES)
     one_of("--format", output_format, FORMATS)

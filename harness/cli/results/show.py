@@ -46,12 +46,7 @@ def show(
 def render_cell(directory: Path, name: str, width: int | None = None) -> str:
     """Return a cell of a run's folder as text. The name is one that :func:`prmcal.db.queries.cells.find_cell` takes.
 
-    Raises
-    ------
-    PrmcalError
-        If no grid was run in the folder.
-    DatabaseError
-        If there is no such cell, or no readable database.
+    Raise PrmcalError if there is no such run or cell.
     """
     with reading(RunFolder(directory).results()) as source:
         cell_id = find_cell(source, name)
