@@ -73,12 +73,12 @@ def template(name: str) -> Template:
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    environment.filters["typeset"] = _typeset
+    environment.filters["typeset"] = typeset
     environment.filters["split_interval"] = _split_interval
     return environment.get_template(name)
 
 
-def _typeset(text: str) -> str:
+def typeset(text: str) -> str:
     """Put true minus signs before numbers, and keep the ends of an interval on one line."""
     signed = re.sub(r"(?<!\w)-(?=\d)", "\N{MINUS SIGN}", text)
     return re.sub(r"(\[\S+,) (\S+\])", rf"\1{_NO_BREAK}\2", signed)

@@ -1,7 +1,6 @@
 """Published results: the leaderboards of runs as a static site that needs no server, and exports.
 
-    writer                 the folder of the site, its pages and figures
-    text_tables            the tables of the paper, and the submissions of a merged leaderboard
+    writer                 the folder of the site, its pages, tables and figures
     page.html              what all pages share
     run.html, runs.html    the page of a run, and the first page if there are several
     publish                the site and the exports of a merged leaderboard, and a results repository

@@ -8,33 +8,35 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from prmcal.db.catalog import leaderboard, runs
+from prmcal.db.catalog import leaderboard, runs, submissions, verifications
 from prmcal.db.html.boards import board_json, boards_script, boards_style
-from prmcal.db.html.overview import league_html, overview_html, overview_style
-from prmcal.db.metrics import Leaderboard
+from prmcal.db.html.overview import league_html, overview_html, overview_style, typeset
+from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.overview.league import league
 from prmcal.db.overview.query import overview
 from prmcal.db.overview.types import League, Overview
+from prmcal.db.queries.leaderboard import REPORTED_TABLES, reported
 from prmcal.db.queries.two_runs import compare_runs
-from prmcal.db.reader import reading
+from prmcal.db.reader import Source, reading
 from prmcal.db.text.board import difference_board, web_board
+from prmcal.db.text.formats import missing, number
 from prmcal.db.text.overview import PURPOSE, measured, tiles
-from prmcal.db.text.presentation import LEADERBOARDS
-from prmcal.db.text.provenance import TIER_MEANINGS
+from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS
+from prmcal.db.text.provenance import TIER_MEANINGS, renewal, signature_text, verified_text
 from prmcal.errors import PrmcalError
 from prmcal.harness.report.evidence import read_evidence
 from prmcal.harness.report.exhibits import Chart
 from prmcal.harness.report.writer import can_draw, exhibits_of, provenance
-from prmcal.harness.site.text_tables import paper_tables, submission_pages
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.written_folder import WrittenFolder, write_text
+from prmcal.registry.messages import excerpt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -137,7 +139,7 @@ def _read(directory: Path, name: str, page: str, prefix: str) -> _Run:
         frames = {table: leaderboard(source, table) for table in LEADERBOARDS}
         about = provenance(ran.to_dict("records")[-1])
         ranked = overview(source)
-        sent = submission_pages(source, frames, ranked.metrics, page, prefix)
+        sent = _submissions(source, frames, ranked.metrics, page, prefix)
         if sent:
             about["grid"] = ", ".join(dict.fromkeys(ran["grid_name"]))
         return _Run(name, page, prefix, published, about, ranked, league(source), frames, sent)
@@ -165,7 +167,7 @@ def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
         league=Markup(league_html(run.league)) if run.league.rows else "",
         boards=boards,
         figures=_figures(run, folder) if len(run.frames["calibration"]) else [],
-        papers=paper_tables(run.overview.metrics),
+        papers=_paper_tables(run.overview.metrics),
         tiers=TIER_MEANINGS,
     )
 
@@ -220,6 +222,7 @@ def _page(template: str, **contents: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["typeset"] = typeset
     style = "\n".join(
         [(_HERE / "style.css").read_text(encoding="utf-8").rstrip(), overview_style(), boards_style()]
     )
@@ -236,3 +239,84 @@ def _page(template: str, **contents: Any) -> str:
 
 def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _paper_tables(described: Metrics) -> list[dict[str, Any]]:
+    """Return the title, heads and rows of the tables of the paper. The metrics of a run have their titles."""
+    tables = []
+    for label, title in REPORTED_TABLES.items():
+        numbers = reported(table=label)
+        used = [name for name in COORDINATE_TITLES if name in numbers and numbers[name].notna().any()]
+        metrics = list(dict.fromkeys(numbers["metric"]))
+        found: dict[tuple[str, ...], dict[str, str]] = {}
+        for row in numbers.to_dict("records"):
+            place = tuple("" if missing(row[name]) else row[name] for name in used)
+            found.setdefault(place, {})[row["metric"]] = number(row["value"], row["digits"])
+        heads = [*(COORDINATE_TITLES[name] for name in used), *map(described.title, metrics)]
+        rows = [[*place, *(own.get(metric, "") for metric in metrics)] for place, own in found.items()]
+        tables.append({"title": title, "heads": heads, "rows": rows})
+    return tables
+
+
+def _submissions(
+    source: Source, frames: Mapping[Leaderboard, pd.DataFrame], described: Metrics, page: str, prefix: str
+) -> list[dict[str, Any]]:
+    """Return what the site says of each submission of a merged leaderboard; nothing for the database of a run.
+
+    Each has the name of its page, the submitter and their note on one line each, the highest tier of verification,
+    further facts with their titles, its rows on each leaderboard, and its verifications with their checks.
+    """
+    checked = verifications(source).to_dict("records")
+    found = []
+    for row in submissions(source).to_dict("records"):
+        own = row["submission_id"]
+        measured_at = row["finished_at"] or row["started_at"]
+        facts = {
+            "Licence": row["licence"] or "none is given",
+            "Signature": signature_text(row["signed_by"]),
+            "Cells": f"{row['cells']:,}",
+            "Texts": "included" if row["texts"] else "left out",
+            "Grid": row["grid_name"] or "unknown",
+            "Measured": f"{measured_at:%Y-%m-%d}" if measured_at else "unknown",
+            "prmcal": row["prmcal_version"] or "unknown",
+        }
+        found.append(
+            {
+                "submission_id": own,
+                "page": f"{prefix}submission-{own}.html",
+                "name": excerpt(row["submitter"] or f"run {row['run_id']}"),
+                "note": excerpt(row["note"]),
+                "verified": verified_text(row["tier"], row["verified_by"], row["verified_at"], row["failed"]),
+                "is_verified": row["tier"] is not None,
+                "facts": {title: excerpt(text) for title, text in facts.items()},
+                "boards": [
+                    _rows_of(cells, name, described, page)
+                    for name, frame in frames.items()
+                    for cells in [frame[[own in each.split() for each in frame["submissions"]]]]
+                    if len(cells)
+                ],
+                "verifications": [each for each in checked if each["submission_id"] == own],
+            }
+        )
+    return found
+
+
+def _rows_of(cells: pd.DataFrame, table: Leaderboard, described: Metrics, page: str) -> dict[str, Any]:
+    """Return the rows of a submission on a leaderboard. Who verified them, and how to renew them, stands apart."""
+    shown = [name for name in LEADERBOARDS[table].main_metrics if name in cells and cells[name].notna().any()]
+    board = web_board(cells, table, described, shown)
+    columns = [each for each in board.columns if each.key not in ("number", "tier", "outdated")]
+    told = {each.key: each.values for each in board.columns}
+    rows = [
+        {
+            "number": told["number"][place],
+            "link": f"{page}{_row_link(table)(cell['cell_id'])}",
+            "texts": [(each.values[place], bool(each.numbers)) for each in columns],
+            "verified": told["tier"][place],
+            "outdated": told["outdated"][place] if "outdated" in told else "",
+            "renewal": renewal(cell),
+        }
+        for place, cell in enumerate(cells.to_dict("records"))
+    ]
+    heads = [each.title for each in columns]
+    return {"title": LEADERBOARDS[table].title, "legend": board.legend, "heads": heads, "rows": rows}
