@@ -100,21 +100,14 @@ def series_of(grid: Sequence[str], used: Collection[str]) -> Series:
     )
 
 
-def colour_scale(grid: Sequence[str], used: Collection[str]) -> alt.Scale:
-    """Return the colours of :func:`series_of`."""
-    series = series_of(grid, used)
-    return alt.Scale(domain=series.names, range=series.colours)
+def two_kinds(first: str, other: str) -> Series:
+    """Return the style of two kinds of values, the first of which stands out."""
+    return Series([first, other], [INK, GREY], [_DASHES[0]] * 2, [_MARKS[0]] * 2)
 
 
 def with_shapes(series: Series) -> Series:
     """Return a style in which each series has a shape of its own, for print without colours."""
     return replace(series, shapes=[_SHAPES[place % len(_SHAPES)] for place in range(len(series.names))])
-
-
-def shape_scale(grid: Sequence[str], used: Collection[str]) -> alt.Scale:
-    """Return the shapes of the LLMs in a chart. The position of an LLM in the grid decides its shape."""
-    known = [name for name in grid if name in used]
-    return alt.Scale(domain=known, range=[_SHAPES[list(grid).index(name) % len(_SHAPES)] for name in known])
 
 
 def legend(

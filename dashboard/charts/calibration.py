@@ -104,24 +104,22 @@ _MARGIN, _LEAST_MARGIN = 0.03, 0.005  # the first is a share of the span of an a
 def interval_chart(
     rows: pd.DataFrame,
     title: str,
-    colours: alt.Scale,
-    shapes: alt.Scale | None = None,
+    series: Series,
     *,
     zero: bool = False,
     shown: alt.Legend | None = None,
 ) -> Layers:
     """Draw values with their 95% intervals, one line each.
 
-    `rows` has the columns label (of the line), llm, series (it decides the colour), value, low, high, and n if it is
-    known. The order of the rows is the order of the lines. The title is that of the axis, which has a line at 0 if
-    `zero`. `colours` are those of the series, with the legend `shown`. Without `shapes` of the LLMs, all are circles.
+    `rows` has the columns label (of the line), series (it decides the colour), value, low, high, and n if it is known.
+    The order of the rows is the order of the lines. The title is that of the axis, which has a line at 0 if `zero`.
     """
     axis = alt.Axis(
         labelFontSize=11, labelLimit=300, labelOverlap=False, ticks=False, domain=False, grid=False
     )
     base = alt.Chart(rows).encode(
         y=alt.Y("label:N", sort=None, title=None, axis=axis),
-        color=alt.Color("series:N", scale=colours, sort=None, legend=shown),
+        color=series.colour("series", shown),
         tooltip=tooltips(["label"], ["value", "low", "high"], "n" if "n" in rows else None),
     )
     x = alt.X(
@@ -130,10 +128,7 @@ def interval_chart(
         scale=alt.Scale(domain=_domain(rows, zero), nice=False),
         axis=alt.Axis(tickCount=5, orient="top"),  # the top of a tall chart is what a reader sees first
     )
-    shape = (
-        alt.value("circle") if shapes is None else alt.Shape("llm:N", scale=shapes, sort=None, legend=None)
-    )
-    points = intervals(base, x, size=45, shape=shape)
+    points = intervals(base, x, size=45, shape=alt.value("circle"))
     return alt.layer(*([zero_line()] if zero else []), *points).properties(height=alt.Step(_LINE))
 
 

@@ -32,14 +32,13 @@ def interval_rows(cells: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Return the cells of a leaderboard with a value of a metric as the rows of an interval chart.
 
     The columns are dataset, label (LLM, PRM, strategy and calibrator, with settings where cells would otherwise have
-    the same label), llm, series (the calibrator, otherwise the strategy), value, low, high and n (questions).
+    the same label), series (the calibrator, otherwise the strategy), value, low, high and n (questions).
     """
     measured = cells.dropna(subset=[metric])
     return pd.DataFrame(
         {
             "dataset": measured["dataset"],
             "label": _labels(measured),
-            "llm": measured["llm"],
             "series": measured["calibrator"].fillna(measured["strategy"]),
             "value": measured[metric],
             "low": measured[f"{metric}_low"],

@@ -11,39 +11,39 @@ import numpy as np
 import pandas as pd
 
 from prmcal.dashboard.charts.cells import MEDIAN
-from prmcal.db.charts import UNIT, Layers, Series, curves, legend
+from prmcal.db.charts import GREY, INK, UNIT, Layers, Series, curves, legend
 from prmcal.db.statistics.budgets import whole_samples_needed
 from prmcal.steps import split_steps
 
-# The column of the DataFrame and the dashes of the line, by the name in the legend.
-_SERIES = {
-    "PRM reward": ("reward", [6, 3]),
-    "calibrated reward (median)": ("calibrated", [1, 0]),
-    "success rate (Monte Carlo)": ("success", [2, 3]),
+# The column of the DataFrame, the colour and the dashes of the line, by the name in the legend. The calibrated reward
+# has the colour of its calibrator.
+_SERIES: dict[str, tuple[str, str, list[int]]] = {
+    "PRM reward": ("reward", GREY, [6, 3]),
+    "calibrated reward (median)": ("calibrated", "", [1, 0]),
+    "success rate (Monte Carlo)": ("success", INK, [2, 3]),
 }
 _HEIGHT, _BUDGET_HEIGHT = 420, 260
 
 
-def rewards_chart(table: pd.DataFrame, colours: Sequence[str], shape: str) -> Layers:
+def rewards_chart(table: pd.DataFrame, colour: str) -> Layers:
     """Draw rewards with their band, and success rates with their intervals, along the steps.
 
-    `table` is that of :func:`step_table` or of :func:`reward_table`. The three colours are those of the PRM's reward,
-    of the calibrated reward and of the success rate; the shape is that of the LLM.
+    `table` is that of :func:`step_table` or of :func:`reward_table`, and the colour is that of the calibrator.
     """
     band, measured = table.dropna(subset=["band_low", "band_high"]), table.dropna(subset=["success"])
     x = _steps(table)
-    area = alt.Chart(band).mark_area(color=colours[1], opacity=0.2)
-    intervals = alt.Chart(measured).mark_rule(color=colours[2], strokeWidth=2)
+    area = alt.Chart(band).mark_area(color=colour, opacity=0.2)
+    intervals = alt.Chart(measured).mark_rule(color=INK, strokeWidth=2)
     title = "Reward" if measured.empty else "Reward, success rate"
     bands = [] if band.empty else [area.encode(x=x, y=_probability("band_low", title), y2="band_high:Q")]
     return alt.layer(
         *bands,
         intervals.encode(x=x, y=_probability("low", title), y2="high:Q"),
-        *_lines(table, colours, shape, _probability("value", title), legend()),
+        *_lines(table, colour, _probability("value", title), legend()),
     ).properties(height=_HEIGHT)
 
 
-def budgets_chart(table: pd.DataFrame, colours: Sequence[str], shape: str, target: float) -> Layers:
+def budgets_chart(table: pd.DataFrame, colour: str, target: float) -> Layers:
     """Draw the samples needed for target probability `target`, computed from the series of :func:`rewards_chart`."""
     samples = alt.Y(
         "samples:Q",
@@ -51,20 +51,17 @@ def budgets_chart(table: pd.DataFrame, colours: Sequence[str], shape: str, targe
         title=f"Samples for C = {target:g}",
         axis=alt.Axis(tickCount=4, format="~s"),
     )
-    return alt.layer(*_lines(table, colours, shape, samples, None)).properties(height=_BUDGET_HEIGHT)
+    return alt.layer(*_lines(table, colour, samples, None)).properties(height=_BUDGET_HEIGHT)
 
 
-def _lines(
-    table: pd.DataFrame, colours: Sequence[str], shape: str, y: alt.Y, shown_legend: alt.Legend | None
-) -> list[alt.Chart]:
-    shown = [title for title, (name, _) in _SERIES.items() if table[name].notna().any()] or [*_SERIES][:1]
+def _lines(table: pd.DataFrame, colour: str, y: alt.Y, shown_legend: alt.Legend | None) -> list[alt.Chart]:
+    shown = [title for title, (name, *_) in _SERIES.items() if table[name].notna().any()] or [*_SERIES][:1]
     rows = pd.concat([_rows(table, title) for title in shown]).dropna(subset=["value"])
-    given = dict(zip(_SERIES, colours, strict=True))
     style = Series(
         shown,
-        [given[title] for title in shown],
-        [_SERIES[title][1] for title in shown],
-        [shape] * len(shown),
+        [_SERIES[title][1] or colour for title in shown],
+        [_SERIES[title][2] for title in shown],
+        ["circle"] * len(shown),
     )
     formats = {"step:Q": "d", "value:Q": ".3f", "samples:Q": ",.0f"}
     tooltip = [alt.Tooltip("series:N"), *(alt.Tooltip(name, format=each) for name, each in formats.items())]

@@ -24,7 +24,7 @@ from prmcal.dashboard.data import ask, ask_cells
 from prmcal.dashboard.formats import escaped, estimates, integer, integers, kept, names, number, numbers
 from prmcal.dashboard.views.shared import show_jobs, show_status, show_table
 from prmcal.db import catalog
-from prmcal.db.charts import Series, colour_scale, series_of, shape_scale
+from prmcal.db.charts import Series, series_of
 from prmcal.db.metrics import COVERAGE_LEVELS, Metrics
 from prmcal.db.queries.cells import CellDetail
 from prmcal.db.statistics.paired import SIGNIFICANCE
@@ -87,10 +87,9 @@ def _comparison(done: pd.DataFrame, grid: dict[str, list[str]], described: Metri
     metric = choose_metric("Metric", known, "metric", described)
     measured = done.dropna(subset=[metric.name])
     rows = interval_rows(measured, metric.name).assign(label=measured["calibrator"])
-    colours = colour_scale(grid["calibrator"], set(measured["calibrator"]))
-    shapes = shape_scale(grid["llm"], set(measured["llm"]))
+    series = series_of(grid["calibrator"], set(measured["calibrator"]))
     draw(
-        interval_chart(rows, metric.title, colours, shapes, zero=metric.better == "near zero"),
+        interval_chart(rows, metric.title, series, zero=metric.better == "near zero"),
         extremes(metric.title, measured["calibrator"], measured[metric.name]),
     )
     show_table(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import altair as alt
 import pandas as pd
 import streamlit as st
 
@@ -18,7 +17,7 @@ from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import escaped, names
 from prmcal.dashboard.views.shared import show_table
 from prmcal.db import catalog
-from prmcal.db.charts import GREY, INK, legend
+from prmcal.db.charts import legend, two_kinds
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.queries.two_cells import CellComparison
 from prmcal.db.text.comparison import comparison_board, questions_board
@@ -27,7 +26,7 @@ from prmcal.errors import ArtifactError, IncomparableCellsError
 
 _EXCERPT = 90  # characters of a question
 _DIFFERENCE = "A \N{MINUS SIGN} B"
-_COLOURS = alt.Scale(domain=["significant", "not significant"], range=[INK, GREY])
+_SERIES = two_kinds("significant", "not significant")
 
 
 def show(path: Path) -> None:
@@ -90,7 +89,7 @@ def _chart(found: CellComparison, described: Metrics) -> None:
     real = rows[rows["series"] == "significant"]
     finding = f"{len(real)} of {len(rows)} differences are significant. "
     draw(
-        interval_chart(rows, _DIFFERENCE, _COLOURS, zero=True, shown=legend(lines=False)),
+        interval_chart(rows, _DIFFERENCE, _SERIES, zero=True, shown=legend(lines=False)),
         finding + extremes(_DIFFERENCE, rows["label"], rows["value"]),
     )
 

@@ -24,7 +24,7 @@ from prmcal.dashboard.controls.widgets import (
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import escaped, estimate, integer, number
 from prmcal.db import catalog
-from prmcal.db.charts import colour_scale, shape_scale
+from prmcal.db.charts import series_of
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.queries.cells import kept
 from prmcal.db.queries.leaderboard import REPORTED_TABLES
@@ -155,8 +155,7 @@ def _charts(cells: pd.DataFrame, table: Leaderboard, grid: dict[str, list[str]],
     if rows.empty:
         st.info(f"No cell has a value for {metric.title}.")
         return
-    colours = colour_scale(grid["calibrator"], set(rows["series"]))
-    shapes = shape_scale(grid["llm"], set(rows["llm"]))
+    series = series_of(grid["calibrator"], set(rows["series"]))
     shown = [name for name in grid["dataset"] if name in set(rows["dataset"])]
     columns = st.columns(min(_CHARTS_IN_A_ROW, len(shown)))
     for place, dataset in enumerate(shown):
@@ -164,12 +163,10 @@ def _charts(cells: pd.DataFrame, table: Leaderboard, grid: dict[str, list[str]],
             st.markdown(f"**{escaped(dataset)}**")
             own = rows[rows["dataset"] == dataset]
             draw(
-                interval_chart(own, metric.title, colours, shapes, zero=metric.better == "near zero"),
+                interval_chart(own, metric.title, series, zero=metric.better == "near zero"),
                 extremes(metric.title, own["label"], own["value"]),
             )
-    st.caption(
-        f"{metric.description} Horizontal lines: 95% intervals. Each calibrator has a colour, each LLM a shape."
-    )
+    st.caption(f"{metric.description} Horizontal lines: 95% intervals. Each calibrator has a colour.")
 
 
 def _show_costs(path: Path, grid: dict[str, list[str]]) -> None:

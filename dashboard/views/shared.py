@@ -15,7 +15,7 @@ from prmcal.dashboard.controls.context import grid_names
 from prmcal.dashboard.data import REFRESH_SECONDS, ask
 from prmcal.dashboard.formats import escaped, estimates, integer, integers, settings
 from prmcal.db import catalog
-from prmcal.db.charts import GREY, INK, series_of, shape_scale
+from prmcal.db.charts import series_of
 from prmcal.db.html.overview import overview_style
 from prmcal.db.queries.runs import progress
 from prmcal.db.reader import fingerprint
@@ -41,12 +41,9 @@ TARGETS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 """The target probabilities C that a reader can select beside a trajectory."""
 
 
-def trajectory_style(path: Path, calibrator: str, llm: str) -> tuple[list[str], str]:
-    """Return the colours and the shape of the charts of a trajectory: those of its calibrator and of its LLM."""
-    grid = grid_names(path)
-    (calibrated,) = series_of(grid["calibrator"], [calibrator]).colours
-    shapes = shape_scale(grid["llm"], [llm]).range
-    return [GREY, calibrated, INK], next(iter(shapes), "circle")
+def colour_of(path: Path, calibrator: str) -> str:
+    """Return the colour of a calibrator in charts."""
+    return series_of(grid_names(path)["calibrator"], [calibrator]).colours[0]
 
 
 def show_table(columns: Mapping[str, Sequence[str]] | pd.DataFrame) -> None:

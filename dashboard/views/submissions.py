@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import altair as alt
 import pandas as pd
 import streamlit as st
 
@@ -17,7 +16,7 @@ from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import escaped, integer, names, submitter, visible
 from prmcal.dashboard.views.shared import show_table
 from prmcal.db import catalog
-from prmcal.db.charts import GREY, INK, legend
+from prmcal.db.charts import legend, two_kinds
 from prmcal.db.metrics import Metrics
 from prmcal.db.text.board import estimate, web_board
 from prmcal.db.text.formats import counted
@@ -27,7 +26,7 @@ from prmcal.db.text.provenance import TIER_MEANINGS, VERIFIED, renewal, signatur
 _CHOSEN = "submission"
 # Pixels of columns of text. Both fit a phone, however long a name is. The whole name is below the table.
 _WIDTHS = {"Submitter": 105, VERIFIED: 220}
-_COLOURS = alt.Scale(domain=["current", "not current"], range=[INK, GREY])
+_SERIES = two_kinds("current", "not current")
 
 
 def show(path: Path) -> None:
@@ -189,7 +188,7 @@ def _history(path: Path) -> None:
     rows["label"] = rows["day"] + ", " + rows["variant"]
     said = "; ".join(map("{}: {}".format, rows["label"], values))
     draw(
-        interval_chart(rows, metric.title, _COLOURS, shown=legend(lines=False)),
+        interval_chart(rows, metric.title, _SERIES, shown=legend(lines=False)),
         f"{metric.title} of {base_id}: {said}",
     )
     show_table(

@@ -17,7 +17,7 @@ from prmcal.dashboard.controls.context import CHOICES
 from prmcal.dashboard.controls.widgets import choose_row, choose_target, choose_view
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import LEFT_OUT, escaped, estimate, integer, kept, number, with_formulas
-from prmcal.dashboard.views.shared import TARGETS, show_status, trajectory_style
+from prmcal.dashboard.views.shared import TARGETS, colour_of, show_status
 from prmcal.db import catalog
 from prmcal.db.text.formats import counted, graded
 
@@ -175,13 +175,13 @@ def _trajectory(
         for text in texts:
             st.markdown(with_formulas(text))
         return
-    style = trajectory_style(path, cell["calibrator"], cell["llm"])
-    draw(rewards_chart(table, *style), along(table))
+    colour = colour_of(path, cell["calibrator"])
+    draw(rewards_chart(table, colour), along(table))
     st.caption(
         "Vertical lines: 95% Clopper-Pearson intervals of the success probability. Band: from the lowest to the "
         "highest quantile, if the calibrator predicts quantiles."
     )
-    draw(budgets_chart(table, *style, target), along(table, "budget_", integer))
+    draw(budgets_chart(table, colour, target), along(table, "budget_", integer))
     st.caption(
         "Samples needed for at least one correct answer with probability C: log(1 \N{MINUS SIGN} C) / "
         "log(1 \N{MINUS SIGN} p), where p is the reward or the success rate, clipped to [0.0001, 0.9999]."

@@ -28,7 +28,7 @@ from prmcal.dashboard.formats import (
     numbers,
     with_formulas,
 )
-from prmcal.dashboard.views.shared import TARGETS, show_table, trajectory_style
+from prmcal.dashboard.views.shared import TARGETS, colour_of, show_table
 from prmcal.db import catalog
 from prmcal.db.text.formats import counted
 
@@ -73,13 +73,13 @@ def show(path: Path, address: str) -> None:
     solve, another = st.columns([1, 1], width=420)
     asked = solve.button("Solve", type="primary", width="stretch", disabled=not question.strip())
     another.button("Another question", width="stretch", on_click=_next_question, args=(examples, question))
-    style = trajectory_style(path, serves["calibrator"], serves["llm"])
+    colour = colour_of(path, serves["calibrator"])
     if asked:
         st.session_state.pop(_SOLVED, None)
-        st.session_state[_SOLVED] = (request, _solve(address, request, style))
+        st.session_state[_SOLVED] = (request, _solve(address, request, colour))
     solved, found = st.session_state.get(_SOLVED, (None, None))
     if solved == request:
-        _show_solution(found, style, serves["levels"])
+        _show_solution(found, colour, serves["levels"])
 
 
 def served(address: str) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def _examples(path: Path, serves: dict[str, Any]) -> list[str]:
     return []
 
 
-def _solve(address: str, request: Mapping[str, Any], style: tuple[list[str], str]) -> Solving:
+def _solve(address: str, request: Mapping[str, Any], colour: str) -> Solving:
     """Draw each trajectory as its steps come. A reader who changes the page in the meantime ends the work."""
     found, begin, drawn = Solving(), time.monotonic(), 0.0
     picture = st.empty()
@@ -176,17 +176,17 @@ def _solve(address: str, request: Mapping[str, Any], style: tuple[list[str], str
                     with picture.container():
                         st.header(f"Sample {found.current + 1}")
                         st.caption(f"{counted(len(found.steps), 'sample')} so far · {now - begin:.1f} s")
-                        _show_steps(found.along(found.current), style)
+                        _show_steps(found.along(found.current), colour)
     except LiveError as error:
         found.error = str(error)
     picture.empty()
     return found
 
 
-def _show_steps(steps: Sequence[Mapping[str, Any]], style: tuple[list[str], str]) -> None:
+def _show_steps(steps: Sequence[Mapping[str, Any]], colour: str) -> None:
     """Show the bare question and the steps of a trajectory, as :meth:`Solving.along` returns them."""
     table = reward_table(steps)
-    draw(rewards_chart(table, *style).properties(height=_HEIGHT), along(table))
+    draw(rewards_chart(table, colour).properties(height=_HEIGHT), along(table))
     calibrated = [
         "*final answer*"
         if step["terminal"]
@@ -205,7 +205,7 @@ def _show_steps(steps: Sequence[Mapping[str, Any]], style: tuple[list[str], str]
     )
 
 
-def _show_solution(found: Solving, style: tuple[list[str], str], levels: Sequence[float]) -> None:
+def _show_solution(found: Solving, colour: str, levels: Sequence[float]) -> None:
     """Show the answer or "I don't know" with the samples, or why the question failed."""
     solution = found.solution
     if found.error or solution is None or solution["error"]:
@@ -231,7 +231,7 @@ def _show_solution(found: Solving, style: tuple[list[str], str], levels: Sequenc
         format_func=lambda place: f"Sample {place + 1}{', with the answer' if place == chosen else ''}",
         width=SELECT_WIDTH,
     )
-    _show_steps(found.along(place), style)
+    _show_steps(found.along(place), colour)
     if len(levels) > 1:
         st.caption(
             f"Band and brackets: from the quantile of level {levels[0]:g} to that of level {levels[-1]:g}."

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from prmcal.dashboard.charts.calibration import coverage_chart, interval_chart
 from prmcal.dashboard.charts.curves import FIXED
 from prmcal.dashboard.charts.scaling import equal_cost_chart, frontier_chart
-from prmcal.db.charts import DARK, GREY, INK, colour_scale, legend, on_dark, series_of, shape_scale
+from prmcal.db.charts import DARK, GREY, INK, legend, on_dark, series_of
 
 CALIBRATORS = ("uncalibrated", "isotonic")
 
@@ -22,13 +22,13 @@ CALIBRATORS = ("uncalibrated", "isotonic")
 def rows(*ends: tuple[float, float, float]) -> pd.DataFrame:
     values = pd.DataFrame(ends, columns=["value", "low", "high"])
     cells = pd.Series(["isotonic", "uncalibrated"] * len(values)).head(len(values))
-    return values.assign(label=cells, llm="weak", series=cells, n=100)
+    return values.assign(label=cells, series=cells, n=100)
 
 
 def drawn(table: pd.DataFrame, *, zero: bool = False) -> dict[str, object]:
     """Return the scale of the horizontal axis."""
-    scales = (colour_scale(CALIBRATORS, CALIBRATORS), shape_scale(["weak"], ["weak"]))
-    chart = interval_chart(table, "Brier", *scales, zero=zero).to_dict()
+    series = series_of(CALIBRATORS, CALIBRATORS)
+    chart = interval_chart(table, "Brier", series, zero=zero).to_dict()
     scale: dict[str, object] = chart["layer"][-1]["encoding"]["x"]["scale"]
     return scale
 
