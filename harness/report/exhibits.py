@@ -111,21 +111,14 @@ class TextTable(_Titled):
 
 @dataclass(frozen=True)
 class Chart(_Titled):
-    """A figure of one picture, or of more if the panels do not fit on one.
+    """A figure with its text for readers who cannot see it.
 
-    The alternative is for readers who cannot see the pictures. `notes` are reasons for missing values, with their
-    numbers in the pictures.
+    `notes` are reasons for missing values, with their numbers in the picture.
     """
 
     alternative: str
-    pictures: Sequence[alt.TopLevelMixin]
+    picture: alt.TopLevelMixin
     notes: dict[str, int] = field(default_factory=dict)
-
-    def files(self) -> list[str]:
-        """Return the names of the files of the pictures without suffix. Several are numbered."""
-        if len(self.pictures) == 1:
-            return [self.name]
-        return [f"{self.name}-{place}" for place in range(1, len(self.pictures) + 1)]
 
 
 Exhibit = Table | TextTable | Chart

@@ -114,11 +114,11 @@ def _histograms(evidence: Evidence, calibrators: Sequence[str], name: str, title
         ]
 
     below = f"reward {_MINUS} success rate (above 0: overestimated)"
-    pictures = small_multiples(evidence, rows, draw, series.names, below, lines=False)
+    picture = small_multiples(evidence, rows, draw, series.names, below, lines=False)
     alternative = (
         f"Histograms of reward minus success rate with {' and '.join(calibrators)} for {listed(evidence)}."
     )
-    return Chart(name, title, caption, alternative, pictures, notes)
+    return Chart(name, title, caption, alternative, picture, notes)
 
 
 def _mean_text(row: Mapping[Any, Any], notes: Mapping[str, int], crowded: bool) -> str:

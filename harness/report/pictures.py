@@ -6,6 +6,7 @@ All panels of a figure have the same axes. One pixel of a picture is a point in 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -20,7 +21,7 @@ _ONE_COLUMN, _TWO_COLUMNS = 234, 486  # widths of a column and of both columns o
 _PANEL_HEIGHT, _SPACE = 80, 12  # of panels, and between them
 LINE_HEIGHT, SIDES, SMALL = 11, 62, 7
 """The height of a line of a panel, the room left and right of the panels of a picture, and the size of letters."""
-_COLUMNS_OF_A_PICTURE = 6
+_LEAST_COLUMN = 81  # points of a column of panels
 _ROOMY = 3  # largest number of columns that leaves room for long lines
 _LONGEST_LINE = 14  # of a head, in characters
 _PPI = 200  # of PNG files. Print uses the PDF files.
@@ -77,39 +78,35 @@ def small_multiples(
     lines: bool = True,
     height: float = _PANEL_HEIGHT,
     sides: float = SIDES,
-) -> list[alt.FacetChart]:
-    """Draw one panel for each group, on as many pictures as the columns need, each with a legend.
+) -> alt.FacetChart:
+    """Draw one panel for each group, in a picture as wide as one column of a page, or as two for several columns.
 
-    A picture with a single column of panels is as wide as one column of a page, others are as wide as two. `rows` are
-    the data of all panels: dataset, prm, llm, kind, and the columns of the layers. `draw` returns the layers of a panel
-    for its width and the legend; they have no data of their own. The legend has the names of series, with their lines
-    or points. The title is that of the horizontal axes. `height` is that of a panel, and `sides` is the room for labels
-    left and right of the panels.
+    With more than six columns of panels, it is wider. `rows` are the data of all panels: dataset, prm, llm, kind, and
+    the columns of the layers. `draw` returns the layers of a panel for its width and the legend; they have no data of
+    their own. The legend has the names of series, with their lines or points. The title is that of the horizontal
+    axes. `height` is that of a panel, and `sides` is the room for labels left and right of the panels.
     """
-    columns = [(prm, dataset) for prm in evidence.prms for dataset in evidence.datasets]
-    together = len(evidence.datasets)
-    size = _COLUMNS_OF_A_PICTURE // together * together or _COLUMNS_OF_A_PICTURE
-    heads = ["\n".join(map(_wrapped, column)) for column in columns]
-    sides_of_rows = list(map(_wrapped, evidence.llms))
+    heads = [
+        f"{_wrapped(prm)}\n{_wrapped(dataset)}" for prm in evidence.prms for dataset in evidence.datasets
+    ]
     rows = rows.assign(
         head=rows["prm"].map(_wrapped) + "\n" + rows["dataset"].map(_wrapped), side=rows["llm"].map(_wrapped)
     ).drop(columns=["prm", "dataset", "llm"])
-    pictures = []
-    for start in range(0, len(columns), size):
-        here = heads[start : start + size]
-        whole = _ONE_COLUMN if len(here) == 1 else _TWO_COLUMNS
-        width = (whole - sides - _SPACE * (len(here) - 1)) / len(here)
-        shown = legend(names, lines=lines, width=_LETTERS * (whole - sides))
-        shown["symbolSize"], shown["symbolStrokeWidth"] = (120, 3) if lines else (30, 0)
-        layered = alt.layer(*draw(width, shown), data=rows[rows["head"].isin(here)])
-        picture = layered.properties(width=width, height=height).facet(
-            row=alt.Row("side:N", sort=sides_of_rows, title=None, header=_header("left")),
-            column=alt.Column("head:N", sort=here, title=None, header=_header("top")),
+    whole = _ONE_COLUMN if len(heads) == 1 else max(_TWO_COLUMNS, _LEAST_COLUMN * len(heads))
+    width = (whole - sides - _SPACE * (len(heads) - 1)) / len(heads)
+    shown = legend(names, lines=lines, width=_LETTERS * (whole - sides))
+    shown["symbolSize"], shown["symbolStrokeWidth"] = (120, 3) if lines else (30, 0)
+    picture = alt.layer(*draw(width, shown), data=rows).properties(width=width, height=height)
+    return _styled(
+        picture.facet(
+            row=alt.Row(
+                "side:N", sort=list(map(_wrapped, evidence.llms)), title=None, header=_header("left")
+            ),
+            column=alt.Column("head:N", sort=heads, title=None, header=_header("top")),
             spacing=_SPACE,
             title=alt.TitleParams(title, orient="bottom", anchor="middle", offset=6),
         )
-        pictures.append(_styled(picture))
-    return pictures
+    )
 
 
 def _header(orient: Literal["left", "top"]) -> alt.Header:
@@ -149,10 +146,5 @@ def _styled(picture: alt.FacetChart) -> alt.FacetChart:
 
 
 def _wrapped(name: str) -> str:
-    """Break a long name into several lines, if possible after a hyphen, underscore, plus sign or space."""
-    lines = [""]
-    for part in re.findall(rf"[^-_+ ]{{1,{_LONGEST_LINE - 1}}}[-_+ ]?|[-_+ ]", name):
-        if len(lines[-1]) + len(part) > _LONGEST_LINE:
-            lines.append("")
-        lines[-1] += part
-    return "\n".join(lines)
+    """Break a long name into several lines."""
+    return "\n".join(textwrap.wrap(name, _LONGEST_LINE)) or name

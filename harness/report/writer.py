@@ -95,9 +95,8 @@ def _fill(folder: Path, evidence: Evidence, exhibits: Sequence[Exhibit]) -> None
 
     for exhibit in exhibits:
         if isinstance(exhibit, Chart):
-            for name, picture in zip(exhibit.files(), exhibit.pictures, strict=True):
-                for suffix, content in files_of(picture).items():
-                    (folder / f"{name}.{suffix}").write_bytes(content)
+            for suffix, content in files_of(exhibit.picture).items():
+                (folder / f"{exhibit.name}.{suffix}").write_bytes(content)
         else:
             write_text(folder / f"{exhibit.name}.csv", csv_text(exhibit))
             write_text(folder / f"{exhibit.name}.tex", latex(exhibit))
@@ -169,11 +168,14 @@ def _table(table: Table | TextTable) -> str:
 
 
 def _chart(chart: Chart) -> str:
-    names = chart.files()
-    pictures = [f"![{escape_markdown(chart.alternative)}]({name}.png)" for name in names]
-    files = ", ".join(f"[{name}.{suffix}]({name}.{suffix})" for name in names for suffix in ("pdf", "svg"))
-    parts = [f"## {escape_markdown(chart.title)}", *pictures, escape_markdown(chart.caption)]
-    return "\n\n".join([*parts, *markdown_notes(chart.notes), f"For print: {files}."])
+    parts = [
+        f"## {escape_markdown(chart.title)}",
+        f"![{escape_markdown(chart.alternative)}]({chart.name}.png)",
+        escape_markdown(chart.caption),
+        *markdown_notes(chart.notes),
+        f"For print: [{chart.name}.pdf]({chart.name}.pdf), [{chart.name}.svg]({chart.name}.svg).",
+    ]
+    return "\n\n".join(parts)
 
 
 def _moment(moment: Any) -> str | None:

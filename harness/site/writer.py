@@ -172,8 +172,8 @@ def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
     )
 
 
-def _figures(run: _Run, folder: Path) -> list[tuple[Chart, list[str]]]:
-    """Write the figures of the report, and return each with the names of its files.
+def _figures(run: _Run, folder: Path) -> list[Chart]:
+    """Write the figures of the report, and return them.
 
     Without Altair and vl-convert there are none. A figure is an SVG file with its own style: the browser applies the
     reader's colour scheme to it, also inside ``<img>``.
@@ -186,11 +186,9 @@ def _figures(run: _Run, folder: Path) -> list[tuple[Chart, list[str]]]:
     style, figures = f"<style>{style_sheet()}</style>", []
     for chart in exhibits_of(read_evidence(run.published)):
         if isinstance(chart, Chart):
-            files = [f"{run.prefix}{name}.svg" for name in chart.files()]
-            for file, picture in zip(files, chart.pictures, strict=True):
-                text = re.sub(r"(<svg[^>]*>)", rf"\1{style}", svg_of(picture), count=1)
-                write_text(folder / file, text)
-            figures.append((chart, files))
+            text = re.sub(r"(<svg[^>]*>)", rf"\1{style}", svg_of(chart.picture), count=1)
+            write_text(folder / f"{run.prefix}{chart.name}.svg", text)
+            figures.append(chart)
     return figures
 
 

@@ -192,8 +192,8 @@ def test_latex_tables_keep_their_columns_and_escape_names(report: Path) -> None:
 def test_figure_2_has_the_histograms_and_means_of_the_database(synthetic: Path) -> None:
     evidence = read_evidence(published_path(synthetic))
     chart = figure_2(evidence)
-    assert chart is not None and len(chart.pictures) == 1
-    (rows,) = (data for data in chart.pictures[0].to_dict()["datasets"].values() if len(data) > 1)
+    assert chart is not None
+    (rows,) = (data for data in chart.picture.to_dict()["datasets"].values() if len(data) > 1)
     values = measurements(published_path(synthetic))
     for place in wanted(evidence.places).itertuples():
         here = [
@@ -213,7 +213,7 @@ def test_figure_2_has_the_histograms_and_means_of_the_database(synthetic: Path) 
 
 def test_figure_3_has_every_value_with_its_standing_and_says_what_is_missing(results: Path) -> None:
     chart = figure_3(read_evidence(published_path(results)))
-    (rows,) = (data for data in chart.pictures[0].to_dict()["datasets"].values() if len(data) > 1)
+    (rows,) = (data for data in chart.picture.to_dict()["datasets"].values() if len(data) > 1)
     assert len(rows) == 2 * 2 * 2 * 2
     missing = {row["text"] for row in rows if row["kind"] == "missing"}
     assert missing == {"failed (1)", "pending (2)"} or missing == {"failed (2)", "pending (1)"}
@@ -240,8 +240,7 @@ def test_grids_of_other_shapes(tmp_path: Path, shape: dict[str, Any]) -> None:
     out = tmp_path / "report"
     files = write_report(build(tmp_path / "run", **shape), out)
     assert {path.suffix for path in files} == {".md", ".csv", ".tex", ".png", ".pdf", ".svg", ".json"}
-    columns = len(shape.get("prms", "ab")) * len(shape.get("datasets", "ab"))
-    assert len([path for path in out.glob("figure-3*.png") if "ce" not in path.name]) == -(-columns // 6)
+    assert (out / "figure-3.png").exists()
     calibrators = {row["calibrator"] for row in rows_of(out / "table-5.csv")}
     assert calibrators == set(shape.get("calibrators", ["uncalibrated", "isotonic"]))
 
@@ -259,7 +258,7 @@ def test_a_run_in_which_nothing_is_measured_yet(tmp_path: Path) -> None:
 def test_an_earlier_report_is_replaced_as_a_whole(results: Path, report: Path, tmp_path: Path) -> None:
     out = tmp_path / "report"
     write_report(build(tmp_path / "other", prms=[f"prm-{i}" for i in range(5)], llms=["a"]), out)
-    assert (out / "figure-3-2.png").exists()
+    assert content(out) != content(report)
     write_report(results, out)
     assert content(out) == content(report)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "report"]

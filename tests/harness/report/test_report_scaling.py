@@ -160,7 +160,7 @@ def test_theorem_1_is_set_beside_what_was_measured(run: Path, report: Path) -> N
 def drawn(chart: Chart | None) -> list[dict[str, Any]]:
     """The rows of the data that the first picture of a figure shows."""
     assert chart is not None
-    (rows,) = (rows for rows in chart.pictures[0].to_dict()["datasets"].values() if len(rows) > 1)
+    (rows,) = (rows for rows in chart.picture.to_dict()["datasets"].values() if len(rows) > 1)
     return list(rows)
 
 
