@@ -19,17 +19,9 @@ from prmcal.db.text.presentation import DIGITS
 MISSING = "\N{EN DASH}"
 """The text for a value that is missing or does not apply."""
 
-LEFT_OUT = "(left out of the submission)"
-"""What stands in the place of a text that a submission leaves out."""
-
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _SPACES = re.compile(r"[ \t\r\n]+")
-
-
-def kept(text: Any) -> str:
-    """Return a text of a question or of a trajectory, or say that its submission leaves it out."""
-    return text if isinstance(text, str) else LEFT_OUT
 
 
 def escaped(text: str) -> str:

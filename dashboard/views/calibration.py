@@ -21,14 +21,14 @@ from prmcal.dashboard.controls.cells import choose, choose_group
 from prmcal.dashboard.controls.context import CHOICES, grid_names
 from prmcal.dashboard.controls.widgets import choose_metric, choose_view
 from prmcal.dashboard.data import ask, ask_cells
-from prmcal.dashboard.formats import escaped, estimates, integer, integers, kept, names, number, numbers
+from prmcal.dashboard.formats import escaped, estimates, integer, integers, names, number, numbers
 from prmcal.dashboard.views.shared import show_jobs, show_status, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import Series, series_of
 from prmcal.db.metrics import COVERAGE_LEVELS, Metrics
 from prmcal.db.queries.cells import CellDetail
 from prmcal.db.statistics.paired import SIGNIFICANCE
-from prmcal.db.text.formats import graded
+from prmcal.db.text.formats import graded, kept
 
 
 def show_calibrators(path: Path, cells: pd.DataFrame, grid: dict[str, list[str]]) -> None:

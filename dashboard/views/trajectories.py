@@ -16,10 +16,10 @@ from prmcal.dashboard.controls.cells import choose
 from prmcal.dashboard.controls.context import CHOICES
 from prmcal.dashboard.controls.widgets import choose_row, choose_target, choose_view
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.formats import LEFT_OUT, escaped, estimate, integer, kept, number, with_formulas
+from prmcal.dashboard.formats import escaped, estimate, integer, number, with_formulas
 from prmcal.dashboard.views.shared import TARGETS, colour_of, show_status
 from prmcal.db import catalog
-from prmcal.db.text.formats import counted, graded
+from prmcal.db.text.formats import LEFT_OUT, counted, graded, kept
 
 _MOST_QUESTIONS, _PREFIXES = 10_000, 10
 _QUESTIONS, _OVER, _UNDER = "Questions", "Most overestimated", "Most underestimated"

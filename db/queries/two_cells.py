@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -159,13 +158,10 @@ def _require_comparable(first: Mapping[str, Any], second: Mapping[str, Any]) -> 
     if first["cell_id"] == second["cell_id"]:
         raise IncomparableCellsError(f"'{first['cell_id']}' is given twice. Name two cells.")
     for each in (first, second):
-        if each["status"] == "failed":
-            raise IncomparableCellsError(
-                f"The cell '{each['cell_id']}' failed and has no values: {each['reason']}"
-            )
         if each["status"] != "done":
+            why = f": {each['reason']}" if each["reason"] else " yet. Finish the run first."
             raise IncomparableCellsError(
-                f"The cell '{each['cell_id']}' is {each['status']} and has no values yet. Finish the run first."
+                f"The cell '{each['cell_id']}' is {each['status']} and has no values{why}"
             )
     for name, what in (("leaderboard", "leaderboards"), ("dataset", "data sets")):
         if first[name] != second[name]:
@@ -189,21 +185,13 @@ def _common_metrics(
 ) -> list[str]:
     both = values[0].keys() & values[1].keys()
     known = described.ordered(both)
-    if chosen is None and known:
-        return known
-    if chosen in both:
-        return [chosen]
-    if chosen is None:
-        raise IncomparableCellsError(
-            f"'{cells[0]['cell_id']}' and '{cells[1]['cell_id']}' have no metric in common."
-        )
-    lacking = [each["cell_id"] for each, has in zip(cells, values, strict=True) if chosen not in has]
-    close = difflib.get_close_matches(chosen, known, n=1)
-    hint = f"Did you mean '{close[0]}'? " if close else ""
-    raise IncomparableCellsError(
-        f"There is no metric '{chosen}' of {' and '.join(repr(each) for each in lacking)}. {hint}"
-        f"Both cells have: {', '.join(known) or 'nothing'}."
+    if known and (chosen is None or chosen in both):
+        return known if chosen is None else [chosen]
+    names = " and ".join(
+        repr(each["cell_id"]) for each, has in zip(cells, values, strict=True) if chosen not in has
     )
+    missing = "no metric in common" if chosen is None else f"no metric '{chosen}'"
+    raise IncomparableCellsError(f"{names} have {missing}. Both have: {', '.join(known) or 'nothing'}.")
 
 
 def _stored_comparisons(connection: sa.Connection, cell_a: str, cell_b: str) -> dict[str, dict[str, Any]]:
@@ -247,15 +235,11 @@ def _paired(
             f"'{metric}' of {names} was measured on a single question, so a difference has no interval and no p value."
         )
     first, second = (each[metric].comparable(better) for each in measured)
-    if first.resampled != second.resampled:
+    if (first.resampled, first.replicates.shape) != (second.resampled, second.replicates.shape):
         raise IncomparableCellsError(
             f"{names} cannot be paired: they were measured on different questions ({first.questions} and "
-            f"{second.questions}, not all the same). Questions that are too long for a PRM are left out."
-        )
-    if first.replicates.shape != second.replicates.shape:
-        raise IncomparableCellsError(
-            f"{names} cannot be paired, because they have {first.replicates.size} and {second.replicates.size} "
-            f"bootstrap replicates. Run the grid again."
+            f"{second.questions}, not all the same) or with another bootstrap. Questions that are too long for a PRM "
+            "are left out."
         )
     return {**replicated_difference(first, second)._asdict(), "p_adjusted": None, "pairs": None}
 

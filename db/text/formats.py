@@ -50,6 +50,15 @@ def graded(verdict: str, finish_reason: str) -> str:
     return f"{verdict}, cut off inside its thought" if finish_reason == "thought" else verdict
 
 
+LEFT_OUT = "(left out of the submission)"
+"""What stands in the place of a text that a submission leaves out."""
+
+
+def kept(text: Any) -> str:
+    """Return a text of a question or of a trajectory, or say that its submission leaves it out."""
+    return text if isinstance(text, str) else LEFT_OUT
+
+
 def escape_markdown(text: str) -> str:
     """Return Markdown that shows a text unchanged, also inside a table."""
     return re.sub(r"([\\`*_\[\]<>|$~&])", r"\\\1", " ".join(text.split()))

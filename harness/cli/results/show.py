@@ -12,7 +12,7 @@ from prmcal.db.metrics import cell_number
 from prmcal.db.queries.cells import CellDetail, find_cell, numbered
 from prmcal.db.reader import Source, reading
 from prmcal.db.text.board import Column, estimate
-from prmcal.db.text.formats import amount, counted, graded, missing, number
+from prmcal.db.text.formats import amount, counted, graded, kept, missing, number
 from prmcal.db.text.provenance import renewal, verified_text
 from prmcal.harness.cli.options import DEFAULT_RUN, CellArgument, PagerOption, RunOption, WideOption, fitted
 from prmcal.harness.storage.folder import RunFolder
@@ -68,8 +68,8 @@ def render_cell(directory: Path, name: str, width: int | None = None) -> str:
     parts += [_plugins(detail, width), "Jobs, from the cell down to the rollouts", fitted(columns, width)]
     for row in detail.samples.itertuples():
         graded_as = graded(row.verdict, row.finish_reason)
-        title = f"Trajectory {row.trajectory} of {row.question_id} ({graded_as}): {_kept(row.question)}"
-        parts.append(f"{wrapped(title, width)}\n{wrapped(_kept(row.text), width)}")
+        title = f"Trajectory {row.trajectory} of {row.question_id} ({graded_as}): {kept(row.question)}"
+        parts.append(f"{wrapped(title, width)}\n{wrapped(kept(row.text), width)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -90,11 +90,6 @@ def _provenance(source: Source, row: dict[str, Any]) -> Iterator[str]:
         yield " ".join(told)
     if not missing(own["outdated"]):
         yield f"Not current. Since then, this has changed: {own['outdated']}. To measure it again: {renewal(row)}"
-
-
-def _kept(text: Any) -> str:
-    """Return a text, or say that its submission leaves it out."""
-    return text if isinstance(text, str) else "(left out of the submission)"
 
 
 def _results(results: pd.DataFrame, order: Mapping[str, int]) -> list[Column]:

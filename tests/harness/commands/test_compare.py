@@ -200,15 +200,15 @@ def test_without_artifacts_the_database_says_the_same(finished: Path, published_
     ("a", "b", "metric", "message"),
     [
         (RAW, RAW, None, "is given twice"),
-        (RAW, FAILED, None, f"'{FAILED}' failed and has no values: .*no slope"),
+        (RAW, FAILED, None, f"'{FAILED}' is failed and has no values: .*no slope"),
         (RAW, RAW.replace("synthetic-questions", "long"), None, "different data sets"),
         (RAW, PASS_AT_1, None, "different leaderboards"),
-        (RAW, FITTED, "breir", "Did you mean 'brier'"),
+        (RAW, FITTED, "breir", "no metric 'breir'. Both have: brier"),
         (
             PASS_AT_1,
             BEST_OF_N,
             "pass_at_n",
-            f"no metric 'pass_at_n' of '{PASS_AT_1}'. .*Both cells have: accuracy",
+            f"'{PASS_AT_1}' have no metric 'pass_at_n'. Both have: accuracy",
         ),
     ],
 )
