@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from prmcal.db.metrics import Better, Metrics
 from prmcal.db.queries.cells import cell_row, metrics, of_job
 from prmcal.db.queries.runs import input_jobs
-from prmcal.db.queries.trajectories import MEDIAN, PREFIX, counted, same_prefix, success_counts
+from prmcal.db.queries.trajectories import MEDIAN, counted, same_prefix, success_counts
 from prmcal.db.queries.two_runs import job_replicates
-from prmcal.db.reader import Source, connection_of, frame, reading
+from prmcal.db.reader import frame, reading
 from prmcal.db.statistics.paired import SIGNIFICANCE, Replicated, replicated_difference
 from prmcal.db.tables import CalibratedReward, Cell, Comparison, Job, Question, QuestionResult, Result
 from prmcal.errors import IncomparableCellsError
@@ -45,8 +45,6 @@ class CellComparison:
         Number of questions that both cells were measured on.
     prefixes : tuple of int, or None
         Number of prefixes of A and of B; None on the scaling leaderboard.
-    common_prefixes : int or None
-        Number of prefixes that both have; None for different LLMs.
     differing : DataFrame
         Up to five questions on which they differ, the largest absolute difference first: question_id, question_level,
         question (its text), value_a, value_b and difference (A - B). On the calibration leaderboard, the value is the
@@ -59,7 +57,6 @@ class CellComparison:
     table: pd.DataFrame
     questions: int
     prefixes: tuple[int, int] | None
-    common_prefixes: int | None
     differing: pd.DataFrame
 
     def __repr__(self) -> str:
@@ -79,14 +76,13 @@ class CellComparison:
     @property
     def paired_over(self) -> str:
         """A sentence about the questions and prefixes behind the comparison."""
-        text = f"Paired over the same {self.questions:,} questions"
-        if self.prefixes is None:
-            return f"{text}."
-        of_a, of_b = self.prefixes
-        if self.common_prefixes == of_a == of_b:
-            return f"{text} and the same {of_a:,} prefixes."
-        common = f", of which {self.common_prefixes:,} are common" if self.common_prefixes else ""
-        return f"{text}, with {of_a:,} and {of_b:,} prefixes{common}."
+        prefixes = ""
+        if self.prefixes is not None:
+            of_a, of_b = self.prefixes
+            prefixes = (
+                f", with {of_a:,} and {of_b:,} prefixes" if of_a != of_b else f", with {of_a:,} prefixes"
+            )
+        return f"Paired over the same {self.questions:,} questions{prefixes}."
 
 
 def compare_cells(database: Path, cell_a: str, cell_b: str, metric: str | None = None) -> CellComparison:
@@ -149,7 +145,6 @@ def compare_cells(database: Path, cell_a: str, cell_b: str, metric: str | None =
             table=pd.DataFrame(rows, dtype=object),
             questions=a["questions"],
             prefixes=(a["rows"], b["rows"]) if on_calibration else None,
-            common_prefixes=common_prefixes(connection, cell_a, cell_b) if on_calibration else None,
             differing=_question_differences(connection, cell_a, cell_b),
         )
 
@@ -244,23 +239,6 @@ def _paired(
     return {**replicated_difference(first, second)._asdict(), "p_adjusted": None, "pairs": None}
 
 
-def common_prefixes(source: Source, cell_a: str, cell_b: str) -> int | None:
-    """Count the prefixes that two calibration cells were both measured on.
-
-    Return None if the cells have different LLMs, and so different trajectories, or if the database has no rewards.
-    """
-    with connection_of(source) as connection:
-        jobs_a, jobs_b = (
-            input_jobs(connection, cell_row(connection, each)["job_key"]) for each in (cell_a, cell_b)
-        )
-        if "success" not in jobs_a or jobs_a["success"] != jobs_b.get("success"):
-            return None
-        first, second = _errors(cell_a, jobs_a), _errors(cell_b, jobs_b)
-        both = first.join(second, same_prefix(first, second))
-        count = connection.scalar(sa.select(sa.func.count()).select_from(both))
-        return int(count) if count else None
-
-
 def _question_differences(connection: sa.Connection, cell_a: str, cell_b: str) -> pd.DataFrame:
     """Return the attribute ``differing`` of a comparison."""
     first, second = _by_question(connection, cell_a), _by_question(connection, cell_b)
@@ -289,27 +267,21 @@ def _by_question(connection: sa.Connection, cell_id: str) -> sa.Subquery:
     """Select question_id and the value by which the questions of a cell are compared."""
     jobs = input_jobs(connection, cell_row(connection, cell_id)["job_key"])
     if "success" in jobs:
-        errors = _errors(cell_id, jobs)
-        mean = sa.func.avg(errors.c.squared_error).label("value")
-        return sa.select(errors.c.question_id, mean).group_by(errors.c.question_id).subquery()
+        counts = success_counts([jobs["success"]]).subquery()
+        error = CalibratedReward.reward - counts.c.successes * 1.0 / counts.c.follow_ups
+        return (
+            sa.select(counts.c.question_id, sa.func.avg(error * error).label("value"))
+            .join(CalibratedReward, same_prefix(CalibratedReward, counts))
+            .where(
+                CalibratedReward.job_key == jobs["calibrated"],
+                CalibratedReward.level == MEDIAN,
+                counted(counts.c.terminal, Cell.cell_id == cell_id),
+            )
+            .group_by(counts.c.question_id)
+            .subquery()
+        )
     return (
         sa.select(QuestionResult.question_id, QuestionResult.value)
         .where(QuestionResult.cell_id == cell_id, QuestionResult.metric == "accuracy")
-        .subquery()
-    )
-
-
-def _errors(cell_id: str, jobs: dict[str, str]) -> sa.Subquery:
-    """Select the squared error of the point estimate of every prefix that the metrics of a cell count."""
-    counts = success_counts([jobs["success"]]).subquery()
-    error = CalibratedReward.reward - counts.c.successes * 1.0 / counts.c.follow_ups
-    return (
-        sa.select(*(counts.c[name] for name in PREFIX), (error * error).label("squared_error"))
-        .join(CalibratedReward, same_prefix(CalibratedReward, counts))
-        .where(
-            CalibratedReward.job_key == jobs["calibrated"],
-            CalibratedReward.level == MEDIAN,
-            counted(counts.c.terminal, Cell.cell_id == cell_id),
-        )
         .subquery()
     )

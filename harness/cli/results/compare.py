@@ -132,7 +132,6 @@ def _data(found: CellComparison) -> dict[str, Any]:
         "questions": found.questions,
         "prefixes_a": found.prefixes and found.prefixes[0],
         "prefixes_b": found.prefixes and found.prefixes[1],
-        "common_prefixes": found.common_prefixes,
         "metrics": [plain_row(row) for row in found.table.to_dict("records")],
         "differing_questions": [plain_row(row) for row in found.differing.to_dict("records")],
     }

@@ -10,7 +10,6 @@ import yaml
 
 from prmcal.db import catalog
 from prmcal.db.metrics import with_terminal
-from prmcal.db.queries.two_cells import common_prefixes
 from prmcal.errors import DataError
 from prmcal.harness.jobs.calibrators import without_terminal
 from tests.conftest import PLUGINS, Prmcal
@@ -85,7 +84,7 @@ def test_a_grid_may_count_terminal_prefixes(
     assert rows > without.loc["uncalibrated", "rows"]
     bars = catalog.error_histograms(database)
     assert bars.loc[bars["calibrator"] == "uncalibrated", "count"].sum() == rows
-    assert common_prefixes(database, *with_all["cell_id"]) == rows
+    assert catalog.compare_cells(database, *with_all["cell_id"]).prefixes == (rows, rows)
     _, questions = catalog.question_page(database, with_all.loc["uncalibrated", "cell_id"], limit=1000)
     assert questions["prefixes"].sum() == rows
     # The calibrator was fitted again, to more prefixes.
