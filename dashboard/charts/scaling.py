@@ -29,18 +29,10 @@ def _chosen(
     rows: pd.DataFrame, target: float, x: alt.X, y: alt.Y, series: Series, shown: alt.Legend
 ) -> list[alt.Chart]:
     """Return a large point with its interval for the selected C of each series."""
-    (column, _), (name, _) = (each["shorthand"].split(":") for each in (x, y))
-    drawn = alt.Chart(rows[rows["C"] == target]).encode(x=x, color=series.colour("series", shown))
-    point = drawn.mark_point(filled=True, size=130, opacity=1, stroke=INK, strokeWidth=1)
-    numbers = [column, name, f"{name}_low", f"{name}_high"]
-    return [
-        drawn.mark_rule(strokeWidth=2.5).encode(
-            y=alt.Y(f"{name}_low:Q", scale=y["scale"]), y2=f"{name}_high:Q"
-        ),
-        point.encode(
-            y=y, shape=series.shape("series", shown), tooltip=tooltips(["series", "C", "beta"], numbers, None)
-        ),
-    ]
+    numbers = [each["shorthand"].partition(":")[0] for each in (x, y)]
+    tooltip = tooltips(["series", "C", "beta"], numbers, None)
+    drawn = alt.Chart(rows[rows["C"] == target]).encode(x=x)
+    return curves(drawn, y, series, shown, rule=1, point=130, tooltip=tooltip)
 
 
 def frontier_chart(

@@ -66,19 +66,23 @@ def overview_style() -> str:
 
 
 @cache
-def template(name: str) -> Template:
-    """Return a template of this folder."""
+def template(name: str, folder: Path = _HERE) -> Template:
+    """Return a template of this folder, or of another one."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    environment.filters["typeset"] = typeset
+    environment.filters["typeset"] = _typeset
     environment.filters["split_interval"] = _split_interval
     return environment.get_template(name)
 
 
-def typeset(text: str) -> str:
+def _typeset(text: str) -> str:
     """Put true minus signs before numbers, and keep the ends of an interval on one line."""
     signed = re.sub(r"(?<!\w)-(?=\d)", "\N{MINUS SIGN}", text)
     return re.sub(r"(\[\S+,) (\S+\])", rf"\1{_NO_BREAK}\2", signed)

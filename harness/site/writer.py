@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from prmcal.db.catalog import leaderboard, runs, submissions, verifications
 from prmcal.db.html.boards import board_json, boards_script, boards_style
-from prmcal.db.html.overview import league_html, overview_html, overview_style, typeset
+from prmcal.db.html.overview import league_html, overview_html, overview_style, template
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.overview.league import league
 from prmcal.db.overview.query import overview
@@ -209,24 +209,15 @@ def _row_link(board: str) -> Callable[[str], str]:
     return lambda cell_id: f"#{board}.row={quote(cell_id, safe='')}"
 
 
-def _page(template: str, **contents: Any) -> str:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+def _page(name: str, **contents: Any) -> str:
     from markupsafe import Markup
 
-    environment = Environment(
-        loader=FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["typeset"] = typeset
     style = "\n".join(
         [(_HERE / "style.css").read_text(encoding="utf-8").rstrip(), overview_style(), boards_style()]
     )
     script = boards_script() if "boards" in contents else ""
     # The hashes let a browser run only the script of the page, even if a name or a reason contains another one.
-    return environment.get_template(template).render(
+    return template(name, _HERE).render(
         **contents,
         style=Markup(style),
         script=Markup(script),
