@@ -118,8 +118,8 @@ def step_table(prefixes: pd.DataFrame, trajectory: int, target: float) -> pd.Dat
     DataFrame
         Columns step, reward, over_long, successes, follow_ups, terminal; calibrated (the median), band_low and
         band_high (the lowest and the highest quantile); success with its interval low and high, which has width 0
-        where the prefix contains the final answer; and the samples needed: budget_reward, budget_calibrated,
-        budget_band (from band_low) and budget_success. Unknown values are missing.
+        where the prefix contains the final answer; and the samples needed: budget_reward, budget_calibrated
+        and budget_success. Unknown values are missing.
     """
     own = prefixes[prefixes["trajectory"] == trajectory]
     table = own.drop_duplicates("step").set_index("step")[
@@ -137,8 +137,8 @@ def step_table(prefixes: pd.DataFrame, trajectory: int, target: float) -> pd.Dat
     certain = table["terminal"].eq(True).to_numpy(dtype=bool, na_value=False)
     ends = np.array([_exact_interval(*each) for each in zip(k, n, strict=True)]).reshape(-1, 2)
     table[["low", "high"]] = np.where(certain[:, None], table[["success"]], ends)
-    for name in ("reward", "calibrated", "band", "success"):
-        chances = table["band_low" if name == "band" else name].to_numpy(dtype=np.float64, na_value=np.nan)
+    for name in ("reward", "calibrated", "success"):
+        chances = table[name].to_numpy(dtype=np.float64, na_value=np.nan)
         table[f"budget_{name}"] = whole_samples_needed(chances, target)
     return table.reset_index()
 

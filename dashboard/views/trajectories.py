@@ -16,14 +16,23 @@ from prmcal.dashboard.controls.cells import choose
 from prmcal.dashboard.controls.context import CHOICES
 from prmcal.dashboard.controls.widgets import choose_row, choose_target, choose_view
 from prmcal.dashboard.data import ask
-from prmcal.dashboard.formats import escaped, estimate, integer, number, with_formulas
-from prmcal.dashboard.views.shared import TARGETS, colour_of, show_status
+from prmcal.dashboard.formats import (
+    MISSING,
+    escaped,
+    estimate,
+    estimates,
+    integer,
+    integers,
+    number,
+    numbers,
+    with_formulas,
+)
+from prmcal.dashboard.views.shared import TARGETS, colour_of, show_status, show_table
 from prmcal.db import catalog
 from prmcal.db.text.formats import LEFT_OUT, counted, graded, kept
 
 _MOST_QUESTIONS, _PREFIXES = 10_000, 10
 _QUESTIONS, _OVER, _UNDER = "Questions", "Most overestimated", "Most underestimated"
-_BUDGETS = {"PRM": "reward", "calibrated": "calibrated", "lowest quantile": "band", "success": "success"}
 _REWARDS: dict[str, Literal["reward", "calibrated_reward"]] = {
     "calibrated": "calibrated_reward",
     "uncalibrated": "reward",
@@ -186,31 +195,23 @@ def _trajectory(
         "Samples needed for at least one correct answer with probability C: log(1 \N{MINUS SIGN} C) / "
         "log(1 \N{MINUS SIGN} p), where p is the reward or the success rate, clipped to [0.0001, 0.9999]."
     )
-    for row, text in zip(table.to_dict("records"), ["", *texts], strict=False):
-        with st.container(border=True):
-            st.markdown(with_formulas(text) if row["step"] else "*Question only*")
-            st.caption(_numbers(row, target))
+    shown = ["*Question only*", *map(with_formulas, texts)]
+    show_table(
+        {
+            "Step": integers(table["step"]),
+            "Text": shown[: len(table)],
+            "PRM reward": numbers(table["reward"]),
+            "Calibrated reward": estimates(table[["calibrated", "band_low", "band_high"]]),
+            "Success rate": list(map(_success, table.to_dict("records"))),
+            f"Samples for C = {target:g}": integers(table["budget_calibrated"]),
+        }
+    )
 
 
-def _numbers(row: dict[str, Any], target: float) -> str:
-    """Return all numbers of a prefix on one line."""
-    if row["over_long"]:
-        return f"**Step {row['step']}** · too long for the PRM, not scored"
-    parts = [f"**Step {row['step']}**", f"PRM reward {number(row['reward'])}"]
-    if not pd.isna(row["calibrated"]):
-        parts.append(f"calibrated {escaped(estimate(row['calibrated'], row['band_low'], row['band_high']))}")
-    budgets = [
-        f"{integer(row[f'budget_{name}'])} ({title})"
-        for title, name in _BUDGETS.items()
-        if not pd.isna(row[f"budget_{name}"])
-    ]
-    return " · ".join([*parts, _success(row), f"samples for C = {target:g}: {', '.join(budgets)}"])
-
-
-def _success(row: dict[str, Any]) -> str:
+def _success(row: dict[Any, Any]) -> str:
     if pd.isna(row["success"]):
-        return "success rate not measured"
+        return MISSING
     if row["terminal"]:
-        return f"contains the final answer, which is {'correct' if row['success'] else 'incorrect'}"
+        return f"final answer, {'correct' if row['success'] else 'incorrect'}"
     interval = escaped(estimate(row["success"], row["low"], row["high"]))
-    return f"success rate {row['successes']} of {row['follow_ups']}: {interval}"
+    return f"{row['successes']} of {row['follow_ups']}: {interval}"
