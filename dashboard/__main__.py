@@ -1,13 +1,14 @@
-"""``python -m prmcal.dashboard DIR...``: start the dashboard of output folders, as ``prmcal dashboard DIR...`` does.
+"""``python -P -m prmcal.dashboard OPTIONS -- LIVE DIR...``: the server that ``prmcal dashboard DIR...`` starts.
 
-The modules of the pages are imported before the first reader comes, who would otherwise wait for them. So are the
-leaderboards, which take longest, read into the cache that all readers share.
+The options are Streamlit's, such as ``--server.port=8501``. LIVE is the address of a server of the first run; it may be
+empty. The modules of the pages are imported before the first reader comes, who would otherwise wait for them. So are
+the leaderboards, which take longest, read into the cache that all readers share.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -17,62 +18,33 @@ from pathlib import Path
 from prmcal.db.run_folder import published_path
 from prmcal.errors import DatabaseError
 
-_OPTIONS = {
-    "browser.gatherUsageStats": "false",
-    "client.toolbarMode": "minimal",
-    "client.showErrorDetails": "none",
-    "server.fileWatcherType": "none",
-    "server.showEmailPrompt": "false",
+_OPTIONS = (
+    "--server.address=127.0.0.1",
+    "--browser.gatherUsageStats=false",
+    "--client.toolbarMode=minimal",
+    "--client.showErrorDetails=none",
+    "--server.fileWatcherType=none",
+    "--server.showEmailPrompt=false",
     # Streamlit draws captions and labels in a paler tone of the text colour. With its own text colour, their contrast
     # on a light page is 3.9:1.
-    "theme.light.textColor": "#111111",
-    "theme.light.primaryColor": "#0072B2",
-    "theme.dark.primaryColor": "#56B4E9",
-}
+    "--theme.light.textColor=#111111",
+    "--theme.light.primaryColor=#0072B2",
+    "--theme.dark.primaryColor=#56B4E9",
+)
 _SCRIPT = Path(__file__).with_name("script") / "prmcal_dashboard.py"
 
 
 def main() -> None:
-    """Serve the pages until the process ends. By default, only this machine can reach them.
-
-    Raises
-    ------
-    SystemExit
-        If Streamlit is not installed.
-    """
-    parser = argparse.ArgumentParser(
-        prog="python -m prmcal.dashboard", description="Open the results of a run in a browser."
-    )
-    parser.add_argument(
-        "directories", type=Path, nargs="+", metavar="DIR", help="output folders of one or more runs"
-    )
-    parser.add_argument(
-        "--port", type=int, default=8501, help="port of the web server (default: %(default)s)"
-    )
-    parser.add_argument("--headless", action="store_true", help="open no browser window")
-    parser.add_argument(
-        "--host", default="127.0.0.1", help="address that the server listens at (default: %(default)s)"
-    )
-    parser.add_argument("--base-path", default="", help="path below which a proxy serves the pages")
-    parser.add_argument("--live", default="", metavar="ADDRESS", help="address of a server of the first run")
-    arguments = parser.parse_args()
+    """Serve the pages until the process ends. Raise SystemExit if Streamlit is not installed."""
     if importlib.util.find_spec("streamlit") is None or importlib.util.find_spec("altair") is None:
         raise SystemExit(
             "The dashboard needs Streamlit and Altair. Install them: pip install 'prmcal[dashboard]'"
         )
-    options = {
-        **_OPTIONS,
-        "server.address": arguments.host,
-        "server.baseUrlPath": arguments.base_path.strip("/"),
-        "server.port": str(arguments.port),
-        "server.headless": str(arguments.headless).lower(),
-    }
-    directories = [each.resolve() for each in arguments.directories]
-    command = ["run", str(_SCRIPT), *(f"--{name}={value}" for name, value in options.items())]
     from streamlit.web import cli
 
+    directories = [Path(each) for each in sys.argv[sys.argv.index("--") + 2 :]]
     threading.Thread(target=_read_leaderboards, args=(directories,), daemon=True).start()
-    cli.main([*command, "--", arguments.live, *map(str, directories)], prog_name="streamlit")
+    cli.main(["run", str(_SCRIPT), *_OPTIONS, *sys.argv[1:]], prog_name="streamlit")
 
 
 def _read_leaderboards(directories: Sequence[Path]) -> None:

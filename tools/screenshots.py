@@ -76,7 +76,7 @@ def background_server(*directories: Path) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-P", "-m", "prmcal.dashboard", *map(str, directories)]
+    command = [sys.executable, "-P", "-m", "prmcal", "dashboard", *map(str, directories)]
     process = subprocess.Popen(
         [*command, "--port", str(port), "--headless"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

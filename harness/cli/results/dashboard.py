@@ -63,12 +63,12 @@ def dashboard(
     # This process becomes the dashboard, so that whatever ends the command ends the server.
     for directory in directories:
         check_folder(directory)
+    address = _start_server(directories[0], cell) if live else ""
     # -P keeps the current folder off the import path: a module there must not replace an installed one.
-    command = [sys.executable, "-P", "-m", "prmcal.dashboard", *map(str, directories)]
-    command += ["--host", host, "--port", str(port), "--base-path", base_path]
-    if live:
-        command += ["--live", _start_server(directories[0], cell)]
-    os.execv(sys.executable, [*command, *(["--headless"] if headless else [])])
+    command = [sys.executable, "-P", "-m", "prmcal.dashboard", f"--server.address={host}"]
+    command += [f"--server.port={port}", f"--server.baseUrlPath={base_path.strip('/')}"]
+    command += [f"--server.headless={str(headless).lower()}", "--", address]
+    os.execv(sys.executable, [*command, *(str(each.resolve()) for each in directories)])
 
 
 def report(

@@ -116,9 +116,9 @@ def ends_with_it(address: str) -> None:
 
 
 def test_a_server_that_is_gone_is_told(page: Page, folder: Path, port: int) -> None:
-    arguments = [str(folder), "--port", str(port), "--headless", "--live", "http://127.0.0.1:9"]
+    options = [f"--server.port={port}", "--server.headless=true", "--", "http://127.0.0.1:9", str(folder)]
     with subprocess.Popen(
-        [sys.executable, "-P", "-m", "prmcal.dashboard", *arguments], stdout=subprocess.DEVNULL
+        [sys.executable, "-P", "-m", "prmcal.dashboard", *options], stdout=subprocess.DEVNULL
     ) as it:
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
