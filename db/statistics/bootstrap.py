@@ -128,11 +128,7 @@ class Ratio(LinearisedStatistic):
         return totals[:, 0] / totals[:, 1]
 
     def linearised(self) -> Floats:
-        """Return one value for each question, of shape (questions,): x_q = r + n (S_q - r c_q) / sum(c).
-
-        r is the ratio and n the number of questions. The mean of these values is r, and to first order, the mean under
-        any weights is the ratio under these weights. If all c_q are equal, x_q = S_q / c_q.
-        """
+        """Return x_q = r + n (S_q - r c_q) / sum(c) for the ratio r and n questions; S_q / c_q if all c_q are equal."""
         total = self._counts.sum()
         ratio = self._sums.sum() / total
         if np.ptp(self._counts) == 0:

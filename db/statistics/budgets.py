@@ -45,14 +45,8 @@ def whole_samples_needed(probability: ArrayLike, target: float) -> Floats:
 class Curve:
     """Points of accuracy against cost.
 
-    Attributes
-    ----------
-    costs : ndarray of shape (questions, points), float64
-        The cost of each question, counted in samples or in tokens.
-    accuracies : ndarray of shape (questions, points), float64
-        In [0, 1].
-    cost_rule : callable
-        The rule for the intervals of the cost.
+    `costs` and `accuracies`, of shape (questions, points), have the cost of each question, counted in samples or in
+    tokens, and its accuracy in [0, 1]. `cost_rule` is the rule for the intervals of the cost.
     """
 
     costs: Floats
@@ -107,14 +101,7 @@ _TAIL = 0.025
 def at_equal_cost(accuracy: Floats, samples: Ints) -> dict[str, Floats]:
     """Compare numbers of samples that differ between questions with one fixed n of the same mean.
 
-    The interval is Student's t interval of the mean of :func:`equal_cost_values`.
-
-    Parameters
-    ----------
-    accuracy : ndarray of shape (questions, N)
-        Expected accuracy of best-of-n for n from 1 to N.
-    samples : ndarray of shape (questions, points)
-        n_q in [1, N].
+    The interval is Student's t interval of the mean of :func:`equal_cost_values`, whose parameters these are.
 
     Returns
     -------
@@ -166,12 +153,8 @@ def equal_cost_values(accuracy: Floats, samples: Ints) -> Floats:
 def against_fixed(own: Floats, samples: Floats | Ints, accuracy: Floats) -> Floats:
     """Return the values of :func:`equal_cost_values` for any strategy: its accuracy may be another than best-of-n's.
 
-    Parameters
-    ----------
-    own, samples : ndarray of shape (questions, points)
-        The accuracy of each question, and its expected number of samples in [1, N].
-    accuracy : ndarray of shape (questions, N)
-        Expected accuracy of best-of-n for n from 1 to N.
+    `own` and `samples`, of shape (questions, points), are the accuracy of each question and its expected number of
+    samples in [1, N].
     """
     mean = np.asarray(samples.mean(axis=0), dtype=np.float64)
     of_fixed, slope = _fixed_at(accuracy, mean)

@@ -234,8 +234,6 @@ def _groups(
     found: pd.DataFrame, better: Mapping[str, str | None]
 ) -> Iterator[tuple[str, list[tuple[int, str]]]]:
     """Yield each metric with the rows and cells that compete in a group, the best first. Ties are ordered by cell."""
-    import numpy as np
-
     for metric, wins in better.items():
         rows = np.flatnonzero((found["metric"] == metric) & found["value"].notna())
         if wins is None or not len(rows):
