@@ -52,7 +52,6 @@ class _Run:
     folder: Path
     cells: pd.DataFrame
     jobs: Mapping[str, Mapping[str, Any]]
-    content: Mapping[tuple[str, str], str]
     metrics: Metrics
 
 
@@ -104,15 +103,13 @@ def _read(database: Path, table: Leaderboard, metric: str) -> _Run:
         columns = {metric: "value", f"{metric}_low": "low", f"{metric}_high": "high"}
         kept = done[["cell_id", *COORDINATES, *columns]].rename(columns=columns).reset_index(drop=True)
         query = (
-            sa.select(Cell.cell_id, Cell.job_key, Job.kind, Job.dataset, Job.split, Job.parameters)
+            sa.select(Cell.cell_id, Cell.job_key, Job.kind, Job.parameters, Dataset.content_hash)
             .join(Job, Job.job_key == Cell.job_key)
+            .outerjoin(Dataset, sa.and_(Dataset.name == Job.dataset, Dataset.split == Job.split))
             .where(Cell.leaderboard == table)
         )
         jobs = {row["cell_id"]: row for row in frame(connection, query).to_dict("records")}
-        datasets = frame(connection, sa.select(Dataset.name, Dataset.split, Dataset.content_hash))
-        content = {(row.name, row.split): row.content_hash for row in datasets.itertuples(index=False)}
-        described = metrics(connection)
-    return _Run(database.parent, kept, jobs, content, described)
+        return _Run(database.parent, kept, jobs, metrics(connection))
 
 
 def _under_names_of(a: _Run, b: _Run) -> _Run:
@@ -135,28 +132,19 @@ def _under_names_of(a: _Run, b: _Run) -> _Run:
 
 def _difference(a: _Run, b: _Run, row: Mapping[str, Any], described: Metric) -> Sequence[float]:
     """Return the difference with its interval and p value, which are NaN for cells that cannot be paired."""
-    jobs = [run.jobs.get(row["cell_id"], {}) for run in (a, b)]
-    questions = [_questions(run, job) for run, job in zip((a, b), jobs, strict=True)]
-    if questions[0] is not None and questions[0] == questions[1]:
+    jobs = [run.jobs[row["cell_id"]] for run in (a, b) if row["cell_id"] in run.jobs]
+    questions = [(job["content_hash"], (job["parameters"] or {}).get("bootstrap")) for job in jobs]
+    if len(questions) == 2 and questions[0] == questions[1] and None not in questions[0]:
         with suppress(ArtifactError, KeyError, ValueError):
-            return replicated_difference(
-                *(
-                    job_replicates(run.folder, job)[described.name].comparable(described.better)
-                    for run, job in zip((a, b), jobs, strict=True)
-                )
+            first, second = (
+                job_replicates(run.folder, job)[described.name].comparable(described.better)
+                for run, job in zip((a, b), jobs, strict=True)
             )
+            return replicated_difference(first, second)
     values = [row["value_a"], row["value_b"]]
     if described.better == "near zero":
         values = [abs(value) for value in values]
     return values[0] - values[1], math.nan, math.nan, math.nan
-
-
-def _questions(run: _Run, job: Mapping[str, Any]) -> Any:
-    """Return what identifies the questions of a job and their resamples; None if it is not known."""
-    if not job:
-        return None
-    found = (run.content.get((job["dataset"], job["split"])), (job["parameters"] or {}).get("bootstrap"))
-    return None if None in found else found
 
 
 def job_replicates(folder: Path, job: Mapping[str, Any]) -> dict[str, Replicated]:
