@@ -98,7 +98,7 @@ def coverage_chart(rows: pd.DataFrame, series: Series) -> Layers:
 
 
 _LINE = 18  # pixels
-_MARGIN, _LEAST_MARGIN = 0.03, 0.005  # the first is a share of the span of an axis
+_PADDING = 8  # pixels left and right of the intervals
 
 
 def interval_chart(
@@ -125,21 +125,8 @@ def interval_chart(
     x = alt.X(
         "value:Q",
         title=f"{title} (95% interval)",
-        scale=alt.Scale(domain=_domain(rows, zero), nice=False),
+        scale=alt.Scale(zero=False, nice=False, padding=_PADDING),
         axis=alt.Axis(tickCount=5, orient="top"),  # the top of a tall chart is what a reader sees first
     )
     points = intervals(base, x, size=45, shape=alt.value("circle"))
     return alt.layer(*([zero_line()] if zero else []), *points).properties(height=alt.Step(_LINE))
-
-
-def _domain(rows: pd.DataFrame, zero: bool) -> list[float]:
-    """Return the domain of the axis: all intervals and a margin, which crosses 0 or 1 only if a value does."""
-    ends = rows[["value", "low", "high"]]
-    low, high = float(ends.min().min()), float(ends.max().max())
-    if zero:
-        low, high = min(low, 0.0), max(high, 0.0)
-    margin = max(_MARGIN * (high - low), _LEAST_MARGIN)
-    return [
-        max(low - margin, 0.0) if low >= 0 else low - margin,
-        min(high + margin, 1.0) if high <= 1 else high + margin,
-    ]

@@ -11,7 +11,6 @@ from prmcal.db.charts import GREY, INK, UNIT, Layers, Series, curves, legend, to
 
 _HEIGHT, _LOWER_HEIGHT = 400, 350
 _BAND, _FAINT_BAND = 0.14, 0.07
-_MARGIN = 0.02
 _LEGEND_COLUMN = 260  # pixels
 _LABEL = 0.07  # the height of a label, in units of accuracy
 _LOW = 0.6  # below this accuracy, labels are drawn at the top of the chart, otherwise at the bottom
@@ -168,9 +167,7 @@ def league_chart(points: pd.DataFrame, series: Series) -> Layers:
 
     `points` has the columns entry, samples, accuracy, accuracy_low, accuracy_high and questions.
     """
-    low, high = float(points["accuracy_low"].min()), float(points["accuracy_high"].max())
-    scale = alt.Scale(domain=[max(0.0, low - _MARGIN), min(1.0, high + _MARGIN)], nice=False)
-    y = alt.Y("accuracy:Q", scale=scale, title="Accuracy")
+    y = alt.Y("accuracy:Q", scale=alt.Scale(zero=False, nice=False), title="Accuracy")
     shown = legend(series.names)
     shown.columns = alt.ExprRef(f"max(1, floor(width / {_LEGEND_COLUMN}))")  # The names are long.
     tooltip = tooltips(["entry"], ["samples", "accuracy", "accuracy_low", "accuracy_high"], "questions")

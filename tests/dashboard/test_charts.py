@@ -11,42 +11,12 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from prmcal.dashboard.charts.calibration import coverage_chart, interval_chart
+from prmcal.dashboard.charts.calibration import coverage_chart
 from prmcal.dashboard.charts.curves import FIXED
 from prmcal.dashboard.charts.scaling import equal_cost_chart, frontier_chart
 from prmcal.db.charts import DARK, GREY, INK, legend, on_dark, series_of
 
 CALIBRATORS = ("uncalibrated", "isotonic")
-
-
-def rows(*ends: tuple[float, float, float]) -> pd.DataFrame:
-    values = pd.DataFrame(ends, columns=["value", "low", "high"])
-    cells = pd.Series(["isotonic", "uncalibrated"] * len(values)).head(len(values))
-    return values.assign(label=cells, series=cells, n=100)
-
-
-def drawn(table: pd.DataFrame, *, zero: bool = False) -> dict[str, object]:
-    """Return the scale of the horizontal axis."""
-    series = series_of(CALIBRATORS, CALIBRATORS)
-    chart = interval_chart(table, "Brier", series, zero=zero).to_dict()
-    scale: dict[str, object] = chart["layer"][-1]["encoding"]["x"]["scale"]
-    return scale
-
-
-@pytest.mark.parametrize(
-    ("ends", "zero", "low", "high"),
-    [
-        ((0.01, 0.0, 0.02), False, 0.0, 0.025),
-        ((0.99, 0.9, 1.0), False, 0.895, 1.0),
-        ((0.3, 0.2, 0.4), True, 0.0, 0.412),
-        ((-0.3, -0.4, -0.2), True, -0.412, 0.012),
-        ((2.0, 2.0, 2.0), False, 1.995, 2.005),
-    ],
-)
-def test_an_axis_spans_the_intervals_and_no_impossible_values(
-    ends: tuple[float, float, float], zero: bool, low: float, high: float
-) -> None:
-    assert drawn(rows(ends), zero=zero)["domain"] == pytest.approx([low, high])
 
 
 @pytest.mark.parametrize("best", [0.4, 0.9])
