@@ -193,19 +193,3 @@ def reward_table(steps: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     }
     places = [step["step"] for step in steps]
     return pd.DataFrame(columns, pd.Index(places, name="step"), dtype=np.float64).reset_index()
-
-
-def sample_table(solving: Solving) -> pd.DataFrame:
-    """Return one row for each trajectory of a solution: sample, answer, steps, tokens and reward.
-
-    The reward is the calibrated one of the longest prefix without an answer.
-    """
-    assert solving.solution is not None
-    rows = []
-    for place, trajectory in enumerate(solving.solution["trajectories"]):
-        steps = solving.along(place)
-        known = [step["point"] for step in steps if not step["terminal"]]
-        last = steps[-1]["step"] if steps else None
-        reward = known[-1] if known else None
-        rows.append((place + 1, trajectory["answer"], last, trajectory["tokens"], reward))
-    return pd.DataFrame(rows, columns=["sample", "answer", "steps", "tokens", "reward"])

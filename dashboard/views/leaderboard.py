@@ -28,7 +28,7 @@ from prmcal.db.charts import series_of
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.queries.cells import kept
 from prmcal.db.queries.leaderboard import REPORTED_TABLES
-from prmcal.db.text.board import Board, Column, cost_board, leaderboard_board, web_board
+from prmcal.db.text.board import Board, Column, column_of, cost_board, leaderboard_board, web_board
 from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS, SECONDS_LEGEND
 
 _CHARTS_IN_A_ROW = 2
@@ -214,17 +214,11 @@ def _reported_board(reported: pd.DataFrame, described: Metrics) -> Board:
     """Return the numbers as text, without the columns that are empty."""
     rows = reported.to_dict("records")
     used = [kind for kind in KINDS if reported[kind].notna().any()]
-    texts: dict[str, list[str]] = {
-        **{
-            COORDINATE_TITLES[kind]: [row[kind] if isinstance(row[kind], str) else "" for row in rows]
-            for kind in used
-        },
-        "Metric": [described.title(row["metric"]) for row in rows],
-        "Reported": [number(row["value"], row["digits"]) for row in rows],
-        "Measured here": [
-            "" if pd.isna(row["measured"]) else estimate(row["measured"], row["low"], row["high"])
-            for row in rows
-        ],
-        "Questions": ["" if pd.isna(row["questions"]) else integer(row["questions"]) for row in rows],
-    }
-    return Board(tuple(Column(title, tuple(values)) for title, values in texts.items()), len(used) + 1)
+    columns = [
+        *(Column(COORDINATE_TITLES[kind], tuple(reported[kind].fillna(""))) for kind in used),
+        column_of(rows, "Metric", lambda row: described.title(row["metric"])),
+        column_of(rows, "Reported", lambda row: number(row["value"], row["digits"])),
+        column_of(rows, "Measured here", lambda row: estimate(row["measured"], row["low"], row["high"])),
+        column_of(rows, "Questions", lambda row: integer(row["questions"])),
+    ]
+    return Board(tuple(columns), len(used) + 1)

@@ -24,17 +24,10 @@ from prmcal.db.text.formats import duration
 from prmcal.db.text.presentation import COORDINATE_TITLES
 from prmcal.errors import DatabaseError
 
-_JOB_TITLES = {
-    "kind": "Kind",
-    **{name: COORDINATE_TITLES[name] for name in ("llm", "prm", "calibrator", "dataset")},
-    "split": "Split",
-    "job_key": "Key",
-    "seed": "Seed",
-    "status": "Status",
-    "shards": "Shards",
-    "seconds": "Seconds",
-    "tokens": "Tokens",
-}
+_JOB_COLUMNS = (
+    *("kind", "llm", "prm", "calibrator", "dataset", "split", "job_key", "seed", "status", "shards"),
+    *("seconds", "tokens"),
+)
 
 
 TARGETS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
@@ -88,10 +81,10 @@ def show_jobs(jobs: pd.DataFrame) -> None:
         seed=[None if pd.isna(seed) else str(seed) for seed in jobs["seed"]],
         tokens=jobs["generated_tokens"] + jobs["scored_tokens"],
     )
+    titles = {name: COORDINATE_TITLES.get(name, name.replace("_", " ").capitalize()) for name in _JOB_COLUMNS}
+    seconds = st.column_config.NumberColumn(format="%.1f")
     st.dataframe(
-        shown[list(_JOB_TITLES)].rename(columns=_JOB_TITLES),
-        hide_index=True,
-        column_config={"Seconds": st.column_config.NumberColumn(format="%.1f")},
+        shown[list(titles)].rename(columns=titles), hide_index=True, column_config={"Seconds": seconds}
     )
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard.charts.findings import along, draw
-from prmcal.dashboard.charts.trajectory import Solving, reward_table, rewards_chart, sample_table
+from prmcal.dashboard.charts.trajectory import Solving, reward_table, rewards_chart
 from prmcal.dashboard.controls.address import bound, bound_text, widget_key, write_address
 from prmcal.dashboard.controls.widgets import SELECT_WIDTH, choose_target
 from prmcal.dashboard.data import ask
@@ -236,15 +236,19 @@ def _show_solution(found: Solving, colour: str, levels: Sequence[float]) -> None
         st.caption(
             f"Band and brackets: from the quantile of level {levels[0]:g} to that of level {levels[-1]:g}."
         )
-    table = sample_table(found)
-    with st.expander(f"All: {counted(len(table), 'sample')}"):
+    samples = solution["trajectories"]
+    steps = [found.along(place) for place in range(len(samples))]
+    with st.expander(f"All: {counted(len(samples), 'sample')}"):
         show_table(
             {
-                "Sample": integers(table["sample"]),
-                "Answer": names(table["answer"]),
-                "Steps": integers(table["steps"]),
-                "Tokens": integers(table["tokens"]),
-                "Calibrated reward": numbers(table["reward"]),
+                "Sample": [str(place) for place in range(1, len(samples) + 1)],
+                "Answer": names(each["answer"] for each in samples),
+                "Steps": [integer(each[-1]["step"] if each else None) for each in steps],
+                "Tokens": integers(each["tokens"] for each in samples),
+                "Calibrated reward": numbers(
+                    next((step["point"] for step in reversed(each) if not step["terminal"]), None)
+                    for each in steps
+                ),
             }
         )
 

@@ -108,4 +108,4 @@ def test_runs_and_jobs_show_what_the_database_holds(page: Page, address: str, ru
     _, stored = catalog.job_page(published_path(run_folder), kind="score")
     head, *jobs = grid(page, len(stored), -1)
     keys = [dict(zip(head, job, strict=True)) for job in jobs]
-    assert [(key["Key"], key["Seed"]) for key in keys] == [(key, "11") for key in stored["job_key"]]
+    assert [(key["Job key"], key["Seed"]) for key in keys] == [(key, "11") for key in stored["job_key"]]

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from prmcal.dashboard.charts.trajectory import Solving, reward_table, sample_table
+from prmcal.dashboard.charts.trajectory import Solving, reward_table
 from prmcal.dashboard.controls.address import link
 from prmcal.db import catalog
 from prmcal.db.run_folder import published_path
@@ -60,7 +60,7 @@ def dashboard(folder: Path, port: int) -> Iterator[tuple[str, subprocess.Popen[b
 def server_of(process: subprocess.Popen[bytes]) -> str:
     """The address of the server that a dashboard asks."""
     arguments = Path(f"/proc/{process.pid}/cmdline").read_text().split("\0")
-    return arguments[arguments.index("--live") + 1]
+    return arguments[arguments.index("--") + 1]
 
 
 def test_a_question_is_answered_step_by_step_until_the_server_is_gone(
@@ -156,16 +156,8 @@ def test_the_trajectory_that_began_last_is_shown() -> None:
 
 def test_a_prefix_with_its_answer_has_no_calibrated_reward() -> None:
     found = Solving()
-    long = {"uncalibrated": None, "quantiles": None, "point": None}
-    for event in (step(0, 0), step(0, 1), step(0, 2, terminal=True), step(1, 1) | long):
+    for event in (step(0, 0), step(0, 1), step(0, 2, terminal=True)):
         found.add(event)
     table = reward_table(found.along(0))
     assert list(table["calibrated"].isna()) == [False, False, True]
     assert list(table["band_low"].dropna()) == [0.1, 0.1]
-    found.add(
-        {"event": "solution", "trajectories": [{"answer": "4", "tokens": 9}, {"answer": None, "tokens": 3}]}
-    )
-    samples = sample_table(found).astype(object)
-    assert list(samples["steps"]) == [2, 1]
-    assert samples["reward"].iloc[0] == 0.4
-    assert samples["reward"].iloc[1] is None or samples["reward"].isna().iloc[1]
