@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -192,24 +191,17 @@ def _measured_strategies(path: Path, group: dict[str, str], metric: str) -> pd.D
     out = [] if metric != "samples" else [*ask(catalog.searches, path), *ask(catalog.asking_others, path)]
     recomputed, references = ask(catalog.with_role, path, role="recomputed"), ask(catalog.references, path)
     done = cells[(cells["status"] == "done") & ~cells["strategy"].isin(recomputed)]
-    rows = done[~done["cell_id"].isin(out)].dropna(subset=[metric, "accuracy"]).to_dict("records")
-    found = [_point(row, metric, row["cell_id"] not in references) for row in rows]
-    return pd.DataFrame(found, columns=columns).astype({"competes": bool, "label": str})
-
-
-def _point(row: dict[str, Any], metric: str, competes: bool) -> dict[str, Any]:
-    calibrator = row["calibrator"] if isinstance(row["calibrator"], str) else None
-    named = filter(None, (row["strategy"], calibrator))
-    ends = ("", "_low", "_high")
-    return {
-        "cell_id": row["cell_id"],
-        "series": calibrator or FIXED,
-        "name": ", ".join([*named, *settings_of(row["target"], row["level"])]),
-        "label": "" if calibrator else row["strategy"],
-        "competes": competes,
-        **{f"cost{end}": row[f"{metric}{end}"] for end in ends},
-        **{f"accuracy{end}": row[f"accuracy{end}"] for end in ends},
-    }
+    rows = done[~done["cell_id"].isin(out)].dropna(subset=[metric, "accuracy"])
+    names_of = zip(
+        rows["strategy"], rows["calibrator"].fillna(""), rows["target"], rows["level"], strict=True
+    )
+    found = rows.assign(
+        series=rows["calibrator"].fillna(FIXED),
+        name=[", ".join(filter(None, [a, b, *settings_of(c, d)])) for a, b, c, d in names_of],
+        label=rows["strategy"].where(rows["calibrator"].isna(), ""),
+        competes=~rows["cell_id"].isin(references),
+    )
+    return found.rename(columns={f"{metric}{end}": f"cost{end}" for end in ("", "_low", "_high")})[columns]
 
 
 def _cost_table(measured: pd.DataFrame, chosen: pd.DataFrame, frontier: pd.DataFrame, cost: str) -> None:
