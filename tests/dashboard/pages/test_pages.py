@@ -47,7 +47,7 @@ def test_reported_numbers_are_shown_beside_measured_ones_and_are_not_ranked(page
     head, first, *_ = grid(page)
     value, digits = paper[["value", "digits"]].iloc[0]
     named = dict(zip(head, first, strict=True))
-    assert (named["Reported"], named["Measured here"]) == (f"{value:.{int(digits)}f}", "")
+    assert (named["Reported"], named["Measured here"]) == (f"{value:.{int(digits)}f}", "\N{EN DASH}")
 
 
 def test_a_cell_shows_the_numbers_and_bins_of_the_cell(page: Page, address: str, run_folder: Path) -> None:
