@@ -8,4 +8,5 @@ from pathlib import Path
 
 from prmcal.dashboard.app import main
 
-main(sys.argv[1], [Path(each) for each in sys.argv[2:]])
+if __name__ == "__main__":
+    main(sys.argv[1], [Path(each) for each in sys.argv[2:]])
