@@ -18,7 +18,19 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.exc import DBAPIError
 
-from prmcal.db.tables import Base, Cell, Comparison, Dataset, DescribedMetric, Job, JobInput, Plugin, Question
+from prmcal.db.queries.health import check_health
+from prmcal.db.tables import (
+    Base,
+    Cell,
+    Comparison,
+    Dataset,
+    DescribedMetric,
+    HealthCheck,
+    Job,
+    JobInput,
+    Plugin,
+    Question,
+)
 from prmcal.errors import LoadError
 
 if TYPE_CHECKING:
@@ -120,6 +132,11 @@ class Transaction:
                 self._connection.execute(sa.delete(table).where(table.c.cell_id.in_(old_cells)))
             elif "cell_id" not in table.columns and "job_key" in table.columns and old_jobs:
                 self._connection.execute(sa.delete(table).where(table.c.job_key.in_(old_jobs)))
+
+    def check_health(self) -> None:
+        """Check the data of the database again, and replace what was found; see :mod:`prmcal.db.queries.health`."""
+        self._connection.execute(sa.delete(HealthCheck))
+        self.record(check_health(self._connection))
 
     def replace_comparisons(self, parts: Iterable[Mapping[str, Values]]) -> None:
         """Replace all paired comparisons by those in parts, each with the values of all columns."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -243,12 +243,31 @@ def frame(source: Source, query: sa.Select[*tuple[Any, ...]]) -> pd.DataFrame:
     plain = all(isinstance(column.type, _PLAIN) for column in columns)
     with connection_of(source) as connection:
         if plain:
-            return _plain_frame(connection, query).astype(types)
+            return _with_levels(_plain_frame(connection, query).astype(types))
         try:
-            return pd.read_sql(query, connection).astype(types)
+            return _with_levels(pd.read_sql(query, connection).astype(types))
         except pd.errors.DatabaseError as error:
             # Pandas hides the driver's error, which `reading` translates.
             raise (error.__cause__ or error) from None
+
+
+def _with_levels(found: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame whose difficulties are numbers if all of them are whole numbers. The database has them as text."""
+    if (
+        "question_level" in found
+        and found["question_level"].dropna().astype(str).str.fullmatch(r"-?\d+").all()
+    ):
+        return found.astype({"question_level": "Int64"})
+    return found
+
+
+def known_levels(levels: Iterable[Any]) -> list[Any]:
+    """Return the difficulties of a column that occur, each once: numbers, then words."""
+    import pandas as pd
+
+    known = pd.unique(pd.Series(list(levels), dtype=object).dropna())
+    words = {each: not str(each).isdecimal() for each in known}
+    return sorted(known, key=lambda each: (words[each], 0 if words[each] else int(each), str(each)))
 
 
 def _plain_frame(connection: sa.Connection, query: sa.Select[*tuple[Any, ...]]) -> pd.DataFrame:

@@ -28,6 +28,7 @@ from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.reading import find_grid, grid_of, read_grid
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.registry.plugins import KINDS, load_plugin_file
+from prmcal.steps import STEP_END
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -191,7 +192,8 @@ class Run:
         UnknownCellError
             If there is no such cell, or several. The message names those that may be meant.
         """
-        return catalog.trajectories(self._published, self._cell(cell), question_id, limit=limit)
+        found = catalog.trajectories(self._published, self._cell(cell), question_id, limit=limit)
+        return found.assign(text=found["text"].str.replace(STEP_END, ""))
 
     def prefixes(self, cell: str | int, question_id: str) -> pd.DataFrame:
         """Return every scored prefix of one question: its reward, success counts and calibrated rewards.

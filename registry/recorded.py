@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 
-from prmcal.arrays import Floats32
 from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError
 from prmcal.registry.contracts.data import Completion, Prefix, PrefixScores, Sampling
 from prmcal.registry.contracts.models import LLM, PRM
-from prmcal.registry.datasets.jsonl import read_records
+from prmcal.registry.datasets.records import good_records, read_records
+from prmcal.registry.grading import Answers
 from prmcal.registry.messages import file_hash, is_file, shown
-from prmcal.steps import join_steps, split_steps
+from prmcal.registry.splitting import BLANK_LINE, Splitting, StepSplitting, split_text
+from prmcal.steps import Step, join_steps, split_steps
 
 _MOST_TOKENS = 2**31 - 1
 _FINISH_REASONS = ("end", "stop", "length")
@@ -65,7 +66,7 @@ def recording_identity(identity: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4)
-def read_recording(path: str, solutions: str, logits: str) -> dict[str, RecordedQuestion]:
+def read_recording(path: str, solutions: str, logits: str, skip: bool = False) -> dict[str, RecordedQuestion]:
     """Read the questions of a recording, by their text.
 
     Parameters
@@ -74,21 +75,23 @@ def read_recording(path: str, solutions: str, logits: str) -> dict[str, Recorded
         The file.
     solutions, logits : str
         The fields with the solutions and their logits.
+    skip : bool
+        Leave out bad records with a warning.
 
     Raises
     ------
     DataError
-        If the file cannot be read, a record is invalid, or a question occurs twice.
+        If the file cannot be read, records are invalid, or a question occurs twice.
     """
     questions: dict[str, RecordedQuestion] = {}
-    for place, record in read_records(Path(path)):
-        try:
-            text, question = _question(place, record, solutions, logits)
-            if text in questions:
-                raise ValueError(f"it has the same question as {questions[text].place}")
-        except ValueError as error:
-            raise DataError(f"{path}, {place}: {error}.") from error
+
+    def convert(place: str, record: Any) -> None:
+        text, question = _question(place, record, solutions, logits)
+        if text in questions:
+            raise ValueError(f"it has the same question as {questions[text].place}")
         questions[text] = question
+
+    good_records(read_records(Path(path)), convert, path, skip)
     return questions
 
 
@@ -160,6 +163,12 @@ class RecordedLLM(LLM):
     one_step : bool, default=False
         Replay each solution as a single step, without its blank lines. Use it for outcome rewards, which exist only for
         whole solutions. No follow-ups of shorter prefixes are then needed.
+    splitting : str or mapping, default="blank-line"
+        Where the steps of the texts end, as in the LLM `transformers`. The limits of a step count words.
+    answers : str, mapping or list, optional
+        Where the answers stand, as in the data set `jsonl`. By default the data set says it.
+    skip_bad_rows : bool, default=False
+        Leave out rows that cannot be read, and warn of them.
 
     Notes
     -----
@@ -167,13 +176,24 @@ class RecordedLLM(LLM):
     ``shards.trajectories`` to at least ``scaling.samples``, ``calibration.trajectories`` and the numbers of follow-ups.
     """
 
-    version = "2"
+    version = "3"
     repeats = True
 
-    def __init__(self, path: str, solutions: str = "solutions", one_step: bool = False) -> None:
+    def __init__(
+        self,
+        path: str,
+        solutions: str = "solutions",
+        one_step: bool = False,
+        splitting: Splitting = BLANK_LINE,
+        answers: Answers | None = None,
+        skip_bad_rows: bool = False,
+    ) -> None:
         self.path = path
         self.solutions = solutions
         self.one_step = one_step
+        self.splitting = splitting
+        self.answers = answers
+        self.skip_bad_rows = skip_bad_rows
 
     def check_arguments(self) -> None:
         """Raise InvalidArgumentsError if the file does not exist."""
@@ -193,7 +213,7 @@ class RecordedLLM(LLM):
         PluginFailedError
             If a question is not recorded, or a prefix has fewer than `n` completions.
         """
-        questions = read_recording(self.path, self.solutions, "")
+        questions = read_recording(self.path, self.solutions, "", self.skip_bad_rows)
         completions = []
         for prefix in prefixes:
             question = questions.get(prefix.question)
@@ -219,7 +239,8 @@ class RecordedLLM(LLM):
         recorded = question.follow_ups.get(steps)
         if recorded is not None:
             return list(recorded)
-        split = [split_steps(solution.text) for solution in solutions]
+        splitting = StepSplitting.of(self.splitting)
+        split = [split_text(each.text, splitting, False, self.count_tokens) for each in solutions]
         if steps in split:
             return [Completion("", 0, "end")] * n
         return [
@@ -232,21 +253,23 @@ class RecordedLLM(LLM):
         return replace(solution, text=as_one_step(solution.text)) if self.one_step else solution
 
 
-def _rest(solution: Completion, steps: tuple[str, ...], start: int) -> Completion:
+def _rest(solution: Completion, steps: tuple[Step, ...], start: int) -> Completion:
     """The text after the first `start` steps, with a proportional share of the tokens."""
-    text = join_steps(steps[start:])
-    share = len(text) / max(1, len(join_steps(steps)))
+    text = "".join(step.sampled for step in steps[start:])
+    share = len(text) / max(1, len(solution.text))
     return Completion(text, round(solution.tokens * share), solution.finish_reason)
 
 
 _LARGEST_LOGIT = float(np.finfo(np.float32).max)
+_LEAST = 1e-7
+"""A recorded probability of 0 or 1 becomes the logit of this distance from it."""
 
 
 class RecordedPRM(PRM):
     """Replay the recorded scores of a reward model.
 
-    Scores are found by the text of the prefix, without its blank lines. If a text occurs several times, the first score
-    is used.
+    Scores are found by the text of the prefix, whatever white space is in it. If a text occurs several times, the first
+    score is used.
 
     A prefix without a score has the flag `over_long` and is left out of calibration. With outcome rewards, only whole
     solutions have a score, and the bare question has none.
@@ -258,18 +281,45 @@ class RecordedPRM(PRM):
     solutions : str, default="solutions"
         The field with a question's solutions.
     logits : str, default="logits"
-        The field with the log-odds of success. Each solution has one number, or a list of T+1 numbers, one per prefix.
+        The field with the scores. Each solution has one number, or a list with one number for each of its T+1 prefixes,
+        or for each of its T steps, if the bare question has none. A prefix with null has no score.
+    scale : {"logit", "probability"}, optional
+        Meaning of the scores: log-odds of success (the default), or probabilities. It must be given if all scores lie
+        in [0, 1], as probabilities do.
+    splitting, skip_bad_rows
+        As in the LLM `recorded`.
     """
 
-    def __init__(self, path: str, solutions: str = "solutions", logits: str = "logits") -> None:
+    version = "2"
+
+    def __init__(
+        self,
+        path: str,
+        solutions: str = "solutions",
+        logits: str = "logits",
+        splitting: Splitting = BLANK_LINE,
+        skip_bad_rows: bool = False,
+        scale: Literal["logit", "probability"] | None = None,
+    ) -> None:
         self.path = path
         self.solutions = solutions
         self.logits = logits
+        self.scale = scale
+        self.splitting = splitting
+        self.skip_bad_rows = skip_bad_rows
         self._scores: dict[str, dict[str, float]] = {}
 
     def check_arguments(self) -> None:
-        """Raise InvalidArgumentsError if the file does not exist."""
+        """Raise InvalidArgumentsError if the file does not exist, or if its scores can be read in two ways."""
         check_recording(self.path)
+        if self.scale is None:
+            recording = read_recording(self.path, self.solutions, self.logits, self.skip_bad_rows).values()
+            scores = np.array([each for question in recording for each in _numbers(question.logits)])
+            if scores.size and ((scores >= 0) & (scores <= 1)).all():
+                raise InvalidArgumentsError(
+                    f"All {scores.size:,} scores in '{self.logits}' of {self.path} lie in [0, 1]. They can be "
+                    "probabilities or log-odds, which give other results. Set 'scale: probability' or 'scale: logit'."
+                )
 
     def identity(self) -> dict[str, Any]:
         """Return the identity, with a hash of the recording in place of its path."""
@@ -286,21 +336,25 @@ class RecordedPRM(PRM):
         known = self._scores_of(question)
         found = []
         for steps in trajectories:
-            logit = np.array(
+            log_odds = np.array(
                 [known.get(_key(steps[:count]), np.nan) for count in range(len(steps) + 1)], dtype=np.float32
             )
-            if np.isnan(logit[-1]):
+            if np.isnan(log_odds[-1]):
                 raise PluginFailedError(
                     f"{self.path} has no score for a trajectory of the question {question[:60]!r} that ends with "
                     f"{join_steps(steps)[-60:]!r}. Use the PRM 'recorded' with the LLM 'recorded' and the same file."
                 )
-            found.append(_prefix_scores(logit))
+            found.append(
+                PrefixScores(log_odds, expit(log_odds.astype(np.float64)), np.isnan(log_odds), tokens=0)
+            )
         return found
 
     def _scores_of(self, question: str) -> dict[str, float]:
         """The logits of a question's prefixes, by their text."""
         if question not in self._scores:
-            recorded = read_recording(self.path, self.solutions, self.logits).get(question)
+            recorded = read_recording(self.path, self.solutions, self.logits, self.skip_bad_rows).get(
+                question
+            )
             if recorded is None or not recorded.logits:
                 raise PluginFailedError(
                     f"{self.path} has no '{self.logits}' for the question {question[:60]!r}"
@@ -311,28 +365,43 @@ class RecordedPRM(PRM):
 
     def _logits_by_text(self, question: RecordedQuestion) -> dict[str, float]:
         found: dict[str, float] = {}
+        splitting = StepSplitting.of(self.splitting)
         for solution, given in zip(question.solutions, question.logits, strict=True):
-            steps = split_steps(solution.text)
-            logits = given if isinstance(given, list) else [given]
-            if len(logits) not in (1, len(steps) + 1) or not all(_is_number(each) for each in logits):
+            steps = split_text(solution.text, splitting, False, lambda text: len(text.split()))
+            scores = given if isinstance(given, list) else [given]
+            known = [each for each in scores if each is not None]
+            if len(scores) not in (1, len(steps), len(steps) + 1) or not all(map(self._is_score, known)):
                 raise DataError(
                     f"{self.path}, {question.place}: '{self.logits}' must have a number for each solution, or a list "
-                    f"of {len(steps) + 1} numbers for a solution with {len(steps)} steps. Got {shown(given)}."
+                    f"of {len(steps)} numbers, or {len(steps) + 1} with the bare question, for a solution with "
+                    f"{len(steps)} steps.{' Each is in [0, 1].' if self.scale == 'probability' else ''} "
+                    f"Got {shown(given)}."
                 )
-            for count, logit in zip(range(len(steps) + 1 - len(logits), len(steps) + 1), logits, strict=True):
-                found.setdefault(_key(steps[:count]), float(logit))
+            for count, score in zip(range(len(steps) + 1 - len(scores), len(steps) + 1), scores, strict=True):
+                if score is not None:
+                    found.setdefault(_key(steps[:count]), self._log_odds(float(score)))
         return found
+
+    def _is_score(self, value: Any) -> bool:
+        return _is_number(value) and (self.scale != "probability" or 0 <= value <= 1)
+
+    def _log_odds(self, score: float) -> float:
+        return float(logit(min(max(score, _LEAST), 1 - _LEAST))) if self.scale == "probability" else score
+
+
+def _numbers(scores: Any) -> Iterator[float]:
+    """Yield the numbers in nested lists."""
+    for each in scores:
+        if isinstance(each, list):
+            yield from _numbers(each)
+        elif _is_number(each):
+            yield each
 
 
 def _key(steps: Sequence[str]) -> str:
-    return "\n".join(line for line in join_steps(steps).split("\n") if line.strip())
+    return " ".join(join_steps(steps).split())
 
 
 def _is_number(value: Any) -> bool:
     known = isinstance(value, int | float) and not isinstance(value, bool)
     return known and abs(value) <= _LARGEST_LOGIT
-
-
-def _prefix_scores(logit: Floats32) -> PrefixScores:
-    reward = expit(logit.astype(np.float64))
-    return PrefixScores(logit, reward, np.isnan(logit), tokens=0)

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from prmcal.steps import THOUGHT_BEGINS, THOUGHT_ENDS, split_steps
+from prmcal.steps import (
+    BEGIN_OF_THOUGHT,
+    BLANK_LINES,
+    ENDS_OF_LINES,
+    LINE_END,
+    THOUGHT_ENDS,
+    Step,
+    pieces_between,
+    steps_of,
+)
 
 BLANK_LINE = "blank-line"
+BY_LINE = ("lines", "sentences")
+"""The rules with which every line ends a step."""
 
 _Count = Annotated[int, Field(ge=1)]
 
@@ -31,10 +42,10 @@ class StepSplitting(BaseModel):
 
     Attributes
     ----------
-    rule : {"blank-line", "markers", "after-think"}
-        ``blank-line``: at every blank line. ``markers``: before every sentence that begins with a marker; outside of
-        thoughts also at blank lines. ``after-think``: a whole thought is one step, and behind it a step ends at every
-        blank line.
+    rule : {"blank-line", "lines", "sentences", "markers", "after-think"}
+        ``blank-line``: at every blank line. ``lines``: at every line end. ``sentences``: at every line end and every
+        end of a sentence. ``markers``: before every sentence that begins with a marker; outside of thoughts also at
+        blank lines. ``after-think``: a whole thought is one step, and behind it a step ends at every blank line.
     markers : tuple of str
         The words of the rule ``markers``, with their capital letters.
     least_tokens : int or None
@@ -45,7 +56,7 @@ class StepSplitting(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    rule: Literal["blank-line", "markers", "after-think"] = "blank-line"
+    rule: Literal["blank-line", "lines", "sentences", "markers", "after-think"] = "blank-line"
     markers: tuple[Annotated[str, Field(pattern=r"^\S(.*\S)?$")], ...] = Field(MARKERS, min_length=1)
     least_tokens: _Count | None = None
     most_tokens: _Count | None = None
@@ -83,22 +94,22 @@ Splitting = Annotated[
     str | dict[str, Any],
     AfterValidator(_checked),
     Field(
-        description="blank-line, markers, after-think, or a mapping with 'rule' (one of these) and, if wanted, "
-        "'markers' (a list of words, for the rule 'markers'), 'least_tokens' and 'most_tokens' (1 or more, the first "
-        "not above the second)"
+        description="blank-line, lines, sentences, markers, after-think, or a mapping with 'rule' (one of these) and, "
+        "if wanted, 'markers' (a list of words, for the rule 'markers'), 'least_tokens' and 'most_tokens' (1 or more, "
+        "the first not above the second)"
     ),
 ]
 """The annotation of the argument. See :class:`StepSplitting` for its meaning."""
 
 Count = Callable[[str], int]
 
-_SENTENCE_END = r"(?:(?<=[.!?])|(?<=[.!?][\"')\]*$]))\s+|\s*\n\s*"
-_END = re.compile(f"({_SENTENCE_END})")
-_BLANK_LINES = re.compile(r"\n{2,}")
+_SENTENCE = r"(?:(?<=[.!?])|(?<=[.!?][\"')\]*$]))\s+"
+_SENTENCE_END = rf"(?:{_SENTENCE}|\s*{LINE_END}\s*)"
+_ENDS = {BLANK_LINE: BLANK_LINES, "lines": ENDS_OF_LINES, "sentences": re.compile(_SENTENCE_END)}
 
 
-def split_text(text: str, splitting: StepSplitting, thinking: bool, count: Count) -> tuple[str, ...]:
-    """Split a text into steps. No step contains a blank line.
+def split_text(text: str, splitting: StepSplitting, thinking: bool, count: Count) -> tuple[Step, ...]:
+    """Split a text into steps, which hold all that was sampled.
 
     Parameters
     ----------
@@ -109,40 +120,41 @@ def split_text(text: str, splitting: StepSplitting, thinking: bool, count: Count
     count : callable
         Returns the number of tokens of a text.
     """
-    steps = _steps(text, thinking, splitting)
-    blocks: Iterable[str] = (_BLANK_LINES.sub("\n", step.strip("\n")) for step in steps if step.strip())
+    steps = steps_of(_pieces(text, thinking, splitting))
     if splitting.least_tokens is not None:
-        blocks = _joined(blocks, splitting.least_tokens, count)
+        steps = steps_of(_joined(steps, splitting.least_tokens, count))
     if splitting.most_tokens is not None:
-        blocks = (piece for step in blocks for piece in _cut(step, splitting.most_tokens, count))
-    return tuple(blocks)
+        steps = steps_of(piece for step in steps for piece in _cut(step, splitting.most_tokens, count))
+    return steps
 
 
 def _parts(text: str, thinking: bool) -> Iterator[tuple[str, bool]]:
     """Yield the thoughts of a text, with their tags, and what is between them. The flag tells thoughts."""
     while text:
         if thinking:
-            thought, end, text = text.partition(THOUGHT_ENDS)
-            yield thought + end, True
+            thought, end, rest = text.partition(THOUGHT_ENDS)
+            text = rest.lstrip()
+            yield thought + end + rest[: len(rest) - len(text)], True
             thinking = False
         else:
-            outside, begin, rest = text.partition(THOUGHT_BEGINS)
-            yield outside, False
-            text, thinking = begin + rest, bool(begin)
+            begin = BEGIN_OF_THOUGHT.search(text)
+            start = begin.start() if begin else len(text)
+            yield text[:start], False
+            text, thinking = text[start:], begin is not None
 
 
-def _steps(text: str, thinking: bool, splitting: StepSplitting) -> Sequence[str]:
-    if splitting.rule == BLANK_LINE:
-        return split_steps(text)
+def _pieces(text: str, thinking: bool, splitting: StepSplitting) -> list[str]:
+    if splitting.rule in _ENDS:
+        return pieces_between(_ENDS[splitting.rule], text)
     blocks = [
         block
         for part, thought in _parts(text, thinking)
-        for block in ([part] if thought else split_steps(part))
+        for block in ([part] if thought else pieces_between(BLANK_LINES, part))
     ]
     if splitting.rule == "after-think":
         return blocks
     before_marker = _before_marker(splitting.markers)
-    return [step for block in blocks for step in before_marker.split(block)]
+    return [piece for block in blocks for piece in pieces_between(before_marker, block)]
 
 
 @cache
@@ -152,32 +164,26 @@ def _before_marker(markers: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?:{_SENTENCE_END})(?=(?:{words})(?!\w))")
 
 
-def _joined(steps: Iterable[str], least: int, count: Count) -> Iterator[str]:
+def _joined(steps: Iterable[Step], least: int, count: Count) -> Iterator[str]:
     """Join every step that is too short to the next one. The last one has none and can be short."""
     held = ""
     for step in steps:
-        held = f"{held}\n{step}" if held else step
-        if count(held) >= least:
+        held += step.sampled
+        if count(Step(held)) >= least:
             yield held
             held = ""
-    if held:
-        yield held
+    yield held
 
 
-def _cut(step: str, most: int, count: Count) -> Iterator[str]:
+def _cut(step: Step, most: int, count: Count) -> Iterator[str]:
     """Cut a step that is too long. A sentence that is too long alone stays whole."""
     if count(step) <= most:
-        yield step
+        yield step.sampled
         return
-    held, *rest = _END.split(step)
-    for space, sentence in zip(rest[::2], rest[1::2], strict=True):
-        longer = f"{held}{space}{sentence}"
-        if not held.strip():
-            held = sentence
-        elif count(longer) > most:
+    held = ""
+    for sentence in pieces_between(_ENDS["sentences"], step.sampled):
+        if held.strip() and count(Step(held + sentence)) > most:
             yield held
-            held = sentence
-        else:
-            held = longer
-    if held.strip():
-        yield held
+            held = ""
+        held += sentence
+    yield held

@@ -10,6 +10,7 @@ import pandas as pd
 
 from prmcal.dashboard.charts.cells import MEDIAN
 from prmcal.db.queries.curves import ExactCurves
+from prmcal.db.reader import known_levels
 from prmcal.db.statistics.budgets import Curve, frontier, more_accurate
 
 FIXED = "fixed n"
@@ -82,7 +83,7 @@ def difficulty_points(
     The first has the columns of :func:`adaptive_points` and question_level. The second lacks C and beta, and its series
     are called ``fixed n = 4``. Both are empty if no question has a difficulty level.
     """
-    places = sorted({int(each) for each in pool.question_levels if not np.isnan(each)})
+    places = known_levels(pool.question_levels)
     counts = [count for count in _COUNTS if count <= pool.most]
     adaptive = _joined(
         adaptive_points(pool, grid, level, [target], question_level=place).assign(question_level=place)

@@ -94,7 +94,7 @@ def step_texts(text: str, steps: int) -> list[str]:
 
     If it splits into another number of parts, the last step has all of the text and the others are empty.
     """
-    found = list(split_steps(text))
+    found: list[str] = list(split_steps(text))
     return found if len(found) == steps else [*[""] * (steps - 1), text][:steps]
 
 

@@ -21,6 +21,7 @@ from prmcal.db.overview.reading import (
 )
 from prmcal.db.overview.types import UNKNOWN, Entry, League, LeagueRow, Outcomes, flat
 from prmcal.db.queries.cells import kept, with_role
+from prmcal.db.queries.health import health
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.intervals import bounded_interval
 from prmcal.db.tables import Cell, LeaguePoint
@@ -55,6 +56,7 @@ def league(
     chosen = {"llm": llm, "prm": prm, "dataset": dataset, "calibrator": calibrator, "strategy": strategy}
     with connection_of(source) as connection:
         cells, entries = _cells(connection, chosen, tier)
+        findings = health(connection, llm=llm, prm=prm, dataset=dataset)
         done = cells[cells["status"] == "done"]
         placed = done[["cell_id", *PLACE, "strategy", "entry"]]
         values = question_values(connection, placed, _BY_QUESTION, ["cell_id", "metric"])
@@ -106,6 +108,7 @@ def league(
         budgets=tuple(sorted(set(done.merge(points, on="cell_id").groupby(PLACE)["most"].max().map(round)))),
         counts=status_counts(cells),
         rows=tuple(rows),
+        health=findings,
     )
 
 

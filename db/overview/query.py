@@ -22,6 +22,7 @@ from prmcal.db.overview.reading import (
 )
 from prmcal.db.overview.types import UNKNOWN, Outcomes, Overview, Quantity, Standing, flat
 from prmcal.db.queries.cells import kept, metrics, numbered_cells, with_role
+from prmcal.db.queries.health import health
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.paired import standings
 from prmcal.db.tables import Cell, Job, Run
@@ -64,6 +65,7 @@ def overview(
         published = citations(connection, "calibrator")
         fits = _fit_seconds(connection, llm, prm)
         questions = tested_questions(connection, calibration)
+        findings = health(connection, llm=llm, prm=prm, dataset=dataset)
         status = connection.scalar(sa.select(Run.status).order_by(Run.started_at.desc()).limit(1))
     shown = _with_values(calibration, found, tests, baseline, described)
     counts = counted_tests(tests, lower_wins=True)
@@ -103,6 +105,7 @@ def overview(
         ranking=tuple(ranking),
         cells=shown,
         metrics=described,
+        health=findings,
     )
 
 

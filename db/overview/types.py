@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.metrics import Metrics
+from prmcal.db.queries.health import Finding
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -196,6 +197,8 @@ class Overview(Extent):
         (value divided by that of the baseline at the same place).
     metrics : Metrics
         The metrics of the run.
+    health : tuple of Finding
+        What a reader must know about the data before the numbers, the most serious first.
     """
 
     running: bool
@@ -209,6 +212,7 @@ class Overview(Extent):
     ranking: tuple[Standing, ...]
     cells: pd.DataFrame
     metrics: Metrics
+    health: tuple[Finding, ...] = ()
 
     def standing(self, calibrator: str | None) -> Standing | None:
         """Return the row of a calibrator; None if it has none."""
@@ -286,10 +290,13 @@ class League(Extent):
         N, the largest number of samples at a place: each once, in increasing order.
     rows : tuple of LeagueRow
         The lowest mean rank first, then the references.
+    health : tuple of Finding
+        See :class:`Overview`.
     """
 
     budgets: tuple[int, ...]
     rows: tuple[LeagueRow, ...]
+    health: tuple[Finding, ...] = ()
 
     @property
     def ranked(self) -> tuple[LeagueRow, ...]:

@@ -115,7 +115,7 @@ class ExactCurves:
     Attributes
     ----------
     question_ids : ndarray of shape (questions,)
-    question_levels : ndarray of shape (questions,), float64
+    question_levels : ndarray of shape (questions,), object
         Difficulty from 1 to 5; NaN if unknown.
     accuracy : ndarray of shape (questions, N), float64
         Expected accuracy of best-of-n for n from 1 to N.
@@ -126,7 +126,7 @@ class ExactCurves:
     """
 
     question_ids: NDArray[np.object_]
-    question_levels: NDArray[np.float64]
+    question_levels: NDArray[np.object_]
     accuracy: NDArray[np.float64]
     tokens: NDArray[np.float64]
     rewards: dict[tuple[str, float], NDArray[np.float64]]
@@ -137,7 +137,7 @@ class ExactCurves:
         return int(self.accuracy.shape[1])
 
     def fixed(
-        self, counts: Sequence[int], *, tokens: bool = False, question_level: int | None = None
+        self, counts: Sequence[int], *, tokens: bool = False, question_level: int | str | None = None
     ) -> Curve:
         """Return the curve of best-of-n with the same n for every question.
 
@@ -160,7 +160,7 @@ class ExactCurves:
         targets: Sequence[float],
         *,
         tokens: bool = False,
-        question_level: int | None = None,
+        question_level: int | str | None = None,
     ) -> Curve:
         """Return the curve of best-of-n + IAS with the rewards of a calibrator at one level.
 
@@ -194,7 +194,7 @@ class ExactCurves:
         return samples.astype(np.int64)
 
     def _curve(
-        self, samples: NDArray[np.int64], rule: IntervalRule, tokens: bool, question_level: int | None
+        self, samples: NDArray[np.int64], rule: IntervalRule, tokens: bool, question_level: int | str | None
     ) -> Curve:
         kept = slice(None) if question_level is None else self.question_levels == question_level
         accuracy = np.take_along_axis(self.accuracy, samples - 1, axis=1)[kept]
@@ -233,7 +233,7 @@ def exact_curves(
     first = table.drop_duplicates("question_id")
     return ExactCurves(
         question_ids=np.asarray(ids, dtype=object),
-        question_levels=first["question_level"].to_numpy(np.float64, na_value=np.nan),
+        question_levels=first["question_level"].to_numpy(object),
         accuracy=table["accuracy"].to_numpy(np.float64).reshape(len(ids), -1),
         tokens=tokens.reindex(ids).to_numpy(np.float64),
         rewards={

@@ -33,7 +33,7 @@ def measurements(
     dataset: Sequence[str] | None = None,
     strategy: Sequence[str] | None = None,
     tier: str | None = None,
-    question_level: int | None = None,
+    question_level: int | str | None = None,
 ) -> pd.DataFrame:
     """Return the measured values of a leaderboard, one per row, in the order of the grid.
 
@@ -65,7 +65,9 @@ def measurements(
     """
     cells = numbered_cells(*COORDINATES, "conditions", "status", "reason").where(Cell.leaderboard == table)
     same_level = (
-        Result.question_level.is_(None) if question_level is None else Result.question_level == question_level
+        Result.question_level.is_(None)
+        if question_level is None
+        else Result.question_level == str(question_level)
     )
     query = cells.add_columns(
         *Result.columns("metric", "value", "low", "high", "rows", "questions")

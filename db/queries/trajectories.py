@@ -93,25 +93,6 @@ def graded_texts(source: Source, job_keys: Sequence[str]) -> pd.DataFrame:
     return frame(source, sa.select(both).order_by(both.c.question_id, both.c.trajectory, both.c.text))
 
 
-def cut_off_thoughts(source: Source) -> pd.DataFrame:
-    """Return the LLMs some of whose trajectories were cut off inside a thought.
-
-    Returns
-    -------
-    DataFrame
-        Columns llm, trajectories (on all data sets) and cut_off (how many of them), sorted by name.
-    """
-    cut_off = sa.func.count().filter(Trajectory.finish_reason == "thought")
-    query = (
-        sa.select(Job.llm, sa.func.count().label("trajectories"), cut_off.label("cut_off"))
-        .join(Trajectory, Trajectory.job_key == Job.job_key)
-        .group_by(Job.llm)
-        .having(cut_off > 0)
-        .order_by(Job.llm)
-    )
-    return frame(source, query)
-
-
 def questions(source: Source, cell_id: str) -> list[str]:
     """Return the identifiers of the questions that a cell was measured on, sorted."""
     with connection_of(source) as connection:

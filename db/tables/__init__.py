@@ -7,6 +7,7 @@ from prmcal.db.tables.results import (
     Comparison,
     CurveArea,
     CurvePoint,
+    HealthCheck,
     LeaguePoint,
     QuestionResult,
     ReliabilityBin,

@@ -71,7 +71,7 @@ class Result(BulkBase):
 
     cell_id: Mapped[str] = identity("Cell: cells.cell_id")
     metric: Mapped[str] = identity("Name of the metric, e.g. brier or accuracy")
-    question_level: Mapped[int | None] = identity("Difficulty of the questions; null: all questions")
+    question_level: Mapped[str | None] = identity("Difficulty of the questions; null: all questions")
     value: Mapped[float] = column("The value")
     low: Mapped[float | None] = column("Lower end of the 95% interval; null: single question")
     high: Mapped[float | None] = column("Upper end of the 95% interval; null: single question")
@@ -90,7 +90,7 @@ class QuestionResult(BulkBase):
 
     cell_id: Mapped[str] = identity("Cell: cells.cell_id")
     question_id: Mapped[str] = identity("Question: questions.question_id")
-    question_level: Mapped[int | None] = column("Difficulty of the question, 1 to 5")
+    question_level: Mapped[str | None] = column("Difficulty of the question")
     metric: Mapped[str] = identity("Name of the metric, e.g. accuracy or samples")
     value: Mapped[float] = column("The value")
 
@@ -156,7 +156,7 @@ class CurvePoint(BulkBase):
     job_key: Mapped[str] = identity("Curves job: jobs.job_key, which has the coordinates")
     level: Mapped[float | None] = identity("Quantile level beta; null: fixed n")
     target: Mapped[float | None] = column("Target probability C; null: fixed n")
-    question_level: Mapped[int | None] = identity("Difficulty of the questions; null: all questions")
+    question_level: Mapped[str | None] = identity("Difficulty of the questions; null: all questions")
     point: Mapped[int] = identity("Index on the curve, from 0")
     samples: Mapped[float] = column("Mean samples per question")
     samples_low: Mapped[float | None] = column("Lower end of its 95% interval")
@@ -214,7 +214,7 @@ class SampleAccuracy(BulkBase):
 
     job_key: Mapped[str] = identity("Curves job without a calibrator: jobs.job_key")
     question_id: Mapped[str] = identity("Question: questions.question_id")
-    question_level: Mapped[int | None] = column("Difficulty of the question")
+    question_level: Mapped[str | None] = column("Difficulty of the question")
     samples: Mapped[int] = identity("Samples n, from 1 to N")
     accuracy: Mapped[float] = column("Expected accuracy of the sample with the highest score among n")
 
@@ -236,3 +236,24 @@ class LeaguePoint(BulkBase):
         "Largest standard error of an accuracy of the curve from a limited number of random orders; 0: exact"
     )
     questions: Mapped[int] = column("Number of questions")
+
+
+class HealthCheck(Base):
+    """Checks of the data, such as answers that were not read and questions that cannot be ranked."""
+
+    __tablename__ = "health"
+
+    check: Mapped[str] = key("Name of the check, e.g. unread")
+    dataset: Mapped[str] = key("Data set: datasets.name")
+    split: Mapped[str] = key("Split: datasets.split")
+    llm: Mapped[str] = key("LLM: plugins.name")
+    prm: Mapped[str] = key("PRM: plugins.name; empty for checks of solutions")
+    count: Mapped[int] = column("Number of solutions or questions that the check found")
+    total: Mapped[int] = column("Number of solutions or questions that it looked at")
+    value: Mapped[float | None] = column(
+        "Area under the curve within questions, or a difference of accuracies; null for counts"
+    )
+    low: Mapped[float | None] = column("Lower end of the 95% interval of the value")
+    high: Mapped[float | None] = column("Upper end of the 95% interval of the value")
+    severity: Mapped[str] = column("misleading (no number is worth a headline), notable or fine")
+    examples: Mapped[str] = column("Ends of up to two solutions, as a JSON list")

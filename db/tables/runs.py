@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedColumn, declared_attr, mapped_column
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 10
 """The layout. Raise it with every change of a table. Databases of other layouts are built again: `prmcal rebuild`."""
 
 
@@ -146,7 +146,7 @@ class Question(Base):
     question_id: Mapped[str] = key("Identifier within the split")
     text: Mapped[str | None] = column("Text of the question; null if the submission has no texts")
     answer: Mapped[str | None] = column("Reference answer; null if the submission has no texts")
-    level: Mapped[int | None] = column("Difficulty, 1 (easy) to 5 (hard)")
+    level: Mapped[str | None] = column("Difficulty, a number such as 1 (easy) to 5 (hard), or a word")
     subject: Mapped[str | None] = column("Topic")
 
 

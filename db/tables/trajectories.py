@@ -26,6 +26,9 @@ class Trajectory(BulkBase):
         "end (the LLM's end token), stop (a stop string), length (the token limit), or thought (the limit in a thought)"
     )
     answer: Mapped[str | None] = column("Final answer found in the text; null if there is none")
+    found_by: Mapped[str | None] = column(
+        "Where the answer stood: boxed, phrase, hashes, last number, whole or pattern; null: none"
+    )
     verdict: Mapped[str] = column(f"Verdict on the answer: {_VERDICTS}")
     correct: Mapped[bool] = column("Whether the answer is correct")
 

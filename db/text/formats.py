@@ -9,6 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from prmcal.steps import without_marks
+
 _LATEX_SPECIAL = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -56,7 +58,7 @@ LEFT_OUT = "(left out of the submission)"
 
 def kept(text: Any) -> str:
     """Return a text of a question or of a trajectory, or say that its submission leaves it out."""
-    return text if isinstance(text, str) else LEFT_OUT
+    return without_marks(text) if isinstance(text, str) else LEFT_OUT
 
 
 def escape_markdown(text: str) -> str:

@@ -11,6 +11,7 @@ from prmcal.db.overview.types import League, LeagueRow, levels_of
 from prmcal.db.statistics.budgets import verdict
 from prmcal.db.text.board import Board, column_of
 from prmcal.db.text.formats import counted, number
+from prmcal.db.text.health import misleading, summaries
 from prmcal.db.text.overview import extent, percents, placed, points, quantity, tests_text
 
 LEAGUE_PURPOSE = (
@@ -30,6 +31,9 @@ def league_measured(found: League) -> str:
 
 def league_sentence(found: League) -> str:
     """Say who is ahead, by how much over a fixed n of equal cost, and with what certainty."""
+    wrong = summaries(misleading(found.health))
+    if wrong:
+        return " ".join(["No strategy is ahead.", *(f"{text[:1].upper()}{text[1:]}" for _, _, text in wrong)])
     if not found.ranked:
         return "Nothing can be ranked yet: no place has two strategies that were measured."
     first, levels = found.ranked[0], levels_of(row.entry for row in found.rows)

@@ -13,6 +13,7 @@ from prmcal.db.overview.types import Extent, Outcomes, Overview, Quantity, Rank,
 from prmcal.db.statistics.budgets import verdict
 from prmcal.db.text.board import Board, column_of
 from prmcal.db.text.formats import counted, duration, interval, number
+from prmcal.db.text.health import misleading, summaries
 
 PURPOSE = (
     "prmcal measures how far the scores of process reward models lie from the true chance of a right answer, corrects "
@@ -25,6 +26,7 @@ SCORE = "corrected Brier score"
 
 
 _NO_GAIN = "Best-of-n with and without IAS was not measured with the best calibrator."
+_NO_BARE = "not possible", "No reward of the bare question, from which IAS chooses the number of samples."
 _OTHERS = [name for name in MAIN_METRICS["calibration"] if name != RANKING_METRIC]
 
 
@@ -63,15 +65,32 @@ def extent(found: Extent) -> str:
 
 
 def tiles(found: Overview) -> tuple[Tile, ...]:
-    """Return the four findings. A finding that the grid cannot show says why."""
+    """Return the findings: what speaks against the data, and four numbers. One that the grid cannot show says why.
+
+    Where the numbers would mislead, the reasons stand alone.
+    """
+    if misleading(found.health):
+        return tuple(Tile(*each) for each in summaries(found.health))
+    without_bare = _without_bare(found)
+    notes = summaries(each for each in found.health if each.check != "no bare question" or not without_bare)
     best = found.ranking[0] if found.ranking else None
     findings = {
         "Overestimation": _overestimation(found, best),
         "Best calibrator": _winner(found, best),
-        "Samples saved": _saved(found, best),
-        "Accuracy of IAS": _accuracy(best),
+        "Samples saved": _NO_BARE if without_bare else _saved(found, best),
+        "Accuracy of IAS": _NO_BARE if without_bare else _accuracy(best),
     }
-    return tuple(Tile(title, *finding) for title, finding in findings.items())
+    return (
+        *(Tile(*each) for each in notes),
+        *(Tile(title, *finding) for title, finding in findings.items()),
+    )
+
+
+def _without_bare(found: Overview) -> bool:
+    """Return whether no question has a reward of the bare question at any place."""
+    done = found.cells[found.cells["status"] == "done"]
+    without = [each for each in found.health if each.check == "no bare question" and each.count == each.total]
+    return 0 < len(done[["dataset", "llm", "prm"]].drop_duplicates()) <= len(without)
 
 
 def _overestimation(found: Overview, best: Standing | None) -> tuple[str, str]:

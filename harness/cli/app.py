@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
@@ -182,6 +183,10 @@ def prmcal(
 
 def main() -> None:
     """Run the command line. An error that the user can act on becomes one line and an exit code."""
+    warnings.formatwarning = lambda message, *_, **__: f"prmcal: warning: {message}\n"
+    for argument in sys.argv[1:]:
+        if any("\ud800" <= each <= "\udfff" for each in argument):  # bytes that Python could not decode
+            _refuse(f"{argument!a} is not UTF-8 text. Give another name or path, or rename the file.")
     try:
         app()
     except PrmcalError as error:

@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,7 +31,7 @@ from prmcal.harness.share.submissions import is_merged
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal import text_table, wrapped
-from prmcal.registry.datasets.jsonl import read_records
+from prmcal.registry.datasets.records import good_records, read_records
 from prmcal.registry.messages import reading
 from prmcal.steps import join_steps, split_steps
 
@@ -214,7 +214,9 @@ def import_first_pass(
 
     A grid such as the shipped grid `recorded` replays the recording.
     """
-    records = [record for file in files for record in _first_passes(file)]
+    records = [
+        record for file in files for record in good_records(read_records(file), _first_pass, str(file))
+    ]
     if rewards is not None:
         counts = [len(record["solutions"]) for record in records]
         for record, logits in zip(records, _logits(rewards, counts), strict=True):
@@ -227,16 +229,13 @@ def import_first_pass(
     typer.echo(f"Wrote {len(records):,} questions to {out}.", err=True)
 
 
-def _first_passes(file: Path) -> Iterator[dict[str, Any]]:
-    for place, record in read_records(file):
-        fields = record if isinstance(record, dict) else {}
-        question, answer, texts = (fields.get(name) for name in ("question", "gold_answer", "generations"))
-        whole = isinstance(texts, list) and bool(texts) and all(isinstance(text, str) for text in texts)
-        if not isinstance(question, str) or not isinstance(answer, str | int) or not whole:
-            raise DataError(
-                f"{file}, {place}: a first pass has the fields 'question', 'gold_answer' and 'generations' (a list)."
-            )
-        yield {"question": question, "answer": str(answer), "solutions": texts}
+def _first_pass(_: str, record: Any) -> dict[str, Any]:
+    fields = record if isinstance(record, dict) else {}
+    question, answer, texts = (fields.get(name) for name in ("question", "gold_answer", "generations"))
+    whole = isinstance(texts, list) and bool(texts) and all(isinstance(text, str) for text in texts)
+    if not isinstance(question, str) or not isinstance(answer, str | int) or not whole:
+        raise ValueError("a first pass has the fields 'question', 'gold_answer' and 'generations' (a list)")
+    return {"question": question, "answer": str(answer), "solutions": texts}
 
 
 def _logits(file: Path, samples: Sequence[int]) -> list[list[float]]:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from prmcal.db.text.formats import duration
+from prmcal.errors import PrmcalError
 from prmcal.harness.cli.options import (
     GridArgument,
     LimitOption,
@@ -27,6 +28,11 @@ from prmcal.harness.planning.plan import Only
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal import text_table, wrapped
+from prmcal.registry.messages import printable
+from prmcal.registry.plugins import llms
+
+_END = 40
+"""In characters. How much of the end of a prompt is shown with its white space."""
 
 
 def plan(
@@ -38,12 +44,39 @@ def plan(
     only: OnlyOption = None,
     limit: LimitOption = None,
     plugin: PluginOption = None,
+    prompt: Annotated[
+        bool, typer.Option("--prompt", help="Show what each LLM reads for the first question instead.")
+    ] = False,
 ) -> None:
     """Show the jobs of a grid and what they cost.
 
     The costs are samples, tokens, time and disk space. No model is loaded and nothing is downloaded.
     """
-    typer.echo(render_plan(read(grid, limit, plugin), out, names_by_kind(only)))
+    spec = read(grid, limit, plugin)
+    typer.echo(render_prompts(spec) if prompt else render_plan(spec, out, names_by_kind(only)))
+
+
+def render_prompts(grid: GridSpec) -> str:
+    """Return the prompt of the first question for each LLM, and how it ends. Only tokenizers are loaded."""
+    plan = build_plan(grid, stand_ins=True)
+    data = plan.datasets[0]
+    question = data.questions[0].text
+    parts = [f"The first question of {data.name}, {data.split}:", printable(question)]
+    for planned in plan.plugins[llms.kind]:
+        try:
+            prompt = planned.reference.build(llms).prompt(question)
+        except PrmcalError as error:
+            parts += ["", wrapped(f"The prompt of {planned.name} is not known: {error}")]
+            continue
+        if prompt:
+            parts += [
+                "",
+                f"The prompt of {planned.name}, which ends with {prompt[-_END:]!r}:",
+                printable(prompt),
+            ]
+        else:
+            parts += ["", f"{planned.name} does not tell its prompt."]
+    return "\n".join(parts)
 
 
 def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None) -> str:

@@ -245,24 +245,24 @@ def lines_on_failures(failures: Sequence[FailureGroup], log: Path) -> list[str]:
 
 
 def _findings(directory: Path) -> list[str]:
-    """Return the findings of the run, and a warning for each LLM whose trajectories were cut off inside a thought."""
+    """Return the findings of the run, a line for each. Those on its data come first."""
     from prmcal.db.overview.query import overview
-    from prmcal.db.queries.trajectories import cut_off_thoughts
+    from prmcal.db.queries.health import health
+    from prmcal.db.text.health import answers_read
     from prmcal.db.text.overview import tiles
 
     results = RunFolder(directory).results()
     found = overview(results)
     lines = [
-        f"{each.title}: {each.figure}. {each.detail[:1].upper()}{each.detail[1:].rstrip('.')}."
-        for each in (tiles(found) if found.ranking else ())
+        *((each.title, each.figure, each.detail) for each in tiles(found) if found.ranking or found.health),
+        *answers_read(health(results, all_checks=True)),
     ]
-    lines += [
-        f"prmcal: warning: {each.cut_off / each.trajectories:.1%} of the trajectories of the LLM '{each.llm}' "
-        f"({each.cut_off:,} of {each.trajectories:,}) were cut off inside a thought, so they have no answer. Raise "
-        "'sampling.max_tokens' in the grid file."
-        for each in cut_off_thoughts(results).itertuples()
-    ]
-    return [wrapped(line, hanging="  ") for line in lines]
+    return [finding_line(*each) for each in lines]
+
+
+def finding_line(title: str, figure: str, detail: str) -> str:
+    """Return a finding on a run as wrapped text."""
+    return wrapped(f"{title}: {figure}. {detail[:1].upper()}{detail[1:].rstrip('.')}.", hanging="  ")
 
 
 def _tell(text: str) -> None:

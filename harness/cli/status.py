@@ -13,9 +13,10 @@ import typer
 
 from prmcal.db.run_folder import LOG_FILE
 from prmcal.db.text.formats import counted, duration
+from prmcal.errors import DatabaseError, RunError
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.options import RunArgument, one_of, time_left
-from prmcal.harness.cli.run import lines_on_failures
+from prmcal.harness.cli.run import finding_line, lines_on_failures
 from prmcal.harness.execution.ending import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.execution.machine import visible_gpus
 from prmcal.harness.execution.progress import WorkerNow, read_crew
@@ -55,7 +56,8 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
     for is done; or interrupted), started_at (UTC), running_since (UTC, or null), workers, seconds_left (or null),
     log; shards (total, done, failed, left); cells (total, done, failed, pending); jobs (a list with kind, jobs,
     shards, done, worker_seconds_left); failures (a list with reason, cause, cells, advice); crew (a list with worker,
-    job, seconds, tries, note; empty unless the state is "running").
+    job, seconds, tries, note; empty unless the state is "running"); health (a list with title, figure and text: what a
+    reader must know about the data; empty until a run ends).
 
     Raises
     ------
@@ -130,9 +132,23 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
             }
             for group in groups
         ],
+        "health": _health(folder),
         "crew": [asdict(each) for each in read_crew(directory)] if running else [],
     }
     return found, groups
+
+
+def _health(folder: RunFolder) -> list[dict[str, str]]:
+    """Return what a reader must know about the data of a run that has results."""
+    from prmcal.db.queries.health import health
+    from prmcal.db.text.health import answers_read, summaries
+
+    try:
+        found = health(folder.results(), all_checks=True)
+    except (DatabaseError, RunError):  # Nothing is published yet.
+        return []
+    rows = [*summaries(each for each in found if each.severity != "fine"), *answers_read(found)]
+    return [dict(zip(("title", "figure", "text"), each, strict=True)) for each in rows]
 
 
 def _text(found: dict[str, Any], failures: Sequence[FailureGroup]) -> str:
@@ -168,6 +184,7 @@ def _text(found: dict[str, Any], failures: Sequence[FailureGroup]) -> str:
             f"{cells['done']:,} of {counted(cells['total'], 'cell')} done, {cells['failed']:,} failed. {more}"
         ),
     ]
+    lines += [finding_line(*each.values()) for each in found["health"]]
     if found["crew"]:
         lines += ["", *(wrapped(str(WorkerNow(**each)), hanging="  ") for each in found["crew"])]
     if state in _ADVICE:

@@ -180,13 +180,16 @@ class Recorder:
             self._folder.write_record(self.record)
         with self.writer.transaction() as transaction:
             transaction.replace_comparisons(comparisons)
+            transaction.check_health()
             transaction.record(self.run_rows("failed" if self.failures else "done"))
         self.publish(complete=True)
 
     def abandon(self) -> None:
         """Write the results so far and mark the run as interrupted. The next run continues from the artifacts."""
         self._write(publish=False)
-        self.writer.record(self.run_rows("interrupted"))
+        with self.writer.transaction() as transaction:
+            transaction.check_health()
+            transaction.record(self.run_rows("interrupted"))
         self.publish(complete=False)
 
     def publish(self, complete: bool) -> None:
@@ -299,6 +302,7 @@ class Recorder:
             for each in data.questions:
                 question = asdict(each)
                 question["question_id"] = question.pop("id")
+                question["level"] = None if each.level is None else str(each.level)
                 rows.append(Question(dataset=data.name, split=data.split, **question))
         rows += [
             JobInput(job_key=job.key, input_key=source.key)

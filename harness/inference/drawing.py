@@ -21,7 +21,7 @@ from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.data import GenerationRequest, Prefix, Question
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.search import SearchStrategy
-from prmcal.registry.grading import extract_answer
+from prmcal.registry.grading.extraction import MARKED, Ways, find_answer
 from prmcal.steps import join_steps, split_steps
 
 R = TypeVar("R")
@@ -38,11 +38,13 @@ class Drawn:
     tokens: int
     finish_reason: str
     rewarded: Rewarded = _UNREAD
+    ways: Ways = MARKED
 
     @property
     def answer(self) -> str | None:
         """The final answer, or None."""
-        return extract_answer(join_steps(self.steps))
+        found = find_answer(join_steps(self.steps), self.ways)
+        return found and found.text
 
     @property
     def score(self) -> float:
@@ -164,7 +166,7 @@ def draw_whole(models: Answerer, asking: Asking, questions: Sequence[OpenQuestio
             for place in each.missing
         ]
         found = (
-            Drawn(split_steps(one.text), one.tokens, one.finish_reason)
+            Drawn(split_steps(one.text), one.tokens, one.finish_reason, ways=models.card.ways)
             for (one,) in models.generate(requests)
         )
         return [[next(found) for _ in each.missing] for each in part]
@@ -208,7 +210,7 @@ def draw_by_steps(models: Answerer, asking: Asking, questions: Sequence[OpenQues
             )
             known = [len(beams[index].steps) for index in going]
             for index, (completion,) in zip(going, completions, strict=True):
-                beams[index] = lengthened(beams[index], completion, most, _MOST_STEPS)
+                beams[index] = lengthened(beams[index], completion, most, _MOST_STEPS, models.card.ways)
             found = models.rewards([(places[index][0].text, beams[index].steps) for index in going])
             for index, count, rewards in zip(going, known, found, strict=True):
                 rewarded[index] = rewards
@@ -221,7 +223,7 @@ def draw_by_steps(models: Answerer, asking: Asking, questions: Sequence[OpenQues
         return
     for (each, _), beam, rewards in zip(places, beams, rewarded, strict=True):
         reason = "length" if beam.tokens >= most or beam.drawn >= _MOST_STEPS else "end"
-        each.add(Drawn(beam.steps, beam.tokens, reason, rewards))
+        each.add(Drawn(beam.steps, beam.tokens, reason, rewards, models.card.ways))
 
 
 def steps_of(models: Answerer, trajectory: int, steps: Sequence[str], rewarded: Rewarded) -> list[Step]:
@@ -254,6 +256,7 @@ def search(models: Answerer, asking: Asking, questions: Sequence[OpenQuestion]) 
                 models.card.sampling,
                 asking.setting.target,
                 asking.seed,
+                models.card.ways,
             )
         best = [(each.text, one.answer.steps) for each, one in zip(part, found, strict=True)]
         return list(zip(found, models.rewards(best), strict=True))
@@ -261,7 +264,8 @@ def search(models: Answerer, asking: Asking, questions: Sequence[OpenQuestion]) 
     for each, (found, rewarded) in attempted(searched, questions):
         for beam in found.kept:
             own = rewarded if not each.drawn else Rewarded(np.array([beam.logit]), np.empty((1, 0)))
-            each.drawn.append(Drawn(beam.steps, beam.tokens, "end" if beam.finished else "length", own))
+            reason = "end" if beam.finished else "length"
+            each.drawn.append(Drawn(beam.steps, beam.tokens, reason, own, models.card.ways))
         each.samples, each.generated_tokens = found.generations, found.generated_tokens
         each.prm_tokens += found.scored_tokens + rewarded.tokens
     yield from ()

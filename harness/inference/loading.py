@@ -26,6 +26,7 @@ from prmcal.harness.jobs.parameters import (
     GeneratingParameters,
     LeagueParameters,
     PluginReference,
+    RolloutParameters,
     StrategyParameters,
 )
 from prmcal.harness.jobs.plugin_calls import plugin_guard
@@ -36,8 +37,9 @@ from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import Sampling
 from prmcal.registry.contracts.pool import Pool
+from prmcal.registry.grading.extraction import MARKED, Ways
 from prmcal.registry.models.checkpoints import resolve_checkpoint
-from prmcal.registry.plugins import calibrators
+from prmcal.registry.plugins import calibrators, datasets
 
 _BASE = "Qwen/Qwen2.5-Math-PRM-7B"
 _ADAPTER_FILE = "adapter_config.json"
@@ -137,6 +139,17 @@ def _of_run(directory: Path, name: str | int | None, names: Mapping[str, str]) -
     return CalibratedPRM(models, title, chosen_by)
 
 
+def _ways(plan: Plan, llm: PluginReference) -> Ways:
+    """Return where the answers of an LLM stand: as its argument says, or else its data set."""
+    data = [
+        job.shards[0].parameters.data.dataset
+        for job in plan.jobs_of(RolloutParameters)
+        if job.labels.llm == llm.name
+    ]
+    told = llm.arguments.get("answers") or next((each.arguments.get("answers") for each in data), None)
+    return told or (datasets.get(data[0].plugin).answers if data else MARKED)
+
+
 def _card(plan: Plan, fit: Job[FitParameters], cell: Cell | None) -> Card:
     """Return the models of a fit, with the strategy and the settings of its cell or of the grid."""
     given = fit.shards[0].parameters
@@ -156,9 +169,10 @@ def _card(plan: Plan, fit: Job[FitParameters], cell: Cell | None) -> Card:
     if cell is not None and cell.strategy:
         strategy, target = known[cell.strategy], cell.target
         level = level if cell.level is None else cell.level
+    reference = next(each.reference for each in plan.plugins["llm"] if each.name == llm)
     return Card(
         name=str(fit.labels),
-        llm=next(each.reference for each in plan.plugins["llm"] if each.name == llm),
+        llm=reference,
         prm=given.prm,
         calibrator=given.calibrator,
         strategy=strategy,
@@ -167,6 +181,7 @@ def _card(plan: Plan, fit: Job[FitParameters], cell: Cell | None) -> Card:
         max_samples=max(samples, default=64),
         sampling=samplings[0] if samplings else Sampling(),
         levels=tuple(levels),
+        ways=_ways(plan, reference),
         known=known,
     )
 

@@ -33,7 +33,7 @@ from prmcal.registry.contracts.data import (
     ScoringRequest,
 )
 from prmcal.registry.contracts.models import LLM, PRM
-from prmcal.registry.grading import extract_answer
+from prmcal.registry.grading.extraction import MARKED, Ways, find_answer
 from prmcal.registry.messages import reading
 from prmcal.registry.network import patiently
 from prmcal.steps import join_steps
@@ -64,6 +64,8 @@ class Card:
         How trajectories are sampled, as for the calibration.
     levels : tuple of float
         Levels beta besides the calibrator's own. They are left out unless it predicts any level.
+    ways : str, mapping or sequence
+        Where the answers of the LLM stand, as in the argument `answers` of a data set.
     known : mapping of str to PluginReference
         The strategies of the grid by their names, which may have arguments. Registered names work too.
     """
@@ -78,6 +80,7 @@ class Card:
     max_samples: int = 64
     sampling: Sampling = field(default_factory=Sampling)
     levels: tuple[float, ...] = ()
+    ways: Ways = MARKED
     known: Mapping[str, PluginReference] = field(default_factory=dict)
 
 
@@ -359,11 +362,10 @@ def _hidden_states(prm: PRM, requests: Sequence[ScoringRequest]) -> list[HiddenS
 
 def _first_terminal(steps: Sequence[str]) -> int:
     """Return the number of steps of the first prefix with a final answer, or T + 1 if there is none."""
-    for t in range(1, len(steps) + 1):
-        # An answer may begin in one step and end in a later one.
-        if "}" in steps[t - 1] and extract_answer(join_steps(steps[:t])) is not None:
-            return t
-    return len(steps) + 1
+    # An answer may begin in one step and end in a later one.
+    ends = range(1, len(steps) + 1) if find_answer(join_steps(steps), MARKED) else ()
+    found = (t for t in ends if find_answer(join_steps(steps[:t]), MARKED))
+    return next(found, len(steps) + 1)
 
 
 def each_or_error(call: Callable[[list[T]], list[R]], items: Sequence[T]) -> list[R | PrmcalError]:

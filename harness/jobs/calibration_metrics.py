@@ -26,13 +26,14 @@ from prmcal.harness.jobs.context import Context, Output, successes_of
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import CalibrationMetricsParameters, MeasuringParameters, PluginReference
 from prmcal.harness.jobs.plugin_calls import plugin_guard
-from prmcal.harness.jobs.pools import QuestionAxis
+from prmcal.harness.jobs.pools import QuestionAxis, level_column
 from prmcal.harness.metrics.measured import (
     reliability_bins,
     signed_error_bins,
     statistic_of,
 )
 from prmcal.harness.storage.store import content_key
+from prmcal.registry.contracts.data import Level
 from prmcal.registry.contracts.metric import PrefixRows
 from prmcal.registry.plugins import metrics
 
@@ -49,7 +50,7 @@ MetricOf = Callable[[NDArray[np.bool_]], Ratio]
 
 
 def metric_tables(
-    groups: Mapping[int | None, Mapping[str, Statistic]],
+    groups: Mapping[Level | None, Mapping[str, Statistic]],
     bootstrap: Bootstrap,
     compared: Collection[str] | None = None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -60,7 +61,7 @@ def metric_tables(
 
     Parameters
     ----------
-    groups : mapping of (int or None) to (mapping of str to Statistic)
+    groups : mapping of (a level or None) to (mapping of str to Statistic)
         Metrics by their names: over all questions (None), and over those of each difficulty, whose replicates are not
         returned.
     compared : collection of str, optional
@@ -69,7 +70,7 @@ def metric_tables(
     metrics = groups[None]
     chosen = [name for name in metrics if compared is None or name in compared]
     known = intervals(metric for group in groups.values() for metric in group.values())
-    estimates: dict[tuple[int | None, str], Estimate] = {}
+    estimates: dict[tuple[Level | None, str], Estimate] = {}
     for level, group in groups.items():
         for name, metric in group.items():
             with plugin_guard("metric", name, "measure"):  # It may call functions of a plugin.
@@ -79,7 +80,7 @@ def metric_tables(
     results = pd.DataFrame(
         {
             "metric": [name for _, name in estimates],
-            "question_level": pd.array([level for level, _ in estimates], dtype="Int32"),
+            "question_level": level_column([level for level, _ in estimates]),
             **{
                 column: np.array([getattr(each, column) for each in estimates.values()], dtype)
                 for column, dtype in _COLUMNS.items()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -184,12 +185,20 @@ class Context(Models):
         with plugin_guard("dataset", data.dataset.name, "give its questions"):
             return self.dataset(data.dataset).questions(data.split, stop)[start:stop]
 
+    def reader(self, dataset: PluginReference, llm: PluginReference) -> Dataset:
+        """Return a data set that reads answers where the LLM says that its texts have them, if it says so."""
+        found, answers = self.dataset(dataset), llm.arguments.get("answers")
+        if answers is not None:
+            found = copy(found)
+            found.answers = answers
+        return found
+
     def grade(
-        self, dataset: PluginReference, question: Question, trajectory: str
+        self, dataset: PluginReference, llm: PluginReference, question: Question, trajectory: str
     ) -> tuple[Verdict, str | None]:
-        """Grade a whole trajectory; see :meth:`prmcal.Dataset.grade`."""
+        """Grade a whole trajectory of an LLM; see :meth:`prmcal.Dataset.grade`."""
         with plugin_guard("dataset", dataset.name, "grade"):
-            verdict, answer = self.dataset(dataset).grade(question, trajectory)
+            verdict, answer = self.reader(dataset, llm).grade(question, trajectory)
             require(
                 verdict in get_args(Verdict) and isinstance(answer, str | None),
                 f"it must return a verdict ({', '.join(get_args(Verdict))}) and a text or None. "

@@ -25,6 +25,7 @@ from prmcal.harness.jobs.pools import (
     bare_rewards,
     graded_trajectories,
     last_scores,
+    level_column,
     levels_of,
     test_pool,
 )
@@ -115,7 +116,7 @@ def _adaptive(
 def _by_question(axis: QuestionAxis, table: NDArray[np.float64]) -> pd.DataFrame:
     """Return the accuracy of each question with each number of samples, from which that of any setting follows."""
     questions, most = table.shape
-    levels = pd.array(axis.question_levels).astype("Int32")
+    levels = level_column(axis.question_levels)
     return pd.DataFrame(
         {
             "question_id": np.repeat(axis.question_ids, most),
@@ -142,7 +143,7 @@ def _points(
             {
                 "level": pd.array(list(levels), dtype="Float64").repeat(len(targets)),
                 "target": pd.array([*targets] * len(levels), dtype="Float64"),
-                "question_level": pd.array([difficulty] * len(curve.cost), dtype="Int32"),
+                "question_level": level_column([difficulty] * len(curve.cost)),
                 "point": np.tile(np.arange(len(targets), dtype=np.int32), len(levels)),
                 **_with_intervals(curve.part(chosen)),
             }

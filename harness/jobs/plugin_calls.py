@@ -30,15 +30,17 @@ from prmcal.registry.contracts.data import (
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.messages import message_of, shown
 from prmcal.registry.network import patiently
-from prmcal.registry.splitting import StepSplitting, split_text
+from prmcal.registry.splitting import BY_LINE, StepSplitting, split_text
 from prmcal.steps import (
     STEP_SEPARATOR,
     THOUGHT_BEGINS,
     THOUGHT_ENDS,
+    Step,
     in_thought,
-    join_steps,
     split_steps,
+    stored_text,
     text_so_far,
+    without_marks,
 )
 
 _MOST_TOKENS = 2**31 - 1
@@ -96,19 +98,19 @@ def check_completions(drawn: Any, n: int) -> None:
 def in_steps(llm: LLM, prefix: Prefix, completions: Sequence[Completion]) -> list[Completion]:
     """Return the completions of a prefix as they are stored.
 
-    The steps of the LLM's own rule are separated by blank lines, and there are no other blank lines. If the prompt of a
-    bare question ends with the tag that begins a thought, the completion gets this tag. The finish reason of a thought
-    that was cut off is ``thought``. With the rule ``blank-line`` without limits, the other texts stay as they are.
+    If the prompt of a bare question ends with the tag that begins a thought, the completion gets this tag. The finish
+    reason of a thought that was cut off is ``thought``. A mark ends every step of the LLM's own rule, unless blank
+    lines do. All else stays as it was sampled.
     """
     splitting = StepSplitting.of(llm.splitting)
     thinking = starts_in_thought(llm, prefix)
     stored = []
     for each in completions:
-        text = each.text
+        text = without_marks(each.text)
         if thinking and not prefix.steps and not text.lstrip().startswith(THOUGHT_BEGINS):
             text = THOUGHT_BEGINS + "\n" + text.lstrip("\n")
         if splitting.changes_texts:
-            text = join_steps(split_text(text, splitting, thinking, llm.count_tokens))
+            text = stored_text(split_text(text, splitting, thinking, llm.count_tokens))
         cut_off = each.finish_reason == "length" and in_thought(text_so_far(prefix.steps) + text)
         reason: FinishReason = "thought" if cut_off else each.finish_reason
         stored.append(replace(each, text=text, finish_reason=reason))
@@ -178,8 +180,8 @@ def _generated(llm: LLM, requests: Sequence[GenerationRequest], sampling: Sampli
         require_length(completions, len(own), "lists of completions")
         for place, request, drawn in zip(places, own, completions, strict=True):
             check_completions(drawn, request.n)
-            if stop[-1] == THOUGHT_ENDS:
-                drawn = [_with_end(each) for each in drawn]
+            if stop[-1] != STEP_SEPARATOR:
+                drawn = [_with_end(each, stop[-1]) for each in drawn]
             found[place] = in_steps(llm, request.prefix, drawn)
     return found
 
@@ -187,7 +189,7 @@ def _generated(llm: LLM, requests: Sequence[GenerationRequest], sampling: Sampli
 def _stops(llm: LLM, prefix: Prefix, sampling: Sampling) -> tuple[str, ...]:
     """Return where the LLM is stopped: the stop strings of the sampling, and those of its splitting behind them."""
     splitting = StepSplitting.of(llm.splitting)
-    ends: tuple[str, ...] = (STEP_SEPARATOR,)
+    ends: tuple[str, ...] = ("\n",) if splitting.rule in BY_LINE else (STEP_SEPARATOR,)
     if splitting.rule == "after-think" and starts_in_thought(llm, prefix):
         ends = (THOUGHT_ENDS,)
     elif splitting.rule == "markers" and starts_in_thought(llm, prefix):
@@ -195,11 +197,12 @@ def _stops(llm: LLM, prefix: Prefix, sampling: Sampling) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*sampling.stop, *ends]))
 
 
-def _with_end(completion: Completion) -> Completion:
-    """Put back the end of a thought, at which the LLM was stopped."""
-    if completion.finish_reason != "stop":
+def _with_end(completion: Completion, end: str) -> Completion:
+    """Put back the end of a thought or of a line, at which the LLM was stopped. Markers begin the next step."""
+    if completion.finish_reason != "stop" or end not in (THOUGHT_ENDS, "\n"):
         return completion
-    return replace(completion, text=completion.text.rstrip("\n") + f"\n{THOUGHT_ENDS}")
+    text = completion.text.rstrip("\n") + "\n" if end == THOUGHT_ENDS else completion.text
+    return replace(completion, text=text + end)
 
 
 def _goes_on(llm: LLM, prefix: Prefix, completion: Completion, sampling: Sampling) -> bool:
@@ -214,14 +217,17 @@ def _goes_on(llm: LLM, prefix: Prefix, completion: Completion, sampling: Samplin
     if splitting.rule == "after-think" and in_thought(text_so_far(prefix.steps) + completion.text):
         return True
     steps = split_steps(completion.text)
-    return splitting.least_tokens is not None and (
-        not steps or llm.count_tokens(steps[-1]) < splitting.least_tokens
-    )
+    if not steps:
+        return splitting.least_tokens is not None or splitting.rule in BY_LINE
+    return splitting.least_tokens is not None and llm.count_tokens(steps[-1]) < splitting.least_tokens
 
 
 def _rest(request: GenerationRequest, number: int, begun: Completion) -> GenerationRequest:
     """Return the request of what comes after the beginning of a step."""
-    steps = request.prefix.steps + split_steps(begun.text)
+    added = split_steps(begun.text)
+    steps = request.prefix.steps + added
+    if steps and not added:  # White space alone belongs to the step before it.
+        steps = (*steps[:-1], Step(text_so_far(steps[-1:]) + begun.text))
     seed = seed_from_key(content_key([request.seed, number, begun.tokens]))
     return GenerationRequest(Prefix(request.prefix.question, steps), 1, seed)
 
@@ -230,7 +236,7 @@ def _joined(llm: LLM, prefix: Prefix, begun: Completion, piece: Completion) -> C
     """Return the beginning of a step with what came after it."""
     whole = replace(
         piece,
-        text=text_so_far(split_steps(begun.text)) + piece.text,
+        text=(text_so_far(split_steps(begun.text)) or begun.text) + piece.text,
         tokens=begun.tokens + piece.tokens,
         prompt_tokens=begun.prompt_tokens,
     )

@@ -15,7 +15,7 @@ from prmcal.errors import DataError
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import TUNING, Shard, of_other
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.registry.contracts.data import Question
+from prmcal.registry.contracts.data import Level, Question
 from prmcal.registry.contracts.pool import Pool
 
 
@@ -26,36 +26,47 @@ class QuestionAxis:
     Attributes
     ----------
     question_ids : ndarray of shape (questions,)
-    question_levels : ndarray of shape (questions,), float64
-        Difficulty from 1 to 5; NaN where it is not known.
+    question_levels : ndarray of shape (questions,), object
+        The difficulty, a number or a word; None where it is not known.
     """
 
     question_ids: NDArray[Any]
-    question_levels: NDArray[np.float64]
+    question_levels: NDArray[np.object_]
 
     @classmethod
     def of(cls, questions: Sequence[Question], ids: NDArray[Any]) -> QuestionAxis:
         """Return the axis of the questions with these ids."""
         levels = {question.id: question.level for question in questions}
-        known = [np.nan if levels[each] is None else levels[each] for each in ids]
-        return cls(ids, np.array(known, dtype=np.float64))
+        return cls(ids, np.array([levels[each] for each in ids], dtype=object))
 
-    def by_difficulty(self) -> list[tuple[int | None, NDArray[np.bool_]]]:
+    @property
+    def known_levels(self) -> list[Level]:
+        """The levels that occur: numbers, then words."""
+        levels: set[Level] = {each for each in self.question_levels if each is not None}
+        return sorted(levels, key=lambda each: (0, each, "") if not isinstance(each, str) else (1, 0, each))
+
+    def by_difficulty(self) -> list[tuple[Level | None, NDArray[np.bool_]]]:
         """Select all questions (None), then those of each difficulty that is known."""
-        known = [level for level in np.unique(self.question_levels) if not np.isnan(level)]
         everything = np.ones(len(self.question_ids), dtype=bool)
-        return [(None, everything), *((int(level), self.question_levels == level) for level in known)]
+        return [(None, everything), *((level, self.question_levels == level) for level in self.known_levels)]
 
     def table(self, values: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
         """Return metrics with one value for each question as a table, by their names."""
         return pd.DataFrame(
             {
                 "question_id": np.tile(self.question_ids, len(values)),
-                "question_level": pd.array(np.tile(self.question_levels, len(values))).astype("Int32"),
+                "question_level": level_column(np.tile(self.question_levels, len(values))),
                 "metric": np.repeat(list(values), len(self.question_ids)),
                 "value": np.concatenate(list(values.values())),
             }
         )
+
+
+def level_column(levels: Sequence[Level | None] | NDArray[np.object_]) -> pd.api.extensions.ExtensionArray:
+    """Return levels as a column: of whole numbers if all are, or else of texts."""
+    if all(isinstance(each, int | None) for each in levels):
+        return pd.array(levels, dtype="Int32")
+    return pd.array([None if each is None else str(each) for each in levels], dtype="string")
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +128,7 @@ def trajectories_of(table: pd.DataFrame) -> GradedTrajectories:
     prompts = table.groupby("question_id")["prompt_tokens"].max().reindex(question_ids).to_numpy(np.float64)
     return GradedTrajectories(
         question_ids=question_ids,
-        question_levels=np.full(len(question_ids), np.nan),
+        question_levels=np.full(len(question_ids), None, dtype=object),
         correct=_matrix(table, "correct").to_numpy(dtype=bool),
         answers=_matrix(numbers, "answer").to_numpy(dtype=np.int64),
         steps=_matrix(table, "steps").to_numpy(dtype=np.int64),

@@ -42,7 +42,7 @@ from prmcal.registry.contracts.data import (
     ScoringRequest,
 )
 from prmcal.registry.contracts.dataset import FollowedUpDataset
-from prmcal.registry.grading import extract_answer
+from prmcal.registry.grading.extraction import Answer
 from prmcal.registry.grading.symbolic import Verdict
 from prmcal.registry.network import patiently
 from prmcal.steps import join_steps, split_steps, text_so_far
@@ -53,19 +53,27 @@ def compute_rollout(shard: Shard[RolloutParameters], context: Context) -> Output
     data, trajectories = shard.parameters.data, shard.parameters.trajectories
     questions = context.questions(data)
     completions = draw(shard, context, [Prefix(question.text) for question in questions], len(trajectories))
+    reader = context.reader(data.dataset, shard.parameters.llm)
     rows = []
     for question, drawn in zip(questions, completions, strict=True):
         for number, completion in zip(trajectories, drawn, strict=True):
-            verdict, answer = context.grade(data.dataset, question, completion.text)
+            verdict, answer = context.grade(data.dataset, shard.parameters.llm, question, completion.text)
+            found = reader.find_answer(completion.text)
             rows.append(
-                _row(question, number, completion, len(split_steps(completion.text)), answer, verdict)
+                _row(question, number, completion, len(split_steps(completion.text)), answer, found, verdict)
             )
     frame = _trajectories(rows)
     return Output({"trajectories": frame}, samples=len(rows), generated_tokens=int(frame["tokens"].sum()))
 
 
 def _row(
-    question: Question, number: int, drawn: Completion, steps: int, answer: str | None, verdict: Verdict
+    question: Question,
+    number: int,
+    drawn: Completion,
+    steps: int,
+    answer: str | None,
+    found: Answer | None,
+    verdict: Verdict,
 ) -> dict[str, Any]:
     return {
         "question_id": question.id,
@@ -76,6 +84,7 @@ def _row(
         "prompt_tokens": drawn.prompt_tokens,
         "finish_reason": drawn.finish_reason,
         "answer": answer,
+        "found_by": found.way if found and found.text == answer else None,
         "verdict": verdict,
         "correct": verdict == "correct",
     }
@@ -83,7 +92,7 @@ def _row(
 
 def _trajectories(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     numbers = ("trajectory", "steps", "tokens", "prompt_tokens")
-    return pd.DataFrame(rows).astype({**dict.fromkeys(numbers, "int32"), "answer": "str"})
+    return pd.DataFrame(rows).astype({**dict.fromkeys(numbers, "int32"), "answer": "str", "found_by": "str"})
 
 
 def draw(
@@ -117,6 +126,7 @@ def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output
     answer, needs no follow-up: either all of its follow-ups would be correct or none.
     """
     data, follow_ups = shard.parameters.data, len(shard.parameters.follow_ups)
+    llm, reader = shard.parameters.llm, context.reader(data.dataset, shard.parameters.llm)
     questions = {question.id: question for question in context.questions(data)}
     trajectories = context.table(shard, "rollout", "trajectories")
     trajectories = trajectories[trajectories["trajectory"] < shard.parameters.trajectories.stop]
@@ -124,13 +134,13 @@ def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output
     prefixes: list[tuple[str, int, int, _Group]] = []
     counts: dict[_Group, tuple[int, bool]] = {}
     for row in trajectories.itertuples():
-        steps = split_steps(row.text)
+        steps: tuple[str, ...] = split_steps(row.text)
         for step in chosen_prefixes(len(steps), shard.parameters.most_prefixes):
             group = (row.question_id, steps[:step], 0 if step else row.trajectory)
             prefixes.append((row.question_id, row.trajectory, step, group))
             text = join_steps(steps[:step])
-            if extract_answer(text) is not None:
-                verdict, _ = context.grade(data.dataset, questions[row.question_id], text)
+            if reader.find_answer(text, whole=step == len(steps)) is not None:
+                verdict, _ = context.grade(data.dataset, llm, questions[row.question_id], text)
                 counts[group] = (follow_ups if verdict == "correct" else 0, True)
 
     followed = sorted({group for *_, group in prefixes} - counts.keys())
@@ -140,7 +150,7 @@ def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output
         question_id, steps, _ = group
         head = text_so_far(steps)
         question = questions[question_id]
-        verdicts = [context.grade(data.dataset, question, head + each.text)[0] for each in completions]
+        verdicts = [context.grade(data.dataset, llm, question, head + each.text)[0] for each in completions]
         counts[group] = (verdicts.count("correct"), False)
         tokens += sum(each.tokens for each in completions)
 
@@ -199,10 +209,13 @@ def compute_imported(shard: Shard[ImportedParameters], context: Context) -> Outp
         kept = published[question.text][: parameters.trajectories.stop]
         for number, each in enumerate(kept):
             text = join_steps(each.steps)
-            answer = extract_answer(text)
+            found = dataset.find_answer(text)
+            answer = found and found.text
             k, n = each.counts[len(each.steps)]
             verdict: Verdict = "unparsed" if answer is None else "correct" if k == n else "incorrect"
-            drawn.append(_row(question, number, Completion(text, 0, "end"), len(each.steps), answer, verdict))
+            drawn.append(
+                _row(question, number, Completion(text, 0, "end"), len(each.steps), answer, found, verdict)
+            )
             counts += [
                 (question.id, number, step, k, n, answer is not None and step == len(each.steps))
                 for step, (k, n) in each.counts.items()

@@ -35,7 +35,7 @@ from prmcal.registry.contracts.data import (
 )
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.search import SearchStrategy
-from prmcal.registry.grading import extract_answer
+from prmcal.registry.grading.extraction import BOXED, Ways, find_answer
 from prmcal.registry.network import patiently
 from prmcal.registry.plugins import strategies
 from prmcal.steps import in_thought, join_steps, split_steps
@@ -128,6 +128,7 @@ class _Search:
     sampling: Sampling
     target: float | None
     seed: int
+    ways: Ways
 
 
 def beam_search(
@@ -139,6 +140,7 @@ def beam_search(
     sampling: Sampling,
     target: float | None,
     seed: int,
+    ways: Ways = BOXED,
 ) -> list[Searched]:
     """Search all questions.
 
@@ -158,13 +160,15 @@ def beam_search(
         Target probability C, if the strategy has one.
     seed : int
         The same questions, plugins, sampling and seed give the same result.
+    ways : str, mapping or sequence
+        Where answers stand, as in the argument `answers` of a data set. A trajectory ends with its answer.
 
     Returns
     -------
     list of Searched
         One for each question.
     """
-    search = _Search(llm, prm, strategy, calibrate, sampling, target, seed)
+    search = _Search(llm, prm, strategy, calibrate, sampling, target, seed, ways)
     found = [Searched(question) for question in questions]
     going, candidates = found, _first(search, found)
     while going:
@@ -222,15 +226,16 @@ def _lengthen(search: _Search, going: Sequence[Searched], candidates: list[list[
             each.generated_tokens += completion.tokens
             beam = candidates[index][member]
             candidates[index][member] = lengthened(
-                beam, completion, search.sampling.max_tokens, search.strategy.most_steps
+                beam, completion, search.sampling.max_tokens, search.strategy.most_steps, search.ways
             )
 
 
-def lengthened(beam: Beam, completion: Completion, most_tokens: int, most_steps: int) -> Beam:
+def lengthened(beam: Beam, completion: Completion, most_tokens: int, most_steps: int, ways: Ways) -> Beam:
     """Return a prefix with one more sampled step, without rewards. It is finished at its final answer or a limit."""
     added = split_steps(completion.text)
     steps, drawn, tokens = beam.steps + added, beam.drawn + 1, beam.tokens + completion.tokens
-    answered = extract_answer(join_steps(added)) is not None and not in_thought(join_steps(steps))
+    found = find_answer(join_steps(added), ways, whole=False)
+    answered = found is not None and not in_thought(join_steps(steps))
     ended = completion.finish_reason != "stop" or tokens >= most_tokens or drawn >= most_steps
     return Beam(steps, drawn, tokens, answered or ended)
 
@@ -307,17 +312,18 @@ def compute_search(shard: Shard[SearchParameters], context: Context) -> Output:
             raise PluginFailedError("it must derive from prmcal.SearchStrategy.")
         fitted = None if given.calibrator is None else context.fitted(shard, given.calibrator)
         calibrate = calibrating(fitted, prm, given.level)
+        ways = context.reader(dataset, given.llm).answers
         found = beam_search(
-            questions, llm, prm, strategy, calibrate, given.sampling, given.target, shard.seed
+            questions, llm, prm, strategy, calibrate, given.sampling, given.target, shard.seed, ways
         )
     counts = dict.fromkeys(("steps", "finished", "rounds", "generations"), "int32")
     tokens = dict.fromkeys(("generated_tokens", "prefill_tokens", "scored_tokens"), "int64")
     rows = []
     for each in found:
         text = join_steps(each.answer.steps)
-        verdict, answer = context.grade(dataset, each.question, text)
+        verdict, answer = context.grade(dataset, given.llm, each.question, text)
         right = [
-            context.grade(dataset, each.question, join_steps(beam.steps))[0] == "correct"
+            context.grade(dataset, given.llm, each.question, join_steps(beam.steps))[0] == "correct"
             for beam in each.finished
         ]
         rows.append(

@@ -19,7 +19,7 @@ from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
 from prmcal.harness.storage.store import content_key
 from prmcal.registry.contracts.calibrator import Calibrator
-from prmcal.registry.contracts.data import Question
+from prmcal.registry.contracts.data import Level, Question
 from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset, content_hash
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.models import LLM, PRM
@@ -280,8 +280,9 @@ def _check_questions(questions: Sequence[Question]) -> None:
         require(isinstance(each, Question), f"it must return Question objects. Got {shown(each)}.")
         texts = (each.id, each.text, each.answer, each.subject or "")
         require(
-            all(isinstance(text, str) for text in texts) and isinstance(each.level, int | None),
-            f"the id, text, answer and subject of a question are strings, and its level is an int. Got {shown(each)}.",
+            all(isinstance(text, str) for text in texts) and isinstance(each.level, Level | None),
+            "the id, text, answer and subject of a question are strings, and its level is a number or a word. "
+            f"Got {shown(each)}.",
         )
     require(len({each.id for each in questions}) == len(questions), "it has two questions with the same id.")
     content_hash(questions)  # Half of a surrogate pair raises an error.

@@ -16,7 +16,7 @@ from prmcal.db.metrics import Metrics
 from prmcal.db.overview.query import overview
 from prmcal.db.overview.types import Overview
 from prmcal.db.queries.leaderboard import reported
-from prmcal.db.reader import reading
+from prmcal.db.reader import known_levels, reading
 from prmcal.db.statistics.paired import standings
 from prmcal.errors import PrmcalError
 
@@ -193,7 +193,7 @@ def read_evidence(published: Path) -> Evidence:
         scaling, points = catalog.measurements(source, "scaling"), catalog.curve_points(source)
         bars, splits = catalog.error_histograms(source), catalog.datasets(source)
         baselines, ranked = catalog.with_role(source, "baseline"), overview(source)
-        difficulties = sorted(map(int, points["question_level"].dropna().unique()))
+        difficulties = known_levels(points["question_level"].dropna().unique())
         by_difficulty = [
             catalog.measurements(source, "scaling", question_level=level).assign(question_level=level)
             for level in difficulties

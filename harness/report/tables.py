@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from prmcal.db.queries.leaderboard import NAMED, reported
+from prmcal.db.reader import known_levels
 from prmcal.db.text.overview import ranking_board
 from prmcal.db.text.presentation import LEADERBOARDS, MARKS, standings_legend
 from prmcal.harness.report.evidence import PLACE, Evidence, for_every_prm, values, wanted, with_none
@@ -166,7 +167,10 @@ def by_difficulty(evidence: Evidence) -> ByDifficulty | None:
     calibrator, found = evidence.method, evidence.by_difficulty
     _, adaptive = evidence.strategies_of_paper("bon_qwen")
     levels = found.loc[found["value"].notna(), ["dataset", "question_level"]].drop_duplicates()
-    levels = levels.astype({"question_level": int}).sort_values("question_level")
+    order = {level: place for place, level in enumerate(known_levels(levels["question_level"]))}
+    if all(isinstance(level, int) for level in order):
+        levels = levels.astype({"question_level": int})
+    levels = levels.sort_values("question_level", key=lambda each: each.map(order))
     levels = levels.groupby("dataset").filter(lambda each: len(each) > 1)
     datasets = tuple(each for each in evidence.datasets if each in set(levels["dataset"]))
     cells = evidence.strategies[evidence.strategies["calibrator"] == calibrator]

@@ -24,6 +24,7 @@ from prmcal.db.text.formats import missing
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.harness.site.finished_cells import FinishedCell, FinishedCells, Row
 from prmcal.harness.storage.written_folder import write_text
+from prmcal.steps import without_marks
 
 SCHEMA_VERSION = "0.3.0"
 COLLECTION = "prmcal"
@@ -206,7 +207,7 @@ def _sample_lines(
             "sample_hash": hashlib.sha256((row["question"] + row["reference"]).encode()).hexdigest(),
             "interaction_type": "single_turn",
             "input": {"raw": row["question"], "reference": [row["reference"]]},
-            "output": {"raw": [row["text"]]},
+            "output": {"raw": [without_marks(row["text"])]},
             "answer_attribution": [
                 {
                     "turn_idx": 0,

@@ -24,7 +24,7 @@ from prmcal.db.run_folder import (
     is_running,
     published_path,
 )
-from prmcal.errors import DatabaseError, DatabaseVersionError, RunError
+from prmcal.errors import DatabaseError, DatabaseVersionError, RunError, StorageError
 from prmcal.harness.storage.store import Store, storage_errors, write_atomically
 from prmcal.registry.messages import excerpt, shown
 
@@ -362,6 +362,11 @@ def _take(file: IO[bytes]) -> None:
         except BlockingIOError:
             if attempt == _ATTEMPTS:
                 raise
+        except OSError as error:
+            raise StorageError(
+                f"The disk of {file.name} cannot lock files ({error.strerror}), which keeps two runs apart. Give an "
+                "output folder on another disk."
+            ) from error
         time.sleep(_SECONDS_BETWEEN)
 
 

@@ -15,6 +15,7 @@ from prmcal.harness.jobs.job import Job, Shard
 from prmcal.harness.jobs.parameters import (
     CalibratedParameters,
     FitParameters,
+    GeneratingParameters,
     Parameters,
     PluginReference,
     ScoreParameters,
@@ -97,6 +98,8 @@ def _not_gradable(again: Again, shard: Shard[Parameters]) -> str:
 def _graded(again: Again, shard: Shard[Parameters]) -> tuple[int, list[tuple[str, int, str]]]:
     """Return the number of texts of a shard, and how many have which flaw, by the check that it belongs to."""
     name, data = TEXT_TABLES[shard.ref.kind], shard.parameters.data
+    assert isinstance(shard.parameters, GeneratingParameters)
+    llm = shard.parameters.llm
     stored = again.subject.store.read(shard.ref.kind, shard.ref.key, name, leave_out="text").to_pandas()
     keys = [each for each in _TRAJECTORY if each in stored]
     texts = read_tables(again.store, [shard.ref], name)[[*keys, "text"]]
@@ -106,7 +109,7 @@ def _graded(again: Again, shard: Shard[Parameters]) -> tuple[int, list[tuple[str
     questions = {each.id: each for each in again.questions[data.dataset.name, data.split]}
     steps = grades = 0
     for row in table.itertuples():
-        verdict, answer = again.context.grade(data.dataset, questions[row.question_id], row.text)
+        verdict, answer = again.context.grade(data.dataset, llm, questions[row.question_id], row.text)
         late = "timed out" in (verdict, row.verdict)  # A busy machine needs longer.
         known = row.answer if isinstance(row.answer, str) else None
         grades += known != answer or not (late or row.verdict == verdict)

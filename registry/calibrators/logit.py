@@ -84,7 +84,7 @@ class CurveCalibrator(Calibrator):
 
 
 class PlattScaling(CurveCalibrator):
-    """Map the logit to sigmoid(slope * logit + offset), with the slope and the offset of the largest likelihood.
+    """Map the logit to sigmoid(slope * logit + offset), with slope >= 0 and offset of the largest likelihood.
 
     Every follow-up has the same weight. Unlike ``temperature``, it can lower all rewards, so it also repairs a PRM that
     overestimates by the same log-odds everywhere. Platt (1999) replaces the labels 0 and 1 by values inside, since he
@@ -93,8 +93,8 @@ class PlattScaling(CurveCalibrator):
     Attributes
     ----------
     slope_, offset_ : float
-        A slope below 0 is possible, and then the order of the rewards is reversed. Where the likelihood has no single
-        maximum, for instance if all follow-ups are right, a weak pull towards 1 and 0 decides.
+        A slope below 0 would reverse the order of the rewards. Where the likelihood has no single maximum, for instance
+        if all follow-ups are right, a weak pull towards 1 and 0 decides.
     """
 
     citation = "Platt (1999), Advances in Large Margin Classifiers"
@@ -106,6 +106,8 @@ class PlattScaling(CurveCalibrator):
         logits = np.asarray(features, dtype=np.float64)
         inputs = np.stack([logits, np.ones_like(logits)], axis=1)
         (slope, offset), _ = fit_logistic(inputs, k, n, np.array([1.0, 0.0]))
+        if slope < 0:  # The loss is convex, so the best slope that is not below 0 is 0.
+            slope, (offset,) = 0.0, fit_logistic(inputs[:, 1:], k, n, np.zeros(1))[0]
         self.slope_, self.offset_ = float(slope), float(offset)
         return self
 

@@ -6,7 +6,7 @@ from typing import get_args
 
 from prmcal.errors import DataError
 from prmcal.registry.conformance.plugin import expect, failed, further_checks
-from prmcal.registry.contracts.data import Question
+from prmcal.registry.contracts.data import Level, Question
 from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset
 from prmcal.registry.grading import Grading
 
@@ -46,7 +46,7 @@ def check_splits_and_grading(plugin: Dataset) -> None:
 
 
 def check_every_split_has_questions(plugin: Dataset) -> None:
-    """Each question has a unique id, a text, an answer, and a level from 1 to 5 or None."""
+    """Each question has a unique id, a text, an answer, and a level that is a number, a word or None."""
     for split in plugin.splits:
         questions = _first(plugin, split)
         expect(len(questions) > 0, "the split must have", split=split)
@@ -63,7 +63,7 @@ def check_every_split_has_questions(plugin: Dataset) -> None:
             )
             expect("\\boxed" not in question.answer, "the answer of question", question=question, split=split)
             expect(
-                question.level is None or question.level in range(1, 6),
+                isinstance(question.level, Level | None),
                 "question of must have a",
                 question=question,
                 split=split,

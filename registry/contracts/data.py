@@ -18,6 +18,10 @@ At the largest number of tokens, ``length`` becomes ``thought`` if the completio
 """
 
 
+Level = int | float | str
+"""The difficulty of a question, as its data set gives it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """A problem with its reference answer.
@@ -28,8 +32,8 @@ class Question:
         Unique within its data set and split.
     text, answer : str
         The problem as the LLM reads it, and the reference answer without a box.
-    level : int or None
-        Difficulty from 1 (easy) to 5 (hard); None if it is not known.
+    level : int, float, str or None
+        Difficulty, a number or a word, such as 1 (easy) to 5 (hard); None if it is not known.
     subject : str or None
         Topic; None if it is not known.
     """
@@ -37,7 +41,7 @@ class Question:
     id: str
     text: str
     answer: str
-    level: int | None = None
+    level: Level | None = None
     subject: str | None = None
 
 

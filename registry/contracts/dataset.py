@@ -11,7 +11,15 @@ from typing import Any
 
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.plugin import Plugin
-from prmcal.registry.grading import Grading, Verdict, extract_answer, grade_answer, grader_version
+from prmcal.registry.grading import (
+    Answer,
+    Grading,
+    Verdict,
+    find_answer,
+    grade_answer,
+    grader_version,
+)
+from prmcal.registry.grading.extraction import BOXED, Ways
 
 
 class Dataset(Plugin, ABC):
@@ -23,10 +31,14 @@ class Dataset(Plugin, ABC):
         The names of its splits, e.g. ``("train", "calibration", "test")``.
     grading : {"plain", "integer", "symbolic"}
         The kind of its answers: plain numbers and words, integers from 0 to 999 (AIME), or any mathematics.
+    answers : str, mapping or list
+        Where solutions give their answers: ``boxed``, ``phrase`` (behind "the answer is"), ``hashes`` (behind ####),
+        ``last number``, ``whole``, ``{pattern: REGEX}``, or a list of these, which are tried in order.
     """
 
     splits: tuple[str, ...] = ("test",)
     grading: Grading = "symbolic"
+    answers: Ways = BOXED
 
     @abstractmethod
     def questions(self, split: str, count: int | None = None) -> list[Question]:
@@ -47,15 +59,20 @@ class Dataset(Plugin, ABC):
 
     def grade(self, question: Question, trajectory: str) -> tuple[Verdict, str | None]:
         """Grade a whole trajectory. Return the verdict and the final answer, or None if there is no answer."""
-        answer = extract_answer(trajectory)
-        if answer is None:
+        found = self.find_answer(trajectory)
+        if found is None:
             return "unparsed", None
-        return grade_answer(answer, question.answer, self.grading), answer
+        return grade_answer(found.text, question.answer, self.grading), found.text
+
+    def find_answer(self, text: str, whole: bool = True) -> Answer | None:
+        """Return the final answer of a solution, or None. In the beginning of one, not `whole`, it must be marked."""
+        return find_answer(text, self.answers, whole)
 
     @property
     def grader_version(self) -> str:
         """The version of the grader, part of the keys of all graded work. It changes when a verdict can change."""
-        return grader_version(self.grading)
+        version = grader_version(self.grading)
+        return version if self.answers == BOXED else f"{version}, answers {json.dumps(self.answers)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,10 @@ class LLM(Plugin, ABC):
         """
         return False
 
+    def prompt(self, question: str) -> str:
+        """Return what the LLM reads for a bare question, for `prmcal plan --prompt`; empty if it is not known."""
+        return ""
+
     def close(self) -> None:
         """Free the model's memory. Called when no more work needs the model."""
 

@@ -1,54 +1,37 @@
-"""The data set `jsonl`: questions of a JSON Lines file, and how such files are read."""
+"""The data set `jsonl`: questions of a file of records."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from prmcal.errors import DataError
-from prmcal.registry.contracts.data import Question
+from prmcal.registry.contracts.data import Level, Question
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.plugin import Share
-from prmcal.registry.grading import Grading, extract_answer
-from prmcal.registry.messages import excerpt, reading, shown
-
-Record = tuple[str, Any]
-"""The place of a record ("line 3"), and its content."""
+from prmcal.registry.datasets.records import Record, good_records, read_records
+from prmcal.registry.grading import Answers, Grading, any_of, extract_answer
+from prmcal.registry.grading.extraction import MARKED, Ways
+from prmcal.registry.messages import excerpt, shown
 
 _TEXT_FIELDS = ("question", "problem")
 _ID_FIELDS = ("id", "unique_id")
 _ANSWER_FIELDS = ("answer", "final_answer", "ground_truth")
 _SUBJECT_FIELDS = ("subject", "type")
-_LEVEL = re.compile(r"(?:level\s*)?([1-5])", re.IGNORECASE)
+_LEVEL = re.compile(r"(?:level\s*)?(\d{1,9})(?:\.0+)?", re.IGNORECASE)
 _NO_LEVEL = ("", "level ?")
-_SURROGATE = re.compile(rb"\\ud[89a-f]", re.IGNORECASE)
-
-
-def read_records(path: Path) -> list[Record]:
-    """Read the records of a file: Parquet (.parquet), a JSON list (.json) or else JSON lines.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read or has another format.
-    """
-    with reading(f"The data set file {path} cannot be read"):
-        content = path.expanduser().read_bytes()
-    if path.suffix == ".parquet":
-        return _parquet_rows(path, content)
-    if path.suffix == ".json" and content.lstrip().startswith(b"["):
-        return _json_list(path, content)
-    return list(_json_lines(path, content))
 
 
 def questions_of(
-    records: list[Record], source: str, check: Callable[[Question], None] | None = None
+    records: list[Record],
+    source: str,
+    check: Callable[[Question], None] | None = None,
+    skip: bool | None = None,
 ) -> list[Question]:
     """Convert records to questions.
 
@@ -60,25 +43,26 @@ def questions_of(
         The source of the records, for error messages.
     check : callable, optional
         Raises ValueError if a question cannot belong to the data set.
+    skip : bool, optional
+        As in :func:`good_records`.
 
     Raises
     ------
     DataError
-        If there are no records, a record is invalid, or an id occurs twice.
+        If there are no records, or some are invalid or have an id that occurs before.
     """
-    questions: list[Question] = []
     first_seen: dict[str, str] = {}
-    for place, record in records:
-        try:
-            question = _question(record, place.rpartition(" ")[2])
-            if question.id in first_seen:
-                raise ValueError(f"the id '{question.id}' is already used in {first_seen[question.id]}")
-            if check is not None:
-                check(question)
-        except ValueError as error:
-            raise DataError(f"{source}, {place}: {error}.") from error
+
+    def convert(place: str, record: Any) -> Question:
+        question = _question(record, place.rpartition(" ")[2])
+        if question.id in first_seen:
+            raise ValueError(f"the id '{question.id}' is already used in {first_seen[question.id]}")
+        if check is not None:
+            check(question)
         first_seen[question.id] = place
-        questions.append(question)
+        return question
+
+    questions = good_records(records, convert, source, skip)
     if not questions:
         raise DataError(f"The data set file {source} contains no questions.")
     return questions
@@ -89,37 +73,6 @@ def first_questions(questions: list[Question], count: int | None, source: str) -
     if count is not None and count > len(questions):
         raise DataError(f"{source} has {len(questions)} questions, fewer than the {count} requested.")
     return questions[:count]
-
-
-def _json_lines(path: Path, content: bytes) -> Iterator[Record]:
-    for number, line in enumerate(content.splitlines(), start=1):
-        if line.strip():
-            with reading(f"{path}, line {number}", "Correct or remove this line."):
-                record = _json(line)
-            yield f"line {number}", record
-
-
-def _json_list(path: Path, content: bytes) -> list[Record]:
-    with reading(f"{path} is not a valid JSON list"):
-        records = _json(content)
-    return [(f"record {number}", record) for number, record in enumerate(records, start=1)]
-
-
-def _json(content: bytes) -> Any:
-    """Parse UTF-8 text. Raise ValueError also for half of a surrogate pair, which cannot be written as text again."""
-    value = json.loads(content.decode())
-    if _SURROGATE.search(content):
-        json.dumps(value, ensure_ascii=False).encode()
-    return value
-
-
-def _parquet_rows(path: Path, content: bytes) -> list[Record]:
-    import pyarrow as pa
-    import pyarrow.parquet as parquet
-
-    with reading(f"{path} is not a valid Parquet file"):
-        rows = parquet.read_table(pa.BufferReader(content)).to_pylist()
-    return [(f"row {number}", row) for number, row in enumerate(rows, start=1)]
 
 
 def _question(record: Any, number: str) -> Question:
@@ -151,11 +104,16 @@ def _answer(record: Mapping[str, Any]) -> str:
         value = extract_answer(record["solution"])
     if value is None:
         raise ValueError(f"it has no 'answer'.{_fields(record)}")
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    if not _is_text_or_number(value) or not str(value).strip():
-        raise ValueError(f"its 'answer' must be a string or a number. Got {shown(value)}")
-    return _without_working(str(value))
+    accepted = value if isinstance(value, list) else [value]
+    if not accepted or not all(_is_text_or_number(each) and str(each).strip() for each in accepted):
+        raise ValueError(
+            f"its 'answer' must be a string or a number, or a list of accepted ones. Got {shown(value)}"
+        )
+    return any_of([_without_working(_whole(each)) for each in accepted])
+
+
+def _whole(value: str | float) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _is_text_or_number(value: Any) -> bool:
@@ -171,16 +129,16 @@ def _without_working(answer: str) -> str:
     return found.strip() if mark and found.strip() else answer
 
 
-def _level(value: Any) -> int | None:
-    if value is None:
+def _level(value: Any) -> Level | None:
+    """Return a level as it is. A whole number is an int, also behind the word "Level"."""
+    if value is None or (isinstance(value, str) and value.strip().lower() in _NO_LEVEL):
         return None
-    if isinstance(value, str | int):
-        text = str(value).strip()
-        if text.lower() in _NO_LEVEL:
-            return None
-        if match := _LEVEL.fullmatch(text):
-            return int(match[1])
-    raise ValueError(f"its 'level' must be a number from 1 to 5. Got {shown(value)}")
+    if not _is_text_or_number(value):
+        raise ValueError(f"its 'level' must be a number or a word. Got {shown(value)}")
+    text = str(value).strip()
+    if match := _LEVEL.fullmatch(text):
+        return int(match[1])
+    return text if isinstance(value, str) else float(value)
 
 
 def _first(record: Mapping[str, Any], fields: tuple[str, ...]) -> Any:
@@ -194,10 +152,11 @@ def _fields(record: Mapping[str, Any]) -> str:
 class JsonlDataset(Dataset):
     """Questions from files of JSON lines.
 
-    A line has the fields `question` (or `problem`) and `answer`. Optional fields are `id` (or `unique_id`, by default
-    the line's number), `level` (1 to 5, also as "Level 3") and `subject`. Other fields are ignored, and empty lines are
-    skipped. Files that end in .json (a list of such objects) or .parquet are read too. Field names of published files
-    also work: `final_answer`, `ground_truth` or the box in `solution` for `answer`, and `type` for `subject`.
+    A line has the fields `question` (or `problem`) and `answer` (one, or a list of accepted ones). Optional fields are
+    `id` (or `unique_id`, by default the line's number), `level` (a number or a word) and `subject`. Other fields are
+    ignored, and empty lines are skipped. Files that end in .json (a list of such objects) or .parquet are read too.
+    Field names of published files also work: `final_answer`, `ground_truth` or the box in `solution` for `answer`, and
+    `type` for `subject`.
 
     Parameters
     ----------
@@ -211,7 +170,15 @@ class JsonlDataset(Dataset):
         every file.
     grading : {"symbolic", "integer", "plain"}
         The kind of answers: any mathematics, integers from 0 to 999, or plain numbers and words.
+    answers : str, mapping or list, default=["boxed", "hashes", "phrase"]
+        Where the answer of a solution stands: ``boxed``, ``phrase`` (behind "the answer is"), ``hashes`` (behind ####),
+        ``last number``, ``whole``, ``{pattern: REGEX}``, or a list of these, which are tried in order. See the page
+        "How answers are compared".
+    skip_bad_rows : bool, default=False
+        Leave out rows that cannot be read, and warn of them, instead of raising an error that names them.
     """
+
+    answers: Ways = MARKED
 
     def __init__(
         self,
@@ -219,11 +186,15 @@ class JsonlDataset(Dataset):
         calibration: str | None = None,
         calibration_share: Share | None = None,
         grading: Grading = "symbolic",
+        answers: Answers = MARKED,
+        skip_bad_rows: bool = False,
     ) -> None:
         self.path = path
         self.calibration = calibration
         self.calibration_share = calibration_share
         self.grading = grading
+        self.answers = answers
+        self.skip_bad_rows = skip_bad_rows
         alone = calibration is None and calibration_share is None
         self.splits = ("test",) if alone else ("calibration", "test")
 
@@ -247,7 +218,7 @@ class JsonlDataset(Dataset):
                 + (" Give its 'calibration' argument a file." if split == "calibration" else "")
             )
         file = self.calibration if split == "calibration" and self.calibration is not None else self.path
-        questions = questions_of(read_records(Path(file)), file)
+        questions = questions_of(read_records(Path(file)), file, skip=self.skip_bad_rows)
         share = self.calibration_share
         if share is not None:
             questions = [

@@ -12,8 +12,10 @@ from typing import ClassVar
 from prmcal.errors import DataError
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset
-from prmcal.registry.datasets.jsonl import Record, first_questions, questions_of, read_records
-from prmcal.registry.grading import Grading
+from prmcal.registry.datasets.jsonl import first_questions, questions_of
+from prmcal.registry.datasets.records import Record, read_records
+from prmcal.registry.grading import Answers, Grading
+from prmcal.registry.grading.extraction import MARKED, Ways
 from prmcal.registry.messages import excerpt, shown
 
 _TRAINING_PROBLEMS = 7500
@@ -73,6 +75,7 @@ class _PublishedDataset(Dataset):
 
     tables: ClassVar[dict[str, _HubTable]]
     sizes: ClassVar[dict[str, int]]
+    answers: Ways = MARKED
 
     @abstractmethod
     def files(self) -> dict[str, tuple[str, str | None]]:
@@ -123,12 +126,15 @@ class _TestSet(_PublishedDataset):
     ----------
     path : str, optional
         A file of its questions (.jsonl, .json or .parquet). By default they come from the Hugging Face hub.
+    answers : str, mapping or list, default=["boxed", "hashes", "phrase"]
+        Where the answer of a solution stands, as in the data set `jsonl`.
     """
 
     argument = "path"
 
-    def __init__(self, path: str | None = None) -> None:
+    def __init__(self, path: str | None = None, answers: Answers = MARKED) -> None:
         self.path = path
+        self.answers = answers
 
     def files(self) -> dict[str, tuple[str, str | None]]:
         """Return the argument for the file of the test split."""
@@ -142,6 +148,8 @@ class MATH500(_TestSet):
     ----------
     path : str, optional
         A file of its questions (.jsonl, .json or .parquet). By default they come from HuggingFaceH4/MATH-500.
+    answers : str, mapping or list, default=["boxed", "hashes", "phrase"]
+        Where the answer of a solution stands, as in the data set `jsonl`.
     """
 
     citation = "Lightman et al. (2024), ICLR, arXiv:2305.20050"
@@ -192,14 +200,22 @@ class AIME2425(Dataset):
     ----------
     aime24, aime25 : str, optional
         Files of the questions of each year. By default they come from the hub, like `aime24` and `aime25`.
+    answers : str, mapping or list, default=["boxed", "hashes", "phrase"]
+        Where the answer of a solution stands, as in the data set `jsonl`.
     """
 
     citation = "Mathematical Association of America (2024, 2025)"
     grading: Grading = "integer"
 
-    def __init__(self, aime24: str | None = None, aime25: str | None = None) -> None:
+    def __init__(
+        self,
+        aime24: str | None = None,
+        aime25: str | None = None,
+        answers: Answers = MARKED,
+    ) -> None:
         self.aime24 = aime24
         self.aime25 = aime25
+        self.answers = answers
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
         """Return the questions of 2024, then those of 2025; see :meth:`prmcal.Dataset.questions`."""
@@ -235,6 +251,8 @@ class MathCalibration(_PublishedDataset):
         subject by subject in alphabetical order, as in the authors' code since the original data set,
         hendrycks/competition_math, is no longer on the hub. Files differ in the order of problems, and therefore in
         every 15th problem.
+    answers : str, mapping or list, default=["boxed", "hashes", "phrase"]
+        Where the answer of a solution stands, as in the data set `jsonl`.
     """
 
     citation = "Hendrycks et al. (2021), NeurIPS, arXiv:2103.03874"
@@ -242,8 +260,9 @@ class MathCalibration(_PublishedDataset):
     tables: ClassVar = {"calibration": _HubTable("EleutherAI/hendrycks_math", _SUBJECTS, "train")}
     sizes: ClassVar = {"calibration": _TRAINING_PROBLEMS // _EVERY}
 
-    def __init__(self, path: str | None = None) -> None:
+    def __init__(self, path: str | None = None, answers: Answers = MARKED) -> None:
         self.path = path
+        self.answers = answers
 
     def files(self) -> dict[str, tuple[str, str | None]]:
         """Return the argument for the file of the calibration split."""
@@ -267,6 +286,8 @@ class GSM8K(_PublishedDataset):
         A file of the test questions (.jsonl, .json or .parquet). Without one they come from openai/gsm8k.
     calibration : str, optional
         A file of the training questions, likewise.
+    answers : str, mapping or list, default=["boxed", "hashes", "phrase"]
+        Where the answer of a solution stands, as in the data set `jsonl`.
     """
 
     citation = "Cobbe et al. (2021), arXiv:2110.14168"
@@ -277,9 +298,15 @@ class GSM8K(_PublishedDataset):
     }
     sizes: ClassVar = {"calibration": 7473, "test": 1319}
 
-    def __init__(self, path: str | None = None, calibration: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str | None = None,
+        calibration: str | None = None,
+        answers: Answers = MARKED,
+    ) -> None:
         self.path = path
         self.calibration = calibration
+        self.answers = answers
 
     def files(self) -> dict[str, tuple[str, str | None]]:
         """Return the arguments for the files of both splits."""

@@ -12,7 +12,8 @@ from typing import Any
 from prmcal.errors import DataError
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import FollowedUp, FollowedUpDataset
-from prmcal.registry.datasets.jsonl import first_questions, read_records
+from prmcal.registry.datasets.jsonl import first_questions
+from prmcal.registry.datasets.records import good_records, read_records
 from prmcal.registry.messages import excerpt, file_hash, is_file, shown
 from prmcal.steps import split_steps
 
@@ -143,15 +144,13 @@ def _chains(rows: Sequence[_Row], follow_ups: int) -> list[FollowedUp]:
 
 @lru_cache(maxsize=4)
 def _rows(paths: tuple[str, ...], llm: str) -> list[_Row]:
-    rows = []
+    rows: list[_Row] = []
     for path in paths:
-        for place, record in read_records(Path(path)):
-            try:
-                row = _row(f"{path}, {place}", record, llm)
-            except ValueError as error:
-                raise DataError(f"{path}, {place}: {error}.") from error
-            if row is not None:
-                rows.append(row)
+
+        def convert(place: str, record: Any, path: str = path) -> _Row | None:
+            return _row(f"{path}, {place}", record, llm)
+
+        rows += filter(None, good_records(read_records(Path(path)), convert, path))
     if not rows:
         raise DataError(f"{', '.join(paths)} contains no calibration prefixes of the LLM '{llm}'.")
     return rows

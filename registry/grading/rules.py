@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import re
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib import metadata
 from typing import Literal
 
-from prmcal.registry.grading.latex import equal_in_plain_spelling, exact_number, spelled
-from prmcal.registry.grading.structure import compare
+from prmcal.registry.grading.latex import equal_in_plain_spelling, exact_number, in_same_unit, spelled
+from prmcal.registry.grading.structure import Pair, compare
 from prmcal.registry.grading.symbolic import Verdict, symbolic_verdict
 
 Grading = Literal["plain", "integer", "symbolic"]
@@ -18,6 +22,10 @@ LONGEST_ANSWER = 400
 _LARGEST_INTEGER = 999
 """AIME's answers are integers from 0 to 999."""
 
+_ARITHMETIC = re.compile(
+    r"(?!\(\d+\)$)(?:[\d\s+\-/^!(){}.]|\\(?:cdot|times|frac|sqrt|binom|div)(?![a-zA-Z]))+"
+)
+
 
 def grade_answer(answer: str, reference: str, grading: Grading = "symbolic") -> Verdict:
     """Grade a final answer.
@@ -25,7 +33,7 @@ def grade_answer(answer: str, reference: str, grading: Grading = "symbolic") -> 
     Parameters
     ----------
     answer, reference : str
-        The answer of the trajectory (the return value of :func:`extract_answer`), and the right answer.
+        The answer of the trajectory, and the right answer, or a JSON list of the answers that are accepted.
     grading : {"plain", "integer", "symbolic"}
         The comparison. ``plain``: equal text or equal numbers in plain spelling. ``integer``: equal integers from 0 to
         999, as in AIME. ``symbolic``: equal mathematics in LaTeX.
@@ -40,6 +48,9 @@ def grade_answer(answer: str, reference: str, grading: Grading = "symbolic") -> 
     DataError
         If the process that compares cannot be run, gets no processor time, or is killed again and again.
     """
+    if len(accepted := _accepted(reference)) > 1 or accepted[0] != reference:
+        verdicts = [grade_answer(answer, each, grading) for each in accepted]
+        return next((each for each in ("correct", "timed out") if each in verdicts), "incorrect")
     if grading == "plain":
         return _verdict(equal_in_plain_spelling(answer, reference))
     if answer.strip() == reference.strip():
@@ -47,25 +58,54 @@ def grade_answer(answer: str, reference: str, grading: Grading = "symbolic") -> 
     if max(len(answer), len(reference)) > LONGEST_ANSWER:
         return "incorrect"
     if grading == "integer":
-        return _verdict(_equal_integers(answer, reference))
+        return _grade_integer(answer, reference)
     return _grade_mathematics(answer, reference)
 
 
 @lru_cache(maxsize=8192)
 def _grade_mathematics(answer: str, reference: str) -> Verdict:
-    found = compare(spelled(answer), spelled(reference))
+    given, expected = spelled(answer), spelled(reference)
+    values = in_same_unit(given, expected)
+    if values is None:
+        return "incorrect"
+    if given.name != expected.name and ("=" in given.text) != (
+        "=" in expected.text
+    ):  # y = 2x + 3 and y - 2x = 3
+        values = given.equation, expected.equation
+    found = compare(*values)
     return _verdict(found) if isinstance(found, bool) else symbolic_verdict(found)
 
 
-def _equal_integers(answer: str, reference: str) -> bool:
-    given, expected = (exact_number(spelled(text).rpartition("=")[2].strip()) for text in (answer, reference))
-    return (
-        given is not None and given == expected and given.denominator == 1 and 0 <= given <= _LARGEST_INTEGER
-    )
+def _grade_integer(answer: str, reference: str) -> Verdict:
+    given, expected = (spelled(text).text.rpartition("=")[2].strip() for text in (answer, reference))
+    number = exact_number(expected)
+    if number is None or number.denominator != 1 or not 0 <= number <= _LARGEST_INTEGER:
+        return "incorrect"
+    if exact_number(given) is None and _ARITHMETIC.fullmatch(given):
+        return symbolic_verdict(Pair(given, expected))
+    return _verdict(exact_number(given) == number)
+
+
+def any_of(answers: Sequence[str]) -> str:
+    """Return the reference of a question with these accepted answers: the only one, or a JSON list."""
+    return answers[0] if len(answers) == 1 else json.dumps(answers, ensure_ascii=False)
+
+
+def _accepted(reference: str) -> list[str]:
+    """Return the accepted answers of a reference. Only a JSON list of texts is a list of them."""
+    if reference.lstrip().startswith('["'):
+        with contextlib.suppress(ValueError):
+            found = json.loads(reference)
+            if all(isinstance(each, str) for each in found):
+                return list(found)
+    return [reference]
 
 
 def _verdict(equal: bool) -> Verdict:
     return "correct" if equal else "incorrect"
+
+
+_VERSIONS = {"integer": 2, "symbolic": 3}
 
 
 @lru_cache
@@ -73,9 +113,7 @@ def grader_version(grading: Grading) -> str:
     """Return the version of the rules and their libraries, for job keys. Raise the number when a verdict can change."""
     if grading == "plain":
         return "1"
-    if grading == "integer":
-        return "integer 1"
     libraries = ", ".join(
         f"{name} {metadata.version(name)}" for name in ("math-verify", "latex2sympy2_extended", "sympy")
     )
-    return f"symbolic 2 ({libraries})"
+    return f"{grading} {_VERSIONS[grading]} ({libraries})"

@@ -17,6 +17,7 @@ _PLUS_MINUS = re.compile(r"\\pm(?![a-zA-Z])")
 _MINUS_PLUS = re.compile(r"\\mp(?![a-zA-Z])")
 _EQUATION = re.compile(r"(\\?[a-zA-Z]+(?:_(?:\w|\{\w+\}))?(?:\([a-zA-Z]\))?)\s*=([^=]+)")
 _NAMED_TUPLE = re.compile(r"\(([^()=]+)\)\s*=\s*\(([^=]+)\)")
+_POINTS = re.compile(r"(?:\\(?:triangle|angle|overline|overrightarrow|vec))?[\s{]*([A-Z]{2,})\}?")
 _COORDINATES = ("x", "y", "z")
 
 
@@ -76,6 +77,9 @@ def compare(answer: str, reference: str) -> Found:
     """Compare two spelled answers by text, numbers and structure. Return a question if these do not decide."""
     if without_spaces(answer) == without_spaces(reference):
         return True
+    points = _POINTS.fullmatch(answer), _POINTS.fullmatch(reference)
+    if points[0] and points[1]:  # They are names, not products.
+        return points[0][1] == points[1][1]
     numbers = exact_number(answer), exact_number(reference)
     if None not in numbers:
         return numbers[0] == numbers[1]

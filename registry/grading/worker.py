@@ -36,29 +36,85 @@ _REFUSED = (
 )
 
 
+_DIGITS = 60
+_EXACT, _ROUNDED = 1e-50, 1e-12
+"""The largest relative difference of equal numbers: of exact ones, and where one is a rounded decimal."""
+_PLACES = ((3, 7), (-5, 11), (13, -17), (-19, -23))
+
+
 def _equal(answer: str, reference: str) -> bool:
     """Return whether math-verify finds two LaTeX texts equal. Only its LaTeX parser is used. It evaluates no code."""
     import math_verify
     from latex2sympy2_extended import NormalizationConfig
-    from sympy import Eq, simplify
+    from sympy import Eq, Expr, Set, simplify
 
     spelling = NormalizationConfig(units=False, malformed_operators=True, nits=True, boxed="none")
     latex = [math_verify.LatexExtractionConfig(normalization_config=spelling)]
-    given, expected = (
+    parsed = [
         math_verify.parse(f"${text}$", latex, fallback_mode="no_fallback", parsing_timeout=None)
         for text in (answer, reference)
-    )
-    if not given or not expected:
+    ]
+    if not all(parsed):
         return False
-    if isinstance(given[0], Eq) and isinstance(expected[0], Eq):
+    given, expected = (found[0] for found in parsed)
+    if isinstance(given, Eq) and isinstance(expected, Eq):
         # For math-verify, all equations without a solution are equal.
-        ratio = simplify((given[0].lhs - given[0].rhs) / (expected[0].lhs - expected[0].rhs))
+        ratio = simplify((given.lhs - given.rhs) / (expected.lhs - expected.rhs))
         return bool(ratio.is_number and ratio.is_finite and ratio != 0)
+    if isinstance(given, Expr) and isinstance(expected, Expr):
+        same = _same_values(given, expected)
+        if same is not None:
+            return same
+    if isinstance(given, Set) != isinstance(expected, Set) or given != expected:
+        given, expected = _as_set(given), _as_set(expected)
     return bool(
         math_verify.verify(
             expected, given, float_rounding=12, allow_set_relation_comp=True, timeout_seconds=None
         )
     )
+
+
+def _same_values(given: Any, expected: Any) -> bool | None:
+    """Compare two expressions at some places by their relative difference. Return None if it cannot be computed.
+
+    math-verify takes all numbers below about 1e-15 for equal.
+    """
+    from sympy import Float, Rational
+
+    names = sorted(given.free_symbols | expected.free_symbols, key=str)
+    limit = _ROUNDED if given.has(Float) or expected.has(Float) else _EXACT
+    exact = [
+        each.replace(lambda part: isinstance(part, Float), lambda part: Rational(str(part)))
+        for each in (given, expected)
+    ]
+    for place, (above, below) in enumerate(_PLACES if names else _PLACES[:1]):
+        values = {
+            name: Rational(above * (number + 2) ** 2 + place, abs(below) + number)
+            for number, name in enumerate(names)
+        }
+        left, right = (each.subs(values).doit() for each in exact)
+        difference = left - right
+        if difference == 0:
+            continue
+        numbers = [abs(each.evalf(_DIGITS)) for each in (difference, left, right)]
+        if not all(each.is_Float or each.is_Rational for each in numbers) or not all(
+            each.is_finite for each in numbers
+        ):
+            return None
+        if difference.is_Rational or numbers[0] > limit * max(numbers[1:]):
+            return False
+    return True
+
+
+def _as_set(relation: Any) -> Any:
+    """Return the numbers that satisfy an inequality in one name, so that |x| < 5 is the interval (-5, 5)."""
+    from sympy.core.relational import Equality, Relational
+    from sympy.logic.boolalg import And, Or
+
+    is_one = isinstance(relation, Relational | And | Or) and not isinstance(relation, Equality)
+    if not is_one or len(relation.free_symbols) != 1:
+        return relation
+    return relation.as_set()
 
 
 def _holds(question: Any) -> bool:
@@ -173,6 +229,11 @@ class _Comparing:
 
 def main(seconds: float, megabytes: int, patience: float) -> None:
     """Answer requests until the input ends."""
+    from latex2sympy2_extended import latex2sympy
+    from latex2sympy2_extended.latex2sympy2 import ConversionConfig
+
+    # R and r are two names. math-verify has no option for it.
+    latex2sympy.__defaults__ = (*latex2sympy.__defaults__[:-1], ConversionConfig(lowercase_symbols=False))
     _equal("\\frac{1}{2}x", "\\frac{x}{2}")  # Loads the imports and the parser's tables before the fork.
     comparing = _Comparing(seconds, megabytes * 2**20)
     try:

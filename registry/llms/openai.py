@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from prmcal.errors import NoAnswerError, PluginFailedError
 from prmcal.registry.contracts.data import Completion, FinishReason, Prefix, Sampling
 from prmcal.registry.contracts.models import LLM
 from prmcal.registry.contracts.plugin import Count, Positive
 from prmcal.registry.llms.prompts import (
     NATIVE,
+    FewShot,
     chat_tokenizer,
     check_chat_template,
     completion_seed,
@@ -34,6 +37,12 @@ _STOPPED_BY = ("stop_reason", "matched_stop")
 """The fields in which vLLM and SGLang return a stop string. They are null or a token's id at an end token."""
 
 
+_NEUTRAL: Mapping[str, float] = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "repeat_penalty": 1.0}
+"""Sampling that changes nothing. llama.cpp takes top_k 40 and min_p .05 by itself, vLLM what a model's file says."""
+
+_LOG = logging.getLogger(__name__)
+
+
 class ServedLLM(LLM):
     """The base of LLMs behind a server. A subclass says how a prefix is asked for, and where the text of a reply is.
 
@@ -49,6 +58,7 @@ class ServedLLM(LLM):
     model: str
     concurrency: int
     timeout: float
+    _takes_neutral: bool | None = None
 
     @abstractmethod
     def asked(self, prefix: Prefix) -> dict[str, Any]:
@@ -86,7 +96,13 @@ class ServedLLM(LLM):
                         **({"stop": list(sampling.stop)} if sampling.stop else {}),
                     }
                 )
-        client = ServerClient(
+        neutral = self._neutral(requests[0]) if requests else {}
+        completions = self._client.ask([{**each, **neutral} for each in requests], self._completion)
+        return [completions[start : start + n] for start in range(0, len(prefixes) * n, n)]
+
+    @property
+    def _client(self) -> ServerClient:
+        return ServerClient(
             self.base_url,
             self.path,
             self.key_variable,
@@ -96,8 +112,25 @@ class ServedLLM(LLM):
             not_found="Check 'base_url', which usually ends in /v1, and 'model'.",
             refused="Check 'model', and that max_tokens fits the context of the server.",
         )
-        completions = client.ask(requests, self._completion)
-        return [completions[start : start + n] for start in range(0, len(prefixes) * n, n)]
+
+    def _neutral(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the values with which a server adds nothing to the sampling, if it takes them. It is asked once."""
+        if self._takes_neutral is None:
+            probe = {**request, "max_tokens": 1, **_NEUTRAL}
+            try:
+                self._client.ask([probe], lambda response, _: response.status_code)
+                self._takes_neutral = True
+            except NoAnswerError:
+                raise
+            except PluginFailedError:
+                self._takes_neutral = False
+            _LOG.warning(
+                "The server %s %s. The sampling is that of the grid%s.",
+                self.base_url,
+                f"takes {_NEUTRAL}" if self._takes_neutral else f"refuses {', '.join(_NEUTRAL)}",
+                "" if self._takes_neutral else ", and what the server adds by itself is not known",
+            )
+        return _NEUTRAL if self._takes_neutral else {}
 
     def _completion(self, response: httpx2.Response, request: Mapping[str, Any]) -> Completion:
         try:
@@ -160,6 +193,8 @@ class OpenAILLM(ServedLLM):
         `tokenizer`. Without one, a template's special tokens such as ``bos_token`` are empty.
     system_prompt : str, optional
         The system message of the chat. With None, there is none, and the chat template decides.
+    few_shot : list of mapping, default=[]
+        Examples that the prompt shows before the question, each with `question` and `solution`.
     weights : str, default=""
         A text that identifies the server's weights among those with the same name, such as a commit. It is part of the
         job keys.
@@ -174,9 +209,9 @@ class OpenAILLM(ServedLLM):
         repeated if the server is down, slow, busy (429) or broken (5xx), or if its reply is incomplete. A
         ``Retry-After`` of the server is respected.
     splitting : str or mapping, default="blank-line"
-        Where the steps of the texts end: ``blank-line``, ``markers`` or ``after-think``. Or a mapping with `rule`, one
-        of these, and the options `markers` (a list of words), `least_tokens` and `most_tokens`. See the how-to page
-        about reasoning models.
+        Where the steps of the texts end: ``blank-line``, ``lines``, ``sentences``, ``markers`` or ``after-think``. Or a
+        mapping with `rule`, one of these, and the options `markers` (a list of words), `least_tokens` and
+        `most_tokens`. See the how-to page about reasoning models.
         Without a `tokenizer`, the limits of a step count words.
 
     Notes
@@ -188,9 +223,12 @@ class OpenAILLM(ServedLLM):
     SGLang ``matched_stop``, which say which of the two it was. If a server returns neither, a completion that was not
     cut off counts as ended at a stop string (``stop``) if the sampling has stop strings, and otherwise at the end
     token.
+
+    Servers have sampling of their own besides temperature and top_p, such as llama.cpp's top_k of 40. Values that turn
+    it off are sent to a server that takes them. The log of the run says whether it does.
     """
 
-    version = "2"
+    version = "3"
     path = "/completions"
 
     def __init__(
@@ -206,6 +244,7 @@ class OpenAILLM(ServedLLM):
         timeout: Positive = 600.0,
         patience: Positive = DEFAULT_PATIENCE,
         splitting: Splitting = BLANK_LINE,
+        few_shot: FewShot = (),
     ) -> None:
         self.base_url = base_url
         self.model = model
@@ -218,6 +257,7 @@ class OpenAILLM(ServedLLM):
         self.timeout = timeout
         self.patience = patience
         self.splitting = splitting
+        self.few_shot = few_shot
 
     def check_arguments(self) -> None:
         """Raise an error if nothing can write the prompt, or if there is no such tokenizer."""
@@ -227,7 +267,7 @@ class OpenAILLM(ServedLLM):
             )
         if self.tokenizer is not None:
             check_checkpoint(self.tokenizer)
-        check_chat_template(self.chat_template, self.system_prompt)
+        check_chat_template(self.chat_template, self.system_prompt, self.few_shot)
 
     @property
     def checkpoints(self) -> tuple[str, ...]:
@@ -238,7 +278,7 @@ class OpenAILLM(ServedLLM):
         """Return the identity: the model and its prompt. The server is not part of it."""
         known = super().identity()
         known["arguments"] = {name: known["arguments"].get(name) for name in ("model", "weights")}
-        known["prompt"] = prompt_identity(self.chat_template, self.system_prompt)
+        known["prompt"] = prompt_identity(self.chat_template, self.system_prompt, self.few_shot)
         if self.tokenizer is not None:
             known["tokenizer"] = checkpoint_identity(self.tokenizer)
         return known
@@ -258,9 +298,11 @@ class OpenAILLM(ServedLLM):
 
     def opens_thought(self, question: str) -> bool:
         """Tell whether the chat template ends the prompt with ``<think>``."""
-        return opens_thought(
-            prompt_text(self._tokenizer, Prefix(question), self.chat_template, self.system_prompt)
-        )
+        return opens_thought(self.prompt(question))
+
+    def prompt(self, question: str) -> str:
+        """Return the prompt of a bare question."""
+        return self._text(Prefix(question))
 
     @cached_property
     def _tokenizer(self) -> PreTrainedTokenizerBase | None:
@@ -268,5 +310,9 @@ class OpenAILLM(ServedLLM):
 
     def _prompt(self, prefix: Prefix) -> str | list[int]:
         if self._tokenizer is None:
-            return prompt_text(None, prefix, self.chat_template, self.system_prompt)
-        return list(prompt_ids(self._tokenizer, prefix, self.chat_template, self.system_prompt))
+            return self._text(prefix)
+        format_ = self.chat_template, self.system_prompt, self.few_shot
+        return list(prompt_ids(self._tokenizer, prefix, *format_))
+
+    def _text(self, prefix: Prefix) -> str:
+        return prompt_text(self._tokenizer, prefix, self.chat_template, self.system_prompt, self.few_shot)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import Prefix
 from prmcal.registry.contracts.plugin import Count, Positive
 from prmcal.registry.llms.openai import ServedLLM
-from prmcal.registry.llms.prompts import messages_of
+from prmcal.registry.llms.prompts import Example, FewShot, messages_of
 from prmcal.registry.network import DEFAULT_PATIENCE, Address
 from prmcal.registry.splitting import BLANK_LINE, Splitting
 from prmcal.steps import THOUGHT_BEGINS, THOUGHT_ENDS, in_thought, text_so_far
@@ -21,7 +22,9 @@ _REASONING = ("reasoning", "reasoning_content")
 """The fields in which servers return the thoughts of an LLM beside its answer. vLLM calls it by the first name."""
 
 
-def chat_request(prefix: Prefix, system_prompt: str | None, continues: Continues) -> dict[str, Any]:
+def chat_request(
+    prefix: Prefix, system_prompt: str | None, continues: Continues, few_shot: Sequence[Example] = ()
+) -> dict[str, Any]:
     """Return the fields of a request that hold a prefix. Its steps are the beginning of the assistant's message.
 
     Raises
@@ -29,7 +32,9 @@ def chat_request(prefix: Prefix, system_prompt: str | None, continues: Continues
     PluginFailedError
         If the prefix has steps, and the server cannot continue a message.
     """
-    messages: list[dict[str, Any]] = [dict(each) for each in messages_of(prefix.question, system_prompt)]
+    messages: list[dict[str, Any]] = [
+        dict(each) for each in messages_of(prefix.question, system_prompt, few_shot)
+    ]
     if not prefix.steps:
         return {"messages": messages}
     last = {"role": "assistant", "content": text_so_far(prefix.steps)}
@@ -91,6 +96,8 @@ class OpenAIChatLLM(ServedLLM):
         With ``none`` the LLM can only write whole solutions: success rates by follow-ups and beam search fail.
     system_prompt : str, optional
         The system message of the chat. With None, there is none, and the server's chat template decides.
+    few_shot : list of mapping, default=[]
+        Examples that the prompt shows before the question, each with `question` and `solution`.
     weights : str, default=""
         A text that identifies the server's weights among those with the same name, such as a commit. It is part of the
         job keys.
@@ -115,6 +122,7 @@ class OpenAIChatLLM(ServedLLM):
     writes its prompts itself and does not depend on this.
     """
 
+    version = "2"
     path = "/chat/completions"
 
     def __init__(
@@ -129,6 +137,7 @@ class OpenAIChatLLM(ServedLLM):
         timeout: Positive = 600.0,
         patience: Positive = DEFAULT_PATIENCE,
         splitting: Splitting = BLANK_LINE,
+        few_shot: FewShot = (),
     ) -> None:
         self.base_url = base_url
         self.model = model
@@ -140,12 +149,15 @@ class OpenAIChatLLM(ServedLLM):
         self.timeout = timeout
         self.patience = patience
         self.splitting = splitting
+        self.few_shot = few_shot
 
     def identity(self) -> dict[str, Any]:
         """Return the identity: the model, and what it is asked. The server is not part of it."""
         known = super().identity()
         decisive = ("model", "weights", "system_prompt", "continues")
         known["arguments"] = {name: known["arguments"].get(name) for name in decisive}
+        if self.few_shot:
+            known["arguments"]["few_shot"] = [dict(each) for each in self.few_shot]
         return known
 
     def asked(self, prefix: Prefix) -> dict[str, Any]:
@@ -156,7 +168,11 @@ class OpenAIChatLLM(ServedLLM):
         PluginFailedError
             If the prefix has steps and `continues` is ``none``.
         """
-        return chat_request(prefix, self.system_prompt, self.continues)
+        return chat_request(prefix, self.system_prompt, self.continues, self.few_shot)
+
+    def prompt(self, question: str) -> str:
+        """Return the messages of a bare question as JSON. The server's template writes the prompt of them."""
+        return json.dumps(self.asked(Prefix(question))["messages"], ensure_ascii=False, indent=1)
 
     def text_of(self, choice: Mapping[str, Any], request: Mapping[str, Any]) -> str:
         """Return the text of a choice, its thoughts included."""

@@ -6,9 +6,10 @@ import difflib
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import AfterValidator, Field
 
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.registry.contracts.data import Prefix, Sampling
@@ -40,14 +41,39 @@ def shipped_templates() -> dict[str, Path]:
     return {path.stem: path for path in sorted(_FOLDER.glob("*.jinja"), key=lambda path: path.stem)}
 
 
-def messages_of(question: str, system_prompt: str | None) -> list[Message]:
-    """Return the chat that asks a question, with a system message if there is a system prompt."""
-    system = [] if system_prompt is None else [{"role": "system", "content": system_prompt}]
-    return [*system, {"role": "user", "content": question}]
+Example = Mapping[str, str]
+"""A question with its solution, which a prompt shows before the question itself."""
+
+
+def _checked(examples: tuple[dict[str, str], ...]) -> tuple[dict[str, str], ...]:
+    if any(set(each) != {"question", "solution"} for each in examples):
+        raise ValueError("an example has a 'question' and a 'solution'")
+    return examples
+
+
+FewShot = Annotated[
+    tuple[dict[str, str], ...],
+    AfterValidator(_checked),
+    Field(description="a list of mappings with 'question' and 'solution', both texts"),
+]
+"""The annotation of the argument."""
+
+
+def messages_of(question: str, system_prompt: str | None, few_shot: Sequence[Example] = ()) -> list[Message]:
+    """Return the chat that asks a question: the system prompt, if there is one, the examples, and the question."""
+    messages = [] if system_prompt is None else [{"role": "system", "content": system_prompt}]
+    for each in few_shot:
+        messages.append({"role": "user", "content": each["question"]})
+        messages.append({"role": "assistant", "content": each["solution"]})
+    return [*messages, {"role": "user", "content": question}]
 
 
 def render(
-    chat_template: str, question: str, system_prompt: str | None, special_tokens: Mapping[str, Any]
+    chat_template: str,
+    question: str,
+    system_prompt: str | None,
+    special_tokens: Mapping[str, Any],
+    few_shot: Sequence[Example] = (),
 ) -> str:
     """Write the prompt of a question with a template that is not the model's own.
 
@@ -60,6 +86,7 @@ def render(
     system_prompt : str or None
     special_tokens : mapping of str to str
         Those of the tokenizer, such as ``bos_token``. In the template, those that are missing are empty.
+    few_shot : sequence of Example
 
     Raises
     ------
@@ -68,7 +95,9 @@ def render(
     """
     try:
         return _compiled(_template_text(chat_template)).render(
-            **special_tokens, messages=messages_of(question, system_prompt), add_generation_prompt=True
+            **special_tokens,
+            messages=messages_of(question, system_prompt, few_shot),
+            add_generation_prompt=True,
         )
     except InvalidArgumentsError:
         raise
@@ -78,21 +107,31 @@ def render(
         ) from error
 
 
-def check_chat_template(chat_template: str, system_prompt: str | None) -> None:
+def check_chat_template(
+    chat_template: str, system_prompt: str | None, few_shot: Sequence[Example] = ()
+) -> None:
     """Check that a template can write a prompt, without a tokenizer. The model's own is not checked.
 
     Raises
     ------
     InvalidArgumentsError
-        If there is no such template, it cannot be rendered, or its prompt leaves out the question or the system prompt.
+        If there is no such template, it cannot be rendered, or its prompt leaves out the question, the system prompt or
+        an example.
     """
     if chat_template != NATIVE:
-        prompt = render(chat_template, _PROBE, system_prompt, _NAMED_TOKENS)
-        check_prompt(prompt, f"The chat template {_shown(chat_template)}", _PROBE, system_prompt)
+        prompt = render(chat_template, _PROBE, system_prompt, _NAMED_TOKENS, few_shot)
+        check_prompt(prompt, f"The chat template {_shown(chat_template)}", _PROBE, system_prompt, few_shot)
 
 
-def check_prompt(prompt: str, template: str, question: str, system_prompt: str | None) -> None:
-    """Raise InvalidArgumentsError if a prompt leaves out the question or the system prompt. `template` is named."""
+def check_prompt(
+    prompt: str, template: str, question: str, system_prompt: str | None, few_shot: Sequence[Example] = ()
+) -> None:
+    """Raise InvalidArgumentsError if a prompt leaves out a part. `template` is named."""
+    for number, each in enumerate(few_shot, start=1):
+        if not all(part.strip() in prompt for part in (each["question"], each["solution"])):
+            raise InvalidArgumentsError(
+                f"{template} leaves out example {number} of 'few_shot'. Use a template that writes every message."
+            )
     if question.strip() not in prompt:
         raise InvalidArgumentsError(
             f"{template} leaves out the question: it writes {_shown(prompt)}. Write "
@@ -105,14 +144,18 @@ def check_prompt(prompt: str, template: str, question: str, system_prompt: str |
         )
 
 
-def prompt_identity(chat_template: str, system_prompt: str | None) -> dict[str, Any]:
+def prompt_identity(
+    chat_template: str, system_prompt: str | None, few_shot: Sequence[Example] = ()
+) -> dict[str, Any]:
     """Return what decides the prompts of an LLM besides its tokenizer, as JSON data for job keys.
 
     It is the same on a machine without the tokenizer. For a given template it is the template's text and the prompt of
     a probe question, in which names stand for the tokenizer's special tokens. The model's own template is part of the
     checkpoint, whose hash or commit is in the key.
     """
-    known = {"chat_template": chat_template, "system_prompt": system_prompt}
+    known: dict[str, Any] = {"chat_template": chat_template, "system_prompt": system_prompt}
+    if few_shot:
+        known["few_shot"] = [dict(each) for each in few_shot]
     if chat_template == NATIVE:
         return known
     probe = render(chat_template, _PROBE, system_prompt, _NAMED_TOKENS)
@@ -139,7 +182,7 @@ def _template_text(chat_template: str) -> str:
 
 @cache
 def _compiled(text: str) -> Template:
-    """Compile a template as transformers does."""
+    """Compile a template as transformers does, but with the line end at its end."""
     from jinja2 import TemplateError
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -147,7 +190,10 @@ def _compiled(text: str) -> Template:
         raise TemplateError(message)
 
     environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,  # What a template ends with is where the model begins.
+        extensions=["jinja2.ext.loopcontrols"],
     )
     environment.globals |= {"raise_exception": raise_exception, "strftime_now": pinned_date}
     return environment.from_string(text)
@@ -178,7 +224,11 @@ def chat_tokenizer(checkpoint: str, chat_template: str) -> PreTrainedTokenizerBa
 
 
 def prompt_text(
-    tokenizer: PreTrainedTokenizerBase | None, prefix: Prefix, chat_template: str, system_prompt: str | None
+    tokenizer: PreTrainedTokenizerBase | None,
+    prefix: Prefix,
+    chat_template: str,
+    system_prompt: str | None,
+    few_shot: Sequence[Example] = (),
 ) -> str:
     """Return the prompt of a prefix. Its steps begin the assistant's turn, each followed by a blank line.
 
@@ -187,7 +237,7 @@ def prompt_text(
     tokenizer : PreTrainedTokenizerBase or None
         Its special tokens are those of the template. The model's own template needs one.
     prefix : Prefix
-    chat_template, system_prompt
+    chat_template, system_prompt, few_shot
         As in the LLM `transformers`.
 
     Raises
@@ -197,10 +247,13 @@ def prompt_text(
     """
     if chat_template != NATIVE:
         special_tokens = {} if tokenizer is None else tokenizer.special_tokens_map
-        return _continued(render(chat_template, prefix.question, system_prompt, special_tokens), prefix)
+        prompt = render(chat_template, prefix.question, system_prompt, special_tokens, few_shot)
+        return _continued(prompt, prefix)
     assert tokenizer is not None
-    text = chat_text(tokenizer, messages_of(prefix.question, system_prompt))
-    check_prompt(text, f"The chat template of {tokenizer.name_or_path}", prefix.question, system_prompt)
+    text = chat_text(tokenizer, messages_of(prefix.question, system_prompt, few_shot))
+    check_prompt(
+        text, f"The chat template of {tokenizer.name_or_path}", prefix.question, system_prompt, few_shot
+    )
     return _continued(text, prefix)
 
 
@@ -219,10 +272,14 @@ def token_count(tokenizer: PreTrainedTokenizerBase, text: str) -> int:
 
 
 def prompt_ids(
-    tokenizer: PreTrainedTokenizerBase, prefix: Prefix, chat_template: str, system_prompt: str | None
+    tokenizer: PreTrainedTokenizerBase,
+    prefix: Prefix,
+    chat_template: str,
+    system_prompt: str | None,
+    few_shot: Sequence[Example] = (),
 ) -> tuple[int, ...]:
     """Return the token ids of :func:`prompt_text`."""
-    text = prompt_text(tokenizer, prefix, chat_template, system_prompt)
+    text = prompt_text(tokenizer, prefix, chat_template, system_prompt, few_shot)
     # The template writes the special tokens.
     return tuple(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
@@ -306,10 +363,12 @@ class ChatLLM(LLM):
         26 July 2024.
     system_prompt : str, optional
         The system message of the chat. With None, there is none, and the chat template decides.
+    few_shot : list of mapping, default=[]
+        Examples that the prompt shows before the question, each with `question` and `solution`.
     splitting : str or mapping, default="blank-line"
-        Where the steps of the texts end: ``blank-line``, ``markers`` or ``after-think``. Or a mapping with `rule`, one
-        of these, and the options `markers` (a list of words), `least_tokens` and `most_tokens`. See the how-to page
-        about reasoning models.
+        Where the steps of the texts end: ``blank-line``, ``lines``, ``sentences``, ``markers`` or ``after-think``. Or a
+        mapping with `rule`, one of these, and the options `markers` (a list of words), `least_tokens` and
+        `most_tokens`. See the how-to page about reasoning models.
 
     Attributes
     ----------
@@ -319,19 +378,20 @@ class ChatLLM(LLM):
 
     chat_template: str
     system_prompt: str | None
+    few_shot: Sequence[Example] = ()
     suits_machine: ClassVar[tuple[str, ...]] = ()
 
     def check_arguments(self) -> None:
         """Raise an error if there is no such checkpoint, or if the chat template cannot write a prompt."""
         check_checkpoint(self.checkpoint)
-        check_chat_template(self.chat_template, self.system_prompt)
+        check_chat_template(self.chat_template, self.system_prompt, self.few_shot)
 
     def identity(self) -> dict[str, Any]:
         """Return the identity: the weights, wherever they are stored, the prompt, and what else the texts depend on."""
         known = super().identity()
-        left_out = (*self.suits_machine, "checkpoint", "chat_template", "system_prompt")
+        left_out = (*self.suits_machine, "checkpoint", "chat_template", "system_prompt", "few_shot")
         known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
-        prompt = prompt_identity(self.chat_template, self.system_prompt)
+        prompt = prompt_identity(self.chat_template, self.system_prompt, self.few_shot)
         return {**known, "prompt": prompt, "checkpoint": checkpoint_identity(self.checkpoint)}
 
     def count_tokens(self, text: str) -> int:
@@ -340,11 +400,15 @@ class ChatLLM(LLM):
 
     def opens_thought(self, question: str) -> bool:
         """Tell whether the chat template ends the prompt with ``<think>``."""
-        prompt = prompt_text(self._tokenizer, Prefix(question), self.chat_template, self.system_prompt)
-        return opens_thought(prompt)
+        return opens_thought(self.prompt(question))
+
+    def prompt(self, question: str) -> str:
+        """Return the prompt of a bare question."""
+        format_ = self.chat_template, self.system_prompt, self.few_shot
+        return prompt_text(self._tokenizer, Prefix(question), *format_)
 
     def _prompt(self, prefix: Prefix) -> tuple[int, ...]:
-        return prompt_ids(self._tokenizer, prefix, self.chat_template, self.system_prompt)
+        return prompt_ids(self._tokenizer, prefix, self.chat_template, self.system_prompt, self.few_shot)
 
     @cached_property
     def _tokenizer(self) -> PreTrainedTokenizerBase:

@@ -12,7 +12,7 @@ import numpy as np
 
 from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
 from prmcal.registry.contracts.plugin import Count
-from prmcal.registry.llms.prompts import NATIVE, ChatLLM, StopStrings, room_for_completion
+from prmcal.registry.llms.prompts import NATIVE, ChatLLM, FewShot, StopStrings, room_for_completion
 from prmcal.registry.models.checkpoints import Device, Dtype
 from prmcal.registry.splitting import BLANK_LINE, Splitting
 
@@ -36,7 +36,7 @@ class TransformersLLM(ChatLLM):
     checkpoint : str
         ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``.
     dtype : str, default="auto"
-        Type of the weights: ``auto`` (as saved), ``float32``, ``bfloat16`` or ``float16``.
+        Type of the weights: ``auto`` (as saved; ``float32`` on a CPU), ``float32``, ``bfloat16`` or ``float16``.
     device : str, default="auto"
         ``auto`` (the GPU if there is one), ``cpu``, ``cuda`` or ``cuda:N``.
     batch_tokens : int, default=131072
@@ -59,6 +59,7 @@ class TransformersLLM(ChatLLM):
     chat_template: str = NATIVE
     system_prompt: str | None = None
     splitting: Splitting = BLANK_LINE
+    few_shot: FewShot = ()
 
     def generate(
         self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int

@@ -11,7 +11,14 @@ from typing import Any
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import Completion, FinishReason, GenerationRequest, Prefix, Sampling
 from prmcal.registry.contracts.plugin import Count, ShareOrOne
-from prmcal.registry.llms.prompts import NATIVE, ChatLLM, StopStrings, completion_seed, room_for_completion
+from prmcal.registry.llms.prompts import (
+    NATIVE,
+    ChatLLM,
+    FewShot,
+    StopStrings,
+    completion_seed,
+    room_for_completion,
+)
 from prmcal.registry.models.checkpoints import Dtype
 from prmcal.registry.models.vllm import start_engine, stop_engine
 from prmcal.registry.splitting import BLANK_LINE, Splitting
@@ -57,6 +64,7 @@ class VLLM(ChatLLM):
     chat_template: str = NATIVE
     system_prompt: str | None = None
     splitting: Splitting = BLANK_LINE
+    few_shot: FewShot = ()
 
     def generate(
         self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int

@@ -78,6 +78,8 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) 
     folder = resolve_checkpoint(checkpoint)
     placement = {"device_map": SPREAD} if device == SPREAD else {}
     target = None if placement else choose_device(device)
+    if dtype == "auto" and target is not None and target.type == "cpu":
+        dtype = "float32"  # Most CPUs compute in bfloat16 several times more slowly.
     logging.disable_progress_bar()
     verbosity = logging.get_verbosity()
     # This silences the report of missing and unexpected weights, which raise errors below.

@@ -160,7 +160,8 @@ class TransformersPRM(TokenPRM):
         Maximum length of a prefix in tokens, marker included. The default is the class attribute. A longer prefix is
         flagged, never cut.
     dtype : str, default="auto"
-        Type of the trunk: ``auto`` (as saved), ``float32``, ``bfloat16`` or ``float16``. The head is float32.
+        Type of the trunk: ``auto`` (as saved; ``float32`` on a CPU), ``float32``, ``bfloat16`` or ``float16``. The head
+        is float32.
     device : str, default="auto"
         ``auto`` (the GPU if there is one), ``cpu``, ``cuda``, ``cuda:N`` or ``balanced``. The last one spreads the
         layers evenly over all GPUs, for models that do not fit on one GPU.

@@ -115,7 +115,7 @@ def _descriptions() -> list[Base]:
                 question_id=f"q{i}",
                 text=f"What is {i}?",
                 answer=str(i),
-                level=i % 5 + 1,
+                level=str(i % 5 + 1),
             )
             for i in range(QUESTIONS)
         ]

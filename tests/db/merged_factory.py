@@ -15,7 +15,16 @@ import sqlalchemy as sa
 from prmcal.db.metrics import cell_id
 from prmcal.db.reader import reading
 from prmcal.db.run_folder import published_path
-from prmcal.db.tables import Cell, CellSubmission, Plugin, Run, SeedSpread, Submission, Verification
+from prmcal.db.tables import (
+    Cell,
+    CellSubmission,
+    HealthCheck,
+    Plugin,
+    Run,
+    SeedSpread,
+    Submission,
+    Verification,
+)
 from prmcal.db.writer import Writer
 from tests.db import factory
 
@@ -24,6 +33,7 @@ ADA, BOB, CLEO = "a1b2c3d4e5f6", "0f1e2d3c4b5a", "77c0ffee1234"
 OUTDATED_CELL = cell_id("calibration", "strong", "nano-aime", prm="qwen", calibrator="temperature")
 OUTDATED = "the grader of nano-aime (version 1, now 2)"
 _REPLICATED = ("uncalibrated", "temperature")
+_SOLUTIONS = {"dataset": "nano-math", "split": "test", "llm": "weak", "prm": "", "count": 0}
 _VERIFIED_AT = datetime(2026, 3, 4, 5, 6, 7)
 
 
@@ -55,6 +65,9 @@ def extend(directory: Path, writer: Writer) -> Writer:
                     position=2,
                 )
             ]
+        )
+        transaction.record(
+            [HealthCheck(check="unread", total=8, severity="fine", examples="[]", **_SOLUTIONS)]
         )
         transaction.record([Run(**run | {"run_id": "run-2"}), Run(**run | {"run_id": "run-3"})])
         transaction.record([Cell(**row | _provenance(row)) for row in cells])

@@ -188,7 +188,8 @@ def overview_text(found: Overview, directory: Path, width: int | None = None) ->
     parts = [
         wrapped(measured(found), width),
         "\n".join(
-            wrapped(f"{title:{longest}}{text}", width, hanging=" " * longest) for title, text in titled
+            f"{title:{longest}}{wrapped(text, width, indent=' ' * longest)[longest:]}"
+            for title, text in titled
         ),
         *([_ranked(ranking_board(found), width)] if found.ranking else []),
         _commands(

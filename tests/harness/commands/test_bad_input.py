@@ -78,7 +78,7 @@ def test_a_path_that_no_folder_can_have(refusal: Refusal) -> None:
     [
         (
             '{"question": ' + "[" * 100_000,
-            "its lists and objects are nested too deeply. Correct or remove this line.",
+            "its lists and objects are nested too deeply. Correct or remove it.",
         ),
         ('{"question": "\\ud800"}', "it has half of a surrogate pair"),
         (

@@ -15,7 +15,7 @@ import yaml
 from prmcal import Prefix, Sampling
 from prmcal.errors import DataError, StorageError
 from prmcal.harness.cli.files import export_success, import_first_pass
-from prmcal.registry.datasets.jsonl import read_records
+from prmcal.registry.datasets.records import read_records
 from prmcal.registry.plugins import datasets, llms, prms
 from tests.conftest import PLUGINS, Prmcal
 

@@ -61,8 +61,8 @@ def test_cut_off_thoughts_have_no_answer_and_are_told(
     assert (cut_off["verdict"] == "unparsed").all() and cut_off["answer"].isna().all()
     assert found["text"].str.startswith("<think>\n").all()
     told = " ".join(done.stderr.split())
-    assert "of the trajectories of the LLM 'paragraphs' (" in told
-    assert "Raise 'sampling.max_tokens' in the grid file." in told
+    assert "Answers not read: " in told
+    assert "Raise `sampling.max_tokens` in the grid file." in told
     shown = render_cell(out, "calibration/whole/verifier/isotonic/long", 120)
     assert "(unparsed, cut off inside its thought)" in shown
 

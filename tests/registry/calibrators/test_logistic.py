@@ -56,23 +56,33 @@ def test_platt_is_logistic_regression_and_finds_slope_and_offset() -> None:
 
 
 @given(PAIRS)
-def test_no_slope_and_offset_is_much_likelier(rows: list[tuple[float, int]]) -> None:
+def test_no_slope_above_0_and_offset_is_much_likelier(rows: list[tuple[float, int]]) -> None:
     logits, k = (np.array(each) for each in zip(*rows, strict=True))
     n = np.full(len(k), 4)
     fitted = platt().fit(logits, k, n)
     found = likelihood(fitted.slope_ * logits + fitted.offset_, k, n)
     for slope in SHIFTS:
         for offset in SHIFTS:
-            other = likelihood((fitted.slope_ + slope) * logits + fitted.offset_ + offset, k, n)
+            other = likelihood(max(fitted.slope_ + slope, 0.0) * logits + fitted.offset_ + offset, k, n)
             assert other <= found + 1e-3  # the pull towards (1, 0), where the likelihood is flat
 
 
-def test_a_negative_slope_is_kept_by_platt_and_replaced_by_a_constant_in_beta() -> None:
+def test_reversed_scores_give_a_constant() -> None:
     logits, k, n = counts(2000, 1, -0.5, 0.2)
-    assert platt().fit(logits, k, n).slope_ == pytest.approx(-0.5, abs=0.05)
-    fitted = beta().fit(logits, k, n)
-    assert (fitted.a_, fitted.b_) == (0.0, 0.0)
-    np.testing.assert_allclose(fitted.predict(np.array([-9.0, 9.0]))[:, 0], k.sum() / n.sum(), rtol=1e-6)
+    curve, fitted = platt().fit(logits, k, n), beta().fit(logits, k, n)
+    assert (curve.slope_, fitted.a_, fitted.b_) == (0.0, 0.0, 0.0)
+    for each in (curve, fitted):
+        np.testing.assert_allclose(each.predict(np.array([-9.0, 9.0]))[:, 0], k.sum() / n.sum(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("right", [0, 8])
+@pytest.mark.parametrize("calibrator", [platt, beta])
+def test_equal_labels_keep_the_order_of_the_scores(calibrator: Any, right: int) -> None:
+    logits = np.random.default_rng(right).normal(2, 2, 60)
+    fitted = calibrator().fit(logits, np.full(60, right), np.full(60, 8))
+    rewards = fitted.predict(np.linspace(-50, 20, 15))[:, 0]
+    assert (np.diff(rewards) >= 0).all()
+    assert rewards[-1 if right else 0] == pytest.approx(right / 8, abs=1e-3)
 
 
 @pytest.mark.parametrize("a", [0.0, 0.3, 2.0])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from prmcal import Prefix, Sampling
 from prmcal.errors import DataError, InvalidArgumentsError
 from prmcal.registry.contracts.dataset import content_hash
-from prmcal.registry.datasets.jsonl import read_records
+from prmcal.registry.datasets.records import read_records
 from prmcal.registry.plugins import datasets, llms, prms
 from prmcal.registry.recorded import read_recording
 from prmcal.steps import split_steps
@@ -178,7 +178,7 @@ def test_a_path_that_no_file_can_have(path: str) -> None:
             QUESTION,
             use_questions,
             {"answer": float("inf")},
-            "its 'answer' must be a string or a number. Got inf",
+            "its 'answer' must be a string or a number, or a list of accepted ones. Got inf",
         ),
     ],
 )

@@ -106,6 +106,28 @@ def test_process_rewards_belong_to_prefixes(tmp_path: Path) -> None:
     assert not any(each.over_long.any() for each in scores)
 
 
+def test_the_bare_question_and_unread_prefixes_may_have_no_score(tmp_path: Path) -> None:
+    scored = {**RECORD, "logits": [[1.0, None, 3.0], [1.0, -2.0, -3.0], [0.5, 1.0]]}
+    (scores,) = prms.create("recorded", path=write(tmp_path, scored)).score("1+1+1?", [split_steps(RIGHT)])
+    np.testing.assert_array_equal(scores.logit, np.array([np.nan, 1.0, np.nan, 3.0], np.float32))
+    assert scores.over_long.tolist() == [True, False, True, False]
+
+
+def test_scores_between_0_and_1_are_never_guessed(tmp_path: Path) -> None:
+    path = write(tmp_path, {**RECORD, "logits": [[0.5, 0.25, 1.0], [0.5, 0.75, 0.0], [0.5, 0.5]]})
+    with pytest.raises(InvalidArgumentsError, match=r"probabilities or log-odds.*'scale: probability'"):
+        prms.create("recorded", path=path)
+    wanted = {"probability": [0.5, 0.25, 1.0], "logit": expit([0.5, 0.25, 1.0])}
+    for scale, rewards in wanted.items():
+        prm = prms.create("recorded", path=path, scale=scale)
+        (scores,) = prm.score("1+1+1?", [split_steps(RIGHT)])
+        np.testing.assert_allclose(scores.reward[1:], rewards, atol=1e-6)
+    (tmp_path / "outside").mkdir()
+    outside = prms.create("recorded", path=write(tmp_path / "outside", RECORD), scale="probability")
+    with pytest.raises(DataError, match=r"Each is in \[0, 1\]"):
+        outside.score("1+1+1?", [split_steps(RIGHT)])
+
+
 def test_a_trajectory_without_a_score_is_an_error(tmp_path: Path) -> None:
     prm = prms.create("recorded", path=write(tmp_path, RECORD, {"question": "2+2?", "solutions": ["4"]}))
     with pytest.raises(PluginFailedError, match=r"no score for a trajectory.*that ends with 'a new one'"):
@@ -139,7 +161,7 @@ def test_a_broken_recording_is_named_with_its_line(
 )
 def test_scores_that_fit_no_prefix_are_refused(logits: list[Any], tmp_path: Path) -> None:
     prm = prms.create("recorded", path=write(tmp_path, {**RECORD, "logits": logits}))
-    with pytest.raises(DataError, match="must have a number for each solution, or a list of 4 numbers"):
+    with pytest.raises(DataError, match="must have a number for each solution, or a list of 3 numbers, or 4"):
         prm.score("1+1+1?", [split_steps(RIGHT)])
 
 
@@ -171,9 +193,9 @@ def test_a_recording_is_known_by_its_content(tmp_path: Path) -> None:
     ],
 )
 def test_odd_trajectories_are_replayed_and_scored_as_they_are(text: str, tmp_path: Path) -> None:
-    path = write(tmp_path, {"question": "1+1+1?", "solutions": [text], "logits": [0.5]})
+    path = write(tmp_path, {"question": "1+1+1?", "solutions": [text], "logits": [1.5]})
     for one_step in (False, True):
         (replayed,) = replay(path, one_step=one_step)
         assert join_steps(split_steps(replayed.text)).split() == text.split()
         (scores,) = prms.create("recorded", path=path).score("1+1+1?", [split_steps(replayed.text)])
-        assert scores.logit[-1] == 0.5
+        assert scores.logit[-1] == 1.5

@@ -18,6 +18,57 @@ EQUAL = [
         ("2 \\times 3", "6"),
     ],
     *[("\\sin 30^\\circ + 7.5 - \\sin 30^\\circ", "7.5"), ("|{-3}|", "3"), ("\\lfloor 2.7 \\rfloor", "2")],
+    # numbers with e, thousands, and tiny numbers
+    *[("6.02e23", "6.02\\times10^{23}"), ("1e-5", "0.00001"), ("2.5E4", "25000"), ("1.5 x 10^3", "1500")],
+    *[
+        ("3*10^8", "300000000"),
+        ("11,\\! 111,\\! 100", "11111100"),
+        ("\\frac{2}{2^{99}}", "\\frac{1}{2^{98}}"),
+    ],
+    *[
+        ("\\frac{1}{20!}", "\\frac{20}{20 \\cdot 20!}"),
+        ("10^{-30}", "1e-30"),
+        ("\\frac{3x}{30!}", "\\frac{9x}{3\\cdot30!}"),
+    ],
+    # keyboards and Unicode
+    *[("\u00be", "0.75"), ("x\u00b2+y\u00b9\u2070", "x^2+y^{10}"), ("3\u221a(x+1)", "3\\sqrt{x+1}")],
+    *[("\u03b8/2", "\\frac{\\theta}{2}"), ("sqrt(2)/2", "\\frac{\\sqrt2}{2}"), ("2*pi", "2\\pi")],
+    *[
+        ("exp(x)", "e^x"),
+        ("ln(3)", "\\ln 3"),
+        ("x**2", "x^2"),
+        ("2^(1/2)", "\\sqrt2"),
+        ("x >= 3", "[3,\\infty)"),
+    ],
+    *[
+        ("1 + -3i", "1-3i"),
+        ("(-inf, 2)", "(-\\infty,2)"),
+        ("\\approx 3.2", "3.2"),
+        ("\uff14", "4"),
+        ("x^10", "x^{10}"),
+    ],
+    # relations and sets in another form
+    *[
+        ("4x-1=y", "y=4x-1"),
+        ("y=2x+3", "y-2x=3"),
+        ("|x|<3", "(-3,3)"),
+        ("|x|>1", "(-\\infty,-1)\\cup(1,\\infty)"),
+    ],
+    *[("\\{x \\mid x \\le 2\\}", "(-\\infty,2]"), ("x\\in\\mathbb{R}", "(-\\infty,\\infty)")],
+    *[
+        ("\\varnothing", "\\emptyset"),
+        ("\\text{no solution}", "\\emptyset"),
+        ("\\mathbb R", "\\text{all reals}"),
+    ],
+    *[("a=1,b=2;a=3,b=4", "(1,2),(3,4)"), ("x \\ne 2", "(-\\infty,2)\\cup(2,\\infty)")],
+    # units
+    *[("2\\text{ hours}", "120\\text{ minutes}"), ("1\\text{ hour }30\\text{ minutes}", "1.5\\text{ hours}")],
+    *[
+        ("5\\text{ cm}", "50\\text{ mm}"),
+        ("9\\text{ sq ft}", "1\\text{ yd}^2"),
+        ("50\\text{ cents}", "0.5\\text{ dollars}"),
+    ],
+    *[("36\\text{ km/h}", "10\\text{ meters per second}"), ("3 cm", "3"), ("9\\text{ a.m.}", "9")],
     # units, degrees, percent, money, words around a number
     *[("90^\\circ", "90"), ("90^{\\circ}", "90"), ("90\u00b0", "90"), ("90\\degree", "90"), ("18\\%", "18")],
     *[("18%", "18"), ("\\$18", "18"), ("\\$6.50", "6.5"), ("18 dollars", "18"), ("7 \\text{ days}", "7")],
@@ -134,6 +185,33 @@ EQUAL = [
 ]
 
 DIFFERENT = [
+    # numbers that nearly vanish
+    *[("\\frac{1}{30!}", "\\frac{1}{31!}"), ("\\frac{3}{2^{99}}", "\\frac{5}{2^{99}}"), ("10^{-40}", "0")],
+    *[
+        ("\\frac{x}{30!}", "\\frac{x}{31!}"),
+        ("1e-20", "2e-20"),
+        ("2^{100}", "2^{100}+1"),
+        ("7^{-50}", "7^{-51}"),
+    ],
+    # names, and what a unit decides
+    *[
+        ("r^2", "R^2"),
+        ("AB", "BA"),
+        ("P(A)=0.5", "P(B)=0.5"),
+        ("x=5", "t=5"),
+        ("\\triangle ABC", "\\triangle ACB"),
+    ],
+    *[
+        ("5\\text{ cm}^2", "5\\text{ cm}^3"),
+        ("9\\text{ a.m.}", "9\\text{ p.m.}"),
+        ("5\\text{ hours}", "5\\text{ minutes}"),
+    ],
+    *[
+        ("2\\text{ hours }10\\text{ minutes}", "120\\text{ minutes}"),
+        ("|x|<3", "(-3,4)"),
+        ("|x|<3", "[-3,3]"),
+    ],
+    *[("\\emptyset", "0"), ("\\mathbb{R}", "(0,\\infty)"), ("1.5e3", "1.5e4"), ("\u00bd", "\u00bc")],
     # what other graders have taken for equal
     *[
         ("5", "500"),

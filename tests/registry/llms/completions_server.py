@@ -118,12 +118,14 @@ class Server:
     """The requests that a server received.
 
     `fault` returns the fault for the number of each request: a status such as "503", which "503 after 2" follows with
-    the seconds of its Retry-After, or one of the words that the handler knows.
+    the seconds of its Retry-After, or one of the words that the handler knows. A server that does not take `top_k`
+    refuses it without a record.
     """
 
     answer: Callable[[dict[str, Any]], Reply]
     fault: Fault = lambda number: ""
     url: str = ""
+    takes_top_k: bool = False
     requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     at_once: int = 0
@@ -146,6 +148,9 @@ def serving(
 
         def do_POST(self) -> None:
             content = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if "top_k" in content and not state.takes_top_k:
+                self._send(400, b'{"error": {"message": "unknown field top_k"}}')
+                return
             with state.lock:
                 number = len(state.requests)
                 state.requests.append(content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from prmcal.registry.llms.prompts import prompt_text
 from prmcal.registry.llms.transformers import TransformersLLM
 from prmcal.registry.plugins import llms
 from prmcal.registry.splitting import StepSplitting, split_text
-from prmcal.steps import behind_thought, join_steps, split_steps
+from prmcal.steps import behind_thought, join_steps, split_steps, stored_text, text_so_far
 
 THOUGHT = (
     "<think>\nOkay, x is 3.14 or so. Let me see.\n\n"
@@ -25,7 +26,7 @@ THOUGHT = (
 TEXT = f"{THOUGHT}\n\nThe answer follows.\n\nIt is \\boxed{{5}}."
 PIECES = ["a", "Wait", " ", ". ", "\n", "\n\n", "<think>", "</think>", "?", "But "]
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
-RULES = st.sampled_from(["blank-line", "markers", "after-think"])
+RULES = st.sampled_from(["blank-line", "lines", "sentences", "markers", "after-think"])
 LIMITS = st.none() | st.integers(1, 6)
 
 
@@ -86,15 +87,46 @@ def test_no_word_is_lost_and_the_stored_text_has_the_same_steps(
     text: str, rule: str, least: int | None, most: int | None, thinking: bool
 ) -> None:
     limits = {"least_tokens": least, "most_tokens": most if most and most >= (least or 0) else None}
-    steps = split({"rule": rule, **limits}, text, thinking)
-    assert list(split_steps(join_steps(steps))) == steps
+    steps = split_text(text, StepSplitting.of({"rule": rule, **limits}), thinking, words)
+    assert split_steps(join_steps(steps)) == steps
+    assert split_steps(stored_text(steps)) == steps
+    assert "".join(step.sampled for step in steps) == text.rstrip() or not text.strip() or text[-1].isspace()
+    # Nothing may stand behind the end of a thought.
+    if all(step.sampled[-1].isspace() for step in steps[:-1]):
+        assert text.startswith(text_so_far(steps[:-1]))
+    assert pickle.loads(pickle.dumps(steps))[-1:] == steps[-1:]
     assert "".join("".join(steps).split()) == "".join(text.split())
+
+
+@given(
+    st.lists(
+        st.sampled_from(["a", "b c", "d. e", "\n", "\r\n", "\r", " ", "\t", "\u00a0", "\u2003"]), max_size=30
+    )
+)
+def test_white_space_on_a_blank_line_hides_no_step(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    plain = text.replace("\r\n", "\n").replace("\r", "\n")
+    visible = ["\n".join(line.rstrip() for line in block) for block in blocks(plain)]
+    found = ["\n".join(line.rstrip() for line in step.splitlines()) for step in split_steps(text)]
+    assert found == visible
+    assert list(split("lines", text)) == [line.rstrip() for line in plain.splitlines() if line.strip()]
+
+
+def blocks(text: str) -> list[list[str]]:
+    """Return the lines between blank lines."""
+    found: list[list[str]] = [[]]
+    for line in text.split("\n"):
+        if line.strip():
+            found[-1].append(line)
+        elif found[-1]:
+            found.append([])
+    return [block for block in found if block]
 
 
 @pytest.mark.parametrize(
     "splitting",
     [
-        "sentences",
+        "paragraphs",
         {"rule": "markers", "markers": []},
         {"rule": "after-think", "markers": ["Wait"]},
         {"least_tokens": 9, "most_tokens": 8},
@@ -104,7 +136,7 @@ def test_no_word_is_lost_and_the_stored_text_has_the_same_steps(
 )
 def test_a_wrong_splitting_is_refused_in_one_sentence(splitting: Any) -> None:
     with pytest.raises(
-        InvalidArgumentsError, match=r"The 'splitting' parameter .* must be blank-line, markers"
+        InvalidArgumentsError, match=r"The 'splitting' parameter .* must be blank-line, lines"
     ):
         llms.create("transformers", checkpoint="nano:weak", splitting=splitting)
 
@@ -144,7 +176,7 @@ def test_a_completion_that_begins_inside_a_thought_gets_its_tag(thinker: Transfo
     assert (cut_off.text, cut_off.finish_reason) == ("<think>\nHmm", "thought")
     # What the model reads when it goes on has the tag of the prompt, and no second one.
     read = prompt_text(thinker._tokenizer, Prefix(bare.question, split_steps(whole.text)), OPENED, None)
-    assert read.endswith("What is 2 + 3?\n<think>\n5 it is.\nYes.\n</think>\n\n\\boxed{5}\n\n")
+    assert read.endswith("What is 2 + 3?\n<think>\n5 it is.\n\nYes.\n</think>\n\n\\boxed{5}\n\n")
     assert read.count("<think>") == 1
 
 

@@ -1,0 +1,382 @@
+"""The health of a run: what a careful reader must know about its data before any number.
+
+All checks are computed from the tables of a database, so that a run and a merged leaderboard are checked alike.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import sqlalchemy as sa
+from sqlalchemy.orm import aliased
+
+from prmcal.db.queries.cells import Role, with_role
+from prmcal.db.reader import Source, connection_of, frame
+from prmcal.db.statistics.intervals import bounded_interval
+from prmcal.db.tables import Cell, HealthCheck, Job, JobInput, Plugin, QuestionResult, Reward, Trajectory
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Severity = Literal["misleading", "notable", "fine"]
+"""How much a check matters. After a misleading one, no number of the run is worth a headline."""
+
+MOST_UNREAD = 0.1
+"""Share of answers from which on numbers mislead if they were not read."""
+
+_NOTABLE_SHARE = 0.05
+READ = "read: "
+"""Begin of the name of a check that counts the answers that were found in one way, such as ``read: boxed``."""
+
+_CHECKS = (
+    *("unread", "undecided", "constant rewards", "ranking", "best-of-N", "vote", "cut off", "single step"),
+    *("all right", "all wrong", "equal answers", "no bare question"),
+)
+"""The checks, the most serious first."""
+
+_EXAMPLES, _EXAMPLE_CHARACTERS, _LOOKED_AT = 2, 80, 50
+_CUT_OFF = ("length", "thought")
+_DATA = ("dataset", "split", "llm")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check of one part of a run.
+
+    Attributes
+    ----------
+    check : str
+        Name of the check, such as unread or cut off.
+    dataset, split, llm : str
+    prm : str or None
+        None for checks of an LLM's solutions.
+    count, total : int
+        Number of solutions or questions that the check found, and of those that it looked at.
+    value, low, high : float or None
+        Area under the curve within questions for ``ranking``, and a difference of accuracies for ``best-of-N`` and
+        ``vote``, with its 95% interval over questions. None for counts.
+    severity : Severity
+    examples : tuple of str
+        The ends of up to two solutions that the check found.
+    """
+
+    check: str
+    dataset: str
+    split: str
+    llm: str
+    prm: str | None
+    count: int
+    total: int
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    severity: Severity = "fine"
+    examples: tuple[str, ...] = ()
+
+    @property
+    def share(self) -> float:
+        """The share that the check found, in [0, 1]."""
+        return self.count / self.total if self.total else 0.0
+
+
+def check_health(connection: sa.Connection) -> list[HealthCheck]:
+    """Check the data of a database, and return the rows to store."""
+    found = [
+        *_solutions(connection),
+        *_ways(connection),
+        *_questions(connection),
+        *_rewards(connection),
+        *_choices(connection),
+    ]
+    return [
+        HealthCheck(**{**asdict(each), "prm": each.prm or "", "examples": json.dumps(each.examples)})
+        for each in found
+    ]
+
+
+def health(
+    source: Source,
+    *,
+    llm: Sequence[str] | None = None,
+    prm: Sequence[str] | None = None,
+    dataset: Sequence[str] | None = None,
+    all_checks: bool = False,
+) -> tuple[Finding, ...]:
+    """Return what was found, the most serious first.
+
+    Parameters
+    ----------
+    source : Path or Connection
+        The published copy.
+    llm, prm, dataset : sequence of str, optional
+        Keep only findings about these. Those about an LLM's solutions belong to every PRM.
+    all_checks : bool
+        Also return the checks that found nothing to mention.
+    """
+    table = HealthCheck.__table__
+    query = sa.select(*table.columns).order_by(*table.primary_key)
+    for name, values in (("llm", llm), ("prm", prm and [*prm, ""]), ("dataset", dataset)):
+        if values is not None:
+            query = query.where(table.c[name].in_(values))
+    with connection_of(source) as connection:
+        rows: Any = connection.execute(query).mappings().all()
+    found = [
+        Finding(**{**row, "prm": row["prm"] or None, "examples": tuple(json.loads(row["examples"]))})
+        for row in rows
+    ]
+    found = [each for each in found if all_checks or each.severity != "fine"]
+    severities = ("misleading", "notable", "fine")
+    order = dict(zip(_CHECKS, range(len(_CHECKS)), strict=True))
+    return tuple(
+        sorted(found, key=lambda each: (severities.index(each.severity), order.get(each.check, len(order))))
+    )
+
+
+def _solutions(connection: sa.Connection) -> Iterator[Finding]:
+    """Count the solutions without an answer that could be read, those cut off, and those with a single step."""
+    unread, cut = Trajectory.verdict == "unparsed", Trajectory.finish_reason.in_(_CUT_OFF)
+    query = (
+        sa.select(
+            *(getattr(Job, name) for name in _DATA),
+            sa.func.count().label("total"),
+            *(
+                sa.func.count().filter(condition).label(name)
+                for name, condition in (
+                    ("unread", unread),
+                    ("cut off", cut),
+                    ("single step", Trajectory.steps == 1),
+                )
+            ),
+        )
+        .join(Job, Job.job_key == Trajectory.job_key)
+        .group_by(*(getattr(Job, name) for name in _DATA))
+        .order_by(*(getattr(Job, name) for name in _DATA))
+    )
+    for row in connection.execute(query).mappings():
+        part, total = {name: row[name] for name in _DATA}, int(row["total"])
+        for check, most in (("unread", MOST_UNREAD), ("cut off", None), ("single step", None)):
+            count = int(row[check])
+            severity: Severity = "notable" if count > _NOTABLE_SHARE * total else "fine"
+            if most is not None and count > most * total:
+                severity = "misleading"
+            examples = _examples(connection, part) if check == "unread" and count else ()
+            yield Finding(
+                check, **part, prm=None, count=count, total=total, severity=severity, examples=examples
+            )
+
+
+def _ways(connection: sa.Connection) -> Iterator[Finding]:
+    """Count the answers that were found in each way."""
+    part = [getattr(Job, name) for name in _DATA]
+    counts = (
+        sa.select(*part, Trajectory.found_by, sa.func.count().label("count"))
+        .join(Job, Job.job_key == Trajectory.job_key)
+        .group_by(*part, Trajectory.found_by)
+    )
+    own = counts.subquery().c
+    total = sa.func.sum(own["count"]).over(partition_by=[own[name] for name in _DATA]).label("total")
+    for *data, way, count, solutions in connection.execute(sa.select(*own, total).order_by(*own)):
+        if way is not None:
+            dataset, split, llm = data
+            yield Finding(READ + way, dataset, split, llm, None, count=int(count), total=int(solutions))
+
+
+def _examples(connection: sa.Connection, part: dict[str, str]) -> tuple[str, ...]:
+    query = (
+        sa.select(Trajectory.text)
+        .join(Job, Job.job_key == Trajectory.job_key)
+        .where(*(getattr(Job, name) == value for name, value in part.items()))
+        .where(Trajectory.verdict == "unparsed", Trajectory.text.is_not(None))
+        .order_by(Trajectory.question_id, Trajectory.trajectory)
+        .limit(_LOOKED_AT)
+    )
+    ends = (str(text).rstrip().rpartition("\n")[2].strip() for text in connection.execute(query).scalars())
+    different = list(dict.fromkeys(ends))[:_EXAMPLES]
+    return tuple(
+        end if len(end) <= _EXAMPLE_CHARACTERS else f"...{end[-_EXAMPLE_CHARACTERS:]}" for end in different
+    )
+
+
+def _questions(connection: sa.Connection) -> Iterator[Finding]:
+    """Count the test questions whose solutions are all right, all wrong, or have one answer only."""
+    by_question = (
+        sa.select(
+            *(getattr(Job, name) for name in _DATA),
+            sa.func.bool_and(Trajectory.correct).label("right"),
+            sa.func.bool_or(Trajectory.correct).label("any_right"),
+            (sa.func.count(sa.distinct(Trajectory.answer)) == 1).label("equal"),
+        )
+        .join(Job, Job.job_key == Trajectory.job_key)
+        .where(Job.split == "test")
+        .group_by(*(getattr(Job, name) for name in _DATA), Trajectory.job_key, Trajectory.question_id)
+        .having(sa.func.count() > 1)
+        .subquery()
+    )
+    columns = by_question.c
+    counts = {
+        "all right": columns.right,
+        "all wrong": sa.not_(columns.any_right),
+        "equal answers": columns.equal,
+        "undecided": sa.or_(columns.right, sa.not_(columns.any_right)),
+    }
+    query = sa.select(
+        *(columns[name] for name in _DATA),
+        sa.func.count().label("total"),
+        *(sa.func.count().filter(condition).label(name) for name, condition in counts.items()),
+    ).group_by(*(columns[name] for name in _DATA))
+    for row in connection.execute(query.order_by(*(columns[name] for name in _DATA))).mappings():
+        total = int(row["total"])
+        for check in counts:
+            count = int(row[check])
+            severity: Severity = "notable" if count > total / 2 else "fine"
+            if check == "undecided":  # Only questions with right and wrong solutions can be ranked.
+                severity = "misleading" if count == total else "fine"
+            yield Finding(
+                check,
+                **{name: row[name] for name in _DATA},
+                prm=None,
+                count=count,
+                total=total,
+                severity=severity,
+            )
+
+
+def _rewards(connection: sa.Connection) -> Iterator[Finding]:
+    """Check the rewards of whole solutions and of bare questions, for each data set, LLM and PRM of the test split."""
+    score, rollout = aliased(Job), aliased(Job)
+    query = (
+        sa.select(
+            score.dataset,
+            score.split,
+            score.llm,
+            score.prm,
+            Reward.job_key,
+            Reward.question_id,
+            sa.func.max(Reward.reward).filter(Reward.step == Trajectory.steps).label("reward"),
+            (sa.func.count(Reward.reward).filter(Reward.step == 0) > 0).label("bare"),
+            Trajectory.correct,
+        )
+        .join(score, score.job_key == Reward.job_key)
+        .join(JobInput, JobInput.job_key == score.job_key)
+        .join(rollout, rollout.job_key == JobInput.input_key)
+        .join(
+            Trajectory,
+            sa.and_(
+                Trajectory.job_key == rollout.job_key,
+                Trajectory.question_id == Reward.question_id,
+                Trajectory.trajectory == Reward.trajectory,
+            ),
+        )
+        .where(score.kind == "score", score.split == "test")
+        .group_by(
+            score.dataset,
+            score.split,
+            score.llm,
+            score.prm,
+            Reward.job_key,
+            Reward.question_id,
+            Reward.trajectory,
+            Trajectory.correct,
+        )
+    )
+    solutions = frame(connection, query)
+    for names, own in solutions.groupby([*_DATA, "prm"], sort=True):
+        dataset, split, llm, prm = map(str, names)
+        part: dict[str, Any] = {"dataset": dataset, "split": split, "llm": llm, "prm": prm}
+        questions = own.groupby(["job_key", "question_id"])
+        total = questions.ngroups
+        bare = total - int(questions["bare"].any().sum())
+        yield Finding(
+            "no bare question", **part, count=bare, total=total, severity="notable" if bare else "fine"
+        )
+        constant = int((questions["reward"].nunique() <= 1).sum())
+        severity: Severity = "notable" if constant > total / 2 else "fine"
+        several = bool((questions.size() > 1).any())
+        if several:
+            severity = "misleading" if constant == total else severity
+            yield Finding("constant rewards", **part, count=constant, total=total, severity=severity)
+        areas = areas_within(own[own["reward"].notna()])
+        if len(areas):
+            low, high = (float(end) for end in bounded_interval(areas.to_numpy()))
+            severity = "misleading" if high < 0.5 else "notable" if low <= 0.5 else "fine"
+            yield Finding(
+                "ranking",
+                **part,
+                count=len(areas),
+                total=total,
+                value=float(areas.mean()),
+                low=low,
+                high=high,
+                severity=severity,
+            )
+
+
+def areas_within(solutions: pd.DataFrame) -> pd.Series:
+    """Return the area under the curve of each question that has right and wrong solutions.
+
+    It is the chance that a right solution has a higher reward than a wrong one, where equal rewards count one half.
+
+    Parameters
+    ----------
+    solutions : DataFrame
+        Columns job_key, question_id, reward and correct.
+    """
+    keys = [solutions["job_key"], solutions["question_id"]]
+    correct = solutions["correct"].astype(float)
+    ranks = solutions.groupby(["job_key", "question_id"])["reward"].rank()
+    right, rows = correct.groupby(keys).sum(), correct.groupby(keys).size()
+    wrong = rows - right
+    summed = (ranks * correct).groupby(keys).sum()
+    areas: pd.Series = (summed - right * (right + 1) / 2) / (right * wrong)
+    return areas[(right > 0) & (wrong > 0)]
+
+
+def _choices(connection: sa.Connection) -> Iterator[Finding]:
+    """Compare best-of-N of each PRM, with the largest N, with one sample and with a plain vote, paired by question."""
+    query = (
+        sa.select(
+            *(Cell.strategy, Cell.dataset, Cell.llm, Cell.prm, Cell.conditions),
+            *(Plugin.arguments, QuestionResult.question_id, QuestionResult.value),
+        )
+        .join(Plugin, sa.and_(Plugin.kind == "strategy", Plugin.name == Cell.strategy))
+        .join(QuestionResult, QuestionResult.cell_id == Cell.cell_id)
+        .where(
+            Cell.leaderboard == "scaling",
+            Cell.status == "done",
+            Cell.version == "",
+            Cell.calibrator.is_(None),
+            QuestionResult.metric == "accuracy",
+        )
+    )
+    values = frame(connection, query)
+    place = ["dataset", "llm", "conditions", "question_id"]
+    best = values[values["strategy"].isin(with_role(connection, "full budget"))]
+    # Without the argument, N is the number of all samples.
+    most = best.assign(most=[given.get("samples", math.inf) for given in best["arguments"]])
+    best = most.sort_values("most").drop_duplicates([*place, "prm"], keep="last")
+    others: tuple[tuple[str, Role, int], ...] = (("best-of-N", "one sample", 1), ("vote", "vote", -1))
+    for check, role, sign in others:
+        plain = values.loc[values["strategy"].isin(with_role(connection, role)), [*place, "value"]]
+        joined = best.merge(plain.drop_duplicates(place), on=place, suffixes=("", "_plain"))
+        joined["difference"] = sign * (joined["value"] - joined["value_plain"])
+        for names, own in joined.groupby(["dataset", "llm", "prm"], sort=True):
+            dataset, llm, prm = map(str, names)
+            low, high = (float(end) for end in bounded_interval(own["difference"].to_numpy(), -1.0, 1.0))
+            worse = high < 0 if check == "best-of-N" else low > 0
+            yield Finding(
+                check,
+                dataset,
+                "test",
+                llm,
+                prm,
+                count=len(own),
+                total=len(own),
+                value=float(own["difference"].mean()),
+                low=low,
+                high=high,
+                severity="notable" if worse else "fine",
+            )

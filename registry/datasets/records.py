@@ -1,0 +1,154 @@
+"""Records of files (.jsonl, .json and .parquet), and one message about all of those that are bad."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from prmcal.errors import DataError
+from prmcal.registry.messages import excerpt, reading
+
+Record = tuple[str, Any]
+"""The place of a record ("line 3"), and its content. A ValueError in place of the content says why it is unreadable."""
+
+T = TypeVar("T")
+
+_SURROGATE = re.compile(rb"\\ud[89a-f]", re.IGNORECASE)
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LFS_POINTER = b"version https://git-lfs"
+_SHOWN = 5
+
+
+def read_records(path: Path) -> list[Record]:
+    """Read the records of a file: Parquet (.parquet), a JSON list (.json) or else JSON lines.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read or has another format.
+    """
+    with reading(f"The data set file {path} cannot be read"):
+        content = path.expanduser().read_bytes().removeprefix(_BYTE_ORDER_MARK)
+    if content.startswith(_LFS_POINTER):
+        raise DataError(
+            f"{path} is a pointer of Git LFS and not the file itself. Fetch it with: git lfs pull"
+        )
+    if path.suffix == ".parquet":
+        return _parquet_rows(path, content)
+    if (path.suffix == ".json" and content.lstrip().startswith(b"[")) or _is_one_value(content):
+        return _json_list(path, content)
+    return list(_json_lines(content))
+
+
+def good_records(
+    records: Iterable[Record], convert: Callable[[str, Any], T], source: str, skip: bool | None = None
+) -> list[T]:
+    """Convert records, and report all bad ones at once.
+
+    Parameters
+    ----------
+    records : iterable of (str, object)
+    convert : callable
+        Takes the place and the content of a record. It raises ValueError if the record is bad.
+    source : str
+        The source of the records, for messages.
+    skip : bool, optional
+        Whether bad records are left out with a warning. None: there is no such argument that a message could name.
+
+    Raises
+    ------
+    DataError
+        If there are bad records and `skip` is not True.
+    """
+    good: list[T] = []
+    bad: list[str] = []
+    for place, record in records:
+        try:
+            if isinstance(record, ValueError):
+                raise record
+            good.append(convert(place, record))
+        except ValueError as error:
+            bad.append(f"{place}: {error}")
+    if not bad:
+        return good
+    total, count = len(good) + len(bad), len(bad)
+    more = f"; and {count - _SHOWN:,} more" if count > _SHOWN else ""
+    places = "; ".join(bad[:_SHOWN]) + more
+    if skip:
+        warnings.warn(f"{source}: {count:,} of {total:,} rows were skipped. They are {places}.", stacklevel=2)
+        return good
+    found = (
+        f"{source}, {places}."
+        if count == 1
+        else f"{source} has {count:,} bad rows among {total:,}: {places}."
+    )
+    raise DataError(
+        f"{found} Correct or remove {'it' if count == 1 else 'them'}."
+        if skip is None
+        else f"{found} Set 'skip_bad_rows: true' to go on without bad rows."
+    )
+
+
+def _is_one_value(content: bytes) -> bool:
+    """Return whether a file is one JSON value and not JSON lines: over several lines, or an object of lists."""
+    first, _, rest = content.strip().partition(b"\n")
+    try:
+        value = json.loads(first)
+        fields = value if isinstance(value, dict) and not rest else {}
+        lists = [each for each in fields.values() if isinstance(each, list)]
+        named = fields.keys() & {"question", "problem"}
+        return bool(lists) and not named and all(isinstance(each, dict) for each in lists[0])
+    except (ValueError, RecursionError):
+        pass
+    try:
+        json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _json_lines(content: bytes) -> Iterator[Record]:
+    for number, line in enumerate(content.splitlines(), start=1):
+        if line.strip():
+            yield f"line {number}", _json_or_reason(line)
+
+
+def _json_or_reason(content: bytes) -> Any:
+    try:
+        with reading(""):
+            return _json(content)
+    except DataError as error:
+        return ValueError(str(error).removeprefix(": ").rstrip("."))
+
+
+def _json_list(path: Path, content: bytes) -> list[Record]:
+    with reading(f"{path} is not a valid JSON list"):
+        records = _json(content)
+    if not isinstance(records, list):
+        fields = records.items() if isinstance(records, dict) else ()
+        lists = [name for name, value in fields if isinstance(value, list)]
+        advice = f" Its records seem to be in '{excerpt(lists[0])}': write that list alone." if lists else ""
+        kind = "object" if isinstance(records, dict) else "value"
+        raise DataError(f"{path} is a JSON {kind} where a list of records is expected.{advice}")
+    return [(f"record {number}", record) for number, record in enumerate(records, start=1)]
+
+
+def _json(content: bytes) -> Any:
+    """Parse UTF-8 text. Raise ValueError also for half of a surrogate pair, which cannot be written as text again."""
+    value = json.loads(content.decode())
+    if _SURROGATE.search(content):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def _parquet_rows(path: Path, content: bytes) -> list[Record]:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    with reading(f"{path} is not a valid Parquet file"):
+        rows = parquet.read_table(pa.BufferReader(content)).to_pylist()
+    return [(f"row {number}", row) for number, row in enumerate(rows, start=1)]

@@ -1,0 +1,197 @@
+r"""The final answer of a solution: where it can stand, and how it is found there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import AfterValidator, Field
+
+from prmcal.steps import behind_thought, without_marks
+
+BOXED = "boxed"
+WAYS = ("boxed", "phrase", "hashes", "last number", "whole")
+MARKED = ("boxed", "hashes", "phrase")
+"""The default for texts of unknown habits, in this order: ways that no other text looks like."""
+
+_OPEN = ("last number", "whole")
+"""Ways with which every text has an answer, so that none of its parts is known to be the final one."""
+
+
+def _checked(answers: Any) -> Any:
+    for way in ways_of(answers):
+        if isinstance(way, Mapping):
+            if set(way) != {"pattern"}:
+                raise ValueError("a mapping has one entry, 'pattern'")
+            try:
+                re.compile(way["pattern"])
+            except re.error as error:
+                raise ValueError(f"'pattern' is no regular expression: {error}") from error
+        elif way not in WAYS:
+            raise ValueError(f"there is no way {way!r}")
+    if not ways_of(answers):
+        raise ValueError("the list is empty")
+    return answers
+
+
+Way = str | Mapping[str, str]
+Ways = Way | Sequence[Way]
+
+Answers = Annotated[
+    str | dict[str, str] | tuple[str | dict[str, str], ...],
+    AfterValidator(_checked),
+    Field(
+        description="boxed, phrase, hashes, last number, whole or {pattern: a regular expression}, or a list of these, "
+        "which are tried in order"
+    ),
+]
+"""The annotation of the argument. The page "How answers are compared" says what each way finds."""
+
+
+class Answer(NamedTuple):
+    """A final answer, and the way in which it was found: one of `WAYS`, or "pattern"."""
+
+    text: str
+    way: str
+
+
+def ways_of(answers: Ways) -> Sequence[Way]:
+    """Return the ways of an argument in their order."""
+    return [answers] if isinstance(answers, str | Mapping) else answers
+
+
+def find_answer(text: str, answers: Ways = BOXED, whole: bool = True) -> Answer | None:
+    """Return the final answer of a text, or None if there is none.
+
+    What stands inside a thought, between ``<think>`` and ``</think>``, is no answer. A text whose thought has no end
+    has none.
+
+    Parameters
+    ----------
+    text : str
+        A solution or its beginning.
+    answers : str, mapping or sequence
+        Where the answer stands, as in the argument of a data set. The first way that finds something decides.
+    whole : bool
+        Whether the text is a whole solution. In a beginning, ``last number`` and ``whole`` find nothing, since another
+        number may follow.
+    """
+    text = behind_thought(without_marks(text))
+    for way in ways_of(answers):
+        if not isinstance(way, str):
+            found = _last_match(way["pattern"], text)
+        elif whole or way not in _OPEN:
+            found = _FINDERS[way](text)
+        else:
+            continue
+        if found:
+            return Answer(found, way if isinstance(way, str) else "pattern")
+    return None
+
+
+def extract_answer(trajectory: str) -> str | None:
+    r"""Return the content of the last complete ``\boxed{...}`` that is not empty, or None if there is none."""
+    found = find_answer(trajectory)
+    return found and found.text
+
+
+_BOX = re.compile(
+    r"\\(?:boxed|fbox|framebox)(?![a-zA-Z])\s*(\{|[-+]?[\w.,/]*\w|\\[a-zA-Z]+(?:\{[^{}]*\}|\d)*)?"
+)
+_MOST_BOXES = 1000
+"""Texts with more boxes are degenerate. The last ones are read."""
+
+
+def _boxed(text: str) -> str | None:
+    closed = _closing_braces(text)
+    for box in list(_BOX.finditer(text))[-_MOST_BOXES:][::-1]:
+        found = box[1] or ""
+        if found == "{":
+            end = closed.get(box.end() - 1)
+            found = "" if end is None else text[box.end() : end].strip()
+        if found:
+            return found
+    return None
+
+
+def _closing_braces(text: str) -> dict[int, int]:
+    """Return the place of the brace that closes each one, by the place of that."""
+    pairs, opened = {}, []
+    for brace in re.finditer(r"[{}]", text):
+        if brace[0] == "{":
+            opened.append(brace.start())
+        elif opened:
+            pairs[opened.pop()] = brace.start()
+    return pairs
+
+
+_PHRASE = re.compile(
+    r"\banswers?\b[*_]*(?:\s+(?:to|of|for)\s[^.\n:]{1,80}?)?[*_]*\s*[*_]*"
+    r"(?:\b(?:is|are|was|equals|(?:would|will|must|should) be)\b\s*:?|:|=|(?<=\*\*)\s*\n|(?<=\*\*\n)|(?<=\*\*\n\n))"
+    r"[*_]*\s*(?:(?:option|choice)\s+)?",
+    re.IGNORECASE,
+)
+_MATHS = re.compile(r"(\${1,2})(?=\S)(.+?)\1(?!\d)|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
+_GOES_ON = re.compile(r"[ \t]*(?:[-+*/^=,(]|\w)")
+_END = re.compile(
+    r"\n|[.!?;](?=[*_)\"']*(?:\s|$))|(?:,|\s)\s*(?:because|since|so|which|as|where)\s", re.IGNORECASE
+)
+_AROUND = " \t\r\n.*_:,\"'`\u201c\u201d"
+_LONGEST = 1000
+"""In characters. A longer text behind a phrase is no answer."""
+
+
+def _phrase(text: str) -> str | None:
+    for phrase in reversed(list(_PHRASE.finditer(text))):
+        rest = text[phrase.end() : phrase.end() + _LONGEST].lstrip(_AROUND)
+        maths = _MATHS.match(rest)
+        if maths and not _GOES_ON.match(rest, maths.end()):
+            rest = maths[2] or maths[3] or maths[4]
+        else:
+            rest = _END.split(rest, maxsplit=1)[0]
+        rest = _boxed(rest) or rest.strip(_AROUND)
+        if rest:
+            return rest
+    return None
+
+
+def _hashes(text: str) -> str | None:
+    """Return what follows the last ####. A heading in the midst of a text has words, and an answer has none there."""
+    *before, last = [line for line in text.rstrip().splitlines() if line.strip()] or [""]
+    for line, is_last in [(last, True), *((line, False) for line in reversed(before))]:
+        found = line.rpartition("####")[2].strip(_AROUND + "#") if "####" in line else ""
+        if found and (is_last or not re.search(r"(?<![\\a-zA-Z])[a-zA-Z]{3,}", found)):
+            return found
+    return None
+
+
+_NUMBER = re.compile(
+    r"(?<![\w.])[-+\u2212]?(?:\\[dt]?frac\{\d+\}\{\d+\}|\$?\d+(?:,\d{3})*(?:\.\d+)?(?:/\d+)?(?:[eE][-+]?\d+)?|\.\d+)"
+)
+
+
+def _last_number(text: str) -> str | None:
+    found = _NUMBER.findall(text)
+    return found[-1].replace("$", "") if found else None
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.MULTILINE)
+
+
+def _last_match(pattern: str, text: str) -> str | None:
+    """Return the group of the last match, or all of the match if there is no group."""
+    matches = list(_compiled(pattern).finditer(text))
+    return next(filter(None, matches[-1].groups() or [matches[-1][0]]), "").strip() if matches else None
+
+
+_FINDERS: dict[str, Callable[[str], str | None]] = {
+    "boxed": _boxed,
+    "phrase": _phrase,
+    "hashes": _hashes,
+    "last number": _last_number,
+    "whole": str.strip,
+}
