@@ -390,11 +390,10 @@ def run(
 
 def _require_files(grid: GridSpec) -> None:
     """Raise PluginError if a plugin of the grid is defined in the notebook, where a worker process cannot load it."""
-    specs = [*grid.llms, *grid.prms, *grid.calibrators, *grid.datasets, grid.calibration, *grid.strategies]
-    used = {spec.plugin for spec in [*specs, *grid.measurement.metrics]}
-    for kind, registry in KINDS.items():
-        for name in used & registry.names().keys():
-            if registry.names()[name].startswith("__main__"):
+    for kind, specs in grid.entries.items():
+        known = KINDS[kind].names()
+        for name in {spec.plugin for spec in specs} & known.keys():
+            if known[name].startswith("__main__"):
                 raise PluginError(
                     f"The {kind} '{name}' is defined in __main__, where worker processes do not find it. Write it into "
                     'a file of its own, and give the file: prmcal.run(..., plugins=["my_plugins.py"]).'

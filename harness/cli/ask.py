@@ -25,7 +25,9 @@ from prmcal.harness.cli.options import (
     LLMOption,
     PRMOption,
     SourceArgument,
+    argument,
     one_of,
+    option,
 )
 from prmcal.harness.storage.store import content_key, storage_errors, write_atomically
 from prmcal.harness.terminal import cut, terminal_width, text_table, wrapped
@@ -39,24 +41,20 @@ if TYPE_CHECKING:
 def ask(
     run: SourceArgument,
     question: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="QUESTION", help="The question. Without it, or with -, standard input is read."
-        ),
+        str | None, argument("QUESTION", "The question. Without it, or with -, standard input is read.")
     ] = None,
     questions: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "FILE",
+            'Answer many questions: JSON lines such as {"question": "1+1?", "id": "a"}.',
             "--questions",
-            metavar="FILE",
-            help='Answer many questions: JSON lines such as {"question": "1+1?", "id": "a"}.',
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Where the answers of --questions are written, as JSON lines. The same command continues.",
+        option(
+            "FILE", "Where the answers of --questions are written, as JSON lines. The same command continues."
         ),
     ] = None,
     cell: CellOption = None,
@@ -64,27 +62,22 @@ def ask(
     prm: PRMOption = None,
     calibrator: CalibratorOption = None,
     strategy: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A strategy. Default: that of the cell, or 'posterior vote'."),
+        str | None, option("NAME", "A strategy. Default: that of the cell, or 'posterior vote'.")
     ] = None,
     target: Annotated[
-        float | None, typer.Option(metavar="C", help="The target probability C of the strategy, in (0, 1).")
+        float | None, option("C", "The target probability C of the strategy, in (0, 1).")
     ] = None,
     level: Annotated[
-        float | None,
-        typer.Option(metavar="BETA", help="The level of the reward that best-of-n + IAS reads, such as 0.1."),
+        float | None, option("BETA", "The level of the reward that best-of-n + IAS reads, such as 0.1.")
     ] = None,
     max_samples: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="The largest number of samples of a question.")
+        int | None, option("N", "The largest number of samples of a question.", min=1)
     ] = None,
     abstain_below: Annotated[
-        float | None,
-        typer.Option(
-            metavar="P", help='Say "I don\'t know" if the answer is right with a lower probability.'
-        ),
+        float | None, option("P", 'Say "I don\'t know" if the answer is right with a lower probability.')
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="SEED", help="Another seed gives other samples.")] = 0,
-    output_format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="text or json.")] = "text",
+    seed: Annotated[int, option("SEED", "Another seed gives other samples.")] = 0,
+    output_format: Annotated[str, option("FORMAT", "text or json.", "--format")] = "text",
 ) -> None:
     """Answer new questions with a calibrated PRM.
 

@@ -13,7 +13,7 @@ import typer
 
 from prmcal.errors import InvalidArgumentsError, PluginError, UnknownPluginError
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.options import PluginOption, load_plugins, one_of
+from prmcal.harness.cli.options import PluginOption, argument, load_plugins, one_of, option
 from prmcal.harness.planning.reading import parse_yaml
 from prmcal.registry.arguments import arguments_model
 from prmcal.registry.conformance import NOT_RUN, CheckResult, check_build, compare_with_published, run_checks
@@ -26,27 +26,23 @@ _LABELS = ("FAILED", "skipped", "passed")
 
 
 def check(
-    name: Annotated[
-        str,
-        typer.Argument(metavar="NAME", help="The name of a plugin, or a Python file that registers plugins."),
-    ],
+    name: Annotated[str, argument("NAME", "The name of a plugin, or a Python file that registers plugins.")],
     kind: Annotated[
         str | None,
-        typer.Option(
-            metavar="KIND",
-            help="llm, prm, calibrator, dataset, strategy or metric. Needed if plugins of several kinds have the name.",
+        option(
+            "KIND",
+            "llm, prm, calibrator, dataset, strategy or metric. Needed if plugins of several kinds have the name.",
         ),
     ] = None,
     argument: Annotated[
-        list[str] | None,
-        typer.Option("--argument", "-a", metavar="KEY=VALUE", help="A constructor argument; repeatable."),
+        list[str] | None, option("KEY=VALUE", "A constructor argument; repeatable.", "--argument", "-a")
     ] = None,
     weights: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "FOLDER",
+            "A folder with the published weights of a PRM: verify that it reproduces the published rewards.",
             "--weights",
-            metavar="FOLDER",
-            help="A folder with the published weights of a PRM: verify that it reproduces the published rewards.",
         ),
     ] = None,
     plugin: PluginOption = None,

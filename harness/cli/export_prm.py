@@ -16,7 +16,7 @@ from prmcal.db.text.board import estimate
 from prmcal.db.text.formats import escape_markdown, markdown_grid, missing
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.errors import PrmcalError
-from prmcal.harness.cli.options import DEFAULT_RUN, RunOption, completing_cells
+from prmcal.harness.cli.options import DEFAULT_RUN, RunOption, argument, completing_cells, option
 from prmcal.harness.jobs.parameters import FitParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.planning.plan import Plan
@@ -32,21 +32,15 @@ _TASK = "token-classification"
 def export_prm(
     cell: Annotated[
         str,
-        typer.Argument(
-            metavar="CELL",
-            help="A cell with a calibrator that fine-tunes the PRM, such as quantile-lora: its number or its id.",
+        argument(
+            "CELL",
+            "A cell with a calibrator that fine-tunes the PRM, such as quantile-lora: its number or its id.",
             autocompletion=completing_cells,
         ),
     ],
-    out: Annotated[
-        Path,
-        typer.Option("--out", metavar="FOLDER", help="The folder of the checkpoint: new or empty."),
-    ],
+    out: Annotated[Path, option("FOLDER", "The folder of the checkpoint: new or empty.", "--out")],
     level: Annotated[
-        float,
-        typer.Option(
-            "--level", metavar="BETA", help="The reward of the checkpoint: a level of the calibrator."
-        ),
+        float, option("BETA", "The reward of the checkpoint: a level of the calibrator.", "--level")
     ] = 0.5,
     directory: RunOption = DEFAULT_RUN,
 ) -> None:

@@ -10,7 +10,7 @@ import shutil
 import sys
 import tempfile
 import webbrowser
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
 from importlib.util import find_spec
@@ -24,6 +24,7 @@ from prmcal.errors import PluginError, PrmcalError, StorageError
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.options import (
     PluginOption,
+    argument,
     completing,
     completing_grids,
     load_plugins,
@@ -120,10 +121,8 @@ def build_documentation() -> Path:
 def list_plugins(
     kind: Annotated[
         str | None,
-        typer.Argument(
-            metavar="KIND",
-            help="llm, prm, calibrator, dataset, strategy or metric.",
-            autocompletion=completing(*KINDS),
+        argument(
+            "KIND", "llm, prm, calibrator, dataset, strategy or metric.", autocompletion=completing(*KINDS)
         ),
     ] = None,
     plugin: PluginOption = None,
@@ -192,10 +191,8 @@ def _passes(passes: int) -> str:
 def doctor(
     grid: Annotated[
         str | None,
-        typer.Argument(
-            metavar="GRID",
-            help="A grid file (YAML), or the name of a shipped grid.",
-            autocompletion=completing_grids,
+        argument(
+            "GRID", "A grid file (YAML), or the name of a shipped grid.", autocompletion=completing_grids
         ),
     ] = None,
     plugin: PluginOption = None,
@@ -229,17 +226,9 @@ def _needs(grid: GridSpec) -> dict[str, int]:
 
     No model is loaded or downloaded. Data sets are read, so those of the hub may be downloaded.
     """
-    plugins: dict[str, Sequence[PluginSpec]] = {
-        "llm": grid.llms,
-        "prm": grid.prms,
-        "calibrator": grid.calibrators,
-        "dataset": [*grid.datasets, grid.calibration],
-        "strategy": grid.distinct_strategies(),
-        "metric": grid.measurement.metrics,
-    }
     needs: dict[str, int] = {}
     rows = []
-    for kind, spec in ((kind, spec) for kind, specs in plugins.items() for spec in specs):
+    for kind, spec in ((kind, spec) for kind, specs in grid.entries.items() for spec in specs):
         missing = [needs.setdefault(each, len(needs) + 1) for each in _problems(kind, spec)]
         state = f"needs {', '.join(map(str, missing))}" if missing else "ready"
         size = _memory(kind, spec)

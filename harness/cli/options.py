@@ -26,6 +26,16 @@ FORMATS = ("table", "json", "csv", "markdown")
 DEFAULT_RUN = Path("runs/nano")
 
 
+def option(metavar: str, meaning: str, *names: str, **settings: Any) -> Any:
+    """Return an option of a command. Without names, it is called like its parameter."""
+    return typer.Option(*names, metavar=metavar, help=meaning, **settings)
+
+
+def argument(metavar: str, meaning: str, **settings: Any) -> Any:
+    """Return an argument of a command."""
+    return typer.Argument(metavar=metavar, help=meaning, **settings)
+
+
 def completing(*known: str) -> Callable[[str], list[str]]:
     """Return what the shell calls to complete one of these words."""
 
@@ -54,11 +64,11 @@ def completing_cells(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def _keep(title: str) -> Any:
-    return typer.Option(metavar="NAME", help=f"Keep only this {title}; repeatable.")
+    return option("NAME", f"Keep only this {title}; repeatable.")
 
 
 def _choose(title: str) -> Any:
-    return typer.Option(metavar="NAME", help=f"Choose a cell with this {title}.")
+    return option("NAME", f"Choose a cell with this {title}.")
 
 
 LLMsOption = Annotated[list[str] | None, _keep("LLM")]
@@ -71,50 +81,41 @@ PRMOption = Annotated[str | None, _choose("PRM")]
 CalibratorOption = Annotated[str | None, _choose("calibrator")]
 GridArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="GRID",
-        help=f"A grid file (YAML), or the name of a shipped grid: {', '.join(shipped_grids())}.",
+    argument(
+        "GRID",
+        f"A grid file (YAML), or the name of a shipped grid: {', '.join(shipped_grids())}.",
         autocompletion=completing_grids,
     ),
 ]
-RunArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The output folder of a run.")]
-RunsArgument = Annotated[
-    list[Path], typer.Argument(metavar="DIR...", help="The output folders of one or more runs.")
-]
-RunOption = Annotated[Path, typer.Option("--dir", metavar="DIR", help="The output folder of a run.")]
+RunArgument = Annotated[Path, argument("DIR", "The output folder of a run.")]
+RunsArgument = Annotated[list[Path], argument("DIR...", "The output folders of one or more runs.")]
+RunOption = Annotated[Path, option("DIR", "The output folder of a run.", "--dir")]
 SourceArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="RUN",
-        help="The output folder of a run, a saved calibrated PRM, or a checkpoint of `prmcal export-prm`.",
+    argument(
+        "RUN", "The output folder of a run, a saved calibrated PRM, or a checkpoint of `prmcal export-prm`."
     ),
 ]
 CellArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="CELL",
-        help="A cell: its number in the leaderboard (12 or '#12'), its id, or a part of the id that no other cell has.",
+    argument(
+        "CELL",
+        "A cell: its number in the leaderboard (12 or '#12'), its id, or a part of the id that no other cell has.",
         autocompletion=completing_cells,
     ),
 ]
 CellOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="CELL",
-        help="A cell with a calibrator, by its number, its id or a part of it. A cell of the scaling leaderboard also "
+    option(
+        "CELL",
+        "A cell with a calibrator, by its number, its id or a part of it. A cell of the scaling leaderboard also "
         "gives the strategy. By default it is the LLM that is right most often on the calibration questions, the PRM "
         "whose scores tell right from wrong best there, and the calibrator that is first in the ranking.",
         autocompletion=completing_cells,
     ),
 ]
 FormatOption = Annotated[
-    str,
-    typer.Option(
-        "--format",
-        metavar="FORMAT",
-        help="table, json, csv or markdown.",
-        autocompletion=completing(*FORMATS),
-    ),
+    str, option("FORMAT", "table, json, csv or markdown.", "--format", autocompletion=completing(*FORMATS))
 ]
 WideOption = Annotated[bool, typer.Option("--wide", help="Show all columns, however long the lines become.")]
 PagerOption = Annotated[
@@ -124,24 +125,20 @@ PagerOption = Annotated[
         help="Show output that is longer than the terminal in the pager (PAGER, or less).",
     ),
 ]
-OutOption = Annotated[
-    Path, typer.Option("--out", metavar="DIR", help="The output folder: artifacts and the database.")
-]
+OutOption = Annotated[Path, option("DIR", "The output folder: artifacts and the database.", "--out")]
 PluginOption = Annotated[
-    list[Path] | None,
-    typer.Option("--plugin", metavar="FILE", help="A Python file that registers plugins; repeatable."),
+    list[Path] | None, option("FILE", "A Python file that registers plugins; repeatable.", "--plugin")
 ]
 LimitOption = Annotated[
-    int | None,
-    typer.Option("--limit", metavar="N", min=1, help="Use only the first N questions of every data set."),
+    int | None, option("N", "Use only the first N questions of every data set.", "--limit", min=1)
 ]
 OnlyOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--only",
-        metavar="KIND=NAME",
-        help="Run only what the cells with this llm, prm, calibrator, dataset or strategy need, such as llm=weak; "
+    option(
+        "KIND=NAME",
+        "Run only what the cells with this llm, prm, calibrator, dataset or strategy need, such as llm=weak; "
         "repeatable. Other cells stay as they are.",
+        "--only",
     ),
 ]
 

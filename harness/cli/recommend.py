@@ -27,6 +27,7 @@ from prmcal.harness.cli.options import (
     given,
     hidden_note,
     one_of,
+    option,
 )
 from prmcal.harness.recommending.types import Line, Recommendation, ask_command, recommendation_frame
 from prmcal.harness.terminal import UNLIMITED, fit, wrapped
@@ -37,35 +38,25 @@ def recommend(
     directory: RunArgument,
     accuracy: Annotated[
         float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="The wanted share of right answers, such as 0.9: the cheapest choice with it.",
-        ),
+        option("SHARE", "The wanted share of right answers, such as 0.9: the cheapest choice with it."),
     ] = None,
     samples: Annotated[
-        float | None,
-        typer.Option(
-            metavar="N", help="A budget: at most N samples of a question, on average over questions."
-        ),
+        float | None, option("N", "A budget: at most N samples of a question, on average over questions.")
     ] = None,
     tokens: Annotated[
-        float | None,
-        typer.Option(metavar="N", help="A budget: at most N generated tokens of a question, on average."),
+        float | None, option("N", "A budget: at most N generated tokens of a question, on average.")
     ] = None,
     draw: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Draw and score trajectories of the calibration questions until each has N, so that larger budgets "
+        option(
+            "N",
+            "Draw and score trajectories of the calibration questions until each has N, so that larger budgets "
             "can be chosen. They are kept in DIR.",
+            min=1,
         ),
     ] = None,
     workers: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="Worker processes of --draw. Default: one for each GPU or core."
-        ),
+        int | None, option("N", "Worker processes of --draw. Default: one for each GPU or core.", min=1)
     ] = None,
     output_format: FormatOption = "table",
     llm: LLMsOption = None,

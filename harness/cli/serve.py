@@ -12,7 +12,14 @@ import typer
 
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli.ask import loaded
-from prmcal.harness.cli.options import CalibratorOption, CellOption, LLMOption, PRMOption, SourceArgument
+from prmcal.harness.cli.options import (
+    CalibratorOption,
+    CellOption,
+    LLMOption,
+    PRMOption,
+    SourceArgument,
+    option,
+)
 
 if TYPE_CHECKING:
     from prmcal.harness.inference.calibrated_prm import CalibratedPRM
@@ -34,43 +41,24 @@ def serve(
     calibrator: CalibratorOption = None,
     host: Annotated[
         str,
-        typer.Option(
-            metavar="HOST",
-            help="The address that the server listens at. With 0.0.0.0, other machines can reach it.",
-        ),
+        option("HOST", "The address that the server listens at. With 0.0.0.0, other machines can reach it."),
     ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(metavar="PORT", min=0, max=65535, help="The port; 0 for any free one.")
-    ] = 8000,
+    port: Annotated[int, option("PORT", "The port; 0 for any free one.", min=0, max=65535)] = 8000,
     max_body: Annotated[
-        int,
-        typer.Option(metavar="BYTES", min=1, help="The largest body of a request; a larger one gets 413."),
+        int, option("BYTES", "The largest body of a request; a larger one gets 413.", min=1)
     ] = 2**20,
     max_concurrent: Annotated[
-        int,
-        typer.Option(metavar="N", min=1, help="Requests that are answered at one time; others get 503."),
+        int, option("N", "Requests that are answered at one time; others get 503.", min=1)
     ] = 64,
-    max_rows: Annotated[
-        int, typer.Option(metavar="N", min=1, help="The largest number of trajectories in a request.")
-    ] = 256,
-    max_question: Annotated[
-        int, typer.Option(metavar="CHARACTERS", min=1, help="The longest question.")
-    ] = 20_000,
+    max_rows: Annotated[int, option("N", "The largest number of trajectories in a request.", min=1)] = 256,
+    max_question: Annotated[int, option("CHARACTERS", "The longest question.", min=1)] = 20_000,
     batch: Annotated[
         int,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Trajectories that are scored together. They come from all requests that wait.",
-        ),
+        option("N", "Trajectories that are scored together. They come from all requests that wait.", min=1),
     ] = 64,
     grace: Annotated[
         float,
-        typer.Option(
-            metavar="SECONDS",
-            min=0.1,
-            help="Time for running requests to finish when the server is told to end.",
-        ),
+        option("SECONDS", "Time for running requests to finish when the server is told to end.", min=0.1),
     ] = 20.0,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:

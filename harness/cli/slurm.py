@@ -13,7 +13,7 @@ import typer
 
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli.app import app
-from prmcal.harness.cli.options import GridArgument, OutOption
+from prmcal.harness.cli.options import GridArgument, OutOption, argument, option
 from prmcal.harness.planning.reading import find_grid, read_grid
 
 _SECONDS_OF_NOTICE = 120
@@ -26,26 +26,15 @@ def slurm(
     grid: GridArgument,
     run_options: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="RUN_OPTION",
-            help="Options of `prmcal run`, after --, such as -- --only llm=weak --quiet.",
-        ),
+        argument("RUN_OPTION", "Options of `prmcal run`, after --, such as -- --only llm=weak --quiet."),
     ] = None,
     *,
     out: OutOption,
-    nodes: Annotated[
-        int, typer.Option(metavar="N", min=1, help="The number of nodes. On several, Ray connects them.")
-    ] = 1,
-    gpus_per_node: Annotated[
-        int | None, typer.Option("--gpus-per-node", metavar="G", min=1, help="GPUs of each node.")
-    ] = None,
-    cpus_per_task: Annotated[
-        int | None, typer.Option("--cpus-per-task", metavar="C", min=1, help="Cores of each node.")
-    ] = None,
-    time: Annotated[
-        str, typer.Option(metavar="HH:MM:SS", help="The time limit of the job, in any form that Slurm takes.")
-    ] = "",
-    partition: Annotated[str, typer.Option(metavar="NAME", help="The partition.")] = "",
+    nodes: Annotated[int, option("N", "The number of nodes. On several, Ray connects them.", min=1)] = 1,
+    gpus_per_node: Annotated[int | None, option("G", "GPUs of each node.", "--gpus-per-node", min=1)] = None,
+    cpus_per_task: Annotated[int | None, option("C", "Cores of each node.", "--cpus-per-task", min=1)] = None,
+    time: Annotated[str, option("HH:MM:SS", "The time limit of the job, in any form that Slurm takes.")] = "",
+    partition: Annotated[str, option("NAME", "The partition.")] = "",
 ) -> None:
     """Print a script for Slurm that runs a grid.
 

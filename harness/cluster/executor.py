@@ -319,9 +319,7 @@ class RayExecutor:
 
 def _paths(grid: GridSpec) -> list[Path]:
     """Return the files and folders that the grid names, as absolute paths."""
-    specs = [*grid.llms, *grid.prms, *grid.calibrators, *grid.datasets, grid.calibration, *grid.strategies]
-    specs += grid.measurement.metrics
-    named = [value for spec in specs for value in _texts(spec.arguments)]
+    named = [value for specs in grid.entries.values() for spec in specs for value in _texts(spec.arguments)]
     return sorted({Path(value).resolve() for value in named if "/" in value and Path(value).exists()})
 
 

@@ -6,7 +6,7 @@ The upper limits of the fields are far above what a machine can run. With larger
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -370,9 +370,17 @@ class GridSpec(_Spec):
             yield entry, "PRM", strategy.prms, self.prms
             yield entry, "calibrator", strategy.calibrators, self.calibrators
 
-    def distinct_strategies(self) -> list[StrategySpec]:
-        """Return one entry for each name: entries with the same name have the same plugin and arguments."""
-        return list({spec.name: spec for spec in self.strategies}.values())
+    @property
+    def entries(self) -> Mapping[str, Sequence[PluginSpec]]:
+        """The entries of each kind of plugin. Strategies of the same name, which are the same, are there once."""
+        return {
+            "llm": self.llms,
+            "prm": self.prms,
+            "calibrator": self.calibrators,
+            "dataset": [*self.datasets, self.calibration],
+            "strategy": list({spec.name: spec for spec in self.strategies}.values()),
+            "metric": self.measurement.metrics,
+        }
 
     def runs(self, strategy: str, dataset: str, prm: str, calibrator: str) -> bool:
         """Return whether a strategy is run for a data set, a PRM and a calibrator; see `StrategySpec.is_for`."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from prmcal.db.metrics import SCALING, counting_terminal
 from prmcal.db.metrics import Metric as MetricColumn
 from prmcal.errors import GridError
-from prmcal.harness.jobs.parameters import PluginReference, QuestionSlice
+from prmcal.harness.jobs.parameters import QuestionSlice
 from prmcal.harness.jobs.plugin_calls import plugin_guard, require
 from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
@@ -211,13 +211,12 @@ def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
     PluginError, DataError, GridError
         If a plugin or a data set is not available, or a question is used both to calibrate and to test.
     """
-    named = {spec.name: spec for spec in grid.strategies}  # Entries of the same name are the same strategy.
     resolved = ResolvedGrid(
         spec=grid,
         llms=tuple(build_plugin(llms, spec, stand_ins) for spec in grid.llms),
         prms=tuple(build_plugin(prms, spec, stand_ins) for spec in grid.prms),
         calibrators=tuple(build_plugin(calibrators, spec) for spec in grid.calibrators),
-        strategies=tuple(build_plugin(strategies, spec) for spec in named.values()),
+        strategies=tuple(build_plugin(strategies, spec) for spec in grid.entries["strategy"]),
         metrics=tuple(build_plugin(metrics, spec) for spec in metric_specs(grid)),
         tests=tuple(_questions(grid, spec, stand_ins) for spec in grid.datasets),
         calibration=_questions(grid, grid.calibration, stand_ins),
@@ -239,7 +238,7 @@ def build_plugin(
     registry: Registry[AnyPlugin], spec: PluginSpec, stand_ins: bool = False
 ) -> PlannedPlugin[AnyPlugin]:
     """Build a plugin. With `stand_ins`, one whose checkpoint is absent gets an identity without its weights."""
-    reference = PluginReference(spec.name, spec.plugin, dict(spec.arguments))
+    reference = spec.reference()
     with plugin_guard(registry.kind, spec.name, "take its arguments"):
         built = reference.build(registry)
     absent = absent_checkpoint(built) if stand_ins else None
