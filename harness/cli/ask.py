@@ -202,6 +202,9 @@ def answer_file(prm: CalibratedPRM, path: Path, out: Path, settings: Mapping[str
     Each answer is written as soon as it is there. Questions that have an answer in `out` are not answered again. In the
     end the lines of `out` are in the order of the questions, and are returned.
 
+    Raises a DataError or a StorageError if `path` cannot be read, `out` cannot be written, or it holds something else
+    or answers with other settings.
+
     Parameters
     ----------
     prm : CalibratedPRM
@@ -211,11 +214,6 @@ def answer_file(prm: CalibratedPRM, path: Path, out: Path, settings: Mapping[str
     out : Path
     settings : mapping
         The settings of :meth:`CalibratedPRM.solve_many`.
-
-    Raises
-    ------
-    DataError, StorageError
-        If `path` cannot be read, `out` cannot be written, or it holds something else or answers with other settings.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn

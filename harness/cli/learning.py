@@ -73,12 +73,8 @@ def build_documentation() -> Path:
 
     Every version has a folder of its own, and so has every change of the pages.
 
-    Raises
-    ------
-    PrmcalError
-        If Sphinx or its theme is not installed, or the pages cannot be built.
-    StorageError
-        If the cache cannot be written.
+    Raises a PrmcalError if Sphinx or its theme is not installed, or the pages cannot be built. Raises a StorageError if
+    the cache cannot be written.
     """
     try:
         import furo  # noqa: F401
@@ -137,10 +133,7 @@ def render_plugins(kind: str | None) -> str:
 
     If the kind is "calibrator", the table says what each calibrator reads, predicts, costs and is known by.
 
-    Raises
-    ------
-    PrmcalError
-        If there is no such kind.
+    Raises a PrmcalError if there is no such kind.
     """
     if kind is not None:
         one_of("KIND", kind, list(KINDS))

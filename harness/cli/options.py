@@ -159,10 +159,7 @@ def load_plugins(files: Sequence[Path] | None) -> None:
 def names_by_kind(only: Sequence[str] | None) -> dict[str, list[str]]:
     """Return the names of ``--only KIND=NAME`` by their kind.
 
-    Raises
-    ------
-    PrmcalError
-        If a value is not of this form.
+    Raises a PrmcalError if a value is not of this form.
     """
     found: dict[str, list[str]] = {}
     for each in only or []:
@@ -184,10 +181,7 @@ def read(grid: str, limit: int | None, plugin_files: Sequence[Path] | None) -> G
 def one_of(option: str, value: str, known: Sequence[str]) -> None:
     """Check that the value of an option is known.
 
-    Raises
-    ------
-    PrmcalError
-        If it is not: the message names the known values.
+    Raises a PrmcalError if it is not: the message names the known values.
     """
     if value not in known:
         raise PrmcalError(f"{option} must be one of {', '.join(known)}. Got '{value}'.")
@@ -196,10 +190,7 @@ def one_of(option: str, value: str, known: Sequence[str]) -> None:
 def tier_named(name: str) -> Tier:
     """Return the tier of verification that a user means by its name or by its first word, such as ``graded``.
 
-    Raises
-    ------
-    PrmcalError
-        If there is none.
+    Raises a PrmcalError if there is none.
     """
     from prmcal.db.metrics import TIERS
 

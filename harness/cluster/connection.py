@@ -58,16 +58,14 @@ _SETTINGS = {
 def connected(address: str | None) -> Iterator[Any]:
     """Connect to a cluster while the block runs, and yield the module ``ray``.
 
+    Raises a ClusterError if Ray is not installed, nobody answers at the address, or the versions of Ray or Python
+    differ.
+
     Parameters
     ----------
     address : str, optional
         ``HOST:PORT`` of the head node. By default the cluster that runs on this machine, or a new Ray on this machine
         that ends with the run.
-
-    Raises
-    ------
-    ClusterError
-        If Ray is not installed, nobody answers at the address, or the versions of Ray or Python differ.
     """
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)

@@ -60,6 +60,8 @@ class _Doubt:
 class RayExecutor:
     """Run shards on the nodes of a cluster. It is a context manager: inside the block it is connected.
 
+    Raises a ClusterError on entering the block, if the cluster cannot be reached, or cannot run the grid.
+
     Parameters
     ----------
     directory : Path
@@ -68,11 +70,6 @@ class RayExecutor:
     plugin_files : sequence of Path
         Plugin files. Their contents travel to the nodes.
     settings : ClusterSettings
-
-    Raises
-    ------
-    ClusterError
-        On entering the block, if the cluster cannot be reached, or cannot run the grid.
     """
 
     def __init__(
@@ -352,10 +349,7 @@ def chosen_executor(
 ) -> Iterator[RayExecutor | None]:
     """Connect to the cluster while the block runs. On this machine a run makes its own executor, so this yields None.
 
-    Raises
-    ------
-    ClusterError
-        If the cluster cannot be reached, or cannot run the grid.
+    Raises a ClusterError if the cluster cannot be reached, or cannot run the grid.
     """
     if cluster is None:
         yield None

@@ -194,15 +194,12 @@ def slots_of(grid: GridSpec, nodes: Mapping[str, Node], workers: int | None) -> 
     spread over. Beside each of them one worker without GPUs computes what needs no model. Nodes without GPUs have a
     worker on each core.
 
+    Raises a ClusterError if there are fewer GPUs than `workers` need. Workers do not share GPUs.
+
     Parameters
     ----------
     workers : int, optional
         The most workers that compute models, spread over the nodes. By default as many as there is room for.
-
-    Raises
-    ------
-    ClusterError
-        If there are fewer GPUs than `workers` need. Workers do not share GPUs.
     """
     on_gpus = any(node.gpus for node in nodes.values())
     with_models, others = [], []
@@ -264,6 +261,8 @@ _SECONDS_OF_REST = 10.0
 class Census:
     """Counts the nodes of a cluster, and inspects those that join.
 
+    Raises a ClusterError if a node cannot be used at the beginning. Later, such a node is reported and left out.
+
     Parameters
     ----------
     paths : sequence of Path
@@ -273,11 +272,6 @@ class Census:
     ----------
     usable : dict of str to Node
         The nodes that the run uses, by their ids.
-
-    Raises
-    ------
-    ClusterError
-        If a node cannot be used at the beginning. Later, such a node is reported and left out.
     """
 
     def __init__(self, ray: Any, paths: Sequence[Path]) -> None:

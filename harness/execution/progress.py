@@ -147,6 +147,8 @@ class Progress:
     The bar is for terminals. What each worker does is also written into a file of the run's folder, every two seconds
     at most. Earlier runs stay in the log.
 
+    Raises a StorageError if the log cannot be written.
+
     Parameters
     ----------
     directory : Path
@@ -163,11 +165,6 @@ class Progress:
         The file of the log.
     stream : text file, optional
         Where the bar or the lines are written; by default standard error.
-
-    Raises
-    ------
-    StorageError
-        If the log cannot be written.
     """
 
     def __init__(

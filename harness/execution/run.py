@@ -44,6 +44,11 @@ def run_grid(
 
     The first SIGINT, SIGTERM or SIGHUP ends the run: workers stop at once, and finished shards are recorded.
 
+    Raises a GridError if no cell has the names. Raises a RunError if the folder is locked or belongs to another grid,
+    or finished cells would be deleted without `drop_cells`: the grid does not have them, or they have changed and the
+    run is not asked for them. Raises a PrmcalError if there are not enough GPUs for this number of workers, or
+    `max_hours` is out of range. Raises a StorageError if the disk is full. Finished shards are kept.
+
     Parameters
     ----------
     directory : Path
@@ -69,18 +74,6 @@ def run_grid(
     drop_cells : bool
         Whether finished cells that the run would not compute again are deleted from the database, if the grid does
         not have them or they have changed. Their artifacts stay.
-
-    Raises
-    ------
-    GridError
-        If no cell has the names.
-    RunError
-        If the folder is locked or belongs to another grid, or finished cells would be deleted without `drop_cells`:
-        the grid does not have them, or they have changed and the run is not asked for them.
-    PrmcalError
-        If there are not enough GPUs for this number of workers, or `max_hours` is out of range.
-    StorageError
-        If the disk is full. Finished shards are kept.
     """
     watch, folder, log = EndWatch(max_hours), RunFolder(directory), log_file or directory / LOG_FILE
     executor = executor or LocalExecutor.of_grid(grid, directory, workers, plugin_files)
@@ -183,6 +176,9 @@ def run_further(
 
     A signal ends it as it ends a run, and is then raised again.
 
+    Raises a PrmcalError if a shard failed, or there are not enough GPUs for this number of workers. Raises a
+    StorageError if the disk is full. Finished shards are kept.
+
     Parameters
     ----------
     plan : Plan
@@ -193,13 +189,6 @@ def run_further(
         The run of the folder.
     begin : callable
         Called before the work with the number of completions that are sampled, and the estimated seconds if known.
-
-    Raises
-    ------
-    PrmcalError
-        If a shard failed, or there are not enough GPUs for this number of workers.
-    StorageError
-        If the disk is full. Finished shards are kept.
     """
     grid = grid_of(record.grid, f"The grid in {folder.directory}")
     files = [Path(file) for file in record.plugin_files]
@@ -225,19 +214,13 @@ def _refuse(outcome: Outcome) -> None:
 def rebuild_database(directory: Path) -> int:
     """Delete the database of a folder and fill a new one from its artifacts. Return the number of cells.
 
+    Raises a RunError if no grid was run in the folder, or one is running. Raises a DatabaseVersionError if a newer
+    version of prmcal wrote the database. It stays then. Raises a StorageError if the database cannot be deleted.
+
     Parameters
     ----------
     directory : Path
         The output folder of a run.
-
-    Raises
-    ------
-    RunError
-        If no grid was run in the folder, or one is running.
-    DatabaseVersionError
-        If a newer version of prmcal wrote the database. It stays then.
-    StorageError
-        If the database cannot be deleted.
     """
     folder = RunFolder(directory)
     record = folder.record()

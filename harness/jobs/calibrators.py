@@ -153,6 +153,8 @@ def predicted_rewards(
 ) -> pd.DataFrame:
     """Return the calibrated rewards of some prefixes, with one row for each prefix and level.
 
+    Raises a PluginFailedError if the calibrator does not fulfil its contract.
+
     Parameters
     ----------
     calibrator : Calibrator
@@ -163,11 +165,6 @@ def predicted_rewards(
         The prefixes, with the columns of :data:`prmcal.harness.jobs.calibrators.PREFIX`.
     asked : collection of float
         Levels beta besides those of the calibrator.
-
-    Raises
-    ------
-    PluginFailedError
-        If the calibrator does not fulfil its contract.
     """
     levels = sorted({*calibrator.levels, *asked})
     found = calibrator.predict_at(features, levels) if asked else calibrator.predict(features)

@@ -27,15 +27,12 @@ def shipped_grids() -> dict[str, Path]:
 def find_grid(grid: str) -> Path:
     """Return the file of a grid.
 
+    Raises a GridError if there is neither such a file nor such a shipped grid.
+
     Parameters
     ----------
     grid : str
         The path of a file, or the name of a shipped grid such as ``nano``. A file of that name comes first.
-
-    Raises
-    ------
-    GridError
-        If there is neither such a file nor such a shipped grid.
     """
     path, shipped = Path(grid), shipped_grids()
     with suppress(OSError):  # a name that no file can have

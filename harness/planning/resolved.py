@@ -55,6 +55,8 @@ def described_metrics(
 ) -> tuple[MetricColumn, ...]:
     """Return what readers see of the metrics of a grid, in the order of columns.
 
+    Raises a GridError if two metrics have columns of the same name.
+
     Parameters
     ----------
     named : sequence of (str, Metric)
@@ -63,11 +65,6 @@ def described_metrics(
         The levels beta that each calibrator predicts.
     terminal : bool
         Whether terminal prefixes count. If not, every metric has a column with them too.
-
-    Raises
-    ------
-    GridError
-        If two metrics have columns of the same name.
     """
     predicted = list(levels)
     found: dict[str, MetricColumn] = {}
@@ -201,15 +198,13 @@ class ResolvedGrid:
 def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
     """Build the plugins and read the questions of a grid.
 
+    Raises a PluginError, a DataError or a GridError if a plugin or a data set is not available, or a question is used
+    both to calibrate and to test.
+
     Parameters
     ----------
     stand_ins : bool
         Whether to continue without the models and the data that are not on this machine.
-
-    Raises
-    ------
-    PluginError, DataError, GridError
-        If a plugin or a data set is not available, or a question is used both to calibrate and to test.
     """
     resolved = ResolvedGrid(
         spec=grid,

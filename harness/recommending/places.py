@@ -42,6 +42,9 @@ _KINDS = ("rollout", "imported", "score", "fit", "calibrated")
 class Places:
     """The LLMs of a run with their PRMs and calibrators: what is finished on calibration and on test questions.
 
+    Raises a RunError if no grid was run in the folder, it is a merged leaderboard, or its saved plan is damaged. Raises
+    a PluginError if a plugin file of the run is no longer there.
+
     Parameters
     ----------
     directory : Path
@@ -61,13 +64,6 @@ class Places:
     left_out : list of LeftOut
     in_sample : list of str
         Calibrators that were fitted to the questions on which they are judged here.
-
-    Raises
-    ------
-    RunError
-        If no grid was run in the folder, it is a merged leaderboard, or its saved plan is damaged.
-    PluginError
-        If a plugin file of the run is no longer there.
     """
 
     def __init__(self, directory: Path, filters: Mapping[str, Sequence[str]]) -> None:

@@ -71,10 +71,7 @@ _OTHER_STRATEGIES = 4
 def wanted_of(accuracy: float | None, samples: float | None, tokens: float | None) -> Wanted:
     """Return what is wanted.
 
-    Raises
-    ------
-    PrmcalError
-        Unless exactly one of the three is given, and in its range.
+    Raises a PrmcalError unless exactly one of the three is given, and in its range.
     """
     asked: dict[WantedKind, float | None] = {"accuracy": accuracy, "samples": samples, "tokens": tokens}
     given = [Wanted(kind, value) for kind, value in asked.items() if value is not None]
@@ -101,6 +98,9 @@ def recommend(
 ) -> Recommendation:
     """Recommend a strategy with its setting, an LLM, a PRM and a calibrator.
 
+    Raises a RunError if no grid was run in the folder, or nothing that can be chosen is finished. Raises a PrmcalError
+    if a name is unknown, no choice is within the budget, or more trajectories cannot be drawn.
+
     Parameters
     ----------
     directory : Path
@@ -112,13 +112,6 @@ def recommend(
         Draw trajectories of the calibration questions until each has so many.
     workers, started
         As for :func:`prmcal.harness.recommending.recommend.draw`.
-
-    Raises
-    ------
-    RunError
-        If no grid was run in the folder, or nothing that can be chosen is finished.
-    PrmcalError
-        If a name is unknown, no choice is within the budget, or more trajectories cannot be drawn.
     """
     places = Places(directory, filters)
     places.plan.cells_with({kind: names for kind, names in filters.items() if kind != "strategy"})
@@ -259,11 +252,8 @@ def draw(places: Places, trajectories: int, workers: int | None, started: Starte
     Finished shards are reused, so an interrupted drawing continues where it stopped. `workers` processes draw, by
     default as many as for a run. `started` is not called if everything is drawn.
 
-    Raises
-    ------
-    PrmcalError
-        If an LLM cannot draw more, the models or the data have changed since the run, a shard failed, or a run holds
-        the lock of the folder.
+    Raises a PrmcalError if an LLM cannot draw more, the models or the data have changed since the run, a shard failed,
+    or a run holds the lock of the folder.
     """
     if trajectories > places.most:
         raise PrmcalError(

@@ -276,10 +276,7 @@ _BACKLOG = 2048
 def bound_socket(host: str, port: int) -> socket.socket:
     """Return a socket that listens at an address. Port 0 stands for any free port.
 
-    Raises
-    ------
-    PrmcalError
-        If the address does not exist or is in use.
+    Raises a PrmcalError if the address does not exist or is in use.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sends replies without delay only if the socket names its protocol. Each would otherwise take 40 ms longer.
@@ -301,10 +298,7 @@ def run(prm: CalibratedPRM, limits: Limits, listening: socket.socket) -> None:
 
     The first SIGINT or SIGTERM lets running requests finish for some time and then tells them. The second ends at once.
 
-    Raises
-    ------
-    PrmcalError
-        If the models cannot be loaded.
+    Raises a PrmcalError if the models cannot be loaded.
     """
     failures: list[Exception] = []
 

@@ -169,6 +169,8 @@ class Store:
     ) -> Manifest:
         """Write an artifact: `fill` writes files to a temporary folder, which is then renamed.
 
+        Raises a StorageError if the disk is full or not writable. Other artifacts are not affected.
+
         Parameters
         ----------
         kind, key : str
@@ -178,11 +180,6 @@ class Store:
             OSError means that the folder is not writable.
         figures : mapping
             The other fields of the manifest.
-
-        Raises
-        ------
-        StorageError
-            If the disk is full or not writable. Other artifacts are not affected.
         """
         target = self.folder(kind, key)
         with storage_errors(self.directory):
@@ -200,19 +197,14 @@ class Store:
     def adopt(self, ref: ArtifactRef, files: Path, manifest: Manifest) -> None:
         """Make an artifact of a folder with its files, which is renamed.
 
+        Raises a DataError if a file does not match its hash. Raises a StorageError if the disk is full or not writable.
+
         Parameters
         ----------
         ref : ArtifactRef
             The address of the artifact. An artifact with this address is replaced.
         files : Path
             A folder on the same file system.
-
-        Raises
-        ------
-        DataError
-            If a file does not match its hash.
-        StorageError
-            If the disk is full or not writable.
         """
         with storage_errors(self.directory):
             found = _inventory(files)
@@ -286,15 +278,13 @@ def storage_errors(directory: Path) -> Iterator[None]:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield the path of a new file beside `path`, which the block writes. It then takes the place of `path`.
 
+    Raises a StorageError if `path` is a folder, a device or something else that is not a file, or the disk is full or
+    not writable.
+
     Parameters
     ----------
     path : Path
         A file, or a new one. If the block raises an error, it stays as it was.
-
-    Raises
-    ------
-    StorageError
-        If `path` is a folder, a device or something else that is not a file, or the disk is full or not writable.
     """
     if path.exists() and not path.is_file():
         raise StorageError(f"{path} exists and is not a file. Nothing was changed. Choose another name.")

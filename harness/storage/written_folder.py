@@ -16,6 +16,9 @@ from prmcal.harness.storage.store import storage_errors
 class WrittenFolder:
     """A folder that is new, empty, or an earlier version of what is written now.
 
+    Raises a StorageError if `out` is a file, or holds files that `mark` does not list: they would be lost. Nothing is
+    changed then.
+
     Parameters
     ----------
     out : Path
@@ -26,11 +29,6 @@ class WrittenFolder:
         The name of the content in messages, such as ``report``.
     option : str
         The command-line option for the folder, such as ``--out``.
-
-    Raises
-    ------
-    StorageError
-        If `out` is a file, or holds files that `mark` does not list: they would be lost. Nothing is changed then.
     """
 
     def __init__(self, out: Path, mark: str, kind: str, option: str) -> None:
@@ -56,6 +54,8 @@ class WrittenFolder:
     def replace(self, fill: Callable[[Path], None], about: Mapping[str, Any]) -> list[Path]:
         """Fill a new folder and put it in the place of the old one.
 
+        Raises a StorageError if the disk is full or not writable. The old folder stays then.
+
         Parameters
         ----------
         fill : callable
@@ -67,11 +67,6 @@ class WrittenFolder:
         -------
         list of Path
             The files, sorted by their paths.
-
-        Raises
-        ------
-        StorageError
-            If the disk is full or not writable. The old folder stays then.
         """
         target = self._target
         with storage_errors(self._out):
