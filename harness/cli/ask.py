@@ -202,18 +202,11 @@ def answer_file(prm: CalibratedPRM, path: Path, out: Path, settings: Mapping[str
     Each answer is written as soon as it is there. Questions that have an answer in `out` are not answered again. In the
     end the lines of `out` are in the order of the questions, and are returned.
 
+    `path` has JSON lines: objects with a `question` and perhaps an `id`, or texts. A line that is no question has an
+    error. Empty lines are left out. `settings` are those of :meth:`CalibratedPRM.solve_many`.
+
     Raises a DataError or a StorageError if `path` cannot be read, `out` cannot be written, or it holds something else
     or answers with other settings.
-
-    Parameters
-    ----------
-    prm : CalibratedPRM
-    path : Path
-        JSON lines: objects with a `question` and perhaps an `id`, or texts. A line that is no question has an error.
-        Empty lines are left out.
-    out : Path
-    settings : mapping
-        The settings of :meth:`CalibratedPRM.solve_many`.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn

@@ -102,14 +102,7 @@ def recommendation_text(
 ) -> str:
     """Return a recommendation as text of the terminal, or as Markdown with all columns.
 
-    Parameters
-    ----------
-    found : Recommendation
-    directory : Path
-        The output folder of the run, for the commands.
-    width : int, optional
-        Default: the width of the terminal.
-    markdown : bool
+    `directory` is the output folder of the run, for the commands. `width` is by default that of the terminal.
     """
     hidden: dict[str, Column] = {}
 

@@ -63,12 +63,8 @@ def slurm(
 def render_script(allocation: Mapping[str, Any], arguments: Sequence[str]) -> str:
     """Return a script for sbatch.
 
-    Parameters
-    ----------
-    allocation : mapping
-        Options of sbatch for what the script asks Slurm for. Those without a value keep the default of the partition.
-    arguments : sequence of str
-        The arguments of ``prmcal run``.
+    `allocation` has options of sbatch for what the script asks Slurm for. Those without a value keep the default of the
+    partition. `arguments` are those of ``prmcal run``.
     """
     options = {**allocation, "signal": f"B:TERM@{_SECONDS_OF_NOTICE}", "open-mode": "append"}
     body = _ONE_NODE if allocation["nodes"] == 1 else _NODES

@@ -58,14 +58,11 @@ _SETTINGS = {
 def connected(address: str | None) -> Iterator[Any]:
     """Connect to a cluster while the block runs, and yield the module ``ray``.
 
+    `address` is ``HOST:PORT`` of the head node. By default it is the cluster that runs on this machine, or a new Ray on
+    this machine that ends with the run.
+
     Raises a ClusterError if Ray is not installed, nobody answers at the address, or the versions of Ray or Python
     differ.
-
-    Parameters
-    ----------
-    address : str, optional
-        ``HOST:PORT`` of the head node. By default the cluster that runs on this machine, or a new Ray on this machine
-        that ends with the run.
     """
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
@@ -124,11 +121,6 @@ class FileServer:
     """Reads and writes the artifacts of a run for the workers of other nodes. It runs as an actor beside the run.
 
     All methods can be repeated. So Ray may start the actor again and repeat a call.
-
-    Parameters
-    ----------
-    directory : Path
-        The output folder of the run.
     """
 
     def __init__(self, directory: Path) -> None:

@@ -62,10 +62,7 @@ def inspect_nodes(ray: Any, nodes: Sequence[Node], paths: Sequence[Path]) -> dic
     A node must have the same versions of Python, prmcal and the packages that decide results, and the files and folders
     that the grid names.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        Absolute paths of data and models that plugins read.
+    `paths` are absolute paths of data and models that plugins read.
     """
     ours, _ = _inspection()(["prmcal", *package_versions()], [])
     answers = {
@@ -194,12 +191,10 @@ def slots_of(grid: GridSpec, nodes: Mapping[str, Node], workers: int | None) -> 
     spread over. Beside each of them one worker without GPUs computes what needs no model. Nodes without GPUs have a
     worker on each core.
 
-    Raises a ClusterError if there are fewer GPUs than `workers` need. Workers do not share GPUs.
+    `workers` is the most workers that compute models, spread over the nodes. By default there are as many as there is
+    room for.
 
-    Parameters
-    ----------
-    workers : int, optional
-        The most workers that compute models, spread over the nodes. By default as many as there is room for.
+    Raises a ClusterError if there are fewer GPUs than `workers` need. Workers do not share GPUs.
     """
     on_gpus = any(node.gpus for node in nodes.values())
     with_models, others = [], []

@@ -149,17 +149,8 @@ def run_on_finish(command: str, directory: Path, summary: RunSummary, seconds: f
     The variables are PRMCAL_RUN (the absolute path of the output folder), PRMCAL_STATE (done, failed, interrupted or
     ended), PRMCAL_CELLS_DONE and PRMCAL_CELLS_FAILED.
 
-    Parameters
-    ----------
-    directory : Path
-        The output folder.
-    seconds : float
-        The time after which the command is killed, with all processes that it started.
-
-    Returns
-    -------
-    str
-        A sentence that says how the command failed. Empty if it did not.
+    `directory` is the output folder. After `seconds`, the command is killed with all processes that it started. Returns
+    a sentence that says how the command failed; empty if it did not.
     """
     variables = {
         "PRMCAL_RUN": str(directory.resolve()),
@@ -262,10 +253,8 @@ class FailureGroup:
 def failed_cells(plan: Plan, failures: Mapping[str, Failure]) -> dict[str, Failure]:
     """Return why cells failed, by their ids.
 
-    Parameters
-    ----------
-    failures : mapping of str to Failure
-        Why shards failed, by their keys. It includes the shards that could not be computed because of another one.
+    `failures` say why shards failed, by their keys. They include the shards that were not computed because of another
+    one.
     """
     first = {
         cell.cell_id: next((failures[ref.key] for ref in cell.job.refs if ref.key in failures), None)

@@ -88,14 +88,8 @@ def check_workers(grid: GridSpec, workers: int) -> None:
 def gpus_of_worker(gpus: Sequence[str], workers: int, place: int) -> tuple[str, ...]:
     """Return the GPUs of one worker. The numbers of GPUs of two workers differ by one at most.
 
-    Parameters
-    ----------
-    gpus : sequence of str
-        Names of all GPUs.
-    workers : int
-        Number of workers. If there are more workers than GPUs, some workers share a GPU.
-    place : int
-        Place of the worker, in [0, workers).
+    `gpus` are the names of all GPUs, and `place` is that of the worker, in [0, workers). If there are more workers than
+    GPUs, some workers share a GPU.
     """
     if workers >= len(gpus):
         return tuple(gpus[place % len(gpus) :][:1]) if gpus else ()

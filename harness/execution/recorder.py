@@ -104,12 +104,9 @@ class Recorder:
     def lost_cells(self, asked: Plan, drop: bool) -> list[str]:
         """Return the ids of the finished cells whose results the run deletes and does not compute again.
 
-        Raises a RunError if there are any, unless they are to be dropped.
+        `asked` is the part of the plan that the run computes.
 
-        Parameters
-        ----------
-        asked : Plan
-            The part of the plan that the run computes.
+        Raises a RunError if there are any, unless they are to be dropped.
         """
         jobs = {cell.cell_id: cell.job.key for cell in self.plan.cells}
         again = {cell.cell_id for cell in asked.cells}
@@ -158,10 +155,7 @@ class Recorder:
     ) -> None:
         """Note again why shards failed in earlier runs, except those in `but`, which are tried again.
 
-        Parameters
-        ----------
-        failures : mapping of str to Failure, optional
-            By the keys of the shards. By default those of the latest run of the folder.
+        `failures` are by the keys of the shards. By default they are those of the latest run of the folder.
         """
         failures = self._earlier if failures is None else failures
         for shard in self.plan.shards():

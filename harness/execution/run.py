@@ -216,11 +216,6 @@ def rebuild_database(directory: Path) -> int:
 
     Raises a RunError if no grid was run in the folder, or one is running. Raises a DatabaseVersionError if a newer
     version of prmcal wrote the database. It stays then. Raises a StorageError if the database cannot be deleted.
-
-    Parameters
-    ----------
-    directory : Path
-        The output folder of a run.
     """
     folder = RunFolder(directory)
     record = folder.record()

@@ -124,17 +124,9 @@ class Schedule:
     def take(self, loaded: str = "", models: bool | None = None) -> Shard[Parameters] | None:
         """Return the next shard for a worker.
 
-        Parameters
-        ----------
-        loaded : str
-            The model that the worker has loaded, as shards name it; empty if it has none.
-        models : bool, optional
-            True for a shard that needs a model, False for one that needs none. By default either.
-
-        Returns
-        -------
-        Shard or None
-            None if no such shard is ready.
+        `loaded` is the model that the worker has loaded, as shards name it; empty if it has none. With `models` it is a
+        shard that needs a model, or with False one that needs none; by default either. Returns None if no such shard is
+        ready.
         """
         lines = [] if models is True else [self._without_model]
         if models is not False:
@@ -274,21 +266,8 @@ def after_death(
 
     A worker can die without a fault of its shard, for example when another process uses up the memory.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        Its attribute `deaths` counts the tries.
-    shard : Shard
-        A running shard.
-    reason : str
-        How its worker died, as a sentence without a full stop.
-    lines : sequence of str
-        The last lines that the worker wrote.
-
-    Returns
-    -------
-    list of Outcome and Notice
-        The outcomes and notices to be reported.
+    `reason` says how its worker died, without a full stop, and `lines` are the last ones that the worker wrote. The
+    attribute `deaths` of the schedule counts the tries. Returns the outcomes and notices to be reported.
     """
     schedule.deaths[shard.ref] += 1
     deaths = schedule.deaths[shard.ref]

@@ -99,10 +99,7 @@ def end_with(pipe: int) -> None:
     The process that started this one holds the other end and writes nothing. A thread would not do: native code of a
     plugin can hold the interpreter's lock for ever.
 
-    Parameters
-    ----------
-    pipe : int
-        The descriptor of the end that is read.
+    `pipe` is the descriptor of the end that is read.
     """
     os.setpgid(0, 0)
     # `kill 0` is for the group.

@@ -187,19 +187,8 @@ def seconds_left(
 
     Either all workers are busy to the end, or the longest chain of shards that wait for each other decides.
 
-    Parameters
-    ----------
-    shards : collection of Shard
-        The unfinished shards, each after its inputs.
-    workers : int
-        The number of processes that work on them.
-    elapsed : mapping of ArtifactRef to float, optional
-        For running shards, the seconds since they began.
-
-    Returns
-    -------
-    float or None
-        None if the time of a shard cannot be estimated yet.
+    `shards` are unfinished, each after its inputs, and `workers` processes work on them. `elapsed` has the seconds
+    since running shards began. Returns None if the time of a shard cannot be estimated yet.
     """
     running = elapsed or {}
     total = longest = 0.0

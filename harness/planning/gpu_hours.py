@@ -120,10 +120,7 @@ class ModelCost:
 def model_costs(plan: Plan, done: Collection[ArtifactRef]) -> list[ModelCost]:
     """Estimate the remaining work of each model whose checkpoint's name contains its size, in the plan's order.
 
-    Parameters
-    ----------
-    done : collection of ArtifactRef
-        Finished shards.
+    `done` are the finished shards.
     """
     sizes: dict[str, float] = {}
     tokens: dict[str, dict[Task, float]] = defaultdict(lambda: defaultdict(float))
@@ -245,10 +242,7 @@ class Space:
 def space_needed(plan: Plan, done: Collection[ArtifactRef]) -> Space:
     """Estimate the disk and the memory for the remaining work.
 
-    Parameters
-    ----------
-    done : collection of ArtifactRef
-        Finished shards.
+    `done` are the finished shards.
     """
     shards = [shard for shard in plan.shards() if shard.ref not in done]
     longest = longest_completion(plan)

@@ -37,14 +37,8 @@ def make_shard(
 ) -> Shard[AnyParameters]:
     """Make a shard whose key, and with it the seed, follows from `identity` and the inputs.
 
-    Parameters
-    ----------
-    identity : mapping
-        Everything that decides the output besides the inputs, as JSON data.
-    inputs : mapping of str to sequence of ArtifactRef
-        The artifacts that it reads, by role.
-    resource : str
-        The model that it needs loaded, if any.
+    `identity` is everything that decides the output besides the inputs, as JSON data. `inputs` are the artifacts that
+    it reads, by role, and `resource` is the model that it needs loaded, if any.
     """
     ref = ArtifactRef(parameters.kind, shard_key(parameters.kind, parameters.version, identity, inputs))
     references = {role: tuple(refs) for role, refs in inputs.items()}

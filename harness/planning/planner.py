@@ -51,13 +51,10 @@ from prmcal.registry.plugins import strategies
 def build_plan(grid: GridSpec, stand_ins: bool = False) -> Plan:
     """Plan a grid. No model is loaded.
 
-    Raises a PluginError, a DataError or a GridError if a plugin or a data set of the grid is not available.
+    With `stand_ins`, it is planned also with models and data that are not on this machine, without asking the hub. The
+    plan then has the right numbers of jobs and samples, but its keys are not those of a run.
 
-    Parameters
-    ----------
-    stand_ins : bool
-        Whether to plan also with models and data that are not on this machine, without asking the hub. The plan then
-        has the right numbers of jobs and samples, but its keys are not those of a run.
+    Raises a PluginError, a DataError or a GridError if a plugin or a data set of the grid is not available.
     """
     return _Planner(resolve(grid, stand_ins)).plan()
 

@@ -27,12 +27,9 @@ def shipped_grids() -> dict[str, Path]:
 def find_grid(grid: str) -> Path:
     """Return the file of a grid.
 
-    Raises a GridError if there is neither such a file nor such a shipped grid.
+    `grid` is the path of a file, or the name of a shipped grid such as ``nano``. A file of that name comes first.
 
-    Parameters
-    ----------
-    grid : str
-        The path of a file, or the name of a shipped grid such as ``nano``. A file of that name comes first.
+    Raises a GridError if there is neither such a file nor such a shipped grid.
     """
     path, shipped = Path(grid), shipped_grids()
     with suppress(OSError):  # a name that no file can have

@@ -198,13 +198,10 @@ class ResolvedGrid:
 def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
     """Build the plugins and read the questions of a grid.
 
+    With `stand_ins`, it continues without the models and the data that are not on this machine.
+
     Raises a PluginError, a DataError or a GridError if a plugin or a data set is not available, or a question is used
     both to calibrate and to test.
-
-    Parameters
-    ----------
-    stand_ins : bool
-        Whether to continue without the models and the data that are not on this machine.
     """
     resolved = ResolvedGrid(
         spec=grid,

@@ -50,16 +50,10 @@ def write_plan(
 ) -> None:
     """Replace the saved plan of a folder.
 
-    Raises a StorageError if the disk is full or not writable.
+    `grid` is the data of the grid, as in the record of the run. Without `texts`, questions lose their texts and
+    answers, and the plan that is read has None in their place.
 
-    Parameters
-    ----------
-    directory : Path
-        The output folder of a run.
-    grid : mapping
-        The data of the grid, as in the record of the run.
-    texts : bool
-        Whether the questions keep their texts and answers. Without them, the plan that is read has None in their place.
+    Raises a StorageError if the disk is full or not writable.
     """
     values: dict[str, tuple[int, Any]] = {}
     content = {
@@ -77,15 +71,10 @@ def write_plan(
 def read_plan(directory: Path, grid: Mapping[str, Any]) -> Plan:
     """Read the saved plan of a folder. No plugin is built and no data set is read.
 
+    `grid` is the data of the grid, as in the record of the run.
+
     Raises a RunError if the file is damaged or missing, or is the plan of another grid, since a run was killed at its
     start.
-
-    Parameters
-    ----------
-    directory : Path
-        The output folder of a run.
-    grid : mapping
-        The data of the grid, as in the record of the run.
     """
     path = directory / PLAN_FILE
     try:

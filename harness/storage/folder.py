@@ -35,13 +35,10 @@ _SHOWN_BEFORE = 40
 def check_text(name: str, value: Any) -> None:
     """Check that JSON data have only text that can be written as UTF-8.
 
+    `name` says what the data are, for the message.
+
     Raises a ValueError if a text has half of a surrogate pair. Python makes one of each byte of an argument that is not
     UTF-8.
-
-    Parameters
-    ----------
-    name : str
-        What the data are, for the message.
     """
     try:
         json.dumps(value, ensure_ascii=False).encode()

@@ -112,12 +112,7 @@ class Store:
     def manifest(self, kind: str, key: str, verify: bool = True) -> Manifest | None:
         """Return the manifest of a complete artifact; None if it is absent, incomplete or damaged.
 
-        Parameters
-        ----------
-        kind, key : str
-            The address of the artifact.
-        verify : bool
-            Whether to compare the hashes of the files. If False, only their sizes are compared, which is fast.
+        Without `verify`, only the sizes of the files are compared and not their hashes, which is fast.
         """
         folder = self.folder(kind, key)
         try:
@@ -134,10 +129,7 @@ class Store:
     def manifests(self, refs: Iterable[ArtifactRef], verify: bool = True) -> dict[ArtifactRef, Manifest]:
         """Return the manifests of those artifacts that are complete. Several are read at a time.
 
-        Parameters
-        ----------
-        verify : bool
-            See :meth:`manifest`.
+        `verify` is as in :meth:`manifest`.
         """
         given = list(refs)
         with ThreadPoolExecutor(_READERS) as pool:
@@ -149,10 +141,7 @@ class Store:
     ) -> dict[ArtifactRef, Manifest]:
         """Return the manifests of all artifacts, including those of earlier grids. Hashes are not compared.
 
-        Parameters
-        ----------
-        known : mapping of ArtifactRef to Manifest, optional
-            Manifests that were read before. They are not read again.
+        Those that are `known`, because they were read before, are not read again.
         """
         found = dict(known or {})
         root = artifacts_root(self.directory)
@@ -169,17 +158,10 @@ class Store:
     ) -> Manifest:
         """Write an artifact: `fill` writes files to a temporary folder, which is then renamed.
 
-        Raises a StorageError if the disk is full or not writable. Other artifacts are not affected.
+        An artifact with this address is replaced. `figures` are the other fields of the manifest. Errors of `fill` are
+        raised as they are, except those of a full disk, and an OSError, which means that the folder is not writable.
 
-        Parameters
-        ----------
-        kind, key : str
-            The address of the artifact. An artifact with this address is replaced.
-        fill : callable
-            Receives the temporary folder. Its other errors than of a full disk are raised as they are, except that an
-            OSError means that the folder is not writable.
-        figures : mapping
-            The other fields of the manifest.
+        Raises a StorageError if the disk is full or not writable. Other artifacts are not affected.
         """
         target = self.folder(kind, key)
         with storage_errors(self.directory):
@@ -197,14 +179,9 @@ class Store:
     def adopt(self, ref: ArtifactRef, files: Path, manifest: Manifest) -> None:
         """Make an artifact of a folder with its files, which is renamed.
 
-        Raises a DataError if a file does not match its hash. Raises a StorageError if the disk is full or not writable.
+        `files` is a folder on the same file system. An artifact with this address is replaced.
 
-        Parameters
-        ----------
-        ref : ArtifactRef
-            The address of the artifact. An artifact with this address is replaced.
-        files : Path
-            A folder on the same file system.
+        Raises a DataError if a file does not match its hash. Raises a StorageError if the disk is full or not writable.
         """
         with storage_errors(self.directory):
             found = _inventory(files)
@@ -278,13 +255,10 @@ def storage_errors(directory: Path) -> Iterator[None]:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield the path of a new file beside `path`, which the block writes. It then takes the place of `path`.
 
+    If the block raises an error, `path` stays as it was.
+
     Raises a StorageError if `path` is a folder, a device or something else that is not a file, or the disk is full or
     not writable.
-
-    Parameters
-    ----------
-    path : Path
-        A file, or a new one. If the block raises an error, it stays as it was.
     """
     if path.exists() and not path.is_file():
         raise StorageError(f"{path} exists and is not a file. Nothing was changed. Choose another name.")

@@ -54,19 +54,10 @@ class WrittenFolder:
     def replace(self, fill: Callable[[Path], None], about: Mapping[str, Any]) -> list[Path]:
         """Fill a new folder and put it in the place of the old one.
 
+        `fill` gets the new folder and writes files to it, also in subfolders. `about` is further content of the mark,
+        beside the names of the files. Returns the files, sorted by their paths.
+
         Raises a StorageError if the disk is full or not writable. The old folder stays then.
-
-        Parameters
-        ----------
-        fill : callable
-            Receives the new folder and writes files to it, also in subfolders.
-        about : mapping
-            Further content of the mark, beside the names of the files.
-
-        Returns
-        -------
-        list of Path
-            The files, sorted by their paths.
         """
         target = self._target
         with storage_errors(self._out):
