@@ -64,14 +64,10 @@ def check_plugins(
     report, and the others are checked. The values of arguments are YAML, and each plugin of a file gets those that it
     takes.
 
-    Raises a PrmcalError if the kind or the name is unknown, the name is ambiguous, or an argument is wrong.
+    Returns the report, in lines of at most 80 columns if no single word is longer, and whether all plugins were checked
+    and no check failed.
 
-    Returns
-    -------
-    report : str
-        Lines of at most 80 columns, if no single word is longer.
-    passed : bool
-        Whether all plugins were checked and no check failed.
+    Raises a PrmcalError if the kind or the name is unknown, the name is ambiguous, or an argument is wrong.
     """
     if kind is not None:
         one_of("--kind", kind, list(KINDS))

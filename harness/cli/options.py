@@ -223,14 +223,8 @@ def fitted(
 ) -> str:
     """Return a table that fits, and below it a legend and a line on the columns that were left out.
 
-    Parameters
-    ----------
-    columns, width, sections
-        As for :func:`prmcal.harness.terminal.fit`.
-    legend : sequence of str
-        Its lines.
-    options : sequence of str
-        Options that show columns which were left out, besides ``--wide``.
+    `columns`, `width` and `sections` are as for :func:`prmcal.harness.terminal.fit`. `options` are those that show
+    columns which were left out, besides ``--wide``.
     """
     found = fit(columns, width, sections)
     lines = list(legend)

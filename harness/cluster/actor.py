@@ -41,14 +41,8 @@ def cache_root() -> Path:
 class NodeCache:
     """Artifacts by their keys, in a folder of this node. The workers of one node share it.
 
-    Parameters
-    ----------
-    folder : Path
-        Its folder. It has the form of a run's folder.
-    limit : int
-        The size in bytes above which artifacts are deleted, those that were not used for the longest time first.
-    server : actor handle
-        The file server of the run.
+    `folder` has the form of a run's folder. If the artifacts have more than `limit` bytes, those that were not used for
+    the longest time are deleted. `server` is the handle of the file server of the run.
     """
 
     def __init__(self, folder: Path, limit: int, server: Any, ray: Any) -> None:
@@ -212,14 +206,8 @@ class Death:
 class NodeWorker:
     """Computes one shard after the other on a node. Ray calls its methods.
 
-    Parameters
-    ----------
-    gpus : int
-        How many GPUs Ray has given to it.
-    name : str
-        What the progress calls it.
-    server : actor handle
-        The file server of the run.
+    `gpus` is how many GPUs Ray has given to it, `name` is what the progress calls it, and `server` is the handle of the
+    file server of the run.
     """
 
     def __init__(self, settings: ActorSettings, gpus: int, name: str, server: Any) -> None:

@@ -60,16 +60,9 @@ class _Doubt:
 class RayExecutor:
     """Run shards on the nodes of a cluster. It is a context manager: inside the block it is connected.
 
-    Raises a ClusterError on entering the block, if the cluster cannot be reached, or cannot run the grid.
+    The contents of the plugin files travel to the nodes.
 
-    Parameters
-    ----------
-    directory : Path
-        The output folder of the run.
-    grid : GridSpec
-    plugin_files : sequence of Path
-        Plugin files. Their contents travel to the nodes.
-    settings : ClusterSettings
+    Raises a ClusterError on entering the block, if the cluster cannot be reached, or cannot run the grid.
     """
 
     def __init__(

@@ -256,12 +256,9 @@ _SECONDS_OF_REST = 10.0
 class Census:
     """Counts the nodes of a cluster, and inspects those that join.
 
-    Raises a ClusterError if a node cannot be used at the beginning. Later, such a node is reported and left out.
+    `paths` are the files and folders that every node must have.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        Files and folders that every node must have.
+    Raises a ClusterError if a node cannot be used at the beginning. Later, such a node is reported and left out.
 
     Attributes
     ----------

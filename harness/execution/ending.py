@@ -87,12 +87,9 @@ class EndWatch:
     effect that it has outside. A signal that is ignored, such as SIGHUP after ``nohup``, stays ignored. Only the main
     thread can notice signals. In other threads only the time counts.
 
-    Raises a PrmcalError if this time is not above 0.
+    After `hours`, from now on, the run ends.
 
-    Parameters
-    ----------
-    hours : float, optional
-        The time after which the run ends, from now on, in hours.
+    Raises a PrmcalError if this time is not above 0.
     """
 
     def __init__(self, hours: float | None = None) -> None:

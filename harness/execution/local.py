@@ -45,18 +45,9 @@ class WorkerDiedError(Exception):
 class WorkerProcess:
     """A process that computes one shard after the other.
 
-    Parameters
-    ----------
-    directory : Path
-        The folder in which it reads and writes artifacts.
-    plugin_files : sequence of Path
-        Plugin files that it loads.
-    output : Path
-        The file to which its standard output and standard error are written.
-    variables : mapping of str to str, optional
-        Environment variables that it has besides those of this process, such as CUDA_VISIBLE_DEVICES.
-    questions : mapping of (str, str) to sequence of Question, optional
-        Questions that are known already; see :class:`prmcal.harness.jobs.context.Context`.
+    It reads and writes artifacts in `directory`, and writes its standard output and standard error to the file
+    `output`. `variables` are environment variables that it has besides those of this process, such as
+    CUDA_VISIBLE_DEVICES. `questions` are known already; see :class:`prmcal.harness.jobs.context.Context`.
 
     Attributes
     ----------
@@ -179,18 +170,8 @@ class _Worker:
 class LocalExecutor:
     """Run shards in processes on this machine. Each process keeps its model loaded while there is work for it.
 
-    Parameters
-    ----------
-    directory : Path
-        The output folder of the run.
-    workers : int
-        The number of processes. Each has its share of the GPUs.
-    plugin_files : sequence of Path
-        Plugin files that every worker loads.
-    time_limit : float, optional
-        The longest time of a shard in seconds. A shard that takes longer fails.
-    questions : mapping of (str, str) to sequence of Question, optional
-        Questions that are known already; see :class:`prmcal.harness.jobs.context.Context`.
+    Each of the processes has its share of the GPUs, and loads the plugin files. A shard that takes longer than
+    `time_limit` seconds fails. `questions` are known already; see :class:`prmcal.harness.jobs.context.Context`.
     """
 
     def __init__(

@@ -35,12 +35,7 @@ class Pace:
     Work is due when it would stay within its share of the time since the last work, and of the whole time, if it takes
     as long as it took last. So the work of small runs is done early and often, and large runs are not slowed down.
 
-    Parameters
-    ----------
-    share : float
-        The share of the time, in (0, 1).
-    pause : float
-        The shortest pause, in seconds.
+    `share` is the share of the time, in (0, 1), and `pause` the shortest pause in seconds.
 
     Attributes
     ----------

@@ -176,19 +176,12 @@ def run_further(
 
     A signal ends it as it ends a run, and is then raised again.
 
+    `plan` has jobs that the grid of the run does not have, such as more trajectories of its questions. The caller holds
+    the lock of the folder. `begin` is called before the work with the number of completions that are sampled, and the
+    estimated seconds if known.
+
     Raises a PrmcalError if a shard failed, or there are not enough GPUs for this number of workers. Raises a
     StorageError if the disk is full. Finished shards are kept.
-
-    Parameters
-    ----------
-    plan : Plan
-        Jobs that the grid of the run does not have, such as more trajectories of its questions.
-    folder : RunFolder
-        The caller holds its lock.
-    record : RunRecord
-        The run of the folder.
-    begin : callable
-        Called before the work with the number of completions that are sampled, and the estimated seconds if known.
     """
     grid = grid_of(record.grid, f"The grid in {folder.directory}")
     files = [Path(file) for file in record.plugin_files]

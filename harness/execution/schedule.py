@@ -70,10 +70,7 @@ class Schedule:
 
     To hand out all of n shards takes O(n log n) steps.
 
-    Parameters
-    ----------
-    done : collection of ArtifactRef
-        Finished shards.
+    `done` are the finished shards.
 
     Attributes
     ----------

@@ -176,10 +176,7 @@ class AnswerChances:
     resamples of the questions, and the middle 95% of the probabilities are kept. It does not say what happens to
     questions of another kind.
 
-    Parameters
-    ----------
-    calibration : Pool
-        The trajectories of the calibration questions with their scores.
+    `calibration` has the trajectories of the calibration questions with their scores.
     """
 
     def __init__(self, calibration: Pool) -> None:

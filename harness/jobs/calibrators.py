@@ -153,18 +153,10 @@ def predicted_rewards(
 ) -> pd.DataFrame:
     """Return the calibrated rewards of some prefixes, with one row for each prefix and level.
 
-    Raises a PluginFailedError if the calibrator does not fulfil its contract.
+    `features` is what the fitted calibrator reads of `rows`, in their order. `asked` are levels beta besides those of
+    the calibrator.
 
-    Parameters
-    ----------
-    calibrator : Calibrator
-        A fitted one.
-    features : array-like, HiddenStates or ScoredPrefixes
-        What it reads, in the order of `rows`.
-    rows : DataFrame
-        The prefixes, with the columns of :data:`prmcal.harness.jobs.calibrators.PREFIX`.
-    asked : collection of float
-        Levels beta besides those of the calibrator.
+    Raises a PluginFailedError if the calibrator does not fulfil its contract.
     """
     levels = sorted({*calibrator.levels, *asked})
     found = calibrator.predict_at(features, levels) if asked else calibrator.predict(features)

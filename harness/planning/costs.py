@@ -56,12 +56,8 @@ class CostModel:
     of all finished shards that also run a model, or also run none, and then from the sizes of the shards of this kind
     in other plans. Shards that loaded a model count only as long as there are no others.
 
-    Parameters
-    ----------
-    past : mapping of ArtifactRef to Manifest
-        All finished shards, of this plan or of others.
-    on_gpus : bool, default=False
-        Whether the run has GPUs. The time is then estimated from the sizes of the models before any shard is finished.
+    `past` has all finished shards, of this plan or of others. If the run is `on_gpus`, the time is estimated from the
+    sizes of the models before any shard is finished.
 
     Attributes
     ----------

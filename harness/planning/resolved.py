@@ -55,16 +55,11 @@ def described_metrics(
 ) -> tuple[MetricColumn, ...]:
     """Return what readers see of the metrics of a grid, in the order of columns.
 
-    Raises a GridError if two metrics have columns of the same name.
+    `named` are the names of the calibration metrics in the grid, and the metrics. `levels` are the levels beta that
+    each calibrator predicts. Without `terminal`, terminal prefixes do not count, and every metric has a column with
+    them too.
 
-    Parameters
-    ----------
-    named : sequence of (str, Metric)
-        The names of the calibration metrics in the grid, and the metrics.
-    levels : iterable of sequence of float
-        The levels beta that each calibrator predicts.
-    terminal : bool
-        Whether terminal prefixes count. If not, every metric has a column with them too.
+    Raises a GridError if two metrics have columns of the same name.
     """
     predicted = list(levels)
     found: dict[str, MetricColumn] = {}

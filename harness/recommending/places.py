@@ -42,15 +42,10 @@ _KINDS = ("rollout", "imported", "score", "fit", "calibrated")
 class Places:
     """The LLMs of a run with their PRMs and calibrators: what is finished on calibration and on test questions.
 
+    `filters` has the names to keep, by llm, prm, calibrator or dataset.
+
     Raises a RunError if no grid was run in the folder, it is a merged leaderboard, or its saved plan is damaged. Raises
     a PluginError if a plugin file of the run is no longer there.
-
-    Parameters
-    ----------
-    directory : Path
-        The output folder of the run.
-    filters : mapping of str to sequence of str
-        Names to keep, by llm, prm, calibrator or dataset.
 
     Attributes
     ----------

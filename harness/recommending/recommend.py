@@ -98,20 +98,11 @@ def recommend(
 ) -> Recommendation:
     """Recommend a strategy with its setting, an LLM, a PRM and a calibrator.
 
+    `filters` has names to choose from, by llm, prm, calibrator, dataset or strategy. With `trajectories`, trajectories
+    of the calibration questions are drawn until each has so many; `workers` and `started` are as for :func:`draw`.
+
     Raises a RunError if no grid was run in the folder, or nothing that can be chosen is finished. Raises a PrmcalError
     if a name is unknown, no choice is within the budget, or more trajectories cannot be drawn.
-
-    Parameters
-    ----------
-    directory : Path
-        The output folder of a run.
-    wanted : Wanted
-    filters : mapping of str to sequence of str
-        Names to choose from, by llm, prm, calibrator, dataset or strategy.
-    trajectories : int, optional
-        Draw trajectories of the calibration questions until each has so many.
-    workers, started
-        As for :func:`prmcal.harness.recommending.recommend.draw`.
     """
     places = Places(directory, filters)
     places.plan.cells_with({kind: names for kind, names in filters.items() if kind != "strategy"})

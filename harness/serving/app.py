@@ -55,13 +55,7 @@ class Gate:
     Requests with the method GET always pass, so that a busy server still tells its health. A request that is cancelled,
     because the server ends, gets 503, or an ``error`` as the last line of its stream.
 
-    Parameters
-    ----------
-    app : ASGIApp
-        It gets the requests that pass.
-    limits : Limits
-    health : Health
-        The gate counts its requests.
+    `app` gets the requests that pass. The gate counts its requests in `health`.
     """
 
     def __init__(self, app: ASGIApp, limits: Limits, health: Health) -> None:

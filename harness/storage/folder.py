@@ -119,10 +119,7 @@ class RunRecord:
 class RunFolder:
     """The folder given with ``--out``.
 
-    Parameters
-    ----------
-    directory : Path
-        The first run creates it.
+    The first run creates it.
 
     Attributes
     ----------

@@ -94,13 +94,7 @@ class Manifest:
 
 
 class Store:
-    """The artifacts and checkpoints in an output folder.
-
-    Parameters
-    ----------
-    directory : Path
-        The output folder of a run.
-    """
+    """The artifacts and checkpoints in an output folder."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
