@@ -148,59 +148,39 @@ _SECONDS_UNTIL_SHARED = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ActorSettings:
-    """The settings that all actors of a run share.
-
-    Attributes
-    ----------
-    run : str
-        What is special for this run: the host and the path of its folder. It names the run's part of a node's cache.
-    directory : Path
-        The output folder of the run, as an absolute path.
-    working_directory : Path
-        The working directory of the run. Actors use it if they have it, for relative paths in the grid.
-    token : str
-        The content of the file `directory`/workers/token. A node that can read it shares the folder.
-    shared : bool or None
-        Whether nodes share the folder of the run; None to find out.
-    plugin_files : mapping of str to bytes
-        The content of plugin files, by their absolute paths.
-    modules : mapping of str to bytes
-        The content of modules that the plugin files import, by their paths relative to the folder that Python
-        searches.
-    time_limit : float
-        The longest time of a shard in seconds.
-    cache_limit : int
-        The size of the cache of a node in bytes.
-    """
+    """The settings that all actors of a run share."""
 
     run: str
+    """What is special for this run: the host and the path of its folder. It names the run's part of a node's cache."""
     directory: Path
+    """The output folder of the run, as an absolute path."""
     working_directory: Path
+    """The working directory of the run. Actors use it if they have it, for relative paths in the grid."""
     token: str
+    """The content of the file `directory`/workers/token. A node that can read it shares the folder."""
     shared: bool | None
+    """Whether nodes share the folder of the run; None to find out."""
     plugin_files: Mapping[str, bytes]
+    """The content of plugin files, by their absolute paths."""
     modules: Mapping[str, bytes]
+    """The content of modules that the plugin files import, by their paths relative to the folder that Python
+    searches."""
     time_limit: float
+    """The longest time of a shard in seconds."""
     cache_limit: int
+    """The size of the cache of a node in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """The death of the process that computed a shard.
-
-    Attributes
-    ----------
-    reason : str
-        How it died, as a sentence without a full stop.
-    lines : tuple of str
-        The last lines that it wrote.
-    started : bool
-        Whether it had started. If not, the shard is not to blame.
-    """
+    """The death of the process that computed a shard."""
 
     reason: str
+    """How it died, as a sentence without a full stop."""
     lines: tuple[str, ...]
+    """The last lines that it wrote."""
     started: bool
+    """Whether it had started. If not, the shard is not to blame."""
 
 
 class NodeWorker:

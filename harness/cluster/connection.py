@@ -23,24 +23,16 @@ from prmcal.registry.messages import excerpt
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """The use of a cluster by a run.
-
-    Attributes
-    ----------
-    address : str or None
-        ``HOST:PORT`` of the head node; None for the cluster on this machine, or a new one.
-    workers : int or None
-        The most workers with models; None for as many as there is room for.
-    shared : bool or None
-        Whether all nodes share the folder of the run; None to find out.
-    cache_limit : int
-        The size in bytes of the cache of a node that does not share the folder.
-    """
+    """The use of a cluster by a run."""
 
     address: str | None = None
+    """``HOST:PORT`` of the head node; None for the cluster on this machine, or a new one."""
     workers: int | None = None
+    """The most workers with models; None for as many as there is room for."""
     shared: bool | None = None
+    """Whether all nodes share the folder of the run; None to find out."""
     cache_limit: int = 50 * 10**9
+    """The size in bytes of the cache of a node that does not share the folder."""
 
 
 _SECONDS_TO_CONNECT = 5.0

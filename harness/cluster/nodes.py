@@ -24,22 +24,15 @@ _SECONDS_TO_ANSWER = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of the cluster.
-
-    Attributes
-    ----------
-    id : str
-        Ray's name for it.
-    name : str
-        Its host name, or its address if several nodes have this host name.
-    cpus, gpus : int
-        What Ray may give to actors.
-    """
+    """A node of the cluster."""
 
     id: str
+    """Ray's name for it."""
     name: str
+    """Its host name, or its address if several nodes have this host name."""
     cpus: int
     gpus: int
+    """What Ray may give to actors."""
 
 
 def alive_nodes(ray: Any) -> dict[str, Node]:
@@ -164,24 +157,16 @@ _SMALLEST_ON_A_GPU = 0.5
 
 @dataclass(frozen=True, slots=True, order=True)
 class Slot:
-    """The place of one worker.
-
-    Attributes
-    ----------
-    number : int
-        Its number among the slots of this kind on its node.
-    node : str
-        The id of the node.
-    gpus : int
-        The GPUs that it needs; 0 for a core.
-    models : bool or None
-        Whether it computes shards that need a model (True), those that need none (False), or both (None).
-    """
+    """The place of one worker."""
 
     number: int
+    """Its number among the slots of this kind on its node."""
     node: str
+    """The id of the node."""
     gpus: int
+    """The GPUs that it needs; 0 for a core."""
     models: bool | None
+    """Whether it computes shards that need a model (True), those that need none (False), or both (None)."""
 
 
 def slots_of(grid: GridSpec, nodes: Mapping[str, Node], workers: int | None) -> list[Slot]:

@@ -41,36 +41,25 @@ RunState = Literal["done", "failed", "interrupted", "ended"]
 
 @dataclass(frozen=True)
 class RunSummary:
-    """The summary of a run.
-
-    Attributes
-    ----------
-    computed, reused : int
-        Shards that were computed, and shards that were finished before.
-    cells, done_cells, failed_cells : int
-        The lines of the leaderboards that the run was asked for, and the finished and the failed ones among them.
-    grid_cells : int
-        All lines of the leaderboards.
-    failures : tuple of FailureGroup
-        Why cells failed, those with the same reason together.
-    seconds : float
-        Wall time of the run.
-    log : Path
-        The log of the run.
-    ending : Ending or None
-        What ended the run before its work was done.
-    """
+    """The summary of a run."""
 
     computed: int
     reused: int
+    """Shards that were computed, and shards that were finished before."""
     cells: int
     done_cells: int
     failed_cells: int
+    """The lines of the leaderboards that the run was asked for, and the finished and the failed ones among them."""
     grid_cells: int
+    """All lines of the leaderboards."""
     failures: tuple[FailureGroup, ...]
+    """Why cells failed, those with the same reason together."""
     seconds: float
+    """Wall time of the run."""
     log: Path
+    """The log of the run."""
     ending: Ending | None = None
+    """What ended the run before its work was done."""
 
     @property
     def state(self) -> RunState:
@@ -191,17 +180,11 @@ _LONGEST_REASON = 600
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a shard failed.
-
-    Attributes
-    ----------
-    reason : str
-        What happened, in a sentence: on one line, without control characters. It ends with an ellipsis if there is
-        more, which is in the log.
-    cause : {"network", "plugin", "input", "crash", "time", "error"}
-    """
+    """Why a shard failed."""
 
     reason: str
+    """What happened, in a sentence: on one line, without control characters. It ends with an ellipsis if there is more,
+    which is in the log."""
     cause: Cause = "plugin"
 
     def __post_init__(self) -> None:
@@ -229,18 +212,12 @@ _FAILURES = TypeAdapter(dict[str, Failure])
 
 @dataclass(frozen=True)
 class FailureGroup:
-    """Cells that failed for the same reason.
-
-    Attributes
-    ----------
-    failure : Failure
-        The reason of the first of them. The reasons of the others differ from it in numbers only.
-    cells : tuple of str
-        Their ids.
-    """
+    """Cells that failed for the same reason."""
 
     failure: Failure
+    """The reason of the first of them. The reasons of the others differ from it in numbers only."""
     cells: tuple[str, ...]
+    """Their ids."""
 
     def advice(self, log: Path) -> str:
         """Return what to do, in one or two sentences. `log` is the log of the run."""

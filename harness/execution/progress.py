@@ -72,27 +72,18 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class WorkerNow:
-    """The present activity of a worker.
-
-    Attributes
-    ----------
-    worker : str
-        Its name, and before it the name of its node on a cluster.
-    job : str
-        The job of its shard; empty if it is idle.
-    seconds : float
-        How long it has computed this shard.
-    tries : int
-        How often the shard was begun, this time included.
-    note : str
-        What the shard tells about its progress.
-    """
+    """The present activity of a worker."""
 
     worker: str
+    """Its name, and before it the name of its node on a cluster."""
     job: str = ""
+    """The job of its shard; empty if it is idle."""
     seconds: float = 0.0
+    """How long it has computed this shard."""
     tries: int = 1
+    """How often the shard was begun, this time included."""
     note: str = ""
+    """What the shard tells about its progress."""
 
     def __str__(self) -> str:
         if not self.job:

@@ -28,29 +28,19 @@ _STAGES = {"": 0, "llm": 1, "prm": 2, "search": 3}
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a shard.
-
-    Attributes
-    ----------
-    ref : ArtifactRef
-    manifest : Manifest or None
-        The manifest of its artifact, or None if it failed.
-    failure : Failure or None
-        Why it failed, or None if it did not.
-    blocked : bool
-        Whether it was not computed because a shard that it needs failed.
-    fatal : bool
-        Whether the run must stop because the machine failed, for example with a full disk.
-    log : tuple of str
-        Lines for the log: repeated requests, warnings, and the traceback of an error.
-    """
+    """The outcome of a shard."""
 
     ref: ArtifactRef
     manifest: Manifest | None = None
+    """The manifest of its artifact, or None if it failed."""
     failure: Failure | None = None
+    """Why it failed, or None if it did not."""
     blocked: bool = False
+    """Whether it was not computed because a shard that it needs failed."""
     fatal: bool = False
+    """Whether the run must stop because the machine failed, for example with a full disk."""
     log: tuple[str, ...] = ()
+    """Lines for the log: repeated requests, warnings, and the traceback of an error."""
 
 
 @dataclass(slots=True)
@@ -220,18 +210,12 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that the log of the run tells, such as the death of a worker.
-
-    Attributes
-    ----------
-    line : str
-        One sentence.
-    details : tuple of str
-        Lines below it, such as the last lines that a worker wrote.
-    """
+    """Something that the log of the run tells, such as the death of a worker."""
 
     line: str
+    """One sentence."""
     details: tuple[str, ...] = ()
+    """Lines below it, such as the last lines that a worker wrote."""
 
 
 Event = Outcome | Notice | None

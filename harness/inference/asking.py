@@ -57,26 +57,16 @@ def in_words(errors: Any) -> str:
 
 @dataclass(frozen=True)
 class Asking:
-    """A strategy, tuned with the calibration questions, and its settings.
-
-    Attributes
-    ----------
-    strategy : Strategy
-    name : str
-    setting : Setting
-        The largest number of samples, and the target probability C.
-    level : float or None
-        The level beta, if the strategy reads rewards at one level.
-    abstain_below : float or None
-        An answer is withheld if its probability is lower.
-    seed : int
-    """
+    """A strategy, tuned with the calibration questions, and its settings."""
 
     strategy: Strategy
     name: str
     setting: Setting
+    """The largest number of samples, and the target probability C."""
     level: float | None
+    """The level beta, if the strategy reads rewards at one level."""
     abstain_below: float | None
+    """An answer is withheld if its probability is lower."""
     seed: int
 
 

@@ -33,21 +33,14 @@ _KEPT: tuple[Reads, ...] = ("scores", "step_scores")
 
 @dataclass(frozen=True, eq=False)
 class CalibrationQuestions:
-    """The calibration questions of one LLM and one PRM.
-
-    Attributes
-    ----------
-    pool : Pool
-        Their trajectories, with `scores` and `step_scores`.
-    lengths : ndarray of shape (questions,), int64
-        Characters of each question.
-    texts : tuple of str
-        The questions; empty if they are not known.
-    """
+    """The calibration questions of one LLM and one PRM."""
 
     pool: Pool
+    """Their trajectories, with `scores` and `step_scores`."""
     lengths: Ints
+    """Characters of each question. Of shape (questions,), int64."""
     texts: tuple[str, ...] = ()
+    """The questions; empty if they are not known."""
 
     def tuning_pool(
         self,

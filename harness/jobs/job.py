@@ -28,30 +28,20 @@ P_co = TypeVar("P_co", bound=Parameters, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Shard(Generic[P_co]):
-    """A unit of work.
-
-    Attributes
-    ----------
-    ref : ArtifactRef
-        Where its artifact is stored.
-    parameters : Parameters
-        What the job's function reads, of the class for its kind.
-    inputs : mapping of str to tuple of ArtifactRef
-        The artifacts that it reads, by role.
-    resource : str
-        The model that it needs loaded, if any. Shards of one resource are run together.
-    identity : mapping
-        Everything that decides its output besides the inputs, as JSON data.
-    version : int
-        The version of its kind of job when the key was made.
-    """
+    """A unit of work."""
 
     ref: ArtifactRef
+    """Where its artifact is stored."""
     parameters: P_co
+    """What the job's function reads, of the class for its kind."""
     inputs: Mapping[str, tuple[ArtifactRef, ...]]
+    """The artifacts that it reads, by role."""
     resource: str = ""
+    """The model that it needs loaded, if any. Shards of one resource are run together."""
     identity: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """Everything that decides its output besides the inputs, as JSON data."""
     version: int = field(default=0, compare=False)
+    """The version of its kind of job when the key was made."""
 
     @property
     def seed(self) -> int:
@@ -100,25 +90,17 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[P_co]):
-    """A node of the plan's graph.
-
-    Attributes
-    ----------
-    key : str
-        Hash of the keys of its shards.
-    shards : tuple of Shard
-        At least one, all of one kind.
-    inputs : tuple of Job
-        The jobs whose artifacts it reads.
-    refs : tuple of ArtifactRef
-        Where the artifacts of its shards are stored. All shards that read the whole job share this tuple.
-    """
+    """A node of the plan's graph."""
 
     key: str
+    """Hash of the keys of its shards."""
     labels: Labels
     shards: tuple[Shard[P_co], ...]
+    """At least one, all of one kind."""
     inputs: tuple[Job[Parameters], ...] = ()
+    """The jobs whose artifacts it reads."""
     refs: tuple[ArtifactRef, ...] = field(init=False, repr=False, compare=False)
+    """Where the artifacts of its shards are stored. All shards that read the whole job share this tuple."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "refs", tuple(shard.ref for shard in self.shards))

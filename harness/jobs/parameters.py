@@ -26,21 +26,14 @@ Range = Annotated[InstanceOf[range], BeforeValidator(lambda ends: range(*ends))]
 
 @dataclass(frozen=True, slots=True)
 class PluginReference:
-    """A plugin as a grid names it. It is enough to build the plugin in another process.
-
-    Attributes
-    ----------
-    name : str
-        The name in the grid.
-    plugin : str
-        The registered name.
-    arguments : mapping of str to JSON data
-        The constructor's arguments.
-    """
+    """A plugin as a grid names it. It is enough to build the plugin in another process."""
 
     name: str
+    """The name in the grid."""
     plugin: str
+    """The registered name."""
     arguments: Mapping[str, Any]
+    """The constructor's arguments."""
 
     def build(self, registry: Registry[AnyPlugin]) -> AnyPlugin:
         """Build the plugin. See :meth:`prmcal.registry.plugins.Registry.create` for the errors."""
@@ -57,24 +50,16 @@ class QuestionSlice:
 
 
 class Parameters:
-    """The base of all parameters.
-
-    Attributes
-    ----------
-    kind : str
-        The kind of job, which is also the name of the module that computes it.
-    version : int
-        Part of every key. Raise it when the same inputs give another output.
-    left_out : tuple of str
-        Fields that the database gets only if they have a value.
-    data : QuestionSlice
-        The questions that the shard is about.
-    """
+    """The base of all parameters."""
 
     kind: ClassVar[str]
+    """The kind of job, which is also the name of the module that computes it."""
     version: ClassVar[int] = 1
+    """Part of every key. Raise it when the same inputs give another output."""
     left_out: ClassVar[tuple[str, ...]] = ()
+    """Fields that the database gets only if they have a value."""
     data: QuestionSlice
+    """The questions that the shard is about."""
 
     @property
     def size(self) -> int:
@@ -213,34 +198,19 @@ class FitParameters(CalibratorParameters):
 
 @dataclass(frozen=True)
 class CalibratedParameters(CalibratorParameters):
-    """Predict calibrated rewards with the fitted calibrator.
-
-    Attributes
-    ----------
-    levels : tuple of float
-        The levels beta of the grid that are not among the calibrator's own, ascending. Empty unless it predicts any
-        level.
-    """
+    """Predict calibrated rewards with the fitted calibrator."""
 
     kind = "calibrated"
     version = 2
     left_out = ("levels",)
     levels: tuple[float, ...] = ()
+    """The levels beta of the grid that are not among the calibrator's own, ascending. Empty unless it predicts any
+    level."""
 
 
 @dataclass(frozen=True)
 class SearchParameters(GeneratingParameters):
-    """Search for an answer to each question.
-
-    Attributes
-    ----------
-    target, level : float or None
-        The target probability C and the level beta, each in (0, 1), if the strategy has one.
-    calibrator : PluginReference or None
-        The calibrator whose rewards the strategy reads or ranks by; None if it uses only scores.
-    candidates : int
-        The most steps that are drawn in one round for a question: K x M.
-    """
+    """Search for an answer to each question."""
 
     kind = "search"
     version = 2
@@ -248,11 +218,14 @@ class SearchParameters(GeneratingParameters):
     sampling: Sampling
     target: float | None
     level: float | None
+    """The target probability C and the level beta, each in (0, 1), if the strategy has one."""
     llm: PluginReference
     prm: PluginReference
     calibrator: PluginReference | None
+    """The calibrator whose rewards the strategy reads or ranks by; None if it uses only scores."""
     strategy: PluginReference
     candidates: int
+    """The most steps that are drawn in one round for a question: K x M."""
     data: QuestionSlice
 
 
@@ -272,21 +245,15 @@ class CalibrationMetricsParameters(MeasuringParameters):
 
 @dataclass(frozen=True, kw_only=True)
 class StrategyParameters(MeasuringParameters):
-    """Compute what a strategy achieves on the pool.
-
-    Attributes
-    ----------
-    samples : int
-        N, the samples per question of the fixed budget.
-    target, level : float or None
-        The target probability C and the level beta, each in (0, 1), if the strategy has one.
-    """
+    """Compute what a strategy achieves on the pool."""
 
     kind = "strategy"
     version = 3
     samples: int
+    """N, the samples per question of the fixed budget."""
     target: float | None
     level: float | None
+    """The target probability C and the level beta, each in (0, 1), if the strategy has one."""
     strategy: PluginReference
 
 

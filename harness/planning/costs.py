@@ -135,29 +135,20 @@ def _seconds_without_model(shard: Shard[Parameters]) -> float:
 
 @dataclass(frozen=True)
 class Work:
-    """The work of one kind of job in a plan.
-
-    Attributes
-    ----------
-    kind : str
-    jobs, shards, reused : int
-        Jobs, their shards, and the finished ones among these.
-    samples : int
-        Completions that remain to be sampled. Estimated, except for rollouts.
-    tokens : int
-        Tokens of these completions, estimated from finished shards if there are any, otherwise from
-        :mod:`prmcal.harness.planning.gpu_hours`.
-    seconds : float or None
-        Single-worker seconds of the remaining shards; None if they cannot be estimated yet.
-    """
+    """The work of one kind of job in a plan."""
 
     kind: str
     jobs: int
     shards: int
     reused: int
+    """Jobs, their shards, and the finished ones among these."""
     samples: int
+    """Completions that remain to be sampled. Estimated, except for rollouts."""
     tokens: int
+    """Tokens of these completions, estimated from finished shards if there are any, otherwise from
+    :mod:`prmcal.harness.planning.gpu_hours`."""
     seconds: float | None
+    """Single-worker seconds of the remaining shards; None if they cannot be estimated yet."""
 
 
 def remaining_work(plan: Plan, done: Collection[ArtifactRef], cost: CostModel) -> list[Work]:

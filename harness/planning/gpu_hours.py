@@ -98,22 +98,14 @@ EXPLANATION = (
 
 @dataclass(frozen=True)
 class ModelCost:
-    """The work of one model in a plan.
-
-    Attributes
-    ----------
-    name : str
-        The name in the grid.
-    billions : float
-        Its parameters.
-    tokens : float
-        The tokens that it generates, reads or is trained on.
-    gpu_hours : float
-    """
+    """The work of one model in a plan."""
 
     name: str
+    """The name in the grid."""
     billions: float
+    """Its parameters."""
     tokens: float
+    """The tokens that it generates, reads or is trained on."""
     gpu_hours: float
 
 
@@ -215,23 +207,16 @@ DISK_EXPLANATION = (
 
 @dataclass(frozen=True)
 class Space:
-    """Bytes that a plan will take.
-
-    Attributes
-    ----------
-    hidden, solutions, rest : float
-        Disk for the artifacts that are not computed yet: hidden states, whole solutions, and the others.
-    models : float
-        Disk for the weights that are not on this machine.
-    memory : float
-        Memory for the hidden states that the largest fit reads.
-    """
+    """Bytes that a plan will take."""
 
     hidden: float
     solutions: float
     rest: float
+    """Disk for the artifacts that are not computed yet: hidden states, whole solutions, and the others."""
     models: float
+    """Disk for the weights that are not on this machine."""
     memory: float
+    """Memory for the hidden states that the largest fit reads."""
 
     @property
     def artifacts(self) -> float:

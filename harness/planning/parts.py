@@ -54,21 +54,15 @@ def make_job(
 
 @dataclass(frozen=True)
 class Sampled:
-    """The trajectories of an LLM on one data set.
-
-    Attributes
-    ----------
-    measured : int
-        The number of trajectories of each question whose prefixes have success rates.
-    rollout, success : Job
-        The jobs with the trajectories and with the success rates. For imported data both are the same job.
-    """
+    """The trajectories of an LLM on one data set."""
 
     llm: PlannedPlugin[LLM]
     data: GridQuestions
     measured: int
+    """The number of trajectories of each question whose prefixes have success rates."""
     rollout: Job[RolloutParameters | ImportedParameters]
     success: Job[Parameters]
+    """The jobs with the trajectories and with the success rates. For imported data both are the same job."""
 
     @property
     def labels(self) -> Labels:
@@ -102,25 +96,17 @@ class Scored(Sampled):
 
 @dataclass(frozen=True)
 class Calibrated(Scored):
-    """Scored trajectories with the rewards of a calibrator.
-
-    Attributes
-    ----------
-    fit : Job
-        The job that fitted the calibrator.
-    rewards : Job
-        The rewards of the prefixes of measured trajectories.
-    pool_rewards : Job or None
-        The rewards of the prefixes of all trajectories; None unless a strategy of the grid reads them.
-    level : float or None
-        The level beta at which a strategy reads them; None for all levels.
-    """
+    """Scored trajectories with the rewards of a calibrator."""
 
     calibrator: PlannedPlugin[Calibrator]
     fit: Job[FitParameters]
+    """The job that fitted the calibrator."""
     rewards: Job[CalibratedParameters]
+    """The rewards of the prefixes of measured trajectories."""
     pool_rewards: Job[CalibratedParameters] | None = None
+    """The rewards of the prefixes of all trajectories; None unless a strategy of the grid reads them."""
     level: float | None = None
+    """The level beta at which a strategy reads them; None for all levels."""
 
     @property
     def labels(self) -> Labels:
@@ -135,21 +121,14 @@ class Calibrated(Scored):
 
 @dataclass(frozen=True)
 class StrategyInputs:
-    """The inputs of a strategy: trajectories, perhaps scored or calibrated.
-
-    Attributes
-    ----------
-    own : Sampled
-        Those of the test questions.
-    tuning : Sampled
-        The same of the calibration questions.
-    others : mapping of str to StrategyInputs
-        The same of other LLMs, by their names in the grid: those that the strategy names in its `others`.
-    """
+    """The inputs of a strategy: trajectories, perhaps scored or calibrated."""
 
     own: Sampled
+    """Those of the test questions."""
     tuning: Sampled
+    """The same of the calibration questions."""
     others: Mapping[str, StrategyInputs] = field(default_factory=dict)
+    """The same of other LLMs, by their names in the grid: those that the strategy names in its `others`."""
 
     @property
     def level(self) -> float | None:

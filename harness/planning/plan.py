@@ -27,28 +27,20 @@ _KINDS = ("llm", "prm", "calibrator", "dataset", "strategy")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One line of a leaderboard and the job that fills it.
-
-    Attributes
-    ----------
-    leaderboard : {"calibration", "scaling", "league"}
-    strategy : str
-        Empty on the calibration leaderboard.
-    target, level : float or None
-        The target probability C and the level beta, if the strategy has one.
-    conditions, variant : str
-        On a merged leaderboard, what it was measured under that other cells were not, and what makes its name its own.
-        Both are empty in a run. Cells compete only under equal conditions.
-    """
+    """One line of a leaderboard and the job that fills it."""
 
     leaderboard: Leaderboard
     labels: Labels
     job: Job[Parameters]
     strategy: str = ""
+    """Empty on the calibration leaderboard."""
     target: float | None = None
     level: float | None = None
+    """The target probability C and the level beta, if the strategy has one."""
     conditions: str = ""
     variant: str = ""
+    """On a merged leaderboard, what it was measured under that other cells were not, and what makes its name its own.
+    Both are empty in a run. Cells compete only under equal conditions."""
 
     @property
     def cell_id(self) -> str:
@@ -69,27 +61,18 @@ class Cell:
 
 @dataclass(frozen=True)
 class PlannedPlugin(Generic[AnyPlugin_co]):
-    """A plugin of a grid.
-
-    Attributes
-    ----------
-    reference : PluginReference
-        Its name in the grid, and what a shard needs to build it.
-    identity : mapping of str to JSON data
-        What the keys contain of it.
-    citation : str
-        Where it was published; empty if it was not.
-    absent : str
-        The checkpoint that the plan does without, because it is not on this machine; or empty.
-    instance : Plugin or None
-        The plugin while a grid is planned, without its model. A saved plan has none.
-    """
+    """A plugin of a grid."""
 
     reference: PluginReference
+    """Its name in the grid, and what a shard needs to build it."""
     identity: Mapping[str, Any]
+    """What the keys contain of it."""
     citation: str = ""
+    """Where it was published; empty if it was not."""
     absent: str = ""
+    """The checkpoint that the plan does without, because it is not on this machine; or empty."""
     instance: AnyPlugin_co | None = field(default=None, repr=False, compare=False)
+    """The plugin while a grid is planned, without its model. A saved plan has none."""
 
     @property
     def name(self) -> str:
@@ -115,55 +98,35 @@ class PlannedPlugin(Generic[AnyPlugin_co]):
 
 @dataclass(frozen=True, slots=True)
 class PlannedQuestions:
-    """The questions of one data set and split.
-
-    Attributes
-    ----------
-    name : str
-        The name of the data set in the grid.
-    split : str
-    content_hash : str
-        The hash of the questions.
-    grader_version : str
-    questions : tuple of Question
-    """
+    """The questions of one data set and split."""
 
     name: str
+    """The name of the data set in the grid."""
     split: str
     content_hash: str
+    """The hash of the questions."""
     grader_version: str
     questions: tuple[Question, ...]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The jobs of a grid and the cells that they fill. It is data, which :mod:`prmcal.harness.planning.saved` saves.
-
-    Attributes
-    ----------
-    jobs : tuple of Job
-        Every job follows its inputs.
-    cells : tuple of Cell
-    plugins : mapping of str to tuple of PlannedPlugin
-        The plugins of each kind, in the order of the grid.
-    datasets : tuple of PlannedQuestions
-        The splits in use, with their questions.
-    metrics : tuple of Metric
-        What readers see of the metrics of both leaderboards, in the order of columns.
-    absent : tuple of str
-        Models and data that are not on this machine and that the plan does without.
-    model_seconds : mapping of ArtifactRef to float, optional
-        The seconds that the models of each shard are assumed to take on a GPU. A saved plan has them, because they
-        follow from the classes of the plugins.
-    """
+    """The jobs of a grid and the cells that they fill. It is data, which :mod:`prmcal.harness.planning.saved` saves."""
 
     jobs: tuple[Job[Parameters], ...]
+    """Every job follows its inputs."""
     cells: tuple[Cell, ...]
     plugins: Mapping[str, tuple[PlannedPlugin[Plugin], ...]]
+    """The plugins of each kind, in the order of the grid."""
     datasets: tuple[PlannedQuestions, ...]
+    """The splits in use, with their questions."""
     metrics: tuple[Metric, ...] = ()
+    """What readers see of the metrics of both leaderboards, in the order of columns."""
     absent: tuple[str, ...] = ()
+    """Models and data that are not on this machine and that the plan does without."""
     model_seconds: Mapping[ArtifactRef, float] | None = None
+    """The seconds that the models of each shard are assumed to take on a GPU. A saved plan has them, because they
+    follow from the classes of the plugins."""
     _shards: dict[ArtifactRef, Shard[Parameters]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

@@ -90,18 +90,13 @@ AnyPlugin = TypeVar("AnyPlugin", bound=Plugin)
 
 @dataclass(frozen=True)
 class GridQuestions:
-    """The questions of one data set and split. As a `stand_in` only their number is right.
-
-    Attributes
-    ----------
-    slice_size : int
-        The number of questions of a shard.
-    """
+    """The questions of one data set and split. As a `stand_in` only their number is right."""
 
     dataset: PlannedPlugin[Dataset]
     split: str
     questions: Sequence[Question]
     slice_size: int
+    """The number of questions of a shard."""
     stand_in: bool = False
     _hashes: dict[range, str] = field(default_factory=dict, repr=False, compare=False)
 

@@ -46,18 +46,12 @@ def folds_of(questions: int) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class FoldRewards:
-    """Calibrated rewards of the calibration questions, as tables with one row for each prefix and level.
-
-    Attributes
-    ----------
-    without : tuple of DataFrame
-        For each fold, the rewards of a calibrator that was fitted to the other folds, of all questions.
-    whole : DataFrame
-        The rewards of the run's own calibrator, which was fitted to all questions.
-    """
+    """Calibrated rewards of the calibration questions, as tables with one row for each prefix and level."""
 
     without: tuple[pd.DataFrame, ...]
+    """For each fold, the rewards of a calibrator that was fitted to the other folds, of all questions."""
     whole: pd.DataFrame
+    """The rewards of the run's own calibrator, which was fitted to all questions."""
 
 
 def rewards_by_fold(
@@ -116,24 +110,16 @@ def pool_with(
 
 @dataclass(frozen=True, eq=False)
 class KnownPools:
-    """The pools of the calibration questions for one LLM, one PRM and one calibrator, if any.
-
-    Attributes
-    ----------
-    trajectories : GradedTrajectories
-        All trajectories of the calibration questions, on which strategies are judged.
-    own : GradedTrajectories
-        Those of the run, by which strategies are tuned. They are the first ones of `trajectories`.
-    folds : ndarray of shape (questions,), int64
-    scores : DataFrame or None
-        The PRM's scores of all trajectories.
-    rewards : FoldRewards or None
-    """
+    """The pools of the calibration questions for one LLM, one PRM and one calibrator, if any."""
 
     trajectories: GradedTrajectories
+    """All trajectories of the calibration questions, on which strategies are judged."""
     own: GradedTrajectories
+    """Those of the run, by which strategies are tuned. They are the first ones of `trajectories`."""
     folds: Ints
+    """Of shape (questions,), int64."""
     scores: pd.DataFrame | None = None
+    """The PRM's scores of all trajectories."""
     rewards: FoldRewards | None = None
 
     def judged(self, reads: Sequence[str], level: float | None) -> Pool:

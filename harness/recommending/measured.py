@@ -36,22 +36,14 @@ FIXED = "best-of-n"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A strategy that is compared.
-
-    Attributes
-    ----------
-    reference : PluginReference
-    built : PoolStrategy
-    of_grid : bool
-        Whether it is in the grid. It is then compared where the grid runs it.
-    wanted : bool
-        Whether it may be recommended.
-    """
+    """A strategy that is compared."""
 
     reference: PluginReference
     built: PoolStrategy
     of_grid: bool
+    """Whether it is in the grid. It is then compared where the grid runs it."""
     wanted: bool = True
+    """Whether it may be recommended."""
 
     @property
     def name(self) -> str:
@@ -129,22 +121,15 @@ def settings_of(strategy: PoolStrategy, most: int, samples: int | None) -> list[
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """A choice with its results for each calibration question.
-
-    Attributes
-    ----------
-    choice : Choice
-    candidate : Candidate
-    accuracy, samples : ndarray of shape (questions,), float64
-    tokens : ndarray of shape (questions,), float64, or None
-        The expected generated tokens; None if they are not known.
-    """
+    """A choice with its results for each calibration question."""
 
     choice: Choice
     candidate: Candidate
     accuracy: Floats
     samples: Floats
+    """Of shape (questions,), float64."""
     tokens: Floats | None
+    """The expected generated tokens; None if they are not known. Of shape (questions,), float64."""
 
     @property
     def accuracy_error(self) -> float:

@@ -71,58 +71,38 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """The results of a choice on calibration questions that nothing was fitted to, or on test questions.
-
-    Attributes
-    ----------
-    dataset : str
-    questions : int
-    accuracy, samples : Quantity
-        The accuracy, and the mean number of samples of a question.
-    tokens : Quantity or None
-        The mean generated tokens of a question; None if they are not known.
-    accuracy_error : float
-        The standard error of the accuracy.
-    to_fixed : Quantity or None
-        On test questions: accuracy minus that of best-of-n with the same mean number of samples, paired. None for
-        best-of-n itself.
-    to_pass_at_1 : Quantity or None
-        On test questions: accuracy minus that of one sample, paired.
-    to_recommended : Quantity or None
-        On test questions: accuracy minus that of the recommended choice, paired. None for this choice itself.
-    """
+    """The results of a choice on calibration questions that nothing was fitted to, or on test questions."""
 
     dataset: str
     questions: int
     accuracy: Quantity
     samples: Quantity
+    """The accuracy, and the mean number of samples of a question."""
     tokens: Quantity | None
+    """The mean generated tokens of a question; None if they are not known."""
     accuracy_error: float
+    """The standard error of the accuracy."""
     to_fixed: Quantity | None = None
+    """On test questions: accuracy minus that of best-of-n with the same mean number of samples, paired. None for
+    best-of-n itself."""
     to_pass_at_1: Quantity | None = None
+    """On test questions: accuracy minus that of one sample, paired."""
     to_recommended: Quantity | None = None
+    """On test questions: accuracy minus that of the recommended choice, paired. None for this choice itself."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A choice with its results.
-
-    Attributes
-    ----------
-    choice : Choice
-    known : Results
-        On the calibration questions, by which it was chosen.
-    tests : tuple of Results
-        On the test questions of each data set.
-    cell, number : str, and int or None
-        The id and the short number of a calibration cell with its LLM, PRM and calibrator; empty if it has none.
-    """
+    """A choice with its results."""
 
     choice: Choice
     known: Results
+    """On the calibration questions, by which it was chosen."""
     tests: tuple[Results, ...]
+    """On the test questions of each data set."""
     cell: str = ""
     number: int | None = None
+    """The id and the short number of a calibration cell with its LLM, PRM and calibrator; empty if it has none."""
 
 
 class LeftOut(NamedTuple):
@@ -134,42 +114,29 @@ class LeftOut(NamedTuple):
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The recommended choice, with others to compare it with.
-
-    Attributes
-    ----------
-    wanted : Wanted
-    recommended : Line
-    fixed : Line
-        The plain choice: best-of-n, chosen in the same way.
-    others : tuple of Line
-        The best settings of other strategies and calibrators with the same LLM, and the best of other LLMs. They are in
-        the order of the choice.
-    reached : bool
-        Whether the wanted accuracy is reached on the calibration questions. True for a budget.
-    questions, trajectories, folds : int
-        The calibration questions, the trajectories of each, and the parts into which they were divided.
-    choices : int
-        How many choices were compared.
-    left_out : tuple of LeftOut
-    in_sample : tuple of str
-        Calibrators whose rewards are known only of questions that they were fitted to. Choices with them look too good.
-    more : int or None
-        The trajectories of each question with which larger budgets could be chosen, if there are too few.
-    """
+    """The recommended choice, with others to compare it with."""
 
     wanted: Wanted
     recommended: Line
     fixed: Line
+    """The plain choice: best-of-n, chosen in the same way."""
     others: tuple[Line, ...]
+    """The best settings of other strategies and calibrators with the same LLM, and the best of other LLMs. They are in
+    the order of the choice."""
     reached: bool
+    """Whether the wanted accuracy is reached on the calibration questions. True for a budget."""
     questions: int
     trajectories: int
     folds: int
+    """The calibration questions, the trajectories of each, and the parts into which they were divided."""
     choices: int
+    """How many choices were compared."""
     left_out: tuple[LeftOut, ...]
     in_sample: tuple[str, ...]
+    """Calibrators whose rewards are known only of questions that they were fitted to. Choices with them look too
+    good."""
     more: int | None
+    """The trajectories of each question with which larger budgets could be chosen, if there are too few."""
 
 
 def recommendation_frame(found: Recommendation, directory: Path) -> pd.DataFrame:

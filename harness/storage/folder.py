@@ -78,42 +78,27 @@ _ATTEMPTS, _SECONDS_BETWEEN = 5, 0.02
 
 @dataclass(frozen=True)
 class RunRecord:
-    """The record of the latest run of a folder, from which it can be planned again.
-
-    Attributes
-    ----------
-    grid : dict
-        The data of the grid, including its limit.
-    plugin_files : list of str
-        Absolute paths of the files given with ``--plugin``. Reading the folder does not need them.
-    run_id : str
-    started_at : str
-        Start of the run in UTC, in ISO format.
-    workers : int
-        Its worker processes.
-    log : str
-        Path of its log, relative to the folder if it is in the folder.
-    only : dict of str to list of str
-        The names of the cells that it was asked for, by their kind. Empty for all cells.
-    retried : list of str, optional
-        The ids of the cells that it was asked to try again. None for a run that was not asked for failed cells.
-    environment : dict
-        The version of prmcal, the versions of the installed packages, and the hardware, as columns of the database.
-
-    finished_at : str
-        End of the run in UTC, in ISO format. Empty until all results are recorded.
-    """
+    """The record of the latest run of a folder, from which it can be planned again."""
 
     grid: dict[str, Any]
+    """The data of the grid, including its limit."""
     plugin_files: list[str]
+    """Absolute paths of the files given with ``--plugin``. Reading the folder does not need them."""
     run_id: str
     started_at: str
+    """Start of the run in UTC, in ISO format."""
     workers: int = 1
+    """Its worker processes."""
     log: str = ""
+    """Path of its log, relative to the folder if it is in the folder."""
     only: dict[str, list[str]] = field(default_factory=dict)
+    """The names of the cells that it was asked for, by their kind. Empty for all cells."""
     retried: list[str] | None = None
+    """The ids of the cells that it was asked to try again. None for a run that was not asked for failed cells."""
     environment: dict[str, Any] = field(default_factory=dict)
+    """The version of prmcal, the versions of the installed packages, and the hardware, as columns of the database."""
     finished_at: str = ""
+    """End of the run in UTC, in ISO format. Empty until all results are recorded."""
 
 
 class RunFolder:
