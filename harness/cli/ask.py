@@ -31,6 +31,7 @@ from prmcal.harness.cli.options import (
 )
 from prmcal.harness.storage.store import content_key, storage_errors, write_atomically
 from prmcal.harness.terminal import cut, terminal_width, text_table, wrapped
+from prmcal.registry.messages import reading
 from prmcal.steps import split_steps
 
 if TYPE_CHECKING:
@@ -132,10 +133,8 @@ def loaded(
 def _read_standard_input() -> str:
     if sys.stdin.isatty():
         typer.echo("Type a question, and end it with Ctrl-D.", err=True)
-    try:
+    with reading("Standard input cannot be read", kind=PrmcalError):
         return sys.stdin.read()
-    except UnicodeDecodeError as error:
-        raise PrmcalError("Standard input is not UTF-8 text.") from error
 
 
 def _rendered(prm: CalibratedPRM, solution: Solution, output_format: str) -> str:
@@ -247,12 +246,8 @@ def answer_file(prm: CalibratedPRM, path: Path, out: Path, settings: Mapping[str
 
 def _read_questions(path: Path) -> dict[str, Row]:
     """Return the questions by their keys, by which they are known when the command continues."""
-    try:
+    with reading(f"{path} cannot be read", "Give a file with JSON lines."):
         content = path.read_bytes().decode()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}. Give a file with JSON lines.") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text. Give a file with JSON lines.") from error
     found = {}
     for line, text in enumerate(content.split("\n"), start=1):
         if text.strip():
@@ -281,10 +276,8 @@ def _finished(out: Path, mark: str) -> dict[str, Row]:
     """Return the rows of a file that an earlier command wrote, by their keys."""
     if not out.exists():
         return {}
-    try:
+    with reading(f"{out} cannot be read", "Choose another --out."):
         lines = out.read_bytes().decode(errors="replace").split("\n")
-    except OSError as error:
-        raise DataError(f"{out} cannot be read: {error.strerror}. Choose another --out.") from error
     found: dict[str, Row] = {}
     for place, line in enumerate(lines):
         if not line:

@@ -88,11 +88,7 @@ def connected(address: str | None) -> Iterator[Any]:
 def _check_listening(address: str) -> None:
     """Raise a ClusterError unless somebody listens at ``HOST:PORT``. Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
-    if "://" in address:
-        raise ClusterError(
-            f"--address must be HOST:PORT of the head node. Got {address!r}. Start the run on a node of the cluster."
-        )
-    if not host or not port.isdigit() or int(port) > 65535:
+    if not host or "/" in host or not port.isdigit() or int(port) > 65535:
         raise ClusterError(
             f"--address must be HOST:PORT of the head node, such as 10.0.0.1:6379. Got {address!r}."
         )

@@ -141,13 +141,10 @@ class StrategySpec(PluginSpec):
 
     def is_for(self, dataset: str, prm: str, calibrator: str) -> bool:
         """Return whether it is run for a data set, a PRM and a calibrator. A name that it does not read is empty."""
-        return all(
-            not name or _is_chosen(name, chosen)
-            for name, chosen in (
-                (dataset, self.datasets),
-                (prm, self.prms),
-                (calibrator, self.calibrators),
-            )
+        return (
+            _is_chosen(dataset, self.datasets)
+            and _is_chosen(prm, self.prms)
+            and _is_chosen(calibrator, self.calibrators)
         )
 
 
@@ -269,7 +266,7 @@ class ShardSpec(_Spec):
 
 
 def _is_chosen(name: str, chosen: Chosen) -> bool:
-    return chosen is None or name in chosen
+    return not name or chosen is None or name in chosen
 
 
 def _one_strategy_per_name(specs: list[StrategySpec]) -> list[StrategySpec]:

@@ -33,31 +33,24 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Choice:
-    """A strategy with its setting and its models, for new questions.
+    """A strategy with its setting and its models, for new questions, by their names in the grid.
 
-    Attributes
-    ----------
-    llm, prm, calibrator, strategy : str
-        Their names in the grid. The PRM and the calibrator are empty if the strategy reads nothing of them. A strategy
-        that the grid does not have goes by its registered name, with its default arguments.
-    level : float or None
-        The level beta of the rewards, if the strategy reads rewards at one level.
-    target : float or None
-        The target probability C, if the strategy has one.
-    samples : int
-        N, the most samples of a question.
-    fixed : bool
-        Whether every question gets N samples.
+    A strategy that the grid does not have goes by its registered name, with its default arguments.
     """
 
     llm: str
     strategy: str
     samples: int
+    """N, the most samples of a question."""
     prm: str = ""
     calibrator: str = ""
+    """Both are empty if the strategy reads nothing of them."""
     level: float | None = None
+    """The level beta of the rewards, if the strategy reads rewards at one level."""
     target: float | None = None
+    """The target probability C, if the strategy has one."""
     fixed: bool = False
+    """Whether every question gets N samples."""
 
     @property
     def setting(self) -> str:

@@ -118,7 +118,7 @@ def test_models_that_the_cluster_cannot_hold(arguments: dict[str, Any], gpus: in
         ("no-such-host.invalid:6379", "Nobody listens at no-such-host.invalid:6379"),
         ("10.0.0.1", "--address must be HOST:PORT of the head node, such as 10.0.0.1:6379. Got '10.0.0.1'."),
         ("10.0.0.1:99999", "--address must be HOST:PORT"),
-        ("ray://10.0.0.1:10001", "Start the run on a node of the cluster"),
+        ("ray://10.0.0.1:10001", "--address must be HOST:PORT"),
     ],
 )
 def test_an_address_where_no_cluster_is(address: str, message: str) -> None:
