@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from prmcal.arrays import Floats
 from prmcal.db.statistics.bootstrap import Bootstrap, Statistic
 from prmcal.db.statistics.budgets import Curve
 from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval, percentile_interval
@@ -46,13 +47,13 @@ class RiskCoverageArea(Statistic):
         # The end of each group of equal rewards.
         self.ends = np.flatnonzero(np.diff(ordered[self.order], append=-2.0))
 
-    def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def values(self, weights: Floats) -> Floats:
         """Compute the area under each row of `weights`."""
         # A block of the resamples fits the processor's cache.
         blocks = np.array_split(weights, weights.size // _BLOCK + 1)
         return np.concatenate([self._areas(block.T[self.order]) for block in blocks])
 
-    def _areas(self, drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _areas(self, drawn: Floats) -> Floats:
         """Return the areas of resamples, from how often they have each question: (questions, replicates)."""
         answered = np.cumsum(drawn, axis=0)[self.ends]
         wrong = np.cumsum(drawn * self.risk[:, None], axis=0)[self.ends]
@@ -64,11 +65,11 @@ class RiskCoverageArea(Statistic):
         mean = np.diff(wrong, axis=0) / np.where(width > 0, width, 1.0)
         logs = np.log(np.where(answered > 0, answered, 1.0))
         parts = (lost - mean * before) * np.diff(logs, axis=0)
-        areas: NDArray[np.float64] = (parts.sum(axis=0) + wrong[-1]) / answered[-1]
+        areas: Floats = (parts.sum(axis=0) + wrong[-1]) / answered[-1]
         return areas
 
 
-def risk_at(thresholds: ArrayLike, rewards: ArrayLike, accuracy: ArrayLike) -> dict[str, NDArray[np.float64]]:
+def risk_at(thresholds: ArrayLike, rewards: ArrayLike, accuracy: ArrayLike) -> dict[str, Floats]:
     """Return the coverage and the risk of answering the questions whose rewards are at least a threshold.
 
     Parameters
@@ -102,7 +103,7 @@ def risk_at(thresholds: ArrayLike, rewards: ArrayLike, accuracy: ArrayLike) -> d
     }
 
 
-def _ordered(rewards: ArrayLike) -> NDArray[np.float64]:
+def _ordered(rewards: ArrayLike) -> Floats:
     """Return rewards in which NaN is replaced by a value below all others."""
     return np.nan_to_num(np.asarray(rewards, dtype=np.float64), nan=-1.0)
 
@@ -111,7 +112,7 @@ TARGETS = tuple(float(-np.expm1(-x)) for x in (0.125, 0.25, 0.5, 1.0, 2.0, 3.0, 
 """The eight values of C in the paper's ablation: log(1 - C) from -0.125 to -5."""
 
 
-def fixed_curve(table: NDArray[np.float64], counts: Sequence[int] | NDArray[np.int64]) -> Curve:
+def fixed_curve(table: Floats, counts: Sequence[int] | NDArray[np.int64]) -> Curve:
     """Return the curve of best-of-n with the same n for every question.
 
     Parameters
@@ -125,7 +126,7 @@ def fixed_curve(table: NDArray[np.float64], counts: Sequence[int] | NDArray[np.i
     return _curve(table, samples, known_interval)
 
 
-def adaptive_curve(table: NDArray[np.float64], rewards: ArrayLike, targets: Sequence[float]) -> Curve:
+def adaptive_curve(table: Floats, rewards: ArrayLike, targets: Sequence[float]) -> Curve:
     """Return the curve of best-of-n + IAS, with a point for every target probability C.
 
     Parameters
@@ -177,12 +178,12 @@ def area_under(ends: Curve, points: Curve, maximum: int, bootstrap: Bootstrap) -
     return float(value), *percentile_interval(replicates, curve.questions)
 
 
-def _curve(table: NDArray[np.float64], samples: NDArray[Any], cost_rule: IntervalRule) -> Curve:
+def _curve(table: Floats, samples: NDArray[Any], cost_rule: IntervalRule) -> Curve:
     accuracy = np.take_along_axis(table, samples - 1, axis=1)
     return Curve(samples.astype(np.float64), accuracy, cost_rule)
 
 
-def _areas(samples: NDArray[np.float64], accuracy: NDArray[np.float64], maximum: int) -> NDArray[np.float64]:
+def _areas(samples: Floats, accuracy: Floats, maximum: int) -> Floats:
     """Return the areas of curves with points in any order: (curves, points) gives (curves,)."""
     # Sort by cost, and by accuracy if costs are equal, so that the value does not depend on the given order.
     order = np.lexsort((accuracy, samples), axis=-1)

@@ -16,29 +16,28 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from prmcal.arrays import Floats
 from prmcal.db.statistics.bootstrap import LinearisedStatistic, Statistic
 from prmcal.db.statistics.budgets import Curve
 from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
 from prmcal.remembered import kept
 from prmcal.resamples import weighted_totals
 
-Means = tuple[NDArray[np.float64], NDArray[np.float64]]
+Means = tuple[Floats, Floats]
 """Mean costs and accuracies of a curve, each of shape (replicates, points)."""
 
-OneCurve = tuple[NDArray[np.float64], NDArray[np.float64]]
+OneCurve = tuple[Floats, Floats]
 """Mean costs and accuracies of a curve, each of shape (points,)."""
 
-Slopes = tuple[NDArray[np.float64], NDArray[np.float64]]
+Slopes = tuple[Floats, Floats]
 """Derivatives of a number by the mean cost and by the mean accuracy of each point, each of shape (points,)."""
 
 _NARROW = 1e-6
 
 
-def accuracy_at(
-    costs: NDArray[np.float64], accuracies: NDArray[np.float64], budget: ArrayLike
-) -> NDArray[np.float64]:
+def accuracy_at(costs: Floats, accuracies: Floats, budget: ArrayLike) -> Floats:
     """Return the accuracy of curves at a budget.
 
     Parameters
@@ -58,11 +57,11 @@ def accuracy_at(
     a, b = costs[rows, right - 1], costs[rows, right]
     share = np.divide(wanted - a, b - a, out=np.ones_like(a), where=b > a)
     share = np.clip(share, 0.0, 1.0)
-    found: NDArray[np.float64] = (1 - share) * accuracies[rows, right - 1] + share * accuracies[rows, right]
+    found: Floats = (1 - share) * accuracies[rows, right - 1] + share * accuracies[rows, right]
     return found
 
 
-def _accuracy_slopes(cost: NDArray[np.float64], accuracy: NDArray[np.float64], budget: float) -> Slopes:
+def _accuracy_slopes(cost: Floats, accuracy: Floats, budget: float) -> Slopes:
     """Return the derivatives of :func:`accuracy_at` for one curve: by the cost and by the accuracy of each point."""
     by_cost, by_accuracy = np.zeros(cost.shape), np.zeros(cost.shape)
     right = min(max(int((cost <= budget).sum()), 1), len(cost) - 1)
@@ -75,7 +74,7 @@ def _accuracy_slopes(cost: NDArray[np.float64], accuracy: NDArray[np.float64], b
     return by_cost, by_accuracy
 
 
-def area_of(costs: NDArray[np.float64], accuracies: NDArray[np.float64], maximum: int) -> NDArray[np.float64]:
+def area_of(costs: Floats, accuracies: Floats, maximum: int) -> Floats:
     """Return the mean accuracy over budgets from 1 to N samples, where every doubling has the same weight.
 
     Parameters
@@ -99,11 +98,11 @@ def area_of(costs: NDArray[np.float64], accuracies: NDArray[np.float64], maximum
     exact = (accuracies[:, :-1] - slope * left) * logs + slope * (right - left)
     middle = (accuracies[:, :-1] + accuracies[:, 1:]) / 2 * logs
     end = accuracies[:, -1] * np.log(np.maximum(maximum / costs[:, -1], 1.0))
-    areas: NDArray[np.float64] = (np.where(wide, exact, middle).sum(axis=1) + end) / np.log(maximum)
+    areas: Floats = (np.where(wide, exact, middle).sum(axis=1) + end) / np.log(maximum)
     return areas
 
 
-def _area_slopes(cost: NDArray[np.float64], accuracy: NDArray[np.float64], maximum: int) -> Slopes:
+def _area_slopes(cost: Floats, accuracy: Floats, maximum: int) -> Slopes:
     """Return the derivatives of :func:`area_of` for one curve: by the cost and by the accuracy of each point."""
     left, right, low, high = cost[:-1], cost[1:], accuracy[:-1], accuracy[1:]
     width, wide = right - left, right > left * (1 + _NARROW)
@@ -124,9 +123,7 @@ def _area_slopes(cost: NDArray[np.float64], accuracy: NDArray[np.float64], maxim
     return by_cost / np.log(maximum), by_accuracy / np.log(maximum)
 
 
-def samples_to(
-    costs: NDArray[np.float64], accuracies: NDArray[np.float64], wanted: NDArray[np.float64], maximum: int
-) -> NDArray[np.float64]:
+def samples_to(costs: Floats, accuracies: Floats, wanted: Floats, maximum: int) -> Floats:
     """Return the smallest budget at which each curve reaches an accuracy; N if it never does.
 
     Parameters
@@ -150,11 +147,11 @@ def samples_to(
 
 
 @lru_cache(maxsize=4)  # All numbers of a curve need the same means.
-def _means_of(curve: Curve) -> Callable[[NDArray[np.float64]], Means]:
+def _means_of(curve: Curve) -> Callable[[Floats], Means]:
     """Return a function from weights to the mean costs, ascending, and accuracies: both (replicates, points)."""
     both = np.stack([curve.costs, curve.accuracies], axis=1)
 
-    def means(weights: NDArray[np.float64]) -> Means:
+    def means(weights: Floats) -> Means:
         found = weighted_totals(weights, both) / weights.sum(axis=1)[:, None, None]
         cost, accuracy = found[:, 0], found[:, 1]
         order = np.argsort(cost, axis=1, kind="stable")
@@ -186,7 +183,7 @@ class CurveStatistic(Statistic):
         self.curves = curves
         self.rows = len(self.question_ids)
 
-    def values(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def values(self, weights: Floats) -> Floats:
         """Compute the number under each row of `weights`."""
         return self.of([_means_of(curve)(weights) for curve in self.curves])
 
@@ -199,7 +196,7 @@ class CurveStatistic(Statistic):
         return super().value()
 
     @abstractmethod
-    def of(self, curves: Sequence[Means]) -> NDArray[np.float64]:
+    def of(self, curves: Sequence[Means]) -> Floats:
         """Compute the number from mean costs and accuracies of each curve, both of shape (replicates, points)."""
 
 
@@ -218,12 +215,12 @@ class SmoothStatistic(CurveStatistic, LinearisedStatistic):
             Both of shape (points,), with ascending costs.
         """
 
-    def linearised(self) -> NDArray[np.float64]:
+    def linearised(self) -> Floats:
         """Return one value for each question, of shape (questions,), whose mean is the number."""
         return self._linearised
 
     @cached_property
-    def _linearised(self) -> NDArray[np.float64]:
+    def _linearised(self) -> Floats:
         values = np.full(len(self.question_ids), self.value())
         means, apart = zip(*map(_sorted, self.curves), strict=True)
         for distances, slopes in zip(apart, self.slopes(means), strict=True):
@@ -241,7 +238,7 @@ class AccuracyAt(SmoothStatistic):
         super().__init__(question_ids, curve)
         self.budget = budget
 
-    def of(self, curves: Sequence[Means]) -> NDArray[np.float64]:
+    def of(self, curves: Sequence[Means]) -> Floats:
         """Compute the accuracy at the budget; see :func:`accuracy_at`."""
         return accuracy_at(*curves[0], self.budget)
 
@@ -259,7 +256,7 @@ class Area(SmoothStatistic):
         super().__init__(question_ids, curve)
         self.maximum = maximum
 
-    def of(self, curves: Sequence[Means]) -> NDArray[np.float64]:
+    def of(self, curves: Sequence[Means]) -> Floats:
         """Compute the area."""
         return area_of(*curves[0], self.maximum)
 
@@ -275,7 +272,7 @@ class AreaGain(SmoothStatistic):
         super().__init__(question_ids, curve, fixed)
         self.maximum = maximum
 
-    def of(self, curves: Sequence[Means]) -> NDArray[np.float64]:
+    def of(self, curves: Sequence[Means]) -> Floats:
         """Compute the difference of the areas."""
         own, fixed = (area_of(*each, self.maximum) for each in curves)
         return own - fixed
@@ -298,12 +295,12 @@ class SamplesTo(CurveStatistic):
         super().__init__(question_ids, curve, fixed)
         self.maximum, self.share = maximum, share
 
-    def of(self, curves: Sequence[Means]) -> NDArray[np.float64]:
+    def of(self, curves: Sequence[Means]) -> Floats:
         """Compute the budget."""
         own, fixed = curves
         return samples_to(*own, self.share * fixed[1][:, -1], self.maximum)
 
-    def interval(self, replicates: NDArray[np.float64]) -> tuple[float, float]:
+    def interval(self, replicates: Floats) -> tuple[float, float]:
         """Return percentiles of the replicates."""
         low, high = Statistic.interval(self, replicates)
         value = self.value()
@@ -317,11 +314,9 @@ class Saving(SamplesTo):
     below 0 if the strategy needs more samples than a fixed number does.
     """
 
-    def of(self, curves: Sequence[Means]) -> NDArray[np.float64]:
+    def of(self, curves: Sequence[Means]) -> Floats:
         """Compute the saving."""
         own, fixed = curves
         wanted = self.share * fixed[1][:, -1]
-        saved: NDArray[np.float64] = 1 - samples_to(*own, wanted, self.maximum) / samples_to(
-            *fixed, wanted, self.maximum
-        )
+        saved: Floats = 1 - samples_to(*own, wanted, self.maximum) / samples_to(*fixed, wanted, self.maximum)
         return saved

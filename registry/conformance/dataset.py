@@ -21,10 +21,9 @@ def _first(plugin: Dataset, split: str) -> list[Question]:
         questions = plugin.questions(split, _MOST)
     except DataError:
         questions = plugin.questions(split)
-    form = "Question(id, text, answer)"
     expect(isinstance(questions, list), "questions() must return a", questions=questions)
     for question in questions:
-        expect(isinstance(question, Question), "questions() must return a list", question=question, form=form)
+        expect(isinstance(question, Question), "questions() must return a list", question=question)
         for name in ("id", "text", "answer"):
             value = getattr(question, name)
             expect(isinstance(value, str), "of a question must", name=name, value=value)
@@ -34,13 +33,8 @@ def _first(plugin: Dataset, split: str) -> list[Question]:
 def check_splits_and_grading(plugin: Dataset) -> None:
     """`splits` is a tuple of names, and `grading` is a known rule."""
     splits, grading = plugin.splits, plugin.grading
-    names = (
-        isinstance(splits, (tuple, list))
-        and len(splits) > 0
-        and all(isinstance(each, str) for each in splits)
-    )
-    example = splits if isinstance(splits, str) else "test"
-    expect(names, "splits must be a", splits=splits, example=example)
+    names = isinstance(splits, (tuple, list)) and all(isinstance(each, str) for each in splits)
+    expect(names and len(splits) > 0, "splits must be a", splits=splits)
     known = get_args(Grading)
     expect(grading in known, "grading must be one", names=", ".join(map(repr, known)), grading=grading)
 
@@ -54,20 +48,11 @@ def check_every_split_has_questions(plugin: Dataset) -> None:
         twice = sorted({each for each in ids if ids.count(each) > 1})
         expect(not twice, "ids must be unique", value=twice[:3], split=split)
         for question in questions:
-            expect(question.text.strip(), "question of must have", question=question, split=split)
-            expect(
-                bool(question.answer.strip()) or isinstance(plugin, FollowedUpDataset),
-                "question of must have an",
-                question=question,
-                split=split,
-            )
-            expect("\\boxed" not in question.answer, "the answer of question", question=question, split=split)
-            expect(
-                isinstance(question.level, Level | None),
-                "question of must have a",
-                question=question,
-                split=split,
-            )
+            expect(question.text.strip(), "question of must have", question=question)
+            answered = bool(question.answer.strip()) or isinstance(plugin, FollowedUpDataset)
+            expect(answered, "question of must have an", question=question)
+            expect("\\boxed" not in question.answer, "the answer of question", question=question)
+            expect(isinstance(question.level, Level | None), "question of must have a", question=question)
 
 
 def check_questions_keep_their_order(plugin: Dataset) -> None:
@@ -78,13 +63,7 @@ def check_questions_keep_their_order(plugin: Dataset) -> None:
         fewer = (len(questions) + 1) // 2
         first = plugin.questions(split, fewer)
         expect(len(first) == fewer, "questions must return questions", split=split, fewer=fewer, first=first)
-        expect(
-            first == questions[:fewer],
-            "the first questions of",
-            fewer=fewer,
-            split=split,
-            questions=questions,
-        )
+        expect(first == questions[:fewer], "the first questions of", fewer=fewer, split=split)
 
 
 def check_splits_are_disjoint(plugin: Dataset) -> None:
@@ -126,13 +105,9 @@ def check_grading(plugin: Dataset) -> None:
             graded = plugin.grade(question, trajectory)
             expect(isinstance(graded, tuple) and len(graded) == 2, "grade() must return the", graded=graded)
             verdict, _ = graded
+            right = verdict == expected
             expect(
-                verdict == expected,
-                "grade() of for question",
-                trajectory=trajectory,
-                question=question,
-                expected=expected,
-                verdict=verdict,
+                right, "grade() of for question", trajectory=trajectory, expected=expected, verdict=verdict
             )
 
 

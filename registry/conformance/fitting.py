@@ -180,7 +180,7 @@ def predicted_by(fitted: Calibrator, features: Any) -> Floats:
         got=str(got).replace(f"({len(features)},", "(rows,"),
         fitted=fitted,
     )
-    expect_array("the result of predict()", rewards, "a float type", np.floating)
+    expect_array("The result of predict()", rewards, np.floating)
     expect(np.isfinite(rewards).all(), "predict() must return finite")
     expect(((rewards >= 0) & (rewards <= 1)).all(), "rewards must be in")
     return rewards

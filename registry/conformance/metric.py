@@ -23,7 +23,6 @@ from prmcal.registry.contracts.metric import (
 
 _QUESTIONS, _FOLLOW_UPS = 20, 8
 _ROUNDING = 1e-9
-_FORMS = "an array with one value per prefix, a QuestionRatio, AbsoluteSum, UnderWeights, Known or None"
 
 
 def _rows(seed: int = 0, levels: bool = True) -> PrefixRows:
@@ -61,14 +60,8 @@ def _values(measured: Any, rows: PrefixRows, weights: Floats) -> Any:
     questions = weights.shape[1]
     if isinstance(measured, QuestionRatio):
         for name, values in (("sums", measured.sums), ("counts", measured.counts)):
-            expect_array(f"'{name}' of the QuestionRatio", values, "a float type", np.floating)
-            expect(
-                values.shape == (questions,),
-                "of the questionratio must",
-                value=(questions,),
-                name=name,
-                values=values,
-            )
+            expect_array(f"'{name}' of the QuestionRatio", values, np.floating)
+            expect(values.shape == (questions,), "of the questionratio must", name=name, values=values)
         expect((measured.counts >= 0).all() and measured.counts.sum() > 0, "the counts of the")
         # A resample without any count has the overall value.
         counts = weights @ measured.counts
@@ -78,18 +71,12 @@ def _values(measured: Any, rows: PrefixRows, weights: Floats) -> Any:
         is_sum = isinstance(measured, AbsoluteSum)
         name = "errors" if is_sum else "values"
         found = getattr(measured, name)(weights)
-        expect_array(f"The result of {name}()", found, "a float type", np.floating)
-        expect(
-            found.ndim == 1 + is_sum and len(found) == len(weights),
-            "must return an array",
-            words=", errors" if is_sum else ",",
-            name=name,
-            weights=weights,
-            found=found,
-        )
+        expect_array(f"The result of {name}()", found, np.floating)
+        right = found.ndim == 1 + is_sum and len(found) == len(weights)
+        expect(right, "must return an array", name=name, weights=weights, found=found)
         return np.abs(found).sum(axis=1) if is_sum else found
-    expect(isinstance(measured, np.ndarray), "measure() must return got", forms=_FORMS, measured=measured)
-    expect_array("the result of measure()", measured, "a float type", np.floating)
+    expect(isinstance(measured, np.ndarray), "measure() must return got", measured=measured)
+    expect_array("The result of measure()", measured, np.floating)
     expect(measured.shape == rows.reward.shape, "measure() must return one", rows=rows, measured=measured)
     by_row = weights[:, rows.question_index]
     return (by_row @ measured) / by_row.sum(axis=1)
@@ -151,11 +138,7 @@ def check_a_question_without_weight_does_not_count(plugin: Metric) -> None:
         return
     doubled = _value(plugin, rows, np.full(_QUESTIONS, 2.0))
     whole = _value(plugin, rows)
-    expect(
-        doubled is not None and whole is not None and np.isfinite(doubled),
-        "the metric must be finite",
-        doubled=doubled,
-    )
+    expect(doubled is not None and whole is not None, "the metric must be finite")
     without = np.ones(_QUESTIONS)
     without[0] = 0
     kept = rows.question_index != 0

@@ -160,16 +160,14 @@ def further_checks(names: dict[str, Any], declarations: tuple[Check, ...]) -> tu
     )
 
 
-def expect_array(what: str, values: Any, words: str, dtype: type[np.generic]) -> None:
+def expect_array(what: str, values: Any, dtype: type[np.generic]) -> None:
     """Fail the check unless `values` is an array of numpy of this type."""
     found = f"an array of {values.dtype}" if isinstance(values, np.ndarray) else f"a {type(values).__name__}"
     expect(
         isinstance(values, np.ndarray) and bool(np.issubdtype(values.dtype, dtype)),
         "must be an array",
-        value=what[0].upper(),
-        value2=what[1:],
-        words2=np.dtype(dtype).name if dtype is not np.floating else "float64",
-        words=words,
+        what=what,
+        dtype="float64" if dtype is np.floating else np.dtype(dtype).name,
         found=found,
     )
 
@@ -179,30 +177,16 @@ def check_class_attributes(plugin: Plugin) -> None:
     version, packages = plugin.version, plugin.packages
     expect(isinstance(version, str) and bool(version.strip()), "version must be a", version=version)
     words = isinstance(packages, (tuple, list)) and all(isinstance(each, str) for each in packages)
-    example = packages if isinstance(packages, str) else "torch"
-    expect(words, "packages must be a", packages=packages, example=example)
+    expect(words, "packages must be a", packages=packages)
 
 
 def check_arguments_are_annotated(plugin: Plugin) -> None:
     """Prmcal validates every constructor argument by its annotation."""
     for parameter in _parameters(plugin):
-        name = parameter.name
-        expect(
-            parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD),
-            "__init__ must name its",
-            parameter=parameter,
-            name=name,
-        )
-        given = parameter.default
-        guess = type(given).__name__ if isinstance(given, (bool, int, float, str)) else "float"
-        default = "" if given is parameter.empty else f" = {given!r}"
-        expect(
-            parameter.annotation is not parameter.empty,
-            "the argument of __init__",
-            name=name,
-            guess=guess,
-            default=default,
-        )
+        named = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        expect(named, "__init__ must name its", parameter=parameter)
+        annotated = parameter.annotation is not parameter.empty
+        expect(annotated, "the argument of __init__", parameter=parameter)
 
 
 def check_defaults_are_valid(plugin: Plugin) -> None:
@@ -224,25 +208,12 @@ def check_arguments_are_stored(plugin: Plugin) -> None:
     """``__init__`` only stores its arguments, under their own names."""
     for parameter in _parameters(plugin):
         name = parameter.name
-        remedy = f"Write self.{name} = {name} in __init__, and compute from it where it is used."
-        hidden = callable(getattr(type(plugin), name, None))
-        expect(
-            name not in _RESERVED and not hidden,
-            "the argument of __init__ has",
-            words="a method" if hidden else "an attribute",
-            name=name,
-        )
-        expect(hasattr(plugin, name), "__init__ does not store", name=name, remedy=remedy)
+        free = name not in _RESERVED and not callable(getattr(type(plugin), name, None))
+        expect(free, "the argument of __init__ has", name=name)
+        expect(hasattr(plugin, name), "__init__ does not store", name=name)
         stored, given = getattr(plugin, name), plugin.arguments.get(name)
         if given is not None:  # For None a plugin may take its own value.
-            expect(
-                _same(stored, given),
-                "__init__ must store its",
-                name=name,
-                given=given,
-                stored=stored,
-                remedy=remedy,
-            )
+            expect(_same(stored, given), "__init__ must store its", name=name, given=given, stored=stored)
 
 
 def check_methods_take_the_arguments_of_the_contract(plugin: Plugin) -> None:
@@ -265,11 +236,8 @@ def _require_signature(plugin: Plugin, name: str, own: Any, method: Any) -> None
     extra = {"questions": None} if name == "fit" and getattr(plugin, "grouped", False) else {}
     words += "".join(f", {each}" for each in extra)
     expect(callable(own), "must be a method", name=name, own=own, words=words)
-    expect(
-        not inspect.isgeneratorfunction(own) and not inspect.iscoroutinefunction(own),
-        "must return its result",
-        name=name,
-    )
+    whole = not inspect.isgeneratorfunction(own) and not inspect.iscoroutinefunction(own)
+    expect(whole, "must return its result", name=name)
     signature = inspect.signature(own)
     required = [each for each in expected if each.default is each.empty]
     for given in (expected, required):

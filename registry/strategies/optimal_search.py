@@ -88,30 +88,19 @@ def _hands(odds: Floats, orders: Orders) -> tuple[Floats, ...]:
 
     Each has the shape (N, orders). `odds` has shape (M,).
     """
-    # The samples in hand are numbers, from 1 upwards, that ascend like the odds. Small integers are sorted fastest.
-    different, which = np.unique(odds, return_inverse=True)
-    numbers = (which + 1).astype(np.min_scalar_type(len(odds) + 1))
-    values = np.concatenate([[0.0], different])
-    # They ascend along axis 0, between the lowest and the highest number. In each draw one is inserted.
     columns, most = orders.shape
-    hand = np.full((most + 2, columns), len(odds) + 1, numbers.dtype)
-    hand[0] = 0
-    after, room = hand.copy(), np.empty((most // 2 + 1, columns))
+    # The samples in hand ascend along axis 0, between two infinite ones. In each draw one is inserted.
+    hand = np.full((most + 2, columns), np.inf)
+    hand[0] = -np.inf
     median, scale, best = (np.empty((most, columns)) for _ in range(3))
-    for draw, drawn in enumerate(orders.trajectories.T):
+    for draw, drawn in enumerate(orders.of(odds).T):
         ranks = slice(1, draw + 2)
-        np.maximum(hand[: draw + 1], np.minimum(hand[ranks], numbers.take(drawn)), out=after[ranks])
-        hand, after = after, hand
-        middle = (draw + 1) // 2
-        above = hand[middle + 1 : draw + 2]
-        excess = values.take(above, out=room[: len(above)], mode="clip")
+        hand[ranks] = np.maximum(hand[: draw + 1], np.minimum(hand[ranks], drawn))
         # The median is the mean of two samples, or both are the same one. Those above it are above the lower one.
-        lower = hand[draw // 2 + 1]
-        best[draw] = excess[-1]
-        median[draw] = (values.take(lower) + excess[0]) / 2
-        excess -= median[draw]
-        count = (above > lower).sum(axis=0, dtype=numbers.dtype)
-        np.divide(excess.sum(axis=0), np.maximum(count, 1), out=scale[draw])
+        lower, above = hand[draw // 2 + 1], hand[(draw + 1) // 2 + 1 : draw + 2]
+        median[draw], best[draw] = (lower + above[0]) / 2, above[-1]
+        excess = (above - median[draw]).sum(axis=0)
+        scale[draw] = excess / np.maximum((above > lower).sum(axis=0), 1)
     return median, scale, best
 
 

@@ -14,11 +14,11 @@ from scipy.special import betaln, gammaln
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
-from prmcal.registry.strategies.evidence import LARGEST_LOG_RATIO, ScoreEvidence
+from prmcal.registry.strategies.evidence import ScoreEvidence
 from prmcal.registry.strategies.orders import Orders, highest_so_far, sum_so_far
 from prmcal.registry.strategies.posterior import beta_of
 from prmcal.registry.strategies.sequential import Drawn, Outcome, TargetedRule, first_reached
-from prmcal.registry.strategies.votes import numbered, places_of, right_if_best, right_of_answers
+from prmcal.registry.strategies.votes import numbered, places_of, right_of_answers
 from prmcal.remembered import remembered
 
 _AGREEMENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -150,54 +150,43 @@ def _most_probable(
     (M,), and `share` has shape (answers,).
     """
     columns, most = orders.shape
-    named, alone = answers >= 0, _alone(log_ratio, answers)
-    rows = numbered(np.where(alone, -1, answers))
-    row_share = share[np.unique(answers[rows >= 0])]
-    graded = np.flatnonzero(row_share)
-    right_alone = right_if_best(np.where(alone, log_ratio, np.nan), alone & (share[answers] > 0), orders).T
-    others_alone = _others_alone(log_ratio, alone, orders)
-    voting = sum_so_far(orders.of(named.astype(_count_type(most)))).T
+    graded = np.flatnonzero(share)
+    voting = sum_so_far(orders.of((answers >= 0).astype(_count_type(most)))).T
     doubt, right = np.empty((most, columns)), np.empty((most, columns))
-    odds = _log_odds(np.where(named, log_ratio, _NONE), rows, voting, laws, orders)
-    for some, log_odds in odds:
+    for some, log_odds in _log_odds(log_ratio, answers, voting, laws, orders):
         highest = log_odds.max(axis=1)
         log_odds -= highest[:, None]
         # Equal odds can differ in their last digits.
         first = log_odds >= -1e-9
-        leading = first.sum(axis=1, dtype=np.min_scalar_type(first.shape[1]))
-        leading_right = row_share[graded] @ first.take(graded, axis=1) + first[:, -1] * right_alone[some]
-        np.divide(leading_right, leading, out=right[some])
-        np.maximum(log_odds, _NEGLIGIBLE, out=log_odds)
-        terms = np.exp(log_odds, out=log_odds)
-        other = terms[:, -1] * others_alone[some] + np.exp(np.minimum(-highest, -_NEGLIGIBLE))
+        leading = first.sum(axis=1)
+        np.divide(share[graded] @ first.take(graded, axis=1), leading, out=right[some])
+        terms = np.exp(np.maximum(log_odds, _NEGLIGIBLE))
         # The winner's odds, which are 1 now, are left out of the sum, so that small doubts keep their digits.
         np.putmask(terms, first, 0.0)
-        other += terms.sum(axis=1) + (leading - 1.0)
+        other = np.exp(np.minimum(-highest, -_NEGLIGIBLE)) + terms.sum(axis=1) + (leading - 1.0)
         np.divide(other, -1.0 - other, out=doubt[some])
     right *= voting > 0
     return highest_so_far(doubt.T, out=doubt.T), right.T
 
 
 def _log_odds(
-    log_ratio: Floats, rows: Ints, voting: NDArray[Any], laws: _Laws, orders: Orders
+    log_ratio: Floats, answers: Ints, voting: NDArray[Any], laws: _Laws, orders: Orders
 ) -> Iterator[tuple[slice, Floats]]:
     """Yield some draws, and the log-odds of the answers after each of them; below -1e5 without a vote.
 
-    They have the shape (draws, rows + 1, orders), and are overwritten by the next ones.
-
-    `rows` says which row the answer of each trajectory has. Those with -1 share the last row, which always has one
-    vote: that of the best of them. `voting` is v, of shape (N, orders).
+    They have the shape (draws, answers, orders), and are overwritten by the next ones. `voting` is v, of shape
+    (N, orders).
     """
-    votes = np.zeros((int(rows.max(initial=0)) + 2, voting.shape[1]), voting.dtype)
+    votes = np.zeros((max(int(answers.max()), 0) + 2, voting.shape[1]), voting.dtype)
     best = np.full(votes.shape, _NONE)
-    room = np.empty((_DRAWS_TOGETHER, *votes.shape))
-    draws = zip(orders.of(log_ratio).T, places_of(rows, orders), voting, strict=True)
+    room = np.empty((_DRAWS_TOGETHER, len(votes) - 1, votes.shape[1]))
+    draws = zip(orders.of(log_ratio).T, places_of(answers, orders), voting, strict=True)
     for draw, (ratio, place, cast) in enumerate(draws):
         votes.ravel()[place] += 1
-        votes[-1] = 1
         best.ravel()[place] = np.maximum(best.take(place), ratio)
         filled = draw % _DRAWS_TOGETHER + 1
-        room[filled - 1] = laws.log_odds(best, votes, draw + 1, cast)
+        # The last row is that of trajectories without an answer.
+        room[filled - 1] = laws.log_odds(best[:-1], votes[:-1], draw + 1, cast)
         if filled == len(room) or draw + 1 == len(voting):
             yield slice(draw + 1 - filled, draw + 1), room[:filled]
 
@@ -205,37 +194,6 @@ def _log_odds(
 def _count_type(most: int) -> np.dtype[Any]:
     """The type in which votes are counted and places in a table of votes are computed. Small ones are fastest."""
     return np.min_scalar_type((most + 1) ** 2)
-
-
-def _alone(log_ratio: Floats, answers: Ints) -> Bools:
-    """Return which trajectories have an answer and a ratio that no other trajectory has, of shape (M,).
-
-    There are many such trajectories. Their answers always have one vote, so only the best of them can be the most
-    probable answer, and the others only matter by their sum.
-    """
-    once = (_times(answers) == 1) & (_times(log_ratio) == 1)
-    return np.asarray((answers >= 0) & once, dtype=np.bool_)
-
-
-def _times(values: NDArray[Any]) -> Ints:
-    """How often each value occurs."""
-    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray(counts[which], dtype=np.int64)
-
-
-def _others_alone(log_ratio: Floats, alone: Bools, orders: Orders) -> Floats:
-    """The sum of L of all trajectories that are alone but the best one, divided by L of the best, of shape (N, orders).
-
-    Nothing is ever subtracted, so small sums keep their digits.
-    """
-    drawn = orders.of(np.where(alone, np.exp(log_ratio), 0.0))
-    best = highest_so_far(drawn)
-    # If the next one is better than the best so far, that one joins the others. Otherwise, the next one does.
-    np.minimum(drawn[:, 1:], best[:, :-1], out=drawn[:, 1:])
-    drawn[:, 0] = 0.0
-    others = sum_so_far(drawn)
-    others /= np.maximum(best, np.exp(-LARGEST_LOG_RATIO))
-    return others.T
 
 
 @lru_cache(maxsize=1024)

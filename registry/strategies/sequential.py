@@ -74,7 +74,7 @@ class Drawn:
         positions = self.orders.positions[self.pool.correct[self.question]]
         return np.asarray(positions.min(axis=0, initial=self.orders.draws))
 
-    def right_if_best(self) -> NDArray[Any]:
+    def right_if_best(self) -> Floats:
         """Return whether the best-scored of the first 1, 2, ..., N is right; see :func:`right_if_best`."""
         return right_if_best(self.own["scores"], self.pool.correct[self.question], self.orders)
 
@@ -91,27 +91,21 @@ class Outcome:
     ----------
     stops : ndarray of shape (points, orders), int
         The number of trajectories that are drawn, in [1, N].
-    right : ndarray of shape (orders, N) or (points, orders, N), float64 or int
-        Probability that the answer is right if the rule stops after 1, 2, ..., N draws. If it is 0 or 1 everywhere,
-        it may be an array of small integers, which take less memory.
+    right : ndarray of shape (orders, N) or (points, orders, N), float64
+        Probability that the answer is right if the rule stops after 1, 2, ..., N draws.
     silent : ndarray of shape (points, orders), bool, or None
         Whether the rule gives no answer; None if it always gives one.
     """
 
     stops: NDArray[np.integer]
-    right: NDArray[Any]
+    right: Floats
     silent: Bools | None = None
 
-    def right_at_stops(self) -> NDArray[Any]:
+    def right_at_stops(self) -> Floats:
         """Return the probability that the answer is right where the rule stops, of shape (points, orders)."""
-        draws = self.stops.astype(np.intp) - 1
-        if self.right.ndim == 3:
-            found: NDArray[Any] = np.take_along_axis(self.right, draws[..., None], axis=2)[..., 0]
-            return found
-        orders = draws.shape[1]
-        draws *= orders
-        draws += np.arange(orders)
-        return self.right.T.ravel().take(draws)
+        draws = self.stops.astype(np.intp)[..., None] - 1
+        right = np.broadcast_to(self.right, (len(draws), *self.right.shape[-2:]))
+        return np.asarray(np.take_along_axis(right, draws, axis=2)[..., 0], dtype=np.float64)
 
 
 class SequentialRule(PoolStrategy):

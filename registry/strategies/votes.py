@@ -17,14 +17,14 @@ from scipy.special import comb, expit, gammaln
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.contracts.pool import SCORES, Pool
 from prmcal.registry.strategies.best_of import FixedBudget, RanksByScore
-from prmcal.registry.strategies.orders import Orders, block_means, highest_so_far, mean_of_blocks, sum_so_far
+from prmcal.registry.strategies.orders import Orders, block_means, mean_of_blocks
 from prmcal.remembered import remembered
 
 _UNITS = 2.0**40
 
 
 @remembered
-def right_if_best(scores: Floats, correct: Bools, orders: Orders) -> NDArray[Any]:
+def right_if_best(scores: Floats, correct: Bools, orders: Orders) -> Floats:
     """Return whether the best-scored of the first 1, 2, ..., N trajectories is right.
 
     Trajectories with equal scores are equally likely to be chosen.
@@ -37,25 +37,21 @@ def right_if_best(scores: Floats, correct: Bools, orders: Orders) -> NDArray[Any
 
     Returns
     -------
-    ndarray of shape (orders, N), float64 or int
-        In [0, 1]. It has a small type if it is 0 or 1 everywhere.
+    ndarray of shape (orders, N), float64
+        In [0, 1].
     """
     ranks = np.unique(np.where(np.isnan(scores), -np.inf, scores), return_inverse=True)[1]
-    share = np.bincount(ranks, correct) / np.bincount(ranks)
-    # The last bit of the highest number says whether the best-scored one is right.
-    numbers = 2 * ranks + (share[ranks] == 1)
-    best = highest_so_far(orders.of(numbers.astype(np.min_scalar_type(2 * len(share)))))
-    certain = best & 1
-    mixed_ranks = np.flatnonzero((share > 0) & (share < 1))
-    if not len(mixed_ranks):
-        return certain
-    found = certain.astype(np.float64)
-    count = np.min_scalar_type(len(scores))
-    for mixed in mixed_ranks:  # Only here does it matter which ones are drawn.
-        tied = sum_so_far(orders.of((ranks == mixed).astype(count)))
-        right = sum_so_far(orders.of(((ranks == mixed) & correct).astype(count)))
-        np.divide(right, tied, out=found, where=best == 2 * mixed)
-    return found
+    found = np.empty(orders.shape[::-1])
+    best, right, tied = np.full(found.shape[1], -1), np.zeros(found.shape[1]), np.zeros(found.shape[1])
+    for draw, drawn in enumerate(orders.trajectories.T):
+        rank = ranks.take(drawn)
+        # What is better than the best so far begins anew, and what is as good joins.
+        before, joins = rank <= best, rank >= best
+        right = right * before + joins * correct.take(drawn)
+        tied = tied * before + joins
+        np.maximum(best, rank, out=best)
+        np.divide(right, tied, out=found[draw])
+    return found.T
 
 
 @dataclass(frozen=True, eq=False)
