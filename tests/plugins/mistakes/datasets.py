@@ -56,10 +56,10 @@ class AnswersInBoxes(Sound):
         return [replace(each, answer=f"\\boxed{{{each.answer}}}") for each in super().questions(split, count)]
 
 
-@dataset("level as a text")
-class LevelAsAText(Sound):
+@dataset("level as a list")
+class LevelAsAList(Sound):
     def questions(self, split, count=None):
-        return [replace(each, level="Level 3") for each in super().questions(split, count)]
+        return [replace(each, level=[3]) for each in super().questions(split, count)]
 
 
 @dataset("ignores the count")

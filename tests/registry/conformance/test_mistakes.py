@@ -166,7 +166,7 @@ MISTAKES: dict[str, dict[str, tuple[str, str]]] = {
         "dicts": ("every split has questions", r"Got a dict. Write Question\(id, text, answer\)"),
         "answers as numbers": ("every split has questions", r"'answer'.* Write str\(\.\.\.\) around it"),
         "answers in boxes": ("every split has questions", "Write what is in the box only"),
-        "level as a text": ("every split has questions", r"Write int\(\.\.\.\), or None"),
+        "level as a list": ("every split has questions", "Write a number, a text, or None"),
         "ignores the count": ("questions keep their order", r"Got 10. Write `return found\[:count\]`"),
         "another order each time": (
             "questions keep their order",
@@ -188,7 +188,7 @@ MISTAKES: dict[str, dict[str, tuple[str, str]]] = {
         "stops by the truth": ("the truth decides no budget", r"Choose thresholds in tune\(\)"),
         "a curve of one point": ("the curve begins", "Vary the argument that decides how many samples"),
         "reads as a text": ("reads are known", r'Write reads = \("scores",\), with the comma'),
-        "reads what is not there": ("reads are known", 'may contain scores, .* Got reward'),
+        "reads what is not there": ("reads are known", "may contain scores, .* Got reward"),
         "a pair": ("it works", r"Got tuple. Write `return Answered\(accuracy, samples\)`"),
         "one mean": ("it works", r"Give every question its own value: np\.full\(pool\.questions, value\)"),
         "random choice": ("the same pool gives the same answer", "Use a closed form"),
