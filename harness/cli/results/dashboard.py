@@ -63,6 +63,12 @@ def dashboard(
     # This process becomes the dashboard, so that whatever ends the command ends the server.
     for directory in directories:
         check_folder(directory)
+    try:
+        socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+    except OSError as error:
+        raise PrmcalError(
+            f"The dashboard cannot listen at {host} port {port}: {error.strerror}. Give another --host or --port."
+        ) from error
     address = _start_server(directories[0], cell) if live else ""
     # -P keeps the current folder off the import path: a module there must not replace an installed one.
     command = [sys.executable, "-P", "-m", "prmcal.dashboard", f"--server.address={host}"]

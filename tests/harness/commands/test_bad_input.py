@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -139,3 +140,11 @@ def test_damaged_rewards(content: bytes, folder: Path) -> None:
 def test_changed_first_passes(passes: object, folder: Path) -> None:
     (folder / "changed.json").write_text(json.dumps(passes))
     reads_or_refuses(lambda: import_first_pass([folder / "changed.json"], folder / "out.jsonl"))
+
+
+def test_a_busy_port(tmp_path: Path, refusal: Refusal) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = refusal("dashboard", tmp_path, "--port", port)
+    assert f"cannot listen at 127.0.0.1 port {port}" in refused
+    assert refused.endswith("Give another --host or --port.\n")
