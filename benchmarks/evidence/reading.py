@@ -1,10 +1,10 @@
 r"""Count how many real answers are refused in other spellings, and compare all verdicts with those of another checkout.
 
-    python -m benchmarks.evidence.reading ../shared/data [BEFORE]
+    python -m benchmarks.evidence.reading DATA [BEFORE]
 
-BEFORE is the folder of another checkout of prmcal, whose counts stand beside ours. The first table has 2,000 reference
-answers of MATH, each written in 19 ways. The second part grades the recorded solutions of `math_cot_100` and
-ProcessBench, and names each verdict that differs.
+DATA is a folder with recorded solutions of MATH and ProcessBench. BEFORE is the folder of another checkout of prmcal,
+whose counts stand beside ours. The first table has 2,000 reference answers of MATH, each written in 19 ways. The second
+part grades the recorded solutions of `math_cot_100` and ProcessBench, and names each verdict that differs.
 """
 
 from __future__ import annotations
