@@ -49,10 +49,10 @@ def sentence(finding: Finding) -> str:
     examples = " and ".join(f'"{text}"' for text in finding.examples)
     texts = {
         "unread": f"no answer was found in {some} solutions.{f' They end like {examples}.' if examples else ''} "
-        "An answer that is not read counts as wrong. Name the place of the answer with the argument `answers`.",
-        "cut off": f"{some} solutions end at the token limit. Raise `sampling.max_tokens` in the grid file.",
+        "An answer that is not read counts as wrong. Name the place of the answer with the argument 'answers'.",
+        "cut off": f"{some} solutions end at the token limit. Raise 'sampling.max_tokens' in the grid file.",
         "single step": f"{some} solutions have a single step, so there is no process to reward. Check the argument "
-        "`splitting`.",
+        "'splitting'.",
         "all right": f"all solutions are right for {some} questions, which cannot be ranked.",
         "all wrong": f"all solutions are wrong for {some} questions, which cannot be ranked.",
         "equal answers": f"all solutions give the same answer for {some} questions.",
@@ -62,10 +62,10 @@ def sentence(finding: Finding) -> str:
         "constant rewards": f"all whole solutions have the same reward for {some} questions.",
         "ranking": (
             f"within questions, wrong solutions have higher rewards than right ones: the area under the curve "
-            f"is {value}. Are the scores reversed?"
+            f"is {value} over {counted(finding.count, 'question')}. Are the scores reversed?"
             if _reversed(finding)
             else f"within questions, rewards do not clearly tell right solutions from wrong ones: the area under the "
-            f"curve is {value}, where 0.5 is chance."
+            f"curve is {value} over {counted(finding.count, 'question')}, where 0.5 is chance."
         ),
         "best-of-N": f"best-of-N is less accurate than one sample: {value}.",
         "vote": f"a plain majority vote is more accurate than best-of-N: {value}.",
