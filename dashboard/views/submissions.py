@@ -10,7 +10,7 @@ import streamlit as st
 
 from prmcal.dashboard.charts.calibration import interval_chart
 from prmcal.dashboard.charts.findings import draw
-from prmcal.dashboard.controls.address import bound, given, note
+from prmcal.dashboard.controls.address import bound
 from prmcal.dashboard.controls.widgets import choose_metric, choose_row, show_board
 from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import escaped, integer, names, submitter, visible
@@ -23,9 +23,6 @@ from prmcal.db.text.formats import counted
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.db.text.provenance import TIER_MEANINGS, VERIFIED, renewal, signature_text, verified_text
 
-_CHOSEN = "submission"
-# Pixels of columns of text. Both fit a phone, however long a name is. The whole name is below the table.
-_WIDTHS = {"Submitter": 105, VERIFIED: 220}
 _SERIES = two_kinds("current", "not current")
 
 
@@ -39,7 +36,8 @@ def show(path: Path) -> None:
         return
     found: pd.DataFrame = ask(catalog.submissions, path)
     _table(found)
-    chosen = _chosen(found)
+    known = {row["submission_id"]: row for row in found.to_dict("records")}
+    chosen = known[st.selectbox("Submission", list(known), **bound("submission", list(known)))]
     st.header(f"Submission {chosen['submission_id']}", anchor=False)
     _about(chosen)
     _verifications(ask(catalog.verifications, path, submission_id=chosen["submission_id"]))
@@ -67,8 +65,7 @@ def _table(found: pd.DataFrame) -> None:
             }
         ),
         "submissions",
-        {_CHOSEN: "Submission"},
-        {name: st.column_config.TextColumn(width=width) for name, width in _WIDTHS.items()},
+        {"submission": "Submission"},
     )
     st.caption(
         f"{counted(len(found), 'submission')}. Select a row to show its cells and its verifications below."
@@ -80,14 +77,6 @@ def _table(found: pd.DataFrame) -> None:
             )
         )
         st.markdown("Each tier includes those before it.")
-
-
-def _chosen(found: pd.DataFrame) -> dict[str, Any]:
-    known: dict[str, dict[str, Any]] = {row["submission_id"]: row for row in found.to_dict("records")}
-    wanted = (given(_CHOSEN) or [next(iter(known))])[-1]
-    if wanted not in known:
-        note(f"There is no submission {wanted!r} here. The page shows {next(iter(known))!r} instead.")
-    return known.get(wanted, next(iter(known.values())))
 
 
 def _about(row: dict[str, Any]) -> None:

@@ -248,10 +248,7 @@ def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
 def cell_row(connection: sa.Connection, cell_id: str) -> dict[str, Any]:
     """Return the row of a cell in the table ``cells``.
 
-    Raises
-    ------
-    UnknownCellError
-        If there is no such cell. The message has similar identifiers.
+    Raise UnknownCellError if there is no such cell. The message has similar identifiers.
     """
     row = (
         connection.execute(sa.select(Cell.__table__).where(Cell.cell_id == cell_id)).mappings().one_or_none()

@@ -138,21 +138,9 @@ class Ratio(LinearisedStatistic):
 
 
 class QuestionMean(Ratio):
-    """Mean of one value per question, such as accuracy or the budget ratio.
+    """Mean of one value per question, such as accuracy or the budget ratio. By default, the questions are 0, 1, 2, ...
 
-    Parameters
-    ----------
-    quantity : array-like of shape (questions,)
-        One value per question.
-    question_ids : array-like of shape (questions,), optional
-        The questions, all different. Default: 0, 1, 2, ...
-    interval : callable
-        The rule for the interval.
-
-    Raises
-    ------
-    ValueError
-        If there are no questions, a question occurs twice, the shapes differ or a value is not finite.
+    Raise ValueError if there are no questions, a question occurs twice, the shapes differ or a value is not finite.
     """
 
     def __init__(
@@ -271,14 +259,8 @@ def estimate(
 ) -> Estimate:
     """Compute a statistic with its 95% interval and its replicates, by its own rule and by resampling questions.
 
-    Parameters
-    ----------
-    statistic : Statistic
-    bootstrap : Bootstrap
-    compared : bool
-        Whether comparisons need the replicates. Otherwise they are drawn only if the interval needs them.
-    known : (low, high), optional
-        The ends of the interval, if they were computed before.
+    The interval is `known` if it was computed before. If the replicates are not `compared`, they are drawn only if the
+    interval needs them.
     """
     questions = len(statistic.question_ids)
     low, high, replicates = float("nan"), float("nan"), np.empty(0)

@@ -106,18 +106,9 @@ def replicated_difference(first: Replicated, second: Replicated) -> PairedDiffer
 def replicated_differences(
     cells: Sequence[Replicated], first: NDArray[np.intp], second: NDArray[np.intp]
 ) -> PairedDifferences:
-    """Return the differences of many pairs of values. See :func:`replicated_difference`.
+    """Return the differences of many pairs of values, of which `first` and `second` have the places in `cells`.
 
-    Parameters
-    ----------
-    cells : sequence of Replicated
-    first, second : ndarray of shape (pairs,)
-        The places of the cells of each pair.
-
-    Raises
-    ------
-    ValueError
-        If the replicates come from different resamples.
+    See :func:`replicated_difference`. Raise ValueError if the replicates come from different resamples.
     """
     if len({(each.replicates.shape, each.resampled) for each in cells}) > 1:
         raise ValueError("A paired comparison needs replicates of the same resamples on both sides.")
@@ -318,15 +309,7 @@ def merit(value: pd.Series, wins: str) -> pd.Series:
 def read_replicates(folder: Path) -> dict[str, Replicated]:
     """Return the values of a measuring job over all questions, with their bootstrap replicates, by metric.
 
-    Parameters
-    ----------
-    folder : Path
-        The artifact, :func:`prmcal.db.run_folder.artifact_folder`.
-
-    Raises
-    ------
-    ArtifactError
-        If the artifact is absent or cannot be read.
+    `folder` is the artifact. Raise ArtifactError if it is absent or cannot be read.
     """
     results = _read(folder / "results.parquet", ["metric", "question_level", "value", "questions"])
     drawn = _read(folder / "replicates.parquet", ["metric", "resampled", "value"])
