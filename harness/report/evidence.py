@@ -174,12 +174,7 @@ def with_none(rows: pd.DataFrame) -> pd.DataFrame:
 def read_evidence(published: Path) -> Evidence:
     """Read a published database on one connection, so that all results belong to one state.
 
-    Raises
-    ------
-    DatabaseError
-        If there is no database, or it cannot be read.
-    PrmcalError
-        If the database has no calibration results.
+    Raise DatabaseError if it cannot be read, and PrmcalError if it has no calibration results.
     """
     import pandas as pd
 

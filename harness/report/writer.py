@@ -25,28 +25,10 @@ from prmcal.harness.storage.written_folder import WrittenFolder, write_text
 
 
 def write_report(directory: Path, out: Path) -> list[Path]:
-    """Write the report of a run from its published database.
+    """Write the report of a run's output folder, and return its files, sorted by name. An earlier report is replaced.
 
-    Parameters
-    ----------
-    directory : Path
-        Output folder of a run.
-    out : Path
-        Folder of the report: new, empty, or with an earlier report, which is replaced.
-
-    Returns
-    -------
-    list of Path
-        The files, sorted by name.
-
-    Raises
-    ------
-    RunError, DatabaseError
-        If no grid was run in the folder, or its database cannot be read.
-    StorageError
-        If `out` has other files than a report, or cannot be written. Nothing in it is changed.
-    PrmcalError
-        If Altair or vl-convert is missing.
+    Raise RunError or DatabaseError if there are no readable results, StorageError if `out` has other files than a
+    report (nothing in it is changed then) or cannot be written, and PrmcalError if Altair or vl-convert is missing.
     """
     folder = WrittenFolder(out, "report.json", "report", "--out")
     published = RunFolder(directory).results()

@@ -65,33 +65,14 @@ class _Run:
 
 
 def write_site(directories: Sequence[Path], out: Path) -> list[Path]:
-    """Write the leaderboards of one or more runs as a static site.
+    """Write the leaderboards of one or more runs as a static site, and return its files, sorted by name.
 
-    The page of a merged leaderboard has an index of its submissions, each with a page of its own.
+    The page of a merged leaderboard has an index of its submissions, each with a page of its own. If Altair and
+    vl-convert are installed, the site has the figures of the report. With several runs, the first page compares them.
+    An earlier site is replaced.
 
-    If Altair and vl-convert are installed, the site has the figures of the report. With several runs, the first page
-    compares them.
-
-    Parameters
-    ----------
-    directories : sequence of Path
-        Output folders of runs.
-    out : Path
-        Folder of the site: new, empty, or with an earlier site, which is replaced.
-
-    Returns
-    -------
-    list of Path
-        The files, sorted by name.
-
-    Raises
-    ------
-    RunError, DatabaseError
-        If no grid was run in one of the folders, or its database cannot be read.
-    StorageError
-        If `out` has other files than a site, or cannot be written. Nothing in it is changed.
-    PrmcalError
-        If a database has no run.
+    Raise RunError or DatabaseError if there are no readable results, StorageError if `out` has other files than a site
+    (nothing in it is changed then) or cannot be written, and PrmcalError if a database has no run.
     """
     folder = WrittenFolder(out, "site.json", "site", "--html")
     names = _names(directories)
