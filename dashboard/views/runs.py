@@ -124,7 +124,7 @@ def _reproduction(path: Path, grid: str) -> None:
         st.code(grid, language=None)
     files = "".join(f" --plugin {shlex.quote(Path(file).name)}" for file in plugin_files(path.parent))
     show = f"prmcal show {shlex.quote(cell['base_id'] or cell_id)} --dir DIR"
-    st.code(f"{renewal(cell)}{files}\n{show}", language="shell", wrap_lines=True)
+    st.code(f"{renewal(cell)}{files}\n{show}", language=None, wrap_lines=True)
     if cell["outdated"]:
         st.warning(f"The versions behind this cell are no longer current: {escaped(cell['outdated'])}.")
     with st.expander(f"{len(detail.jobs)} jobs of this cell"):

@@ -137,7 +137,7 @@ def _cells(path: Path, submission_id: str) -> None:
     if outdated:
         with st.expander(f"{counted(len(outdated), 'cell')} not current: how to measure them again"):
             st.markdown("`GRID.yaml` is the grid of this submission, which is shown above.")
-            st.code("\n".join(dict.fromkeys(map(renewal, outdated))), language="shell", wrap_lines=True)
+            st.code("\n".join(dict.fromkeys(map(renewal, outdated))), language=None, wrap_lines=True)
 
 
 def _history(path: Path) -> None:

@@ -6,8 +6,7 @@ A run's own database has none of these rows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -71,11 +70,12 @@ def submissions(source: Source) -> pd.DataFrame:
     )
     with connection_of(source) as connection:
         found, checked = frame(connection, query), verifications(connection)
-    best = {
-        name: _best(own) for name, own in checked[checked["passed"].astype(bool)].groupby("submission_id")
-    }
-    for name in ("tier", "verified_by", "verified_at"):
-        found[name] = [best.get(each, {}).get(name) for each in found["submission_id"]]
+    passed = checked[checked["passed"].astype(bool)]
+    highest = passed["tier"].map(TIERS.index).sort_values(ascending=False, kind="stable")
+    best = passed.loc[highest.index].drop_duplicates("submission_id")
+    found = found.merge(
+        best[["submission_id", "tier", "verified_by", "verified_at"]], "left", "submission_id"
+    )
     failed = checked[~checked["passed"].astype(bool)]["submission_id"].value_counts()
     found["failed"] = found["submission_id"].map(failed).fillna(0).astype(int)
     whole = found.astype(object)
@@ -148,9 +148,3 @@ def _failed_verifications(connection: sa.Connection) -> Counter[str]:
             wrong &= sent["base_id"].isin({cell for each in cells for cell in each})
         found.update(sent.loc[wrong, "cell_id"])
     return found
-
-
-def _best(passed: pd.DataFrame) -> Mapping[str, Any]:
-    """Return the verification with the highest tier; of several, the first."""
-    rows = passed.to_dict("records")
-    return max(rows, key=lambda row: (TIERS.index(row["tier"]), -rows.index(row)))

@@ -89,16 +89,12 @@ class Evidence:
         """Return the names of the strategies of a table of the paper: with a fixed budget, and with IAS."""
         rows = reported(table=label)
         adaptive = rows["calibrator"].notna()
-        fixed, scaled = (
-            [
-                name
-                for plugin in used["strategy"].unique()
-                for (kind, name), own in self.registered.items()
-                if (kind, own) == ("strategy", plugin)
-            ]
-            for used in (rows[~adaptive], rows[adaptive])
-        )
-        return fixed, scaled
+
+        def named(plugins: pd.Series) -> list[str]:
+            known = [(name, own) for (kind, name), own in self.registered.items() if kind == "strategy"]
+            return [name for plugin in plugins.unique() for name, own in known if own == plugin]
+
+        return named(rows.loc[~adaptive, "strategy"]), named(rows.loc[adaptive, "strategy"])
 
     @property
     def method(self) -> str | None:
