@@ -24,6 +24,8 @@ from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.db.text.provenance import TIER_MEANINGS, VERIFIED, renewal, signature_text, verified_text
 
 _SERIES = two_kinds("current", "not current")
+# Pixels of columns of text. Both fit a phone, however long a name is. The whole name is below the table.
+_WIDTHS = {"Submitter": 105, VERIFIED: 220}
 
 
 def show(path: Path) -> None:
@@ -66,6 +68,7 @@ def _table(found: pd.DataFrame) -> None:
         ),
         "submissions",
         {"submission": "Submission"},
+        {name: st.column_config.TextColumn(width=width) for name, width in _WIDTHS.items()},
     )
     st.caption(
         f"{counted(len(found), 'submission')}. Select a row to show its cells and its verifications below."
