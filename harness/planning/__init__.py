@@ -6,7 +6,6 @@ schema        their JSON Schema
 resolved      a grid with its plugins and questions
 planner       all jobs and cells of a grid
 chain         jobs from trajectories to calibrated rewards
-parts         the parts of a plan that build on each other
 plan          the plan, and parts of it
 saved         the plan in the folder of a run
 costs         samples, tokens and seconds

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeGuard
 
 from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.errors import GridError
-from prmcal.harness.jobs.job import Job, Labels
+from prmcal.harness.jobs.job import TUNING, Job, Labels, of_other
 from prmcal.harness.jobs.parameters import (
     CalibratedParameters,
     CalibrationMetricsParameters,
@@ -21,17 +21,8 @@ from prmcal.harness.jobs.parameters import (
     SearchResultsParameters,
     StrategyParameters,
 )
-from prmcal.harness.planning.chain import Chain
+from prmcal.harness.planning.chain import Calibrated, Chain, Sampled, Scored, make_job, make_shard
 from prmcal.harness.planning.grid import GridSpec, PluginSpec
-from prmcal.harness.planning.parts import (
-    OF_TRAJECTORIES,
-    Calibrated,
-    Sampled,
-    Scored,
-    StrategyInputs,
-    make_job,
-    make_shard,
-)
 from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin
 from prmcal.harness.planning.resolved import (
     build_plugin,
@@ -46,6 +37,50 @@ from prmcal.registry.contracts.pool import PER_CALIBRATOR
 from prmcal.registry.contracts.search import SearchStrategy
 from prmcal.registry.contracts.strategy import PoolStrategy, Strategy
 from prmcal.registry.plugins import strategies
+
+OF_TRAJECTORIES = frozenset(("trajectory_rewards", "step_rewards"))
+"""The things that a strategy may read for which calibrated rewards of all trajectories are needed."""
+
+
+@dataclass(frozen=True)
+class StrategyInputs:
+    """The inputs of a strategy: trajectories, perhaps scored or calibrated."""
+
+    own: Sampled
+    """Those of the test questions."""
+    tuning: Sampled
+    """The same of the calibration questions."""
+    others: Mapping[str, StrategyInputs] = field(default_factory=dict)
+    """The same of other LLMs, by their names in the grid: those that the strategy names in its `others`."""
+
+    @property
+    def level(self) -> float | None:
+        """The level beta, if there is one."""
+        return self.own.level if isinstance(self.own, Calibrated) else None
+
+    def roles(self, strategy: Strategy) -> dict[str, Job[Parameters]]:
+        """Return the jobs whose artifacts the strategy reads, by role."""
+        found = _roles(self.own, strategy)
+        for name, other in self.others.items():
+            found |= {f"{of_other(name)}{role}": job for role, job in other.roles(strategy).items()}
+        if isinstance(strategy, PoolStrategy) and strategy.tuned:
+            found |= {f"{TUNING}{role}": job for role, job in _roles(self.tuning, strategy).items()}
+        return found
+
+
+def _roles(known: Sampled, strategy: Strategy) -> dict[str, Job[Parameters]]:
+    found: dict[str, Job[Parameters]] = {"rollout": known.rollout}
+    reads = set(strategy.reads)
+    if isinstance(known, Scored) and reads & {"scores", "step_scores", *OF_TRAJECTORIES}:
+        found["score"] = known.scores
+    if isinstance(known, Calibrated):
+        if reads & {"rewards", "question_rewards"}:
+            found["calibrated"] = known.rewards
+        if reads & OF_TRAJECTORIES and known.pool_rewards is not None:
+            found["pool_rewards"] = known.pool_rewards
+    if "success" in reads:
+        found["success"] = known.success
+    return found
 
 
 def build_plan(grid: GridSpec, stand_ins: bool = False) -> Plan:
