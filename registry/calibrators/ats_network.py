@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -226,20 +225,13 @@ def log_temperatures_of_rows(
     return at_leaves
 
 
-class TrainedOnPart(Trained, Protocol):
-    """A calibrator that holds a share of the questions out, drawn with a seed."""
-
-    seed: int
-    held_out: float
-
-
 def train_head(
     head: TemperatureHead,
     features: HiddenStates,
     trees: Sequence[QuestionTree],
     k: Ints,
     n: Ints,
-    calibrator: TrainedOnPart,
+    calibrator: Trained,
 ) -> int:
     """Minimise the cross-entropy of k of n in batches of whole questions, where every follow-up has the same weight.
 

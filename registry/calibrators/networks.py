@@ -24,13 +24,16 @@ _LARGEST_GRADIENT = 1.0
 class Trained(Protocol):
     """A calibrator that trains a network with AdamW. The learning rate decays to 0 along a cosine.
 
-    A step has `batch_size` prefixes or questions. Only matrices have weight decay.
+    A step has `batch_size` prefixes or questions. Only matrices have weight decay. A share of the questions, drawn with
+    the seed, is held out.
     """
 
     epochs: int
     batch_size: int
     learning_rate: float
     weight_decay: float
+    held_out: float
+    seed: int
     support: FitSupport
 
 
