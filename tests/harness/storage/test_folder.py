@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -11,7 +13,7 @@ import pytest
 
 from prmcal.db.reader import engine_for
 from prmcal.db.writer import Writer
-from prmcal.errors import DatabaseVersionError, RunError
+from prmcal.errors import DatabaseVersionError, RunError, StorageError
 from prmcal.harness.storage.folder import RunFolder
 from tests.conftest import environment
 
@@ -65,3 +67,12 @@ def test_only_a_newer_database_is_refused(tmp_path: Path, name: str) -> None:
         folder.refuse_newer()
     (tmp_path / name).write_bytes(b"not a database")
     folder.refuse_newer()
+
+
+def test_a_disk_without_locks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with pytest.raises(StorageError, match="cannot lock files"), RunFolder(tmp_path / "out").lock():
+        pass
