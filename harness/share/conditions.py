@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +13,12 @@ from prmcal.errors import BundleError
 from prmcal.harness.jobs.job import Job, Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions, with_inputs
-from prmcal.harness.planning.resolved import built_in_metrics, described_metrics
+from prmcal.harness.planning.resolved import built_in_metrics
 from prmcal.harness.share.submissions import Submitted, plans_in
 from prmcal.harness.storage.folder import RunRecord
 from prmcal.harness.storage.store import content_key
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.messages import shown
-from prmcal.registry.plugins import metrics
 
 SEED = "seed"
 """The condition in which replicates differ."""
@@ -46,20 +43,18 @@ _SETTINGS: Mapping[str, Mapping[str, Sequence[str]]] = {
 }
 _FITTED = {"calibration": ("trajectories", "follow_ups", "most_prefixes", "terminal")}
 _TITLES = {"follow_ups": "follow-ups", "most_prefixes": "prefixes"}
-_FITS, _SHARDS = ("calibration", ""), ("shards", "")
-_TITLE_OF = {"llm": "LLM ", "prm": "PRM ", "data set": "data set "}
+_FITS = ("calibration", "")
 
 Properties = dict[str, Any]
 Described = dict[tuple[str, str], Properties]
-"""The properties of the parts of a submission, by kind and name: leaderboards, fits, shards, plugins and data sets."""
+"""The properties of the parts of a submission, by kind and name: leaderboards, fits, plugins and data sets."""
 
 
 def described(record: RunRecord, plan: Plan) -> Described:
     """Return what decides for the results of a submission, by names in words, without nesting.
 
     For a leaderboard it is the seed and the sampling; how calibration is measured, and the metrics; the size of the
-    pool; and the versions of the jobs that measure. The sizes of shards decide something only if the shards of two
-    submissions do not fit together.
+    pool; and the versions of the jobs that measure.
     """
     found: Described = {}
     for leaderboard, settings in _SETTINGS.items():
@@ -77,25 +72,20 @@ def described(record: RunRecord, plan: Plan) -> Described:
                 board |= {f"{_OF_METRICS}{plugin.name} {name}": each for name, each in properties.items()}
     fits, calibration = _given(record, _FITTED), record.grid.get("calibration") or {}
     for data in plan.datasets:
-        found["data set", f"{data.name}/{data.split}"] = {
-            "questions": len(data.questions),
-            "content": data.content_hash,
-            "grader": data.grader_version,
-        }
+        own = {"content": data.content_hash, "grader": data.grader_version}
+        found["data set", f"{data.name}/{data.split}"] = {"questions": len(data.questions)} | own
         if (data.name, data.split) == (calibration.get("name"), calibration.get("split")):
-            fits |= {"fitted to questions": data.content_hash, "fitted by grader": data.grader_version}
+            fits |= own
     found[_FITS] = fits | _versions(job for job in plan.jobs if job.kind in _FITTING)
-    shards = _given(record, {"shards": ("questions", "trajectories")})
-    found[_SHARDS] = {f"{name} per shard": each for name, each in shards.items()}
     return found
 
 
 def differing(properties: Iterable[Properties]) -> set[str]:
     """Return the names of properties that have several values. What only some have counts for those."""
-    values: dict[str, set[str]] = {}
+    values: dict[str, set[str]] = defaultdict(set)
     for each in properties:
         for name, value in each.items():
-            values.setdefault(name, set()).add(content_key(value))
+            values[name].add(content_key(value))
     return {name for name, found in values.items() if len(found) > 1}
 
 
@@ -110,10 +100,10 @@ class Words:
 
     def __init__(self, submissions: Sequence[Submitted]) -> None:
         self._described = {each.submission_id: described(each.record, each.plan) for each in submissions}
-        by_place: dict[tuple[str, str], list[Properties]] = {}
+        by_place: dict[tuple[str, str], list[Properties]] = defaultdict(list)
         for found in self._described.values():
             for place, own in found.items():
-                by_place.setdefault(place, []).append(own)
+                by_place[place].append(own)
         self._differing: dict[tuple[str, str], set[str]] = {}
         for place, every in by_place.items():
             names = differing(every)
@@ -123,33 +113,28 @@ class Words:
     def conditions(self, submission: Submitted, cell: Cell) -> list[str]:
         """Return in what the place of a cell was measured differently from others of the leaderboard."""
         labels = cell.labels
-        places = (
-            ("leaderboard", cell.leaderboard),
-            ("llm", labels.llm),
-            ("prm", labels.prm),
-            ("data set", f"{labels.dataset}/{labels.split}"),
-        )
+        places = {
+            "": ("leaderboard", cell.leaderboard),
+            "LLM ": ("llm", labels.llm),
+            "PRM ": ("prm", labels.prm),
+            "data set ": ("data set", f"{labels.dataset}/{labels.split}"),
+        }
         return [
-            f"{_TITLE_OF.get(place[0], '')}{each}"
-            for place in places
-            for each in words(self._differences(submission, place), self._differing.get(place, ()))
+            f"{title}{name} {_short(value)}"
+            for title, place in places.items()
+            for name, value in self._differences(submission, place).items()
         ]
 
     def version(self, submission: Submitted, cell: Cell) -> Properties:
         """Return the properties of the calibrator and the strategy of a cell that differ between submissions."""
-        found: Properties = {}
-        for kind, name in (("calibrator", cell.labels.calibrator), ("strategy", cell.strategy)):
-            own = self._differences(submission, (kind, name))
-            found |= {f"{kind} {each}": value for each, value in own.items()}
-            if name and kind == "calibrator":
-                taken = self._described[submission.submission_id].get((kind, name), {})
-                for each, value in self._differences(submission, _FITS).items():
-                    found[f"{kind} calibration {each}" if each in taken else f"{kind} {each}"] = value
-        return found
-
-    def shards(self, submission: Submitted) -> list[str]:
-        """Return in what the shards of a submission differ from those of others."""
-        return words(self._differences(submission, _SHARDS), self._differing[_SHARDS])
+        places = {"calibrator": cell.labels.calibrator, "strategy": cell.strategy}
+        if cell.labels.calibrator:
+            places["calibration"] = ""
+        return {
+            f"{kind} {each}": value
+            for kind, name in places.items()
+            for each, value in self._differences(submission, (kind, name)).items()
+        }
 
     def _differences(self, submission: Submitted, place: tuple[str, str]) -> Properties:
         own, names = self._described[submission.submission_id].get(place, {}), self._differing.get(place, ())
@@ -186,19 +171,17 @@ def differences_between(first: Path, other: Path) -> list[Difference]:
     PrmcalError
         If one of them has no run, or is damaged.
     """
-    values: list[dict[str, set[str]]] = []
+    sides: list[dict[str, set[str]]] = []
     for directory in (first, other):
-        found: dict[str, set[str]] = {}
+        found: dict[str, set[str]] = defaultdict(set)
         for record, plan in plans_in(directory):
             for (kind, place), own in described(record, plan).items():
-                title = {"leaderboard": "", "shards": "", "calibration": "calibration "}.get(
-                    kind, f"{kind} {place}: "
-                )
+                title = {"leaderboard": "", "calibration": "calibration "}.get(kind, f"{kind} {place}: ")
                 for name, value in own.items():
                     if not name.startswith(_OF_METRICS):
-                        found.setdefault(title + name, set()).add(str(value))
-        values.append(found)
-    a, b = values
+                        found[title + name].add(str(value))
+        sides.append(found)
+    a, b = sides
     return [
         Difference(name, tuple(sorted(a[name])), tuple(sorted(b[name])))
         for name in a
@@ -249,9 +232,6 @@ def _short(value: Any) -> str:
     return text[:8] if text.isalnum() else content_key(value)[:8]
 
 
-_OWN_METRICS = "prmcal.registry.metrics."
-
-
 class Catalogue:
     """The plugins, data sets and metrics of all submissions. Of several versions of one name, the newest is described.
 
@@ -263,31 +243,34 @@ class Catalogue:
 
     def __init__(self, submissions: Sequence[Submitted]) -> None:
         self._submissions = submissions
-        self._newest: dict[str, dict[str, PlannedPlugin[Any]]] = {}
+        self._plugins: dict[str, dict[str, PlannedPlugin[Any]]] = defaultdict(dict)
         for each in submissions:
             for kind, plugins in each.plan.plugins.items():
-                self._newest.setdefault(kind, {}).update({plugin.name: plugin for plugin in plugins})
-        self._places: dict[tuple[str, str], int] = {}
-        for kind, known in self._newest.items():
-            order = merged_order(_order(each, kind) for each in submissions)
-            for name in dict.fromkeys([*order, *sorted(known)]):
-                self._places[kind, name] = len(self._places)
+                self._plugins[kind] |= {plugin.name: plugin for plugin in plugins}
+        self._orders = {
+            kind: list(
+                dict.fromkeys([*merged_order(_order(each, kind) for each in submissions), *sorted(known)])
+            )
+            for kind, known in self._plugins.items()
+        }
 
     def place_of(self, cell: Cell) -> tuple[object, ...]:
         """Return the place of a cell, in the order in which a grid plans its cells."""
-        names = [
-            *((kind, getattr(cell.labels, kind)) for kind in ("llm", "prm", "calibrator", "dataset")),
-            ("strategy", cell.strategy),
-        ]
-        *places, strategy = (self._places.get(each, -1) for each in names)
+
+        def place(kind: str, name: str) -> int:
+            return self._orders[kind].index(name) if name else -1
+
+        kinds = ("llm", "prm", "calibrator", "dataset")
         level, target = (-1.0 if each is None else each for each in (cell.level, cell.target))
-        return (*places, cell.leaderboard, level, strategy, target)
+        return (
+            *(place(kind, getattr(cell.labels, kind)) for kind in kinds),
+            *(cell.leaderboard, level, place("strategy", cell.strategy), target),
+        )
 
     def plugins(self) -> dict[str, tuple[PlannedPlugin[Any], ...]]:
         """Return the plugins of each kind in their order."""
         return {
-            kind: tuple(known[name] for name in sorted(known, key=lambda name: self._places[kind, name]))
-            for kind, known in self._newest.items()
+            kind: tuple(self._plugins[kind][name] for name in order) for kind, order in self._orders.items()
         }
 
     def datasets(self) -> tuple[PlannedQuestions, ...]:
@@ -300,10 +283,10 @@ class Catalogue:
                 if key not in found or len(data.questions) >= len(found[key].questions):
                     found[key] = data
                 known |= {(*key, one.id): one for one in data.questions if one.text is not None}
-        order = sorted(found, key=lambda key: (self._places.get(("dataset", key[0]), -1), key))
+        order = self._orders.get("dataset", [])
         return tuple(
             replace(data, questions=tuple(known.get((*key, each.id), each) for each in data.questions))
-            for key, data in ((key, found[key]) for key in order)
+            for key, data in sorted(found.items(), key=lambda each: (order.index(each[0][0]), each[0]))
         )
 
     def metrics(self) -> tuple[Metric, ...]:
@@ -317,52 +300,34 @@ class Catalogue:
         BundleError
             If two submissions disagree which values of a metric are better.
         """
-        found = _described_here(self._submissions)
+        own = {metric.name: metric for metric in built_in_metrics()}
         first: dict[str, tuple[Submitted, Metric]] = {}
         for each in self._submissions:
             for metric in each.plan.metrics:
-                if metric.name not in found:
-                    source, known = first.setdefault(metric.name, (each, metric))
-                    if metric.better != known.better:
-                        raise BundleError(
-                            f"The submissions {source.submission_id} and {each.submission_id} disagree which values of "
-                            f"the metric {shown(metric.name)} are better: {known.better or 'none'} or "
-                            f"{metric.better or 'none'}. Merge only one of them."
-                        )
-        found |= {name: metric for name, (_, metric) in first.items()}
-        return tuple(
-            found[name]
-            for name in merged_order(
-                [metric.name for metric in each.plan.metrics] for each in self._submissions
-            )
-        )
+                source, known = first.setdefault(metric.name, (each, metric))
+                if metric.name not in own and metric.better != known.better:
+                    raise BundleError(
+                        f"The submissions {source.submission_id} and {each.submission_id} disagree which values of "
+                        f"the metric {shown(metric.name)} are better: {known.better or 'none'} or "
+                        f"{metric.better or 'none'}. Merge only one of them."
+                    )
+        names = merged_order([[metric.name for metric in each.plan.metrics] for each in self._submissions])
+        return tuple(own.get(name) or first[name][1] for name in names)
 
 
 def merged_order(orders: Iterable[Sequence[str]]) -> list[str]:
-    """Return all names in the order that most sources have, which does not depend on the order of the sources.
+    """Return all names in the longest order, the most frequent one of these. Other names follow their predecessors.
 
-    For each pair of names, the majority of the sources with both decides which comes first, else the alphabet. If
-    majorities contradict each other in a circle, the name with the fewest names before it is taken first.
-
-    Parameters
-    ----------
-    orders : iterable of sequence of str
-        The order of each source. Each name is in it once.
+    It does not depend on the order of the sources, each of which has a name once.
     """
-    before: Counter[tuple[str, str]] = Counter()
-    names: set[str] = set()
-    for order in orders:
-        names.update(order)
-        before.update(combinations(order, 2))
-    preceding = {
-        name: {other for other in names if before[other, name] > before[name, other]} for name in names
-    }
     found: list[str] = []
-    while names:
-        # Without a circle, a name without predecessors is always left.
-        first = min(names, key=lambda name: (len(preceding[name] & names), name))
-        names.remove(first)
-        found.append(first)
+    times = Counter(map(tuple, orders))
+    for order in sorted(times, key=lambda each: (-len(each), -times[each], each)):
+        place = 0
+        for name in order:
+            if name not in found:
+                found.insert(place, name)
+            place = found.index(name) + 1
     return found
 
 
@@ -373,19 +338,3 @@ def _order(submission: Submitted, kind: str) -> list[str]:
     # In a plan, data that is only used to calibrate comes last, which says nothing about its place.
     tested = dict.fromkeys(each["name"] for each in submission.record.grid.get("datasets", ()))
     return [name for name in tested if name in names]
-
-
-def _described_here(submissions: Sequence[Submitted]) -> dict[str, Metric]:
-    """Return how this version of prmcal describes the columns of its own metrics, under their names in the grids."""
-    found = {metric.name: metric for metric in built_in_metrics()}
-    own = {name for name, where in metrics.names().items() if where.startswith(_OWN_METRICS)}
-    columns = {metric.name for each in submissions for metric in each.plan.metrics}
-    planned = (plugin for each in submissions for plugin in each.plan.plugins.get("metric", ()))
-    entries = {(plugin.name, plugin.reference.plugin) for plugin in planned if plugin.reference.plugin in own}
-    # The built-in names come first, so that no entry of a grid takes one of them.
-    for name, plugin in sorted(entries, key=lambda each: (each[0] != each[1], each)):
-        matches = (re.fullmatch(rf"{re.escape(name)}_(0\.\d+)(_with_terminal)?", each) for each in columns)
-        levels = sorted({float(each[1]) for each in matches if each})
-        for metric in described_metrics([(name, metrics.create(plugin))], [levels], terminal=False):
-            found.setdefault(metric.name, metric)
-    return found

@@ -14,8 +14,10 @@ Everything is a function of the set of submissions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from prmcal.harness.execution.ending import Failure
@@ -112,12 +114,19 @@ def union_of(submissions: Iterable[Submitted]) -> Union:
 
 @dataclass
 class _Group:
-    """Submissions whose rows at a place may be compared with each other."""
+    """Rows at a place that may be compared with each other: equal conditions, and no two keys for one row.
+
+    `further` tells it apart from other groups with these conditions, which it contradicts unless it is a replicate.
+    """
 
     conditions: list[str]
     further: str = ""
-    repeated: bool = False
+    is_replicate: bool = False
     keys: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        return "; ".join(filter(None, [*self.conditions, self.further]))
 
 
 @dataclass
@@ -125,7 +134,7 @@ class _Row:
     """A row while the union is made."""
 
     group: _Group
-    identity: dict[str, Any]
+    version: dict[str, Any]
     conflict: bool
     own: dict[Submitted, Cell] = field(default_factory=dict)
 
@@ -134,31 +143,37 @@ class _Builder:
     def __init__(self, submissions: tuple[Submitted, ...]) -> None:
         self.submissions = submissions
         self.conflicts = _conflicts_of(submissions)
-        self.replicates = self._replicates()
-        self.contents = {each.submission_id: self._behind(each) for each in submissions}
+        self.replicates = _replicates(submissions, self.conflicts)
         self.words = Words(submissions)
-        self.groups: dict[tuple[_Place, str], list[_Group]] = {}
+        self.labels: dict[str, Labels] = {}
+        self.jobs: dict[tuple[str, Labels], Job[Parameters]] = {}
+        self.added: dict[int, Job[Parameters]] = {}
+        self.differing: dict[int, set[ArtifactRef]] = {}
+        self.groups: dict[tuple[_Place, str], list[_Group]] = defaultdict(list)
         self.group_of: dict[tuple[str, _Place], _Group] = {}
-        self.rows: dict[tuple[str, str], _Row] = {}
+        self.rows: dict[str, dict[str, _Row]] = defaultdict(dict)
 
     def union(self) -> Union:
-        for submission in self.submissions:
-            self._add(submission)
-        jobs, added = self._jobs()
+        seconds: dict[ArtifactRef, float] = {}
+        failures: dict[str, Failure] = {}
+        done = {ref.key for each in self.submissions for ref in each.contents}
+        for each in self.submissions:
+            self._add_jobs(each)
+            self._add_rows(each)
+            for ref, own in (each.plan.model_seconds or {}).items():
+                seconds.setdefault(_stored(each, ref, self.conflicts), own)
+            for key, failure in each.failures.items():
+                if key not in done:
+                    failures.setdefault(key, failure)
         catalogue = Catalogue(self.submissions)
-        cells = sorted(
-            self._cells(added), key=lambda each: (*catalogue.place_of(each.cell), each.cell.cell_id)
-        )
-        depths: dict[int, int] = {}
-        for job in jobs:  # Every job follows its inputs.
-            depths[id(job)] = 1 + max((depths[id(source)] for source in job.inputs), default=0)
+        cells = sorted(self._cells(), key=lambda each: (*catalogue.place_of(each.cell), each.cell.cell_id))
         plan = Plan(
-            tuple(sorted(jobs, key=lambda job: (depths[id(job)], job.kind, str(job.labels), job.key))),
+            tuple(self.jobs.values()),
             tuple(each.cell for each in cells),
             catalogue.plugins(),
             catalogue.datasets(),
             catalogue.metrics(),
-            model_seconds=self._seconds(),
+            model_seconds=seconds,
         )
         return Union(
             plan,
@@ -166,125 +181,93 @@ class _Builder:
             self.submissions,
             self.conflicts,
             self.replicates,
-            self._failures(),
-            self._curves(added),
+            failures,
+            self._curves(),
         )
 
-    def _replicates(self) -> frozenset[ArtifactRef]:
-        """Return the artifacts with several contents that the same computation may give, or that follow from such."""
-        found: set[ArtifactRef] = set()
-        repeatable: set[ArtifactRef] = set()
-        for each in self.submissions if self.conflicts else ():
-            for shard in each.plan.shards():
-                if shard.ref in self.conflicts and shard.ref in each.contents:
-                    read = [ref for refs in shard.inputs.values() for ref in refs if ref in self.conflicts]
-                    follows = bool(read) and all(ref in found for ref in read)
-                    (repeatable if is_repeatable(shard, each.record) and not follows else found).add(
-                        shard.ref
-                    )
-        return frozenset(found - repeatable)
+    def _add_jobs(self, submission: Submitted) -> None:
+        """Add the jobs of a submission, those that are there already once, and note the job that stands for each."""
+        for job in submission.plan.jobs:
+            shards = tuple(self._shard(submission, shard) for shard in job.shards)
+            key = job_key([shard.ref for shard in shards])
+            if self.labels.setdefault(key, job.labels) != job.labels:
+                # The grids have several names for it. In the database, each of them has a job of its own.
+                key = content_key({"job": key, "names": str(job.labels)})
+            if (key, job.labels) not in self.jobs:
+                inputs = tuple(self.added[id(source)] for source in job.inputs)
+                self.jobs[key, job.labels] = Job(key, job.labels, shards, inputs)
+            self.added[id(job)] = self.jobs[key, job.labels]
+            self.differing[id(job)] = {ref for ref in job.refs if ref in self.conflicts}.union(
+                *(self.differing[id(source)] for source in job.inputs)
+            )
 
-    def _behind(self, submission: Submitted) -> dict[int, tuple[str, bool]]:
-        """Return the jobs behind which contents differ, by their identity in memory.
+    def _shard(self, submission: Submitted, shard: Shard[Parameters]) -> Shard[Parameters]:
+        if self.conflicts.keys().isdisjoint([shard.ref, *chain(*shard.inputs.values())]):
+            return shard
+        inputs = {
+            role: tuple(_stored(submission, ref, self.conflicts) for ref in refs)
+            for role, refs in shard.inputs.items()
+        }
+        return replace(shard, ref=_stored(submission, shard.ref, self.conflicts), inputs=inputs)
 
-        Each has a hash of what differs from the first submissions, empty if nothing does, and whether it is a conflict.
-        """
-        found: dict[int, tuple[str, bool]] = {}
-        behind: dict[ArtifactRef, tuple[str, bool]] = {}
-        for job in submission.plan.jobs if self.conflicts else ():
-            for shard in job.shards:
-                refs = [ref for role in sorted(shard.inputs) for ref in shard.inputs[role]]
-                read = [behind[ref] for ref in refs if ref in behind]
-                first = self.conflicts.get(shard.ref, "")
-                content = submission.contents.get(shard.ref, first)
-                given = [*([content] if content != first else []), *(each for each, _ in read if each)]
-                conflict = shard.ref in self.conflicts and shard.ref not in self.replicates
-                if first or read:
-                    digest = content_key(given) if given else ""
-                    behind[shard.ref] = digest, conflict or any(each for _, each in read)
-            own = [behind[ref] for ref in job.refs if ref in behind]
-            if own:
-                digests = [each for each, _ in own if each]
-                found[id(job)] = content_key(digests) if digests else "", any(each for _, each in own)
-        return found
-
-    def _add(self, submission: Submitted) -> None:
+    def _add_rows(self, submission: Submitted) -> None:
         """Add the rows of a submission: to the first group at each place with the same conditions and no other keys."""
-        contents = self.contents[submission.submission_id]
-        places: dict[_Place, list[tuple[Cell, str, dict[str, Any]]]] = {}
+        places: dict[_Place, list[Cell]] = defaultdict(list)
         for cell in submission.plan.cells:
             if submission.is_done(cell) or submission.has_failed(cell):
-                variant = content_key([cell.job.key, contents.get(id(cell.job), ("", False))[0]])
-                identity = self.words.version(submission, cell)
-                places.setdefault(_place(cell), []).append((cell, variant, identity))
-        for place, given in places.items():
-            conditions = self.words.conditions(submission, given[0][0])
-            keys = {(cell.cell_id, content_key(identity)): variant for cell, variant, identity in given}
-            group = self._group(submission, place, conditions, keys)
-            for cell, variant, identity in given:
-                conflict = contents.get(id(cell.job), ("", False))[1]
-                row = self.rows.setdefault((cell.cell_id, variant), _Row(group, identity, conflict))
+                places[_place(cell.leaderboard, cell.labels)].append(cell)
+        for place, cells in places.items():
+            versions = [self.words.version(submission, cell) for cell in cells]
+            keys = {
+                (cell.cell_id, content_key(version)): self.added[id(cell.job)].key
+                for cell, version in zip(cells, versions, strict=True)
+            }
+            differing = set().union(*(self.differing[id(cell.job)] for cell in cells))
+            group = self._group(
+                submission, place, self.words.conditions(submission, cells[0]), keys, differing
+            )
+            self.group_of[submission.submission_id, place] = group
+            for cell, version in zip(cells, versions, strict=True):
+                conflict = not self.differing[id(cell.job)] <= self.replicates
+                rows = self.rows[cell.cell_id]
+                row = rows.setdefault(self.added[id(cell.job)].key, _Row(group, version, conflict))
                 row.own[submission] = cell
 
     def _group(
-        self, submission: Submitted, place: _Place, conditions: list[str], keys: dict[tuple[str, str], str]
+        self,
+        submission: Submitted,
+        place: _Place,
+        conditions: list[str],
+        keys: dict[tuple[str, str], str],
+        differing: set[ArtifactRef],
     ) -> _Group:
-        alike = self.groups.setdefault((place, "; ".join(conditions)), [])
-        fitting = (
-            group for group in alike if all(group.keys.get(name, key) == key for name, key in keys.items())
-        )
-        found = next(fitting, None)
-        if found is None:
-            found = _Group(conditions)
-            if alike:
-                self._tell_apart(found, alike, submission, place)
-            alike.append(found)
-        found.keys |= keys
-        self.group_of[submission.submission_id, place] = found
+        alike = self.groups[place, "; ".join(conditions)]
+        for group in alike:
+            if all(group.keys.get(name, key) == key for name, key in keys.items()):
+                group.keys |= keys
+                return group
+        found = _Group(conditions, keys=keys)
+        if alike:
+            found.is_replicate = bool(differing) and differing <= self.replicates
+            number, name = len(alike) + 1, submission.submission_id[:8]
+            found.further = f"replicate {number}" if found.is_replicate else f"submission {name}"
+        alike.append(found)
         return found
 
-    def _tell_apart(
-        self, group: _Group, others: Sequence[_Group], submission: Submitted, place: _Place
-    ) -> None:
-        """Say what tells a group apart from others of the same conditions: a replicate, shards, or its submission."""
-        shards = "; ".join(self.words.shards(submission))
-        contents = self.contents[submission.submission_id]
-        own = [
-            contents[id(cell.job)]
-            for cell in submission.plan.cells
-            if _place(cell) == place and id(cell.job) in contents
-        ]
-        changed = [conflict for digest, conflict in own if digest]
-        if changed and not any(changed):
-            group.repeated = True
-            group.further = f"replicate {len(others) + 1}"
-        elif not changed and shards and shards not in [each.further for each in others]:
-            group.further = shards
-        else:
-            group.further = f"submission {submission.submission_id[:8]}"
-
-    def _cells(self, added: Mapping[int, Job[Parameters]]) -> Iterator[MergedCell]:
-        by_name: dict[str, list[tuple[str, _Row]]] = {}
-        for (base_id, variant), row in self.rows.items():
-            by_name.setdefault(base_id, []).append((variant, row))
-        for base_id, rows in by_name.items():
-            for variant, row in rows:
-                same = [each for _, each in rows if each.group is row.group]
+    def _cells(self) -> Iterator[MergedCell]:
+        for base_id, rows in self.rows.items():
+            for key, row in rows.items():
+                same = [each for each in rows.values() if each.group is row.group]
                 newest = max(same, key=lambda each: [submission.place for submission in each.own][-1])
-                names = differing(each.identity for each in same) if row is not newest else ()
-                version = words(row.identity, names)
-                conditions = filter(None, [*row.group.conditions, row.group.further])
+                names = differing(each.version for each in same) if row is not newest else ()
+                version = words(row.version, names)
                 done = {each: own for each, own in row.own.items() if each.is_done(own)}
                 first, cell = next(iter((done or row.own).items()))
                 spread = [each for each in row.group.conditions if not each.startswith(f"{SEED} ")]
-                contradicts = bool(row.group.further) and not row.group.repeated
+                contradicts = bool(row.group.further) and not row.group.is_replicate
+                variant = content_key(key)[:8] if len(rows) > 1 else ""
                 yield MergedCell(
-                    replace(
-                        cell,
-                        job=added[id(cell.job)],
-                        conditions="; ".join(conditions),
-                        variant=variant[:8] if len(rows) > 1 else "",
-                    ),
+                    replace(cell, job=self.added[id(cell.job)], conditions=row.group.text, variant=variant),
                     base_id,
                     first.record.grid.get(SEED),
                     "; ".join(version),
@@ -293,67 +276,18 @@ class _Builder:
                     done,
                 )
 
-    def _jobs(self) -> tuple[list[Job[Parameters]], dict[int, Job[Parameters]]]:
-        """Return the jobs of all submissions, equal ones once, and the job that stands for each."""
-        found: dict[tuple[str, Labels], Job[Parameters]] = {}
-        labels: dict[str, Labels] = {}
-        added: dict[int, Job[Parameters]] = {}
-        for submission in self.submissions:
-            for job in submission.plan.jobs:
-                shards = tuple(self._shard(submission, shard) for shard in job.shards)
-                same = all(mine is theirs for mine, theirs in zip(shards, job.shards, strict=True))
-                key = job.key if same else job_key([shard.ref for shard in shards])
-                if labels.setdefault(key, job.labels) != job.labels:
-                    # The grids have several names for it. In the database, each of them has a job of its own.
-                    key = content_key({"job": key, "names": str(job.labels)})
-                if (key, job.labels) not in found:
-                    inputs = tuple(added[id(source)] for source in job.inputs)
-                    found[key, job.labels] = Job(key, job.labels, shards, inputs)
-                added[id(job)] = found[key, job.labels]
-        return list(found.values()), added
-
-    def _shard(self, submission: Submitted, shard: Shard[Parameters]) -> Shard[Parameters]:
-        refs = [shard.ref, *(ref for refs in shard.inputs.values() for ref in refs)]
-        if not any(ref in self.conflicts for ref in refs):
-            return shard
-        inputs = {
-            role: tuple(_stored(submission, ref, self.conflicts) for ref in refs)
-            for role, refs in shard.inputs.items()
-        }
-        return replace(shard, ref=_stored(submission, shard.ref, self.conflicts), inputs=inputs)
-
-    def _curves(self, added: Mapping[int, Job[Parameters]]) -> dict[str, str]:
-        """Return the conditions of curves. Those of an older version of a calibrator have its words too."""
+    def _curves(self) -> dict[str, str]:
+        """Return the conditions of curves. Those of an older version of a calibrator have their key too."""
         found: dict[str, str] = {}
         newest: set[tuple[int, Labels]] = set()
         for submission in reversed(self.submissions):
             for job in submission.plan.jobs:
-                place = ("scaling", job.labels.llm, job.labels.prm, job.labels.dataset)
-                group = self.group_of.get((submission.submission_id, place))
-                key = added[id(job)].key
-                if job.kind != "curves" or group is None or key in found:
-                    continue
-                conditions = list(filter(None, [*group.conditions, group.further]))
-                if (id(group), job.labels) in newest:
-                    conditions.append(f"job {key[:8]}")
-                newest.add((id(group), job.labels))
-                found[key] = "; ".join(conditions)
-        return found
-
-    def _seconds(self) -> dict[ArtifactRef, float]:
-        found: dict[ArtifactRef, float] = {}
-        for each in self.submissions:
-            for ref, seconds in (each.plan.model_seconds or {}).items():
-                found.setdefault(_stored(each, ref, self.conflicts), seconds)
-        return found
-
-    def _failures(self) -> dict[str, Failure]:
-        done = {ref.key for each in self.submissions for ref in each.contents}
-        found: dict[str, Failure] = {}
-        for each in self.submissions:
-            for key, failure in each.failures.items():
-                if key not in done:
-                    found.setdefault(key, failure)
+                group = self.group_of.get((submission.submission_id, _place("scaling", job.labels)))
+                key = self.added[id(job)].key
+                if job.kind == "curves" and group is not None and key not in found:
+                    older = f"job {key[:8]}" if (id(group), job.labels) in newest else ""
+                    newest.add((id(group), job.labels))
+                    found[key] = "; ".join(filter(None, [group.text, older]))
         return found
 
 
@@ -368,6 +302,20 @@ def _conflicts_of(submissions: Iterable[Submitted]) -> dict[ArtifactRef, str]:
     return found
 
 
+def _replicates(
+    submissions: Iterable[Submitted], conflicts: Mapping[ArtifactRef, str]
+) -> frozenset[ArtifactRef]:
+    """Return the artifacts with several contents that the same computation may give, or that follow from such."""
+    contradicted: set[ArtifactRef] = set()
+    for each in submissions if conflicts else ():
+        for shard in each.plan.shards():
+            if shard.ref in conflicts and shard.ref in each.contents:
+                read = conflicts.keys() & {*chain(*shard.inputs.values())}
+                if is_repeatable(shard, each.record) and (not read or read & contradicted):
+                    contradicted.add(shard.ref)
+    return frozenset(conflicts.keys() - contradicted)
+
+
 def _stored(submission: Submitted, ref: ArtifactRef, conflicts: Mapping[ArtifactRef, str]) -> ArtifactRef:
     """Return the address of an artifact of a submission: its key, and the content if several contents have this key.
 
@@ -378,5 +326,5 @@ def _stored(submission: Submitted, ref: ArtifactRef, conflicts: Mapping[Artifact
     return ArtifactRef(ref.kind, f"{ref.key}-{submission.contents.get(ref, conflicts[ref])[:8]}")
 
 
-def _place(cell: Cell) -> _Place:
-    return cell.leaderboard, cell.labels.llm, cell.labels.prm, cell.labels.dataset
+def _place(leaderboard: str, labels: Labels) -> _Place:
+    return leaderboard, labels.llm, labels.prm, labels.dataset
