@@ -352,8 +352,9 @@ def run_row(record: RunRecord, status: str) -> Run:
 
 
 def utc(time: str) -> datetime:
-    """Return a time of a record without its time zone, as the database has it."""
-    return datetime.fromisoformat(time).replace(tzinfo=None)
+    """Return a time of a record in UTC without a time zone, as the database has it."""
+    found = datetime.fromisoformat(time)
+    return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
 
 
 def _now() -> str:

@@ -20,7 +20,9 @@ from __future__ import annotations
 import json
 import math
 import statistics
+from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
@@ -146,25 +148,25 @@ def _columns(merged: MergedCell, recorded: Records) -> dict[str, Any]:
 def _tier(submissions: Container[str], cell: str, recorded: Records) -> dict[str, Any]:
     """Return the highest tier that a cell passed, who verified it, and when. The earliest of equal tiers counts."""
     found = [
-        (-passed, each.verified_at, name)
+        (-_passed(each, cell), each.verified_at, name)
         for name, each in recorded.items()
-        if each.submission in submissions and (passed := _passed(each, cell))
+        if each.submission in submissions
     ]
-    if not found:
+    if not found or not min(found)[0]:
         return {}
     passed, _, name = min(found)
     best = recorded[name]
-    return {"tier": TIERS[-passed - 1], "verified_by": best.verified_by, "verified_at": best.moment}
+    return {"tier": TIERS[-passed - 1], "verified_by": best.verified_by, "verified_at": utc(best.verified_at)}
 
 
 def _passed(verification: Verification, cell: str) -> int:
     """Return how many tiers a cell passed without a failure before. A failed check without cells is of all cells."""
-    tried = TIERS[: TIERS.index(verification.tier) + 1]
-    for number, tier in enumerate(tried):
-        failed = [each for each in verification.checks if each.tier == tier and not each.passed]
-        if any(not each.cells or cell in each.cells for each in failed):
-            return number
-    return len(tried)
+    failed = [
+        TIERS.index(each.tier)
+        for each in verification.checks
+        if not each.passed and (not each.cells or cell in each.cells)
+    ]
+    return min([*failed, TIERS.index(verification.tier) + 1])
 
 
 def _submission_rows(union: Union, runs: Mapping[str, str], recorded: Records) -> Iterator[Base]:
@@ -185,7 +187,7 @@ def _submission_rows(union: Union, runs: Mapping[str, str], recorded: Records) -
             tier=found.tier,
             passed=found.passed,
             verified_by=found.verified_by,
-            verified_at=found.moment,
+            verified_at=utc(found.verified_at),
             prmcal_version=found.prmcal_version,
             checks={"seed": found.seed, "checks": checks},
         )
@@ -206,15 +208,13 @@ def _seed_spreads(union: Union, store: Store) -> Iterator[SeedSpread]:
     """Yield the spread of each value between rows that differ only in the seed, or are replicates."""
     for cells in union.seeds():
         measured = [each.cell for each in cells if each.done]
-        values: dict[str, list[float]] = {}
-        for cell in measured if len(measured) > 1 else ():
-            for ref in cell.job.refs:
-                table = store.read(ref.kind, ref.key, "results").select(["metric", "question_level", "value"])
-                for row in table.to_pylist():
-                    if row["question_level"] is None and math.isfinite(row["value"]):
-                        values.setdefault(row["metric"], []).append(row["value"])
+        values: dict[str, list[float]] = defaultdict(list)
+        for ref in (ref for cell in measured for ref in cell.job.refs):
+            for row in store.read(ref.kind, ref.key, "results").to_pylist():
+                if row["question_level"] is None and math.isfinite(row["value"]):
+                    values[row["metric"]].append(row["value"])
         for metric, own in values.items():
-            if len(own) == len(measured):
+            if len(own) == len(measured) > 1:
                 numbers = {
                     "seeds": len(own),
                     "mean": statistics.fmean(own),
@@ -237,42 +237,37 @@ def _outdated(submission: Submitted, cell: Cell) -> str:
     jobs = with_inputs([cell.job])
     used = {(kind, getattr(job.labels, kind)) for job in jobs for kind in ("llm", "prm", "calibrator")}
     used |= {("strategy", cell.strategy)}
-    splits = {(job.labels.dataset, job.labels.split) for job in jobs}
-    told = {_of_kind(job.kind, job.shards[0].version) for job in jobs}
+    graders = {(job.labels.dataset, job.labels.split) for job in jobs}
+    found: set[tuple[str, Any, Any]] = {
+        (job.kind, job.shards[0].version, parameters_of(job.kind).version) for job in jobs
+    }
     for kind, plugins in submission.plan.plugins.items():
         for plugin in plugins:
             given = plugin.reference.plugin, json.dumps(plugin.reference.arguments, sort_keys=True)
             if (kind, plugin.name) in used or (kind == "metric" and cell.leaderboard == "calibration"):
-                told.add(_of_plugin(kind, *given, plugin.identity.get("version")))
+                version = plugin.identity.get("version")
+                found.add((given[0], version, _version_now(kind, *given, version)))
             for data in submission.plan.datasets if kind == "dataset" else ():
-                if data.name == plugin.name and (data.name, data.split) in splits:
-                    told.add(_of_grader(*given, data.grader_version))
-    return "; ".join(sorted(told - {""}))
+                if data.name == plugin.name and (data.name, data.split) in graders:
+                    version = data.grader_version
+                    found.add(("grader", version, _version_now(kind, *given, version)))
+    return "; ".join(sorted(f"{name} {version}, now {now}" for name, version, now in found if version != now))
 
 
 @cache
-def _of_kind(kind: str, version: int) -> str:
-    now = parameters_of(kind).version
-    return f"{kind} {version}, now {now}" if version != now else ""
+def _version_now(kind: str, name: str, arguments: str, version: Any) -> Any:
+    """Return the version that a plugin has here; that of a data set is its grader's.
 
-
-@cache
-def _of_plugin(kind: str, name: str, arguments: str, version: Any) -> str:
-    try:
-        now = getattr(KINDS[kind].get(name), "version", version)
-        if now != version and kind in _WITHOUT_FILES:
-            # A new version may change nothing for these arguments. Then the identity keeps the old one.
-            now = KINDS[kind].create(name, **json.loads(arguments)).identity().get("version", now)
-    except PrmcalError:
-        # It is not registered, its package is not installed, or it no longer has these arguments.
-        return ""
-    return f"{name} {version}, now {now}" if version is not None and version != now else ""
-
-
-@cache
-def _of_grader(name: str, arguments: str, version: str) -> str:
-    try:
-        now = datasets.create(name, **json.loads(arguments)).grader_version
-    except PrmcalError:
-        return ""
-    return f"grader {version}, now {now}" if version != now else ""
+    It is the given `version` if the plugin is not registered, lacks a package or has other arguments here.
+    """
+    with suppress(PrmcalError):
+        if kind == "dataset":
+            return datasets.create(name, **json.loads(arguments)).grader_version
+        now = getattr(KINDS[kind].get(name), "version", None)
+        if version is None or now in (None, version):
+            return version
+        if kind not in _WITHOUT_FILES:
+            return now
+        # A new version may change nothing for these arguments. Then the identity keeps the old one.
+        return KINDS[kind].create(name, **json.loads(arguments)).identity().get("version", now)
+    return version

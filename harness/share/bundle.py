@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from prmcal.errors import BundleError, PrmcalError
-from prmcal.harness.share.tables import TableDigest
 from prmcal.harness.storage.folder import check_text, one_problem
 from prmcal.harness.storage.store import file_sha256
 from prmcal.registry.messages import excerpt, reading, shown
@@ -75,7 +74,7 @@ class About:
 
 @dataclass(frozen=True)
 class BundledFile:
-    """A file of a bundle, or one that the bundle leaves out.
+    """A file of a bundle.
 
     Attributes
     ----------
@@ -83,16 +82,16 @@ class BundledFile:
         Bytes.
     sha256 : str
         64 hexadecimal digits.
-    table : TableDigest or None
-        The content of a Parquet file; None for another file.
+    table : str or None
+        The digest of the table in a Parquet file; None for another file.
     """
 
     size: int
     sha256: str
-    table: TableDigest | None = None
+    table: str | None = None
 
 
-def described(content: bytes, table: TableDigest | None = None) -> BundledFile:
+def described(content: bytes, table: str | None = None) -> BundledFile:
     """Return what a bundle says of a file with these bytes."""
     return BundledFile(len(content), hashlib.sha256(content).hexdigest(), table)
 
@@ -111,9 +110,6 @@ class Submission(About):
         The version of prmcal that wrote the bundle.
     files : mapping of str to BundledFile
         All files of the bundle except submission.json and its signature, by their names.
-    left_out : mapping of str to BundledFile
-        The original files of the run that the bundle lacks, or has without some columns. The digest of a table has the
-        columns that were left out, so that a column that is supplied later can be compared.
     signed_by : str or None
         The fingerprint of the key of its valid signature, such as ``SHA256:...``; None if it is not signed.
     signer : str or None
@@ -124,7 +120,6 @@ class Submission(About):
     models: bool
     prmcal_version: str
     files: Mapping[str, BundledFile]
-    left_out: Mapping[str, BundledFile]
     signed_by: str | None = None
     signer: str | None = None
 

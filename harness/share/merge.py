@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from prmcal.db.run_folder import (
@@ -36,7 +37,7 @@ from prmcal.harness.share.submissions import (
 from prmcal.harness.share.union import Union, union_of
 from prmcal.harness.share.verify_record import read_verifications
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, link_or_copy, storage_errors
+from prmcal.harness.storage.store import ArtifactRef, Store, link_or_copy, storage_errors
 
 _ASIDE = ".incoming"
 """The folder for what is not merged yet. A merge that was killed may leave it."""
@@ -176,8 +177,8 @@ def _merge(out: Path, inputs: Sequence[Path], aside: Path, begin: float) -> Merg
 
 def _signature(submission: Submitted) -> tuple[bool, str]:
     """Return the place of the signature of a submission among those of its copies. The smallest one is kept."""
-    signed_by = submission.submission.signed_by
-    return signed_by is None, signed_by or ""
+    signed_by = submission.submission.signed_by or ""
+    return not signed_by, signed_by
 
 
 def _add_artifacts(
@@ -190,52 +191,40 @@ def _add_artifacts(
 ) -> None:
     """Make the artifacts of submissions appear in a store, and list the addresses that had nothing in `new`.
 
-    An artifact that several submissions have is there in its most complete form, and with the cost of the form with the
-    fewest seconds, so that the result does not depend on the order.
+    An artifact that several submissions have is there in its most complete form, that of the oldest submission with it.
     """
-    owners: dict[ArtifactRef, list[tuple[Submitted, ArtifactRef]]] = {}
+    owners: dict[ArtifactRef, list[tuple[Submitted, ArtifactRef]]] = defaultdict(list)
     for each in union.submissions:
         for ref in each.contents:
-            owners.setdefault(union.stored(each, ref), []).append((each, ref))
+            owners[union.stored(each, ref)].append((each, ref))
     there = store.manifests(owners, verify)
     for place, having in owners.items():
         if place in there and not any(each.submission_id in added for each, _ in having):
             continue
-        forms = []
-        for each, ref in having:
-            source = Store(each.folder)
-            manifest = source.manifest(ref.kind, ref.key, verify)
-            if manifest is None:
-                raise RunError(
-                    f"The submission {each.folder} is damaged. Delete this folder, and merge the submission again."
-                )
-            # What a bundle can leave out of an artifact is its texts, or the whole of a fit.
-            complete = each.submission.models if ref.kind == "fit" else each.submission.texts
-            forms.append((not complete, source.folder(ref.kind, ref.key), manifest))
-        _, folder, best = min(forms, key=lambda form: form[0])
-        cheapest = min((manifest for _, _, manifest in forms), key=_cost)
-        wanted = replace(cheapest, files=best.files)
-        if there.get(place) != wanted:
+        # What a bundle can leave out of an artifact is its texts, or the whole of a fit.
+        complete = "models" if place.kind == "fit" else "texts"
+        best, ref = max(having, key=lambda each: bool(getattr(each[0].submission, complete)))
+        source = Store(best.folder)
+        manifest = source.manifest(ref.kind, ref.key, verify)
+        if manifest is None:
+            raise RunError(
+                f"The submission {best.folder} is damaged. Delete this folder, and merge the submission again."
+            )
+        if there.get(place) != manifest:
             if place not in there:
                 new.append(place)
             fresh = aside / "artifact"
             fresh.mkdir()
-            for name in best.files:
+            for name in manifest.files:
                 (fresh / name).parent.mkdir(parents=True, exist_ok=True)
-                link_or_copy(folder / name, fresh / name)
-            store.adopt(place, fresh, wanted)
-
-
-def _cost(manifest: Manifest) -> tuple[float, ...]:
-    return tuple(value for name, value in vars(manifest).items() if name != "files")
+                link_or_copy(source.folder(ref.kind, ref.key) / name, fresh / name)
+            store.adopt(place, fresh, manifest)
 
 
 def _count_cells(union: Union, own: Collection[str], added: Collection[str]) -> tuple[int, int]:
     """Return how many finished cells of the added submissions are new, and how many are there already."""
-    new = same = 0
+    new = came = 0
     for merged in union.cells.values():
-        before = any(each.submission_id in own for each in merged.done)
-        came = sum(each.submission_id in added for each in merged.done)
-        new += came > 0 and not before
-        same += came - (came > 0 and not before)
-    return new, same
+        came += sum(each.submission_id in added for each in merged.done)
+        new += bool(merged.done) and not any(each.submission_id in own for each in merged.done)
+    return new, came - new

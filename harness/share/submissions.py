@@ -10,17 +10,17 @@ A merged leaderboard has the layout of a run's folder, and besides:
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from prmcal.db.run_folder import RECORD_FILE, artifacts_root
 from prmcal.errors import BundleError, RunError
 from prmcal.harness.execution.ending import Failure, read_failures
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.planning.saved import existing_plan, read_plan
-from prmcal.harness.share.bundle import SUBMISSION_FILE, About, BundledFile, Submission
+from prmcal.harness.share.bundle import SUBMISSION_FILE, About, Submission
 from prmcal.harness.share.checks import ABOUT_FILES, check_run_files, check_unpacked, submission_of, unpack
 from prmcal.harness.share.writing import bundled
 from prmcal.harness.storage.folder import RunFolder, RunRecord
@@ -32,9 +32,6 @@ from prmcal.harness.storage.store import (
     storage_errors,
 )
 from prmcal.registry.messages import reading
-
-_NOT_CONTENT = (MANIFEST_FILE, "text_hashes.parquet")
-"""Files with seconds, and files that follow from other files."""
 
 
 def submissions_root(directory: Path) -> Path:
@@ -68,7 +65,7 @@ class Submitted:
     failures : mapping of str to Failure
         Why shards failed, by their keys.
     contents : mapping of ArtifactRef to str
-        The digests of the contents of its artifacts, as the run had them.
+        The digests of the contents of its artifacts; empty for one that it leaves out.
     """
 
     submission: Submission
@@ -205,27 +202,16 @@ def _read(folder: Path, where: str) -> Submitted:
 
 
 def _contents(submission: Submission) -> dict[ArtifactRef, str]:
-    """Return a digest of each artifact as the run had it: equal with and without texts, and however it was written."""
-    found: dict[ArtifactRef, dict[str, list[BundledFile]]] = {}
-    for files in (submission.files, submission.left_out):
-        for path, file in files.items():
-            top, *rest = path.split("/", 3)
-            if top != artifacts_root(Path()).name or len(rest) < 3:
-                continue
-            ref, name = ArtifactRef(rest[0], rest[1]), rest[2]
-            if files is submission.files:
-                found.setdefault(ref, {})
-            if ref in found and name not in _NOT_CONTENT:
-                found[ref].setdefault(name, []).append(file)
-    return {
-        ref: content_key({name: _content(files) for name, files in own.items()}) for ref, own in found.items()
-    }
+    """Return a digest of each artifact: equal with and without texts, and however it was written.
 
-
-def _content(listed: Sequence[BundledFile]) -> Any:
-    """Return what a file contains, from its form in the bundle and the original one if something was left out."""
-    original = listed[-1]
-    if original.table is None:
-        return original.sha256
-    columns = {name: digest for file in listed if file.table for name, digest in file.table.columns.items()}
-    return {"rows": original.table.rows, "columns": columns}
+    It is empty if the bundle leaves out the whole artifact.
+    """
+    found: dict[ArtifactRef, dict[str, str]] = defaultdict(dict)
+    for path, file in submission.files.items():
+        top, *rest = path.split("/", 3)
+        if top == artifacts_root(Path()).name:
+            kind, key, name = rest
+            own = found[ArtifactRef(kind, key)]
+            if name != MANIFEST_FILE:  # It has seconds.
+                own[name] = file.table or file.sha256
+    return {ref: content_key(own) if own else "" for ref, own in found.items()}

@@ -1,7 +1,8 @@
 """Tables from elsewhere: their digests, and the check of their schemas and values in a process with limited memory.
 
-The digest of a column is a hash of its type, its nulls and its values. It does not depend on compression, row groups,
-dictionaries, the version of the Parquet writer, or the order of columns.
+The digest of a table is a hash of the names, the types, the nulls and the values of its columns but for texts, which a
+bundle may leave out. It does not depend on compression, row groups, dictionaries, the version of the Parquet writer, or
+the order of columns.
 
 A small Parquet file can hold a table that no machine has room for, and a damaged one can crash the program that reads
 it. So a process of its own reads the tables. It compares the footer with limits, and the columns with those that a run
@@ -16,7 +17,6 @@ import resource
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 
-HASHES = "text_hashes"
-"""The table with the hashes of trajectories."""
+HASHES, TEXT = "text_hashes", "text"
+"""The table with the hashes of trajectories, and the column of tables that a bundle may leave out."""
 _DIGITS, _TEXT_DIGITS = 32, 16
 _MOST_ROWS, _MOST_COLUMNS, _MOST_BYTES = 2**26, 100, 2**31
 """The largest table. The bytes are those in memory, and those in its file before compression."""
@@ -65,28 +65,13 @@ _OWN_TABLES = {
 }
 
 
-@dataclass(frozen=True)
-class TableDigest:
-    """What a table contains, independent of the file that holds it.
-
-    Attributes
-    ----------
-    rows : int
-    columns : mapping of str to str
-        For each column a digest of its type and its values: 32 hexadecimal digits.
-    """
-
-    rows: int
-    columns: Mapping[str, str]
-
-
 def needed_tables(kind: str) -> Sequence[str]:
     """Return the tables that each artifact of a kind of job has."""
     return _NEEDED.get(kind, ())
 
 
-def table_digests(file: Path) -> TableDigest:
-    """Return the number of rows of a Parquet file, and the digest of each column.
+def file_digest(file: Path) -> str:
+    """Return the digest of the table in a Parquet file.
 
     Raises
     ------
@@ -97,9 +82,12 @@ def table_digests(file: Path) -> TableDigest:
         return digest_of(_read_table(file))
 
 
-def digest_of(table: pa.Table) -> TableDigest:
-    """Return the number of rows of a table, and the digest of each column. See :func:`table_digests`."""
-    return TableDigest(table.num_rows, {name: _column_digest(table[name]) for name in table.column_names})
+def digest_of(table: pa.Table) -> str:
+    """Return the digest of a table: 32 hexadecimal digits. See :func:`file_digest`."""
+    found = hashlib.sha256()
+    for name in sorted(set(table.column_names) - {TEXT}):
+        found.update(f"{name} {_column_digest(table[name])}\n".encode())
+    return found.hexdigest()[:_DIGITS]
 
 
 def text_hashes(trajectories: pa.Table) -> pa.Table:
@@ -127,8 +115,8 @@ def text_hashes(trajectories: pa.Table) -> pa.Table:
     return kept.append_column("text_hash", pa.array(hashes, pa.large_string()))
 
 
-def checked_digests(paths: Sequence[Path], where: str) -> list[TableDigest]:
-    """Return what tables contain. `where` is what they are part of, for the messages.
+def checked_digests(paths: Sequence[Path], where: str) -> list[str]:
+    """Return the digests of tables. `where` is what they are part of, for the messages.
 
     Raises
     ------
@@ -152,18 +140,18 @@ def checked_digests(paths: Sequence[Path], where: str) -> list[TableDigest]:
         if "problem" in answer:
             name = "/".join(path.parts[-3:])
             raise BundleError(f"{where}: the table {name} cannot be read: {answer['problem']}.")
-    return [TableDigest(**answer) for answer in answers]
+    return [answer["digest"] for answer in answers]
 
 
 def serve() -> None:
-    """Read the paths of tables as JSON, and write a line of JSON for each: its digests, or the first problem."""
+    """Read the paths of tables as JSON, and write a line of JSON for each: its digest, or the first problem."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     for path in map(Path, json.load(sys.stdin)):
         try:
             with reading("", kind=BundleError):
                 table = _read_table(path, limited=True)
                 check_table(path.stem, table)
-                answer = asdict(digest_of(table))
+                answer = {"digest": digest_of(table)}
         except PrmcalError as error:
             answer = {"problem": str(error).removeprefix(": ").rstrip(".")}
         print(json.dumps(answer), flush=True)
@@ -295,7 +283,7 @@ def _column_digest(column: pa.ChunkedArray) -> str:
         found.update(filled.to_numpy(zero_copy_only=False).tobytes())
     else:
         raise DataError(f"A column of the type {array.type} has no digest.")
-    return found.hexdigest()[:_DIGITS]
+    return found.hexdigest()
 
 
 def _is_text(kind: pa.DataType) -> bool:

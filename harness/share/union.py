@@ -297,7 +297,7 @@ def _conflicts_of(submissions: Iterable[Submitted]) -> dict[ArtifactRef, str]:
     found: dict[ArtifactRef, str] = {}
     for each in submissions:
         for ref, content in each.contents.items():
-            if first.setdefault(ref, content) != content:
+            if content and first.setdefault(ref, content) != content:
                 found[ref] = first[ref]
     return found
 
@@ -309,7 +309,7 @@ def _replicates(
     contradicted: set[ArtifactRef] = set()
     for each in submissions if conflicts else ():
         for shard in each.plan.shards():
-            if shard.ref in conflicts and shard.ref in each.contents:
+            if shard.ref in conflicts and each.contents.get(shard.ref):
                 read = conflicts.keys() & {*chain(*shard.inputs.values())}
                 if is_repeatable(shard, each.record) and (not read or read & contradicted):
                     contradicted.add(shard.ref)
@@ -319,11 +319,11 @@ def _replicates(
 def _stored(submission: Submitted, ref: ArtifactRef, conflicts: Mapping[ArtifactRef, str]) -> ArtifactRef:
     """Return the address of an artifact of a submission: its key, and the content if several contents have this key.
 
-    What the submission does not have, because a job failed, has the content of the first submission with it.
+    What the submission does not have has the content of the first submission with it.
     """
     if ref not in conflicts:
         return ref
-    return ArtifactRef(ref.kind, f"{ref.key}-{submission.contents.get(ref, conflicts[ref])[:8]}")
+    return ArtifactRef(ref.kind, f"{ref.key}-{(submission.contents.get(ref) or conflicts[ref])[:8]}")
 
 
 def _place(leaderboard: str, labels: Labels) -> _Place:

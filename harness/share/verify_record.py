@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
 from prmcal.db.metrics import Tier
 from prmcal.errors import DataError
-from prmcal.harness.storage.folder import check_text, one_problem
+from prmcal.harness.storage.folder import check_text, check_time, one_problem
 from prmcal.harness.storage.store import file_sha256, write_atomically
-from prmcal.registry.messages import reading, shown
+from prmcal.registry.messages import reading
 
 FORMAT = 1
 """The version of the file. A later version of prmcal raises it when it writes what this one cannot read."""
@@ -82,32 +81,15 @@ class Verification:
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
 
-    @property
-    def moment(self) -> datetime:
-        """When it was made, in UTC without a time zone."""
-        found = datetime.fromisoformat(self.verified_at)
-        return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
-
-    @property
-    def failed_cells(self) -> tuple[str, ...]:
-        """The ids of the cells that a failed check names, each once, in their order."""
-        named = (cell for check in self.checks if not check.passed for cell in check.cells)
-        return tuple(dict.fromkeys(named))
-
     def text(self) -> str:
         """Return the JSON text of the record. Equal verifications have equal texts."""
         return json.dumps({"format": FORMAT, **asdict(self)}, indent=1, ensure_ascii=False) + "\n"
 
 
 def write_verification(path: Path, verification: Verification) -> None:
-    """Write the record to a file.
+    """Write the record to a file, whose texts are UTF-8.
 
-    Raises
-    ------
-    DataError
-        If a text of the record, such as the name of the verifier, cannot be written as UTF-8.
-    StorageError
-        If the file cannot be written.
+    Raises a DataError if the name of the verifier cannot be written, and a StorageError if the file cannot.
     """
     with reading(f"The record {path} cannot be written", "Write the name in UTF-8."):
         check_text("verified_by", verification.verified_by)
@@ -117,10 +99,7 @@ def write_verification(path: Path, verification: Verification) -> None:
 def read_verification(path: Path) -> Verification:
     """Read the record of a verification.
 
-    Raises
-    ------
-    DataError
-        If the file cannot be read, is of a newer format, or is no record of a verification.
+    Raises a DataError if the file cannot be read, is of a newer format, or is no record of a verification.
     """
     from pydantic import TypeAdapter
 
@@ -135,12 +114,8 @@ def read_verification(path: Path) -> Verification:
             )
         for name, value in content.items():
             check_text(name, value)
-        text = json.dumps(content)
-        found: Verification = TypeAdapter(Verification).validate_json(text, strict=True)
-        try:
-            _ = found.moment
-        except (ValueError, OverflowError) as error:
-            raise ValueError(f"its 'verified_at' is no time: {shown(found.verified_at)}") from error
+        found: Verification = TypeAdapter(Verification).validate_json(json.dumps(content), strict=True)
+        check_time("verified_at", found.verified_at)
         if found.passed and not all(each.passed for each in found.checks):
             raise ValueError("it says that it passed, but one of its checks did not")
     return found

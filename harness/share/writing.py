@@ -39,7 +39,7 @@ from prmcal.harness.share.privacy import (
     check_values,
     public_environment,
 )
-from prmcal.harness.share.tables import HASHES, TableDigest, digest_of, table_digests, text_hashes
+from prmcal.harness.share.tables import HASHES, TEXT, digest_of, file_digest, text_hashes
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import (
     MANIFEST_FILE,
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 _SECTIONS = {name: f"{name}s" for name in ("llm", "prm", "calibrator", "dataset")} | {
     "strategy": "strategies"
 }
-_TEXT = "text"
 _HASHED = "trajectories.parquet"
 _WITH_TEXT = (_HASHED, "searches.parquet")
 _PARQUET = ".parquet"
@@ -163,33 +162,29 @@ def bundled(
             raise _damaged(store.folder(ref.kind, ref.key))
     part = _part_for(plan, _chosen_cells(plan, cells, manifests, failures, unfinished))
     machine = Machine.this()
-    entries, files = _run_files(record, part, failures, machine, texts)
+    kept = _run_files(record, part, failures, machine, texts)
     if not with_paths:
         for name in (RECORD_FILE, PLAN_FILE):
-            check_values(name, json.loads(entries[name]), machine)
-    content: dict[str, Path | bytes] = dict(entries)
-    left_out: dict[str, BundledFile] = {}
+            check_values(name, json.loads(bytes(kept.entries[name])), machine)
     present = [shard for shard in part.shards() if shard.ref in manifests]
     with ThreadPoolExecutor() as pool:
         found = pool.map(lambda shard: _kept_of(store, shard, manifests[shard.ref], texts, models), present)
-    for shard, kept in zip(present, found, strict=True):
+    for shard, own in zip(present, found, strict=True):
         place = artifact_folder(Path(), shard.ref.kind, shard.ref.key).as_posix()
-        for name, each in kept.entries.items():
+        for name, each in own.entries.items():
             if isinstance(each, Path) and not with_paths:
                 check_file(f"{place}/{name}", each, machine)
-            content[f"{place}/{name}"] = each
-        files |= {f"{place}/{name}": each for name, each in kept.files.items()}
-        left_out |= {f"{place}/{name}": each for name, each in kept.left_out.items()}
+            kept.add(f"{place}/{name}", each, own.files[name])
     submission = Submission(
         **asdict(about),
-        files=files,
-        left_out=left_out,
+        files=kept.files,
         texts=texts,
         models=models,
         prmcal_version=__version__,
     )
     failed = sum(any(ref not in manifests for ref in cell.job.refs) for cell in part.cells)
-    return Bundled(submission, len(part.cells), failed, {**content, SUBMISSION_FILE: submission.to_bytes()})
+    entries = {**kept.entries, SUBMISSION_FILE: submission.to_bytes()}
+    return Bundled(submission, len(part.cells), failed, entries)
 
 
 def _chosen_cells(
@@ -238,10 +233,31 @@ def _part_for(plan: Plan, cells: Collection[Cell]) -> Plan:
     return replace(part, plugins=plugins, datasets=datasets)
 
 
+@dataclass
+class _Kept:
+    """What a bundle keeps: its files, and what it says of them."""
+
+    entries: dict[str, Path | bytes] = field(default_factory=dict)
+    files: dict[str, BundledFile] = field(default_factory=dict)
+
+    def add(self, name: str, content: Path | bytes, about: BundledFile) -> None:
+        self.entries[name], self.files[name] = content, about
+
+    def add_table(self, name: str, table: pa.Table) -> None:
+        """Keep a table that is written now, without compression, so that its bytes depend on few libraries."""
+        import pyarrow as pa
+        import pyarrow.parquet as parquet
+
+        sink = pa.BufferOutputStream()
+        parquet.write_table(table, sink, compression="none")
+        content = sink.getvalue().to_pybytes()
+        self.add(name, content, described(content, digest_of(table)))
+
+
 def _run_files(
     record: RunRecord, part: Plan, failures: Mapping[str, Failure], machine: Machine, texts: bool
-) -> tuple[dict[str, bytes], dict[str, BundledFile]]:
-    """Return the record, the plan and the failures as a bundle has them, and what it says of these files."""
+) -> _Kept:
+    """Return the record, the plan and the failures as a bundle has them."""
     grid = dict(record.grid)
     for kind, section in _SECTIONS.items():
         if section in grid:
@@ -262,35 +278,16 @@ def _run_files(
         for key, failure in failures.items()
         if key in own
     }
+    kept = _Kept()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         RunFolder(folder).write_record(public)
         write_plan(folder, public.grid, part, texts)
         write_failures(folder, cleaned)
-        entries = {name: (folder / name).read_bytes() for name in (RECORD_FILE, PLAN_FILE, FAILURES_FILE)}
-    return entries, {name: described(content) for name, content in entries.items()}
-
-
-@dataclass
-class _Kept:
-    """What a bundle keeps of an artifact: its files, what the bundle says of them, and the original files left out."""
-
-    entries: dict[str, Path | bytes] = field(default_factory=dict)
-    files: dict[str, BundledFile] = field(default_factory=dict)
-    left_out: dict[str, BundledFile] = field(default_factory=dict)
-
-    def add(self, name: str, content: Path | bytes, about: BundledFile) -> None:
-        self.entries[name], self.files[name] = content, about
-
-    def add_table(self, name: str, table: pa.Table) -> None:
-        """Keep a table that is written now, without compression, so that its bytes depend on few libraries."""
-        import pyarrow as pa
-        import pyarrow.parquet as parquet
-
-        sink = pa.BufferOutputStream()
-        parquet.write_table(table, sink, compression="none")
-        content = sink.getvalue().to_pybytes()
-        self.add(name, content, described(content, digest_of(table)))
+        for name in (RECORD_FILE, PLAN_FILE, FAILURES_FILE):
+            content = (folder / name).read_bytes()
+            kept.add(name, content, described(content))
+    return kept
 
 
 def _kept_of(store: Store, shard: Shard[Parameters], manifest: Manifest, texts: bool, models: bool) -> _Kept:
@@ -305,43 +302,37 @@ def _kept_of(store: Store, shard: Shard[Parameters], manifest: Manifest, texts: 
     folder = store.folder(shard.ref.kind, shard.ref.key)
     # Only calibrators that fine-tune the PRM read the trajectories.
     changes_prm = isinstance(shard.parameters, FitParameters) and "rollout" in shard.inputs
-    whole = isinstance(shard.parameters, HiddenParameters) or (changes_prm and not models)
+    nothing = isinstance(shard.parameters, HiddenParameters) or (changes_prm and not models)
     for name, (size, digest) in sorted(manifest.files.items()):
         path = folder / name
         if file_sha256(path) != digest:
             raise _damaged(folder)
-        about = BundledFile(size, digest, table_digests(path) if path.suffix == _PARQUET else None)
-        if whole:
-            kept.left_out[name] = about
-        elif name in _WITH_TEXT:
-            _keep_texts(kept, name, path, about, texts)
+        if nothing:
+            continue
+        table = _with_texts(path) if name in _WITH_TEXT else None
+        if table is not None and name == _HASHED:
+            kept.add_table(HASHES + _PARQUET, text_hashes(table))
+        if table is not None and not texts:
+            kept.add_table(name, table.drop_columns([TEXT]))
         else:
-            kept.add(name, path, about)
+            of_table = file_digest(path) if path.suffix == _PARQUET else None
+            kept.add(name, path, BundledFile(size, digest, of_table))
     files = {name: (each.size, each.sha256) for name, each in kept.files.items()}
     text = json.dumps(asdict(replace(manifest, files=files)), sort_keys=True).encode()
     kept.add(MANIFEST_FILE, text, described(text))
     return kept
 
 
-def _keep_texts(kept: _Kept, name: str, path: Path, about: BundledFile, texts: bool) -> None:
-    """Keep a table that has texts: as it is, or without them. Keep the hashes of trajectories in any case."""
+def _with_texts(path: Path) -> pa.Table:
     import pyarrow.parquet as parquet
 
     table = parquet.read_table(path)
-    if _TEXT not in table.column_names:
+    if TEXT not in table.column_names:
         raise RunError(
             f"{path} has no texts, because it came with a bundle without them, and a new bundle needs their digests. "
             "Give others the bundle itself, or submit the folder of the run that measured it."
         )
-    if name == _HASHED:
-        kept.add_table(HASHES + _PARQUET, text_hashes(table))
-    if texts:
-        kept.add(name, path, about)
-        return
-    assert about.table is not None
-    columns = {column: digest for column, digest in about.table.columns.items() if column == _TEXT}
-    kept.left_out[name] = replace(about, table=TableDigest(about.table.rows, columns))
-    kept.add_table(name, table.drop_columns([_TEXT]))
+    return table
 
 
 def _damaged(folder: Path) -> RunError:

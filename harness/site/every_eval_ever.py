@@ -18,9 +18,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from prmcal.db.queries.trajectories import graded_texts
 from prmcal.db.text.board import estimate
-from prmcal.db.text.formats import missing
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.harness.site.finished_cells import FinishedCell, FinishedCells, Row
 from prmcal.harness.storage.written_folder import write_text
@@ -29,7 +27,6 @@ from prmcal.steps import without_marks
 SCHEMA_VERSION = "0.3.0"
 COLLECTION = "prmcal"
 """The folder of the records below ``data``."""
-_PASS_AT_1, _SCORE = "pass@1", "accuracy"
 _SAMPLING = ("temperature", "top_p", "top_k", "max_tokens")
 _UNIT = re.compile(
     r"(accuracy(_at_\d+)?|pass_at_n|wrong|area|brier|positive_brier|ece|adaptive_ce|average_ce|auroc_within|"
@@ -37,40 +34,14 @@ _UNIT = re.compile(
 )
 
 
-def write_records(board: FinishedCells, published: Path, folder: Path) -> None:
-    """Write the records of all finished cells, and the graded texts of those that have some.
-
-    Parameters
-    ----------
-    board : FinishedCells
-    published : Path
-        The published copy of the database, for the texts.
-    folder : Path
-        An existing folder. Files are written to ``data/prmcal/DEVELOPER/MODEL/UUID.json`` in it, and texts to
-        ``UUID_samples.jsonl`` beside them.
-    """
+def write_records(board: FinishedCells, folder: Path) -> None:
+    """Write the records of all finished cells to ``data/prmcal/DEVELOPER/MODEL/UUID.json`` in an existing folder."""
     for cell in board.cells:
         scored = [row for row in cell.values if board.metrics.better(row["metric"]) in ("lower", "higher")]
-        if not scored:
-            continue
-        place = Path("data", COLLECTION) / board.model(cell).folder
-        record = _record(board, cell, scored)
-        (folder / place).mkdir(parents=True, exist_ok=True)
-        has_score = any(row["metric"] == _SCORE for row in scored)
-        lines = _sample_lines(board, cell, published, record) if has_score else []
-        if lines:
-            text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
-            samples = place / f"{_uuid(cell)}_samples.jsonl"
-            write_text(folder / samples, text)
-            record["detailed_evaluation_results"] = {
-                "format": "jsonl",
-                "file_path": samples.as_posix(),
-                "hash_algorithm": "sha256",
-                "checksum": hashlib.sha256(text.encode()).hexdigest(),
-                "total_rows": len(lines),
-            }
-        text = json.dumps(record, indent=2, ensure_ascii=False)
-        write_text(folder / place / f"{_uuid(cell)}.json", text + "\n")
+        if scored:
+            path = folder / "data" / COLLECTION / board.model(cell).folder / f"{_uuid(cell)}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(path, json.dumps(_record(board, cell, scored), indent=2, ensure_ascii=False) + "\n")
 
 
 def _uuid(cell: FinishedCell) -> UUID:
@@ -82,19 +53,6 @@ def _uuid(cell: FinishedCell) -> UUID:
 def _record(board: FinishedCells, cell: FinishedCell, scored: list[Row]) -> dict[str, Any]:
     model, moment = board.model(cell), cell.measured_at.replace(tzinfo=UTC)
     timestamp = str(int(moment.timestamp()))
-    info: dict[str, Any] = {
-        "name": model.name,
-        "id": model.id,
-        "developer": model.developer,
-        "additional_details": {
-            "deployment_type": "self_deployed" if model.engine else "unknown",
-            "model_availability": "unknown",
-            **{name: text for name, text in cell.coordinates.items() if name != cell.about},
-        },
-    }
-    if model.engine:
-        version = board.packages.get(model.engine)
-        info["inference_engine"] = {"name": model.engine, **({"version": version} if version else {})}
     return {
         "schema_version": SCHEMA_VERSION,
         "evaluation_id": f"{COLLECTION}-{_uuid(cell)}/{model.id}/{timestamp}",
@@ -108,7 +66,16 @@ def _record(board: FinishedCells, cell: FinishedCell, scored: list[Row]) -> dict
             "additional_details": {**cell.provenance, "cell": cell.cell_id, "job_key": cell.job["job_key"]},
         },
         "eval_library": {"name": "prmcal", "version": board.prmcal_version},
-        "model_info": info,
+        "model_info": {
+            "name": model.name,
+            "id": model.id,
+            "developer": model.developer,
+            "additional_details": {
+                "deployment_type": "unknown",
+                "model_availability": "unknown",
+                **{name: text for name, text in cell.coordinates.items() if name != cell.about},
+            },
+        },
         "evaluation_results": [_result(board, cell, row) for row in scored],
     }
 
@@ -177,48 +144,3 @@ def _generation_config(cell: FinishedCell) -> dict[str, Any]:
             parts = {"generation_args": known, "additional_details": others}
             return {name: part for name, part in parts.items() if part}
     return {}
-
-
-def _sample_lines(
-    board: FinishedCells, cell: FinishedCell, published: Path, record: dict[str, Any]
-) -> list[dict[str, Any]]:
-    """Return a line for each text whose grades are averaged to the accuracy of a cell.
-
-    These are the samples of pass@1 and the answers of searches. Other strategies have exact expected values and no
-    texts of their own. Texts that a submission leaves out have no lines.
-    """
-    strategy = board.plugins.get(("strategy", cell.coordinates.get("strategy", "")), {}).get("plugin")
-    if cell.job["kind"] == "search_results":
-        keys = [job["job_key"] for job in cell.behind if job["kind"] == "search"]
-    elif strategy == _PASS_AT_1 and cell.leaderboard == "scaling":
-        of_test = (job for job in cell.behind if job["split"] == "test")
-        keys = [job["job_key"] for job in of_test if job["kind"] == "rollout"]
-    else:
-        return []
-    grader = board.datasets.get(cell.coordinates["dataset"], {}).get("grader_version", "unknown")
-    return [
-        {
-            "schema_version": record["schema_version"],
-            "evaluation_id": record["evaluation_id"],
-            "model_id": record["model_info"]["id"],
-            "evaluation_name": record["evaluation_results"][0]["evaluation_name"],
-            "evaluation_result_id": f"{cell.cell_id}/{_SCORE}",
-            "sample_id": row["question_id"],
-            "sample_hash": hashlib.sha256((row["question"] + row["reference"]).encode()).hexdigest(),
-            "interaction_type": "single_turn",
-            "input": {"raw": row["question"], "reference": [row["reference"]]},
-            "output": {"raw": [without_marks(row["text"])]},
-            "answer_attribution": [
-                {
-                    "turn_idx": 0,
-                    "source": "output.raw",
-                    "extracted_value": "" if missing(row["answer"]) else row["answer"],
-                    "extraction_method": f"prmcal grader {grader}: {row['verdict']}",
-                    "is_terminal": True,
-                }
-            ],
-            "evaluation": {"score": float(row["correct"]), "is_correct": bool(row["correct"])},
-            "metadata": {"trajectory": str(row["trajectory"])},
-        }
-        for row in graded_texts(published, keys).to_dict("records")
-    ]

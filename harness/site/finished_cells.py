@@ -23,7 +23,6 @@ HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 """The name of a repository on the hub."""
 _NOT_PORTABLE = re.compile(r"[^A-Za-z0-9._-]+")
 _SHIPPED = "nano:"
-_ENGINES = ("transformers", "vllm")
 
 Row = Mapping[str, Any]
 """A row of the database, in which what is missing is None."""
@@ -31,14 +30,10 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class HubModel:
-    """An LLM or a PRM as the hub names it. The developer is "unknown" unless the checkpoint says who it is.
-
-    `engine` is the library that runs it on the machine of the run; None if the plugin does not say.
-    """
+    """An LLM or a PRM as the hub names it. The developer is "unknown" unless the checkpoint says who it is."""
 
     developer: str
     name: str
-    engine: str | None
 
     @property
     def id(self) -> str:
@@ -93,8 +88,7 @@ class FinishedCells:
     """All finished cells in the order of the leaderboards, and rows of the database that they have in common.
 
     `plugins` are by kind and name, and `datasets`, of the test split, by name. `prmcal_version` has the versions that
-    measured the cells, `packages` is that of the latest run, and `baselines` are the calibrators that leave rewards
-    unchanged.
+    measured the cells, and `baselines` are the calibrators that leave rewards unchanged.
     """
 
     cells: Sequence[FinishedCell]
@@ -102,26 +96,18 @@ class FinishedCells:
     plugins: Mapping[tuple[str, str], Row]
     datasets: Mapping[str, Row]
     prmcal_version: str
-    packages: Mapping[str, str]
     baselines: frozenset[str]
-
-    @property
-    def about(self) -> dict[str, str]:
-        """The versions, for the list of files of an export."""
-        return {"prmcal": self.prmcal_version}
 
     def model(self, cell: FinishedCell) -> HubModel:
         """Return the model that a cell is about."""
         name = cell.coordinates[cell.about]
-        row = self.plugins.get((cell.about, name), {"arguments": {}, "plugin": ""})
-        engine = next((each for each in _ENGINES if each in row["plugin"]), None)
-        checkpoint = str(row["arguments"].get("checkpoint") or row["arguments"].get("model") or "")
+        arguments = self.plugins.get((cell.about, name), {}).get("arguments", {})
+        checkpoint = str(arguments.get("checkpoint") or arguments.get("model") or "")
         if checkpoint.startswith(_SHIPPED):
-            return HubModel("prmcal", f"nano-{checkpoint.removeprefix(_SHIPPED)}", engine)
+            return HubModel("prmcal", f"nano-{checkpoint.removeprefix(_SHIPPED)}")
         if HUB_NAME.fullmatch(checkpoint):
-            developer, _, model = checkpoint.partition("/")
-            return HubModel(developer, model, engine)
-        return HubModel("unknown", name, engine)
+            return HubModel(*checkpoint.split("/"))
+        return HubModel("unknown", name)
 
 
 def portable(name: str) -> str:
@@ -171,7 +157,6 @@ def read_finished_cells(published: Path) -> FinishedCells:
         plugins,
         {row["name"]: row for row in used if row["split"] == "test"},
         ", ".join(sorted({row["prmcal_version"] for row in ran})),
-        latest["packages"],
         frozenset(baselines),
     )
 

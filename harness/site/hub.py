@@ -20,17 +20,17 @@ from prmcal.harness.site.finished_cells import FinishedCell, FinishedCells, Row,
 from prmcal.harness.storage.written_folder import write_text
 
 
-def write_hub_results(board: FinishedCells, benchmark: str, folder: Path) -> None:
+def write_hub_results(board: FinishedCells, folder: Path, benchmark: str) -> None:
     """Write the results of all PRMs whose rows are current.
 
     Parameters
     ----------
     board : FinishedCells
-    benchmark : str
-        The hub's data set repository of the benchmark, ``ORG/NAME``.
     folder : Path
         An existing folder. The files of a PRM are written to ``DEVELOPER/MODEL/.eval_results`` in it, and the
         description of the benchmark to ``benchmark/eval.yaml``.
+    benchmark : str
+        The hub's data set repository of the benchmark, ``ORG/NAME``.
     """
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 

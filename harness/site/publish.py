@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from prmcal import __version__
@@ -70,22 +71,28 @@ def publish(
         raise PrmcalError("There is nothing to write. Give --html, --every-eval-ever or --hub with a folder.")
     repository = _checked(benchmark) if hub else ""
     # All folders are checked before anything is written.
-    records = (
-        WrittenFolder(every_eval_ever, _MARK, "folder of records", "--every-eval-ever")
-        if every_eval_ever
-        else None
-    )
-    of_hub = WrittenFolder(hub, _MARK, "folder of results for the hub", "--hub") if hub else None
+    exports = [
+        (WrittenFolder(folder, _MARK, f"folder of {what}", option), f"{title} to {folder}", write)
+        for folder, what, option, title, write in (
+            (every_eval_ever, "records", "--every-eval-ever", "Every Eval Ever", write_records),
+            (
+                hub,
+                "results for the hub",
+                "--hub",
+                "the hub",
+                partial(write_hub_results, benchmark=repository),
+            ),
+        )
+        if folder
+    ]
     done = []
     if site:
         done.append(f"Wrote a site of {len(write_site([directory], site))} files to {site}.")
-    board = read_finished_cells(published) if records or of_hub else None
-    if records and board:
-        files = records.replace(lambda fresh: write_records(board, published, fresh), board.about)
-        done.append(f"Wrote {counted(len(files) - 1, 'file')} for Every Eval Ever to {every_eval_ever}.")
-    if of_hub and board:
-        files = of_hub.replace(lambda fresh: write_hub_results(board, repository, fresh), board.about)
-        done.append(f"Wrote {counted(len(files) - 1, 'file')} for the hub to {hub}.")
+    if exports:
+        board = read_finished_cells(published)
+        for written, title, write in exports:
+            files = written.replace(partial(write, board), {"prmcal": board.prmcal_version})
+            done.append(f"Wrote {counted(len(files) - 1, 'file')} for {title}.")
     return done
 
 

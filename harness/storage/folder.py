@@ -296,15 +296,19 @@ class RunFolder:
         return is_running(self.directory)
 
 
+def check_time(name: str, text: str) -> None:
+    """Raise ValueError if a text is no time in ISO format, or none of UTC."""
+    try:
+        datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"its '{name}' is no time: {shown(text)}") from error
+
+
 def _check_record(record: RunRecord) -> None:
     """Raise ValueError if a time is none, or a text of a record cannot be stored."""
     for name in ("started_at", "finished_at"):
-        time_of = getattr(record, name)
-        try:
-            if time_of or name == "started_at":
-                datetime.fromisoformat(time_of).astimezone(UTC)
-        except (ValueError, OverflowError) as error:
-            raise ValueError(f"its '{name}' is no time: {shown(time_of)}") from error
+        if getattr(record, name) or name == "started_at":
+            check_time(name, getattr(record, name))
     for name, value in vars(record).items():
         if name not in _PATHS:
             check_text(name, value)

@@ -162,20 +162,15 @@ def same_chance(
     c, m, k, n : ndarray of shape (questions,)
         At least one question.
     """
-    # `scipy.stats` has the distribution too, but takes a second to import.
-    from scipy.special import gammaln, ndtri
-
-    def log_ways(total: Any, part: Any) -> Any:  # ln C(total, part)
-        return gammaln(total + 1) - gammaln(part + 1) - gammaln(total - part + 1)
+    from scipy.special import ndtri
+    from scipy.stats import hypergeom
 
     distribution, offset = np.ones(1), 0
     for own_c, own_m, own_k, own_n in zip(c, m, k, n, strict=True):
         right = own_c + own_k
         low, high = max(0, right - own_n), min(own_m, right)
-        part = np.arange(low, high + 1)
-        ways = log_ways(own_m, part) + log_ways(own_n, right - part)
-        distribution = np.convolve(distribution, np.exp(ways - log_ways(own_m + own_n, right)))
-        offset += low
+        chances = hypergeom(own_m + own_n, right, own_m).pmf(np.arange(low, high + 1))
+        distribution, offset = np.convolve(distribution, chances), offset + low
     place = int(c.sum()) - offset
     p_value = min(1.0, 2 * min(distribution[: place + 1].sum(), distribution[place:].sum()))
     pooled = (c + k + 1) / (m + n + 2)

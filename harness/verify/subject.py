@@ -13,7 +13,7 @@ from typing import Any
 from prmcal.db.metrics import Tier
 from prmcal.db.text.formats import counted
 from prmcal.harness.execution.ending import read_failures
-from prmcal.harness.jobs.job import Job
+from prmcal.harness.jobs.job import Job, Shard
 from prmcal.harness.jobs.parameters import HiddenParameters, Parameters
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan
@@ -53,8 +53,6 @@ class Subject:
 
     Attributes
     ----------
-    directory : Path
-        The folder of a run, or an unpacked bundle.
     submission : Submission or None
         What a bundle says of itself; None for the folder of a run.
     plan : Plan
@@ -66,7 +64,6 @@ class Subject:
         The keys of shards that are said to have failed.
     """
 
-    directory: Path
     submission: Submission | None
     plan: Plan
     record: RunRecord
@@ -79,6 +76,10 @@ class Subject:
         """Return the jobs of a kind whose artifacts are all here, each once."""
         jobs = {job.key: job for job in self.plan.jobs_of(kind)}
         return [job for job in jobs.values() if all(ref in self.manifests for ref in job.refs)]
+
+    def shards_here(self, kind: type[Parameters]) -> list[Shard[Any]]:
+        """Return the shards of the jobs of a kind whose artifacts are all here."""
+        return [shard for job in self.jobs_here(kind) for shard in job.shards]
 
     def missing(self) -> list[ArtifactRef]:
         """Return the artifacts that are absent or damaged and that no failure explains.
@@ -176,4 +177,4 @@ def read_subject(directory: Path, submission: Submission | None = None) -> Subje
     store = Store(directory)
     manifests = store.manifests(shard.ref for shard in plan.shards())
     failed = frozenset(read_failures(directory))
-    return Subject(directory, submission, plan, record, store, manifests, failed, readers)
+    return Subject(submission, plan, record, store, manifests, failed, readers)

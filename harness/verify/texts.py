@@ -227,7 +227,7 @@ def check_fits(again: Again) -> Iterator[Check]:
         if why := again.not_ready(job) if is_trained(fit) else again.unlike_here(fit):
             problems[fit.ref] = why
     fitted = {fit.ref for fit in fits} - problems.keys()
-    rewards = [shard for job in subject.jobs_here(CalibratedParameters) for shard in job.shards]
+    rewards = subject.shards_here(CalibratedParameters)
     readers = [shard for shard in rewards if not fitted.isdisjoint(shard.inputs["fit"])]
     chosen = [*(fit for fit in fits if fit.ref in fitted), *readers]
     read = {ref for shard in chosen for ref in shard.inputs.get("hidden", ())}

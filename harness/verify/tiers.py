@@ -188,24 +188,27 @@ def cost_of(subject: Subject, tier: Tier, asked: Asked) -> str:
         here = (subject.manifests[each.ref] for each in shards if each.ref in subject.manifests)
         return f"{duration(part * sum(each.seconds for each in here))} in the run"
 
-    def of(kind: type[Parameters]) -> list[Shard[Parameters]]:
-        return [shard for job in subject.jobs_here(kind) for shard in job.shards]
-
-    if tier == "consistent":
-        shards = recomputed_shards(subject)
-        count = counted(math.ceil(asked.results * len(shards)), "artifact")
-        return f"computes {count} again and runs no model: {took(shards, asked.results)}, on one core"
-    if tier == "graded again":
-        return f"grades the texts of {counted(len(graded_shards(subject)), 'artifact')} and runs no model"
-    if tier == "scored again":
-        fits, left = fits_of(subject, asked.all_fits)
-        not_done = f", and leaves out {counted(len(left), 'fit')} with the PRM (--all-fits)" if left else ""
-        return (
-            f"scores {asked.share:.1%} of the trajectories ({took(of(ScoreParameters), asked.share)}) and repeats "
-            f"{counted(len(fits), 'fit')} ({took(fits, 1.0)}){not_done}"
-        )
-    drawn = sum(subject.manifests[each.ref].samples for each in of(RolloutParameters))
-    # As many follow-ups of the bare question and of a prefix.
-    samples = 3 * DRAWS * asked.questions * len(subject.jobs_here(RolloutParameters))
-    time = took(of(RolloutParameters), samples / max(1, drawn))
-    return f"samples about {amount(samples)} completions with the LLMs ({time})"
+    match tier:
+        case "consistent":
+            shards = recomputed_shards(subject)
+            count = counted(math.ceil(asked.results * len(shards)), "artifact")
+            return f"computes {count} again and runs no model: {took(shards, asked.results)}, on one core"
+        case "graded again":
+            return f"grades the texts of {counted(len(graded_shards(subject)), 'artifact')} and runs no model"
+        case "scored again":
+            fits, left = fits_of(subject, asked.all_fits)
+            not_done = (
+                f", and leaves out {counted(len(left), 'fit')} with the PRM (--all-fits)" if left else ""
+            )
+            scored = took(subject.shards_here(ScoreParameters), asked.share)
+            return (
+                f"scores {asked.share:.1%} of the trajectories ({scored}) and repeats {counted(len(fits), 'fit')} "
+                f"({took(fits, 1.0)}){not_done}"
+            )
+        case "reproduced":
+            rollouts = subject.shards_here(RolloutParameters)
+            drawn = sum(subject.manifests[each.ref].samples for each in rollouts)
+            # As many follow-ups of the bare question and of a prefix.
+            samples = 3 * DRAWS * asked.questions * len(subject.jobs_here(RolloutParameters))
+            time = took(rollouts, samples / max(1, drawn))
+            return f"samples about {amount(samples)} completions with the LLMs ({time})"

@@ -98,7 +98,7 @@ def _conflicts(summary: MergeSummary) -> Iterator[str]:
     for ref in sorted(jobs, key=lambda ref: (ref.kind, jobs[ref], ref.key))[:_MOST_CONFLICTS]:
         sides: dict[str, list[str]] = {}
         for each in union.submissions:
-            if ref in each.contents:
+            if each.contents.get(ref):
                 sides.setdefault(each.contents[ref], []).append(_named(each))
         against = " against ".join(" and ".join(each) for each in sides.values())
         yield f"  {jobs[ref]} ({ref.kind}/{ref.key}): {against}."

@@ -77,7 +77,7 @@ def test_texts_can_be_supplied(run: Path, bundle: Path, tmp_path: Path, prmcal: 
     assert alone.returncode == 4
     assert "did NOT pass the tier 'graded again'" in alone.stdout.splitlines()[0]
     assert "Give them with --texts-from" in " ".join(alone.stdout.split())
-    assert read_verification(tmp_path / "alone.json").failed_cells
+    assert any(each.cells for each in read_verification(tmp_path / "alone.json").checks if not each.passed)
     helped = prmcal("verify", bundle, "--tier", "graded", "--workers", 1, "--texts-from", run)
     assert helped.returncode == 0, helped.stdout
 

@@ -36,7 +36,6 @@ RECORD = Verification(
 def test_a_record_survives_the_file(tmp_path: Path) -> None:
     write_verification(tmp_path / "record.json", RECORD)
     assert read_verification(tmp_path / "record.json") == RECORD
-    assert RECORD.failed_cells == ("a cell",)
 
 
 @pytest.mark.parametrize(
@@ -96,11 +95,6 @@ def test_only_rounding_errors_are_forgiven() -> None:
     assert "1 of 3 values of 'metric'" in flaws[0]
     assert "2 of 3 values of 'value' in 'results' differ by up to 1" in flaws[1]
     assert "3 rows, and 2 when" in next(column_flaws("results", stored, far.slice(0, 2), ROUNDING))
-
-
-def test_failed_cells_are_named_once() -> None:
-    twice = replace(RECORD, checks=(*RECORD.checks, RECORD.checks[1]))
-    assert twice.failed_cells == ("a cell",)
 
 
 def test_a_name_that_is_not_utf_8_is_not_written(tmp_path: Path) -> None:

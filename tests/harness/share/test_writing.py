@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -27,9 +26,8 @@ from prmcal.harness.jobs.parameters import (
 )
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan
-from prmcal.harness.share.bundle import BundledFile
 from prmcal.harness.share.checks import submission_of, unpack
-from prmcal.harness.share.tables import table_digests
+from prmcal.harness.share.tables import file_digest
 from prmcal.harness.share.writing import _kept_of, write_bundle
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import ArtifactRef, Store
@@ -44,11 +42,6 @@ def plan_of(folder: Path) -> Plan:
     plan = read_plan(folder, RunFolder(folder).record().grid)
     assert plan is not None
     return plan
-
-
-def columns_of(file: BundledFile) -> Mapping[str, str]:
-    assert file.table is not None
-    return file.table.columns
 
 
 def test_an_unpacked_bundle_has_the_results_of_the_run(finished: Path, bundle: Path, tmp_path: Path) -> None:
@@ -84,15 +77,14 @@ def test_texts_are_left_out_unless_they_are_asked_for(finished: Path, tmp_path: 
     question = plan_of(finished).datasets[0].questions[0]
     assert question.text.encode() in (tmp_path / "full").read_bytes()
     assert question.text.encode() not in (tmp_path / "bare").read_bytes()
-    name = next(each for each in bare.left_out if each.endswith("trajectories.parquet"))
-    assert "text" in columns_of(full.files[name]) and "text" not in columns_of(bare.files[name])
-    # What was left out can be compared with what is supplied later.
-    original = table_digests(finished / name)
-    assert columns_of(bare.left_out[name]) == {"text": original.columns["text"]} and not full.left_out
-    assert bare.left_out[name].sha256 == full.files[name].sha256
+    name = next(each for each in bare.files if each.endswith("trajectories.parquet"))
+    full_table, bare_table = (parquet.read_table(tmp_path / each / name) for each in ("f", "b"))
+    assert set(full_table.column_names) - set(bare_table.column_names) == {"text"}
+    # A reader can compare the rest, and the hashes of texts that are supplied later.
+    assert bare.files[name].table == full.files[name].table == file_digest(finished / name)
     hashes = name.replace("trajectories", "text_hashes")
     assert bare.files[hashes] == full.files[hashes]
-    assert parquet.read_table(tmp_path / "b" / hashes).num_rows == original.rows
+    assert parquet.read_table(tmp_path / "b" / hashes).num_rows == full_table.num_rows
 
 
 def test_chosen_cells_come_with_what_is_behind_them_and_nothing_else(finished: Path, tmp_path: Path) -> None:
@@ -177,7 +169,7 @@ def test_models_and_hidden_states_are_left_out(
     store = Store(tmp_path)
     manifest = store.write(ref.kind, ref.key, write_weights, {"seconds": 2.0})
     found = _kept_of(store, shard, manifest, texts=False, models=models)
-    assert ("w.safetensors" in found.files) == kept and ("w.safetensors" in found.left_out) != kept
+    assert ("w.safetensors" in found.files) == kept
     about = found.entries["artifact.json"]
     assert isinstance(about, bytes) and json.loads(about)["seconds"] == 2.0  # the costs stay
 
