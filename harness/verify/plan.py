@@ -28,23 +28,6 @@ from prmcal.registry.plugins import datasets
 Place = tuple[str, str]
 """A data set by its name in the grid, and a split."""
 
-_KEYED: dict[str, tuple[str, ...]] = {
-    "rollout": ("llm", "trajectories", "sampling", "seed", "data"),
-    "success": ("llm", "trajectories", "follow_ups", "sampling", "seed"),
-    "imported": ("trajectories", "follow_ups"),
-    "score": ("prm",),
-    "hidden": ("prm", "measured"),
-    "fit": ("calibrator", "measured", "terminal"),
-    "calibrated": ("calibrator", "measured"),
-    "search": ("llm", "prm", "strategy", "sampling", "target", "level", "seed", "data"),
-    "calibration_metrics": ("bins", "terminal", "metrics", "bootstrap", "data"),
-    "strategy": ("samples", "target", "level", "strategy", "bootstrap", "data"),
-    "league": ("samples", "level", "strategy", "bootstrap", "data"),
-    "curves": ("samples", "bootstrap", "data"),
-    "search_results": ("bootstrap", "data"),
-}
-"""The decisions that the key of each kind of shard is made of, at least."""
-
 
 def check_plan(subject: Subject) -> Iterator[Check]:
     """Check all that can be seen in the plan alone, and in the data sets on this machine."""
@@ -91,7 +74,7 @@ def _identity_flaws(subject: Subject) -> Iterator[Flaw]:
         plugins = list(keyed_plugins(shard))
         said["metrics"] = [[each.name, own] for kind, each, own in plugins if kind == "metric"]
         said |= {kind: keyed[kind] for kind, _, _ in plugins if kind in keyed}
-        pairs = [(name, said.get(name), keyed.get(name)) for name in _KEYED[shard.ref.kind] if name != "data"]
+        pairs = [(name, said[name], keyed[name]) for name in sorted(said.keys() & keyed.keys() - {"data"})]
         for kind, reference, identity in plugins:
             pairs.append((kind, planned.get((kind, reference.name), identity), identity))
             arguments = identity.get("arguments", {})
@@ -100,8 +83,8 @@ def _identity_flaws(subject: Subject) -> Iterator[Flaw]:
             pairs += [
                 (f"{kind}: {name}", reference.arguments[name], arguments[name]) for name in sorted(both)
             ]
-        if "data" in _KEYED[shard.ref.kind]:
-            asked, data = keyed.get("data", {}), given.data
+        if "data" in keyed:
+            asked, data = keyed["data"], given.data
             grader = graders.get((data.dataset.name, data.split))
             pairs.append(("the version of the grader", grader, asked.get("grader", [None])[0]))
             if isinstance(given, MeasuringParameters):

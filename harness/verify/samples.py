@@ -169,7 +169,7 @@ def same_chance(
     for own_c, own_m, own_k, own_n in zip(c, m, k, n, strict=True):
         right = own_c + own_k
         low, high = max(0, right - own_n), min(own_m, right)
-        chances = hypergeom(own_m + own_n, right, own_m).pmf(np.arange(low, high + 1))
+        chances = hypergeom.pmf(np.arange(low, high + 1), own_m + own_n, right, own_m)
         distribution, offset = np.convolve(distribution, chances), offset + low
     place = int(c.sum()) - offset
     p_value = min(1.0, 2 * min(distribution[: place + 1].sum(), distribution[place:].sum()))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,13 @@ from prmcal.db.text.formats import counted
 from prmcal.harness.execution.ending import read_failures
 from prmcal.harness.jobs.job import Job, Shard
 from prmcal.harness.jobs.parameters import HiddenParameters, Parameters
-from prmcal.harness.planning.plan import Plan
+from prmcal.harness.planning.plan import with_inputs
 from prmcal.harness.planning.saved import read_plan
 from prmcal.harness.share.bundle import SUBMISSION_FILE, Submission
 from prmcal.harness.share.checks import check_unpacked, unpack
 from prmcal.harness.share.verify_record import Check
-from prmcal.harness.storage.folder import RunFolder, RunRecord
-from prmcal.harness.storage.store import ArtifactRef, Manifest, Store
+from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.registry.messages import excerpt
 
 _SHOWN = 3
@@ -47,30 +46,32 @@ class Flaw:
     cells: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
 class Subject:
-    """A folder whose results are verified.
+    """A folder whose results are verified, and what is in it.
+
+    Parameters
+    ----------
+    directory : Path
+        The folder of a run, or an unpacked bundle, whose files match its list.
+    submission : Submission or None
+        What a bundle says of itself; None for the folder of a run.
 
     Attributes
     ----------
-    submission : Submission or None
-        What a bundle says of itself; None for the folder of a run.
-    plan : Plan
-    record : RunRecord
-    store : Store
-    manifests : mapping of ArtifactRef to Manifest
+    plan, record, store
+    manifests : dict of ArtifactRef to Manifest
         The artifacts of the plan whose files match their manifests.
-    failed : frozenset of str
+    failed : set of str
         The keys of shards that are said to have failed.
     """
 
-    submission: Submission | None
-    plan: Plan
-    record: RunRecord
-    store: Store
-    manifests: Mapping[ArtifactRef, Manifest]
-    failed: frozenset[str]
-    _readers: Mapping[str, set[str]] = field(repr=False)
+    def __init__(self, directory: Path, submission: Submission | None = None) -> None:
+        self.submission = submission
+        self.record = RunFolder(directory).record()
+        self.plan = read_plan(directory, self.record.grid)
+        self.store = Store(directory)
+        self.manifests = self.store.manifests(shard.ref for shard in self.plan.shards())
+        self.failed = set(read_failures(directory))
 
     def jobs_here(self, kind: type[Parameters]) -> list[Job[Any]]:
         """Return the jobs of a kind whose artifacts are all here, each once."""
@@ -98,9 +99,12 @@ class Subject:
 
     def cells_behind(self, refs: Iterable[ArtifactRef]) -> tuple[str, ...]:
         """Return the ids of the cells that some artifacts decide, in the order of the plan."""
-        jobs = {job.key for ref in refs for job in self.plan.owners(ref)}
-        found = {cell for key in jobs for cell in self._readers.get(key, ())}
-        return tuple(cell.cell_id for cell in self.plan.cells if cell.cell_id in found)
+        keys = {job.key for ref in refs for job in self.plan.owners(ref)}
+        return tuple(
+            cell.cell_id
+            for cell in self.plan.cells
+            if any(job.key in keys for job in with_inputs([cell.job]))
+        )
 
     def checked(self, tier: Tier, name: str, n: int, flaws: Iterable[Flaw], passed: str) -> Check:
         """Return a check: failed with its first flaws, or passed with the message `passed`.
@@ -157,24 +161,8 @@ def opened(path: Path, allowed_signers: Path | None = None) -> Iterator[Subject]
     """
     if path.is_dir():
         is_bundle = (path / SUBMISSION_FILE).exists()
-        yield read_subject(path, check_unpacked(path, allowed_signers) if is_bundle else None)
+        yield Subject(path, check_unpacked(path, allowed_signers) if is_bundle else None)
         return
     with tempfile.TemporaryDirectory(prefix="prmcal-verify-") as temporary:
         folder = Path(temporary) / "bundle"
-        yield read_subject(folder, unpack(path, folder, allowed_signers))
-
-
-def read_subject(directory: Path, submission: Submission | None = None) -> Subject:
-    """Read the plan and the manifests of a folder, whose files match those of the submission; see :func:`opened`."""
-    record = RunFolder(directory).record()
-    plan = read_plan(directory, record.grid)
-    readers: dict[str, set[str]] = defaultdict(set)
-    for cell in plan.cells:
-        readers[cell.job.key].add(cell.cell_id)
-    for job in reversed(plan.jobs):  # Every job follows its inputs.
-        for source in job.inputs:
-            readers[source.key] |= readers[job.key]
-    store = Store(directory)
-    manifests = store.manifests(shard.ref for shard in plan.shards())
-    failed = frozenset(read_failures(directory))
-    return Subject(submission, plan, record, store, manifests, failed, readers)
+        yield Subject(folder, unpack(path, folder, allowed_signers))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +16,6 @@ from prmcal.harness.cli.app import ending_cleanly
 from prmcal.harness.share.merge import MergeSummary
 from prmcal.harness.share.merge import merge as merge_inputs
 from prmcal.harness.share.submissions import Submitted
-from prmcal.harness.storage.store import ArtifactRef
 from prmcal.harness.terminal import wrapped
 
 _MOST_CONFLICTS = 5
@@ -81,30 +82,23 @@ def _conflicts(summary: MergeSummary) -> Iterator[str]:
     """Yield the artifacts that contradict each other, but not those that were computed from them."""
     union = summary.union
     conflicts = union.conflicts.keys() - union.replicates
-    jobs: dict[ArtifactRef, str] = {}
+    sides: dict[str, list[str]] = defaultdict(list)
     for submission in union.submissions:
-        for job in submission.plan.jobs:
-            for shard in job.shards:
-                read = (ref for refs in shard.inputs.values() for ref in refs)
-                if shard.ref in conflicts and conflicts.isdisjoint(read):
-                    jobs.setdefault(shard.ref, str(job))
-    if not conflicts:
-        return
-    yield ""
-    yield (
-        f"Conflict: {counted(len(jobs), 'artifact')} with different content under one key. "
-        "Both contents stay, and the column 'conflict' marks the rows that were computed from them."
-    )
-    for ref in sorted(jobs, key=lambda ref: (ref.kind, jobs[ref], ref.key))[:_MOST_CONFLICTS]:
-        sides: dict[str, list[str]] = {}
-        for each in union.submissions:
-            if each.contents.get(ref):
-                sides.setdefault(each.contents[ref], []).append(_named(each))
-        against = " against ".join(" and ".join(each) for each in sides.values())
-        yield f"  {jobs[ref]} ({ref.kind}/{ref.key}): {against}."
-    if len(jobs) > _MOST_CONFLICTS:
-        yield f"  and {len(jobs) - _MOST_CONFLICTS:,} more."
-    yield "Which one is right, a verification tells: prmcal verify BUNDLE"
+        for shard in submission.plan.shards():
+            read = chain(*shard.inputs.values())
+            if shard.ref in conflicts and submission.contents.get(shard.ref) and conflicts.isdisjoint(read):
+                name = f"{submission.plan.job_of(shard.ref)} ({shard.ref.kind}/{shard.ref.key})"
+                sides[name].append(_named(submission))
+    if sides:
+        yield ""
+        yield (
+            f"Conflict: {counted(len(sides), 'artifact')} with different content under one key. "
+            "Both contents stay, and the column 'conflict' marks the rows that were computed from them."
+        )
+        yield from (f"  {name}: {', '.join(sides[name])}." for name in sorted(sides)[:_MOST_CONFLICTS])
+        if len(sides) > _MOST_CONFLICTS:
+            yield f"  and {len(sides) - _MOST_CONFLICTS:,} more."
+        yield "Which one is right, a verification tells: prmcal verify BUNDLE"
 
 
 def _named(submission: Submitted) -> str:

@@ -22,7 +22,7 @@ from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan, write_plan
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import ArtifactRef, Store, content_key, seed_from_key
-from prmcal.harness.verify.subject import read_subject
+from prmcal.harness.verify.subject import Subject
 from prmcal.harness.verify.tiers import recomputed_shards
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import content_hash
@@ -84,7 +84,7 @@ class Opened:
     def recompute(self) -> None:
         """Compute everything again that needs no model."""
         context = self.context()
-        for shard in recomputed_shards(read_subject(self.folder)):
+        for shard in recomputed_shards(Subject(self.folder)):
             output = compute(shard, context)
 
             def fill(target: Path, output: Any = output) -> None:

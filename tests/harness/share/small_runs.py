@@ -12,9 +12,11 @@ from typing import Any
 
 import yaml
 
+from prmcal.db.catalog import leaderboard
 from prmcal.db.queries.submissions import PROVENANCE
-from prmcal.db.run_folder import artifacts_root
-from prmcal.harness.cli.results.leaderboard import render_leaderboard
+from prmcal.db.reader import reading
+from prmcal.db.run_folder import artifacts_root, published_path
+from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.planning.reading import grid_of
 from prmcal.registry.plugins import load_plugin_file
@@ -69,14 +71,11 @@ def run(out: Path, part: Part = Part(), whole: Path | None = None) -> Path:
 
 def leaderboards(directory: Path) -> dict[str, str]:
     """The leaderboards of a folder as files, without the columns that only a merged leaderboard has, and times."""
-    import pandas as pd
-
     found = {}
-    for table in ("overview", "calibration", "scaling", "league"):
-        text = render_leaderboard(directory, table, "csv")
-        frame = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
-        own = [name for name in frame if name not in MERGED_ONLY]
-        found[table] = frame[own].to_csv(index=False)
+    with reading(published_path(directory)) as source:
+        for table in LEADERBOARDS:
+            frame = leaderboard(source, table)
+            found[table] = frame[[name for name in frame if name not in MERGED_ONLY]].to_csv(index=False)
     return found
 
 

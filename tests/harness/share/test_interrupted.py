@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -43,29 +44,33 @@ def _steps(left: int, out: Path, *inputs: Path) -> subprocess.CompletedProcess[s
 
 
 @pytest.fixture(scope="module")
-def expected(parts: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Path]:
-    """The number of steps of a merge that extends a leaderboard, and the leaderboard after it."""
-    out = tmp_path_factory.mktemp("expected") / "out"
-    merge(out, [parts["dataset"]])
+def expected(
+    parts: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[int, Path, list[dict[str, str]]]:
+    """The number of steps of a merge that extends a leaderboard, this leaderboard, and its tables before and after."""
+    root = tmp_path_factory.mktemp("expected")
+    merge(root / "before", [parts["dataset"]])
+    out = Path(shutil.copytree(root / "before", root / "after"))
     told = _steps(10_000, out, parts["llm"])
     assert told.returncode == 0, told.stderr
-    return 10_000 - int(told.stdout), out
+    return 10_000 - int(told.stdout), root / "before", [leaderboards(root / "before"), leaderboards(out)]
 
 
 @pytest.mark.parametrize("share", [0.5, "submission", "record", "published"])
 def test_a_killed_merge_is_continued(
-    parts: Mapping[str, Path], tmp_path: Path, expected: tuple[int, Path], share: float | str
+    parts: Mapping[str, Path],
+    tmp_path: Path,
+    expected: tuple[int, Path, list[dict[str, str]]],
+    share: float | str,
 ) -> None:
-    steps, complete = expected
+    steps, before, tables = expected
     # The last steps: the submission, the plan, the record, the failures and the database.
     last = {"submission": 5, "record": 3, "published": 1}
     point = steps - last[share] if isinstance(share, str) else int(share * steps)
-    out = tmp_path / "out"
-    merge(out, [parts["dataset"]])
-    before = leaderboards(out)
+    out = Path(shutil.copytree(before, tmp_path / "out"))
     killed = _steps(point, out, parts["llm"])
     assert killed.returncode == -signal.SIGKILL
-    assert leaderboards(out) in (before, leaderboards(complete))
+    assert leaderboards(out) in tables
     merge(out, [parts["llm"]])
-    assert leaderboards(out) == leaderboards(complete)
+    assert leaderboards(out) == tables[1]
     assert not (out / ".incoming").exists()

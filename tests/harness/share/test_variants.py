@@ -116,7 +116,7 @@ def test_a_new_version_that_changes_nothing_for_the_arguments_is_current(tmp_pat
 def test_other_conditions_and_other_questions_are_columns(
     parts: Mapping[str, Path], tmp_path: Path, changes: Mapping[str, Any], conditions: set[str]
 ) -> None:
-    other = run(tmp_path / "other", Part({"llms": [WEAK], **changes}))
+    other = run(tmp_path / "other", Part({"llms": [WEAK], **changes}), parts["llm"])
     merge(tmp_path / "out", [parts["llm"], other])
     board = leaderboard(published_path(tmp_path / "out"), "scaling")
     assert set(board["llm"]) == {"weak"} and board["dataset"].nunique() == 2
@@ -125,8 +125,13 @@ def test_other_conditions_and_other_questions_are_columns(
     assert not board.duplicated(names).any()
 
 
-SMALL_SHARDS = {"shards": {"questions": 20, "trajectories": 2}}
-"""With these, runs with pools of different sizes share the trajectories of the smaller one."""
+COMMON = {"llms": [WEAK], "shards": {"questions": 20, "trajectories": 2}}
+"""With these shards, runs with pools of different sizes share the trajectories of the smaller one."""
+
+
+@pytest.fixture(scope="module")
+def small_shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run(tmp_path_factory.mktemp("small shards") / "run", Part(COMMON))
 
 
 @pytest.mark.parametrize(
@@ -150,14 +155,14 @@ SMALL_SHARDS = {"shards": {"questions": 20, "trajectories": 2}}
     ],
 )
 def test_what_differs_is_told_only_of_the_rows_that_it_changes(
+    small_shards: Path,
     tmp_path: Path,
     changes: Mapping[str, Any],
     calibration: Sequence[str],
     scaling: Sequence[str],
     versions: int,
 ) -> None:
-    common = {"llms": [WEAK], **SMALL_SHARDS}
-    inputs = [run(tmp_path / "a", Part(common)), run(tmp_path / "b", Part({**common, **changes}))]
+    inputs = [small_shards, run(tmp_path / "b", Part({**COMMON, **changes}), small_shards)]
     merge(tmp_path / "out", inputs)
     path = published_path(tmp_path / "out")
     board = leaderboard(path, "calibration")
