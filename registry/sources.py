@@ -16,6 +16,7 @@ import inspect
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from importlib.machinery import ModuleSpec, PathFinder
@@ -128,49 +129,30 @@ def _with_imports(modules: Iterable[_Module]) -> list[_Module]:
         module = waiting.pop()
         if module.path not in found:
             found[module.path] = module
-            waiting += [*_parents(module), *_imported(module)]
+            for name in (module.package, *_read(module)[1]):
+                with suppress(ImportError):  # A relative import that leaves the package.
+                    waiting += _find(importlib.util.resolve_name(name, module.package), module.path.parent)
     return list(found.values())
 
 
-def _parents(module: _Module) -> list[_Module]:
-    """Return the packages that contain a module, which are imported before it."""
-    found, folder, name = [], module.path.parent, module.package
-    if module.path.name == "__init__.py":
-        folder, name = folder.parent, name.rpartition(".")[0]
-    while name and (folder / "__init__.py").is_file():
-        found.append(_Module(name, folder / "__init__.py"))
-        folder, name = folder.parent, name.rpartition(".")[0]
-    return found
-
-
-def _imported(module: _Module) -> Iterator[_Module]:
-    """Yield the local modules that a module imports."""
-    for name in _read(module)[1]:
-        try:
-            found = _find(importlib.util.resolve_name(name, module.package), module.path.parent)
-        except ImportError:  # A relative import that leaves the package.
-            continue
-        if found is not None:
-            yield found
-
-
-def _find(name: str, beside: Path) -> _Module | None:
-    """Find a local module without importing anything; None if there is none of that name."""
-    if not _is_foreign(name):
-        return None
+def _find(name: str, beside: Path) -> Iterator[_Module]:
+    """Yield a local module and the packages that contain it, outermost first, without importing anything."""
+    if not name or not _is_foreign(name):
+        return
     parts = name.split(".")
     try:
         spec = importlib.util.find_spec(parts[0])
     except (ImportError, ValueError):  # A module that was made by hand has no specification.
         spec = None
     spec = spec or PathFinder.find_spec(parts[0], [str(beside)])
-    for count in range(2, len(parts) + 1):
-        if spec is None or spec.submodule_search_locations is None or _is_installed(spec):
-            return None
-        spec = PathFinder.find_spec(".".join(parts[:count]), list(spec.submodule_search_locations))
-    if spec is None or _is_installed(spec) or not (spec.origin or "").endswith(".py"):
-        return None
-    return _Module(name, Path(str(spec.origin)).resolve())
+    for count in range(1, len(parts) + 1):
+        if spec is None or _is_installed(spec):
+            return
+        if (spec.origin or "").endswith(".py"):
+            yield _Module(".".join(parts[:count]), Path(str(spec.origin)).resolve())
+        places = spec.submodule_search_locations
+        if count < len(parts):
+            spec = places and PathFinder.find_spec(".".join(parts[: count + 1]), list(places))
 
 
 def _is_installed(spec: ModuleSpec) -> bool:
