@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.shared import made_once
 
 __all__ = ["GRID", "bundle_of", "sealed", "verified_run"]
 
+ABOUT = About("A. Tester", "CC-BY-4.0")
 GRID: dict[str, Any] = {
     "name": "verified",
     "seed": 1,
@@ -59,15 +61,18 @@ GRID: dict[str, Any] = {
 
 def verified_run(factory: pytest.TempPathFactory) -> Path:
     """The folder of the run. All processes of the tests share it. Tests must not write to it."""
-    return made_once(factory, "verified-run", lambda folder: prmcal.run(GRID, folder, workers=1))
+
+    def make(folder: Path) -> None:
+        prmcal.run(GRID, folder / "run", workers=1)
+        write_bundle(folder / "run", None, folder / "bundle", ABOUT, texts=True)
+        unpack(folder / "bundle", folder / "unpacked")
+
+    return made_once(factory, "verified-run", make) / "run"
 
 
-def bundle_of(run: Path, folder: Path, texts: bool = True) -> Path:
-    """Write a bundle of a run, and unpack it into a folder, where it can be changed."""
-    bundle = folder.with_suffix(".prmcal")
-    write_bundle(run, None, bundle, About("A. Tester", "CC-BY-4.0"), texts=texts)
-    unpack(bundle, folder)
-    return folder
+def bundle_of(run: Path, folder: Path) -> Path:
+    """Copy the unpacked bundle of the run, with texts, to a folder, where it can be changed."""
+    return Path(shutil.copytree(run.parent / "unpacked", folder))
 
 
 def sealed(folder: Path) -> Path:
