@@ -147,8 +147,6 @@ def read_submission(content: bytes, where: str) -> Submission:
 
     with reading(f"{SUBMISSION_FILE} of {where} cannot be read", kind=BundleError):
         data = json.loads(content)
-        for name, value in data.items() if isinstance(data, dict) else ():
-            check_text(name, value)
         version = data.get("format") if isinstance(data, dict) else None
         if type(version) is not int or version < 1:
             raise BundleError(f"{SUBMISSION_FILE} of {where} says no format. Got {shown(version)}.")

@@ -22,13 +22,13 @@ from prmcal.harness.cli.options import (
     PagerOption,
     WideOption,
     exported,
-    hidden_note,
+    fitted,
     one_of,
     plain_row,
 )
 from prmcal.harness.share.conditions import Difference, differences_between
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.terminal import UNLIMITED, cut, fit, wrapped
+from prmcal.harness.terminal import UNLIMITED, cut, wrapped
 from prmcal.harness.terminal import show as show_text
 
 _MOST_ROWS, _MOST_NAMED = 20, 10
@@ -74,10 +74,10 @@ def _rendered(
     rows = found.both.loc[size]
     shown = rows if every else rows[rows["difference"] != 0].head(_MOST_ROWS)
     board = difference_board(replace(found, both=shown), tables[table], "A", "B")
-    head, left_out = [f"A  {first}", f"B  {other}", _summary(found, tables[table])], len(rows) - len(shown)
+    head = [f"A  {first}", f"B  {other}", _summary(found, tables[table])]
     below = [board.legend] if len(shown) else []
-    if left_out:
-        below.append(f"{left_out:,} cells with smaller or no differences are left out: --all shows them.")
+    if less := len(rows) - len(shown):
+        below.append(f"{less:,} cells with smaller or no differences are left out: --all shows them.")
     lists = list(_lists(found, apart))
     if output_format == "markdown":
         items = [f"{title}\n\n" + "\n".join(f"- {line}" for line in lines) for title, lines in lists]
@@ -88,14 +88,13 @@ def _rendered(
         same = [each for each in board.columns[: board.names] if len(set(each.values)) == 1 < len(shown)]
         if same:
             below.insert(0, f"In all rows: {', '.join(f'{each.title} {each.values[0]}' for each in same)}.")
-        fitted = fit([each for each in board.columns if each not in same], width)
-        if fitted.hidden:
-            below.append(hidden_note(fitted.hidden, "--format csv"))
-        parts.append(fitted.text)
-    parts.append("\n".join(wrapped(line, width) for line in below))
+        columns = [each for each in board.columns if each not in same]
+        parts.append(fitted(columns, width, legend=below, options=["--format csv"]))
+    else:
+        parts += [wrapped(line, width) for line in below]
     for title, lines in lists:
         parts.append("\n".join([title, *(wrapped(line, width, indent="  ") for line in lines)]))
-    return "\n\n".join(filter(None, parts)) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
 def _summary(found: RunComparison, table: Leaderboard) -> str:

@@ -110,7 +110,7 @@ def test_a_wrong_value_is_refused_before_anything_is_merged(
 def test_a_submission_with_half_a_surrogate_pair_is_refused(bundle: Path, tmp_path: Path) -> None:
     content = (unpack(bundle, tmp_path / "out"), (tmp_path / "out" / "submission.json").read_bytes())[1]
     wrong = content.replace(b'"Lab A"', b'"caf\\udce9"')
-    with pytest.raises(BundleError, match=r"submission\.json of x .*'submitter' has half .*: caf\\udce9"):
+    with pytest.raises(BundleError, match=r"submission\.json of x cannot be read: Invalid JSON"):
         read_submission(wrong, "x")
 
 
