@@ -150,9 +150,8 @@ def _find(name: str, beside: Path) -> Iterator[_Module]:
             return
         if (spec.origin or "").endswith(".py"):
             yield _Module(".".join(parts[:count]), Path(str(spec.origin)).resolve())
-        places = spec.submodule_search_locations
-        if count < len(parts):
-            spec = places and PathFinder.find_spec(".".join(parts[: count + 1]), list(places))
+        places = list(spec.submodule_search_locations or ())
+        spec = PathFinder.find_spec(".".join(parts[: count + 1]), places) if places else None
 
 
 def _is_installed(spec: ModuleSpec) -> bool:

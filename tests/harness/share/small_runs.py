@@ -71,7 +71,7 @@ def run(out: Path, part: Part = Part(), whole: Path | None = None) -> Path:
 
 def leaderboards(directory: Path) -> dict[str, str]:
     """The leaderboards of a folder as files, without the columns that only a merged leaderboard has, and times."""
-    found = {}
+    found: dict[str, str] = {}
     with reading(published_path(directory)) as source:
         for table in LEADERBOARDS:
             frame = leaderboard(source, table)
