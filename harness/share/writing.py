@@ -10,7 +10,7 @@ import json
 import tempfile
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,6 +61,8 @@ _SECTIONS = {name: f"{name}s" for name in ("llm", "prm", "calibrator", "dataset"
 _HASHED = "trajectories.parquet"
 _WITH_TEXT = (_HASHED, "searches.parquet")
 _PARQUET = ".parquet"
+_Entry = tuple[Path | bytes, BundledFile]
+"""A file of a bundle, and what the bundle says of it."""
 
 
 @dataclass(frozen=True)
@@ -165,25 +167,23 @@ def bundled(
     kept = _run_files(record, part, failures, machine, texts)
     if not with_paths:
         for name in (RECORD_FILE, PLAN_FILE):
-            check_values(name, json.loads(bytes(kept.entries[name])), machine)
+            check_values(name, json.loads(bytes(kept[name][0])), machine)
     present = [shard for shard in part.shards() if shard.ref in manifests]
     with ThreadPoolExecutor() as pool:
         found = pool.map(lambda shard: _kept_of(store, shard, manifests[shard.ref], texts, models), present)
     for shard, own in zip(present, found, strict=True):
         place = artifact_folder(Path(), shard.ref.kind, shard.ref.key).as_posix()
-        for name, each in own.entries.items():
-            if isinstance(each, Path) and not with_paths:
-                check_file(f"{place}/{name}", each, machine)
-            kept.add(f"{place}/{name}", each, own.files[name])
+        for name, (content, about_it) in own.items():
+            if isinstance(content, Path) and not with_paths:
+                check_file(f"{place}/{name}", content, machine)
+            kept[f"{place}/{name}"] = content, about_it
+    files = {name: each for name, (_, each) in kept.items()}
     submission = Submission(
-        **asdict(about),
-        files=kept.files,
-        texts=texts,
-        models=models,
-        prmcal_version=__version__,
+        **asdict(about), files=files, texts=texts, models=models, prmcal_version=__version__
     )
     failed = sum(any(ref not in manifests for ref in cell.job.refs) for cell in part.cells)
-    entries = {**kept.entries, SUBMISSION_FILE: submission.to_bytes()}
+    entries = {name: content for name, (content, _) in kept.items()}
+    entries[SUBMISSION_FILE] = submission.to_bytes()
     return Bundled(submission, len(part.cells), failed, entries)
 
 
@@ -233,30 +233,24 @@ def _part_for(plan: Plan, cells: Collection[Cell]) -> Plan:
     return replace(part, plugins=plugins, datasets=datasets)
 
 
-@dataclass
-class _Kept:
-    """What a bundle keeps: its files, and what it says of them."""
+def _entry(content: bytes) -> _Entry:
+    return content, described(content)
 
-    entries: dict[str, Path | bytes] = field(default_factory=dict)
-    files: dict[str, BundledFile] = field(default_factory=dict)
 
-    def add(self, name: str, content: Path | bytes, about: BundledFile) -> None:
-        self.entries[name], self.files[name] = content, about
+def _table_entry(table: pa.Table) -> _Entry:
+    """Return a table that is written now, without compression, so that its bytes depend on few libraries."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
 
-    def add_table(self, name: str, table: pa.Table) -> None:
-        """Keep a table that is written now, without compression, so that its bytes depend on few libraries."""
-        import pyarrow as pa
-        import pyarrow.parquet as parquet
-
-        sink = pa.BufferOutputStream()
-        parquet.write_table(table, sink, compression="none")
-        content = sink.getvalue().to_pybytes()
-        self.add(name, content, described(content, digest_of(table)))
+    sink = pa.BufferOutputStream()
+    parquet.write_table(table, sink, compression="none")
+    content = sink.getvalue().to_pybytes()
+    return content, described(content, digest_of(table))
 
 
 def _run_files(
     record: RunRecord, part: Plan, failures: Mapping[str, Failure], machine: Machine, texts: bool
-) -> _Kept:
+) -> dict[str, _Entry]:
     """Return the record, the plan and the failures as a bundle has them."""
     grid = dict(record.grid)
     for kind, section in _SECTIONS.items():
@@ -278,19 +272,18 @@ def _run_files(
         for key, failure in failures.items()
         if key in own
     }
-    kept = _Kept()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         RunFolder(folder).write_record(public)
         write_plan(folder, public.grid, part, texts)
         write_failures(folder, cleaned)
-        for name in (RECORD_FILE, PLAN_FILE, FAILURES_FILE):
-            content = (folder / name).read_bytes()
-            kept.add(name, content, described(content))
-    return kept
+        names = (RECORD_FILE, PLAN_FILE, FAILURES_FILE)
+        return {name: _entry((folder / name).read_bytes()) for name in names}
 
 
-def _kept_of(store: Store, shard: Shard[Parameters], manifest: Manifest, texts: bool, models: bool) -> _Kept:
+def _kept_of(
+    store: Store, shard: Shard[Parameters], manifest: Manifest, texts: bool, models: bool
+) -> dict[str, _Entry]:
     """Return what a bundle keeps of an artifact.
 
     Raises
@@ -298,7 +291,7 @@ def _kept_of(store: Store, shard: Shard[Parameters], manifest: Manifest, texts: 
     RunError
         If a file of the artifact does not match its hash, or lacks the texts of the run.
     """
-    kept = _Kept()
+    kept: dict[str, _Entry] = {}
     folder = store.folder(shard.ref.kind, shard.ref.key)
     # Only calibrators that fine-tune the PRM read the trajectories.
     changes_prm = isinstance(shard.parameters, FitParameters) and "rollout" in shard.inputs
@@ -311,16 +304,15 @@ def _kept_of(store: Store, shard: Shard[Parameters], manifest: Manifest, texts: 
             continue
         table = _with_texts(path) if name in _WITH_TEXT else None
         if table is not None and name == _HASHED:
-            kept.add_table(HASHES + _PARQUET, text_hashes(table))
+            kept[HASHES + _PARQUET] = _table_entry(text_hashes(table))
         if table is not None and not texts:
-            kept.add_table(name, table.drop_columns([TEXT]))
+            kept[name] = _table_entry(table.drop_columns([TEXT]))
         else:
             of_table = file_digest(path) if path.suffix == _PARQUET else None
-            kept.add(name, path, BundledFile(size, digest, of_table))
-    files = {name: (each.size, each.sha256) for name, each in kept.files.items()}
+            kept[name] = path, BundledFile(size, digest, of_table)
+    files = {name: (each.size, each.sha256) for name, (_, each) in kept.items()}
     text = json.dumps(asdict(replace(manifest, files=files)), sort_keys=True).encode()
-    kept.add(MANIFEST_FILE, text, described(text))
-    return kept
+    return {**kept, MANIFEST_FILE: _entry(text)}
 
 
 def _with_texts(path: Path) -> pa.Table:
