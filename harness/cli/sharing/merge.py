@@ -82,20 +82,21 @@ def _conflicts(summary: MergeSummary) -> Iterator[str]:
     """Yield the artifacts that contradict each other, but not those that were computed from them."""
     union = summary.union
     conflicts = union.conflicts.keys() - union.replicates
-    sides: dict[str, list[str]] = defaultdict(list)
+    sides: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for submission in union.submissions:
         for shard in submission.plan.shards():
             read = chain(*shard.inputs.values())
             if shard.ref in conflicts and submission.contents.get(shard.ref) and conflicts.isdisjoint(read):
                 name = f"{submission.plan.job_of(shard.ref)} ({shard.ref.kind}/{shard.ref.key})"
-                sides[name].append(_named(submission))
+                sides[name][submission.contents[shard.ref]].append(_named(submission))
     if sides:
         yield ""
         yield (
             f"Conflict: {counted(len(sides), 'artifact')} with different content under one key. "
             "Both contents stay, and the column 'conflict' marks the rows that were computed from them."
         )
-        yield from (f"  {name}: {', '.join(sides[name])}." for name in sorted(sides)[:_MOST_CONFLICTS])
+        for name in sorted(sides)[:_MOST_CONFLICTS]:
+            yield f"  {name}: {' against '.join(' and '.join(each) for each in sides[name].values())}."
         if len(sides) > _MOST_CONFLICTS:
             yield f"  and {len(sides) - _MOST_CONFLICTS:,} more."
         yield "Which one is right, a verification tells: prmcal verify BUNDLE"
