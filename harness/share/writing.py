@@ -277,8 +277,8 @@ def _run_files(
         RunFolder(folder).write_record(public)
         write_plan(folder, public.grid, part, texts)
         write_failures(folder, cleaned)
-        names = (RECORD_FILE, PLAN_FILE, FAILURES_FILE)
-        return {name: _entry((folder / name).read_bytes()) for name in names}
+        files = (RECORD_FILE, PLAN_FILE, FAILURES_FILE)
+        return {name: _entry((folder / name).read_bytes()) for name in files}
 
 
 def _kept_of(
