@@ -22,7 +22,6 @@ from prmcal.db.text.board import estimate
 from prmcal.db.text.presentation import LEADERBOARDS
 from prmcal.harness.site.finished_cells import FinishedCell, FinishedCells, Row
 from prmcal.harness.storage.written_folder import write_text
-from prmcal.steps import without_marks
 
 SCHEMA_VERSION = "0.3.0"
 COLLECTION = "prmcal"
