@@ -16,8 +16,7 @@ from prmcal.harness.storage.store import Manifest
 _NUMBER = Field(ge=0, le=2**53, allow_inf_nan=False)
 """The range of numbers in a manifest. The database and statistics hold sums of a thousand such numbers."""
 _Count = Annotated[int, Field(ge=0, le=2**53)]
-_Level = Annotated[int, Field(ge=-(2**31), lt=2**31)] | None
-"""The database has 32 bits for it."""
+_Level = int | Annotated[float, Field(allow_inf_nan=False)] | str | None
 _Probability = Annotated[float, Field(gt=0, lt=1)] | None
 
 

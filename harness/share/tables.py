@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 HASHES, TEXT = "text_hashes", "text"
 """The table with the hashes of trajectories, and the column of tables that a bundle may leave out."""
+_LEVEL = "question_level"
+"""The database has texts for it, and an artifact has whole numbers if all levels are."""
 _DIGITS, _TEXT_DIGITS = 32, 16
 _MOST_ROWS, _MOST_COLUMNS, _MOST_BYTES = 2**26, 100, 2**31
 """The largest table. The bytes are those in memory, and those in its file before compression."""
@@ -191,13 +193,14 @@ def check_table(name: str, table: pa.Table) -> None:
                 raise BundleError(f"it lacks the column '{field.name}'")
             continue
         values = table[field.name]
-        if not any(belongs(field.type) and belongs(values.type) for belongs in families):
+        kinds = [field.type, *([pa.int32()] if field.name == _LEVEL else [])]
+        if not any(belongs(kind) and belongs(values.type) for kind in kinds for belongs in families):
             raise BundleError(
                 f"its column '{field.name}' has the type {values.type}, and {field.type} is needed"
             )
         if values.null_count and not field.nullable:
             raise BundleError(f"its column '{field.name}' has {values.null_count:,} rows without a value")
-        if field.type == pa.int32():
+        if pa.int32() in kinds and pa.types.is_integer(values.type):
             values.cast(pa.int32())  # This fails if a number is too large.
     table.validate(full=True)
 
