@@ -2,33 +2,24 @@
 
 The recorder runs in the coordinator, which is the only writer. Its transactions are short, and it publishes a copy for
 readers every few seconds, or less often if this takes long.
-
-All cells that compete are compared in pairs, such as the calibrators of one (LLM, PRM, data set). Cells of one data set
-are resampled alike, so the difference of the bootstrap replicates of two cells is the paired bootstrap of their
-difference. p-values are adjusted by Holm's method over the pairs of one group and metric. If the best value of a metric
-is 0, the distances from 0 are compared.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from prmcal.db.loading import Values
-from prmcal.db.metrics import NOT_COMPARED, Better
-from prmcal.db.statistics.paired import Replicated, holm, read_replicates, replicated_differences
 from prmcal.db.tables import Base, Dataset, DescribedMetric, JobInput, Plugin, Question, Run
 from prmcal.db.tables import Cell as CellRow
 from prmcal.db.tables import Job as JobRow
 from prmcal.db.text.formats import counted
 from prmcal.db.writer import Writer
 from prmcal.errors import RunError
+from prmcal.harness.execution.comparisons import compared_cells
 from prmcal.harness.execution.ending import (
     Ending,
     Failure,
@@ -167,7 +158,7 @@ class Recorder:
         """Write the remaining results, compare the cells, and mark the run as ended."""
         done = [cell for cell in self.plan.cells if self._status(cell.job) == "done"]
         better = {metric.name: metric.better for metric in self.plan.metrics}
-        comparisons = list(_compare_groups(done, self.store, better))
+        comparisons = list(compared_cells(done, self.store, better))
         self._write(publish=False)
         if not self.record.finished_at:
             self.record = replace(self.record, finished_at=_now())
@@ -372,58 +363,3 @@ def _job_parameters(job: Job[Parameters]) -> dict[str, Any]:
     shared = {name: value for name, value in first.items() if all(each[name] == value for each in others)}
     shards = [{"key": shard.ref.key, "seed": shard.seed} for shard in job.shards]
     return {**shared, "shards": shards}
-
-
-def _compare_groups(
-    cells: Sequence[Cell], store: Store, better: Mapping[str, Better | None]
-) -> Iterator[Mapping[str, Values]]:
-    """Compare all pairs within each group of finished cells, one or several times for each group and metric.
-
-    A group contains the cells of one leaderboard and one (LLM, PRM, data set, conditions): calibrators on the
-    calibration leaderboard, strategies with their calibrators on the scaling leaderboard. Pairs that were not resampled
-    alike are not compared: cells without some questions, which are too long for the PRM, are resampled otherwise.
-    """
-    groups: dict[tuple[str, ...], list[Cell]] = defaultdict(list)
-    for cell in cells:
-        if cell.labels.prm:
-            labels = cell.labels
-            groups[cell.leaderboard, labels.llm, labels.prm, labels.dataset, cell.conditions].append(cell)
-    for (leaderboard, *_), group in groups.items():
-        measured: dict[str, dict[str, Replicated]] = defaultdict(dict)
-        for cell in group if len(group) > 1 else ():
-            (ref,) = cell.job.refs
-            for metric, each in read_replicates(store.folder(ref.kind, ref.key)).items():
-                if metric not in NOT_COMPARED:
-                    measured[metric][cell.cell_id] = each.comparable(better.get(metric))
-        for metric, by_cell in measured.items():
-            alike: dict[tuple[str, int], list[str]] = defaultdict(list)
-            for name, each in by_cell.items():
-                alike[each.resampled, len(each.replicates)].append(name)
-            families = [names for names in alike.values() if len(names) > 1]
-            if families:
-                yield from _compare_families(leaderboard, metric, families, by_cell)
-
-
-def _compare_families(
-    leaderboard: str, metric: str, families: Sequence[Sequence[str]], by_cell: Mapping[str, Replicated]
-) -> Iterator[Mapping[str, Values]]:
-    """Compare all pairs within each family of cells that were resampled alike."""
-    pairs = [np.triu_indices(len(names), 1) for names in families]
-    found = [
-        replicated_differences([by_cell[name] for name in names], first, second)
-        for names, (first, second) in zip(families, pairs, strict=True)
-    ]
-    adjusted = holm(np.concatenate([each.p_value for each in found]))
-    begin = 0
-    for names, (first, second), differences in zip(families, pairs, found, strict=True):
-        end = begin + len(first)
-        yield {
-            "leaderboard": [leaderboard] * len(first),
-            "metric": [metric] * len(first),
-            "cell_a": [names[place] for place in first],
-            "cell_b": [names[place] for place in second],
-            **{name: getattr(differences, name) for name in ("difference", "low", "high", "p_value")},
-            "p_adjusted": adjusted[begin:end],
-            "questions": [differences.questions] * len(first),
-        }
-        begin = end
