@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -314,10 +314,10 @@ class RecordedPRM(PRM):
         check_recording(self.path)
         if self.scale is None:
             recording = read_recording(self.path, self.solutions, self.logits, self.skip_bad_rows).values()
-            scores = np.array([each for question in recording for each in _numbers(question.logits)])
-            if scores.size and ((scores >= 0) & (scores <= 1)).all():
+            scores = [each for question in recording for each in _leaves(question.logits) if each is not None]
+            if scores and all(_is_number(each) and 0 <= each <= 1 for each in scores):
                 raise InvalidArgumentsError(
-                    f"All {scores.size:,} scores in '{self.logits}' of {self.path} lie in [0, 1]. They can be "
+                    f"All {len(scores):,} scores in '{self.logits}' of {self.path} lie in [0, 1]. They can be "
                     "probabilities or log-odds, which give other results. Set 'scale: probability' or 'scale: logit'."
                 )
 
@@ -337,7 +337,7 @@ class RecordedPRM(PRM):
         found = []
         for steps in trajectories:
             log_odds = np.array(
-                [known.get(_key(steps[:count]), np.nan) for count in range(len(steps) + 1)], dtype=np.float32
+                [_known(known, steps[:count]) for count in range(len(steps) + 1)], dtype=np.float32
             )
             if np.isnan(log_odds[-1]):
                 raise PluginFailedError(
@@ -379,7 +379,8 @@ class RecordedPRM(PRM):
                 )
             for count, score in zip(range(len(steps) + 1 - len(scores), len(steps) + 1), scores, strict=True):
                 if score is not None:
-                    found.setdefault(_key(steps[:count]), self._log_odds(float(score)))
+                    for key in _keys(steps[:count]):
+                        found.setdefault(key, self._log_odds(float(score)))
         return found
 
     def _is_score(self, value: Any) -> bool:
@@ -389,17 +390,23 @@ class RecordedPRM(PRM):
         return float(logit(min(max(score, _LEAST), 1 - _LEAST))) if self.scale == "probability" else score
 
 
-def _numbers(scores: Any) -> Iterator[float]:
-    """Yield the numbers in nested lists."""
-    for each in scores:
+def _leaves(values: Iterable[Any]) -> Iterator[Any]:
+    for each in values:
         if isinstance(each, list):
-            yield from _numbers(each)
-        elif _is_number(each):
+            yield from _leaves(each)
+        else:
             yield each
 
 
-def _key(steps: Sequence[str]) -> str:
-    return " ".join(join_steps(steps).split())
+def _keys(steps: Sequence[str]) -> tuple[str, str]:
+    """Return the text of a prefix without blank lines, and as words. Two solutions can differ in white space only."""
+    text = join_steps(steps)
+    return "\n".join(line for line in text.split("\n") if line.strip()), " ".join(text.split())
+
+
+def _known(scores: Mapping[str, float], steps: Sequence[str]) -> float:
+    text, words = _keys(steps)
+    return scores.get(text, scores.get(words, np.nan))
 
 
 def _is_number(value: Any) -> bool:

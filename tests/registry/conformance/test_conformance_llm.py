@@ -184,9 +184,10 @@ class TwinIds(Sums):
         return [replace(question, id="1") for question in super().questions(split, count)]
 
 
-class Level9(Sums):
+class ListOfLevels(Sums):
     def questions(self, split: str, count: int | None = None) -> list[Question]:
-        return [replace(question, level=9) for question in super().questions(split, count)]
+        wrong: Any = [9]
+        return [replace(question, level=wrong) for question in super().questions(split, count)]
 
 
 class Shuffled(Sums):
@@ -217,7 +218,7 @@ class Strict(Sums):
 
 BROKEN_SETS: dict[type[Dataset], tuple[str, str]] = {
     TwinIds: ("every split has questions", "Ids must be unique"),
-    Level9: ("every split has questions", "must have a level from 1 to 5, or None. Got 9"),
+    ListOfLevels: ("every split has questions", "must have a level that is"),
     Shuffled: ("questions keep their order", "The first 5 questions of 'calibration'"),
     Leaky: ("splits are disjoint", "is in 'calibration' and 'test'"),
     Generous: ("unknown splits and counts are refused", "must raise DataError. It raised nothing"),
