@@ -54,25 +54,17 @@ def accuracy_at_name(budget: int) -> str:
 
 @dataclass(frozen=True)
 class Metric:
-    """A column of a leaderboard.
-
-    Attributes
-    ----------
-    name, title : str
-        The name in the database, and the one that readers see.
-    leaderboard : {"calibration", "scaling", "league"}
-        The leaderboard that has the column.
-    better : {"lower", "higher", "near zero"} or None
-        Which value wins. None if no value is better by itself: a small budget, for example, may be too small.
-    description : str
-        What it measures, in one sentence.
-    """
+    """A column of a leaderboard."""
 
     name: str
     title: str
+    """The name in the database, and the one that readers see."""
     leaderboard: Leaderboard
+    """The leaderboard that has the column."""
     better: Better | None
+    """Which value wins. None if no value is better by itself: a small budget, for example, may be too small."""
     description: str
+    """What it measures, in one sentence."""
 
     @property
     def direction(self) -> str:

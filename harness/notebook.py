@@ -84,14 +84,10 @@ class Run:
 
     Every method reads the current state, so the values of a run in progress change. A cell is named by its short number
     (``"#12"`` or 12), by its identifier, or by a part of it that only one cell has.
-
-    Attributes
-    ----------
-    directory : Path
-        The output folder of the run.
     """
 
     directory: Path
+    """The output folder of the run."""
 
     def __repr__(self) -> str:
         cells = self.cells

@@ -26,24 +26,16 @@ _FINISH_REASONS = ("end", "stop", "length")
 
 @dataclass(frozen=True)
 class RecordedQuestion:
-    """The recording of one question.
-
-    Attributes
-    ----------
-    place : str
-        The place in the file, for error messages.
-    solutions : tuple of Completion
-        Whole trajectories, in the order in which they were sampled.
-    follow_ups : mapping of tuple of str to tuple of Completion
-        Completions of prefixes, by the prefix's steps.
-    logits : tuple
-        The recorded logits, one entry for each solution. Empty if there are none.
-    """
+    """The recording of one question."""
 
     place: str
+    """The place in the file, for error messages."""
     solutions: tuple[Completion, ...]
+    """Whole trajectories, in the order in which they were sampled."""
     follow_ups: Mapping[tuple[str, ...], tuple[Completion, ...]]
+    """Completions of prefixes, by the prefix's steps."""
     logits: tuple[Any, ...]
+    """The recorded logits, one entry for each solution. Empty if there are none."""
 
 
 def as_one_step(text: str) -> str:

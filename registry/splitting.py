@@ -38,28 +38,20 @@ others are frequent at the beginning of such a sentence.
 
 
 class StepSplitting(BaseModel):
-    """Where the steps of an LLM's text end.
-
-    Attributes
-    ----------
-    rule : {"blank-line", "lines", "sentences", "markers", "after-think"}
-        ``blank-line``: at every blank line. ``lines``: at every line end. ``sentences``: at every line end and every
-        end of a sentence. ``markers``: before every sentence that begins with a marker; outside of thoughts also at
-        blank lines. ``after-think``: a whole thought is one step, and behind it a step ends at every blank line.
-    markers : tuple of str
-        The words of the rule ``markers``, with their capital letters.
-    least_tokens : int or None
-        A shorter step is joined to the next one.
-    most_tokens : int or None
-        A longer step is cut at the ends of sentences and lines.
-    """
+    """Where the steps of an LLM's text end."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     rule: Literal["blank-line", "lines", "sentences", "markers", "after-think"] = "blank-line"
+    """``blank-line``: at every blank line. ``lines``: at every line end. ``sentences``: at every line end and every end
+    of a sentence. ``markers``: before every sentence that begins with a marker; outside of thoughts also at blank
+    lines. ``after-think``: a whole thought is one step, and behind it a step ends at every blank line."""
     markers: tuple[Annotated[str, Field(pattern=r"^\S(.*\S)?$")], ...] = Field(MARKERS, min_length=1)
+    """The words of the rule ``markers``, with their capital letters."""
     least_tokens: _Count | None = None
+    """A shorter step is joined to the next one."""
     most_tokens: _Count | None = None
+    """A longer step is cut at the ends of sentences and lines."""
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:

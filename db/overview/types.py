@@ -41,43 +41,29 @@ def flat(values: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Rank:
-    """The rank of what competes, over all places where it is ranked.
-
-    Attributes
-    ----------
-    places : int
-        Number of these places.
-    lowest : int
-        Number of places where its value is the lowest.
-    mean_rank : Quantity
-        Mean over places of its rank, where 1 is the lowest value.
-    rank : int
-        Its place in the ranking, from 1.
-    rank_low, rank_high : int
-        The smallest and the largest rank that are plausible: 95% of the resamples lie between them.
-    """
+    """The rank of what competes, over all places where it is ranked."""
 
     places: int
+    """Number of these places."""
     lowest: int
+    """Number of places where its value is the lowest."""
     mean_rank: Quantity
+    """Mean over places of its rank, where 1 is the lowest value."""
     rank: int
+    """Its place in the ranking, from 1."""
     rank_low: int
     rank_high: int
+    """The smallest and the largest rank that are plausible: 95% of the resamples lie between them."""
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The outcomes of paired tests of one competitor against others at the same place.
-
-    Attributes
-    ----------
-    wins, ties, losses : int
-        Numbers of tests that it wins, that find no significant difference, and that it loses.
-    """
+    """The outcomes of paired tests of one competitor against others at the same place."""
 
     wins: int = 0
     ties: int = 0
     losses: int = 0
+    """Numbers of tests that it wins, that find no significant difference, and that it loses."""
 
     def __str__(self) -> str:
         return f"{self.wins}-{self.ties}-{self.losses}"
@@ -85,134 +71,89 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class Gain:
-    """What best-of-n + IAS achieves with the rewards of one calibrator, averaged over places.
-
-    Attributes
-    ----------
-    level : float
-        The quantile level beta: the lowest one that the grid has for this calibrator.
-    accuracy, samples : Quantity
-        Share of questions answered correctly, and mean samples of a question.
-    share : Quantity or None
-        Samples divided by N of the place, the samples of best-of-N; None if a place has no best-of-n.
-    to_best_of_n : Quantity or None
-        Accuracy minus that of best-of-N, paired; None if the grid has no best-of-n.
-    to_equal_cost : Quantity or None
-        Accuracy minus that of best-of-n with the same mean samples for every question, paired; None if unknown.
-    budgets : tuple of int
-        N at these places: each once, in increasing order. Empty if none has best-of-n.
-    places : int
-        Number of places behind the means.
-    """
+    """What best-of-n + IAS achieves with the rewards of one calibrator, averaged over places."""
 
     level: float
+    """The quantile level beta: the lowest one that the grid has for this calibrator."""
     accuracy: Quantity
     samples: Quantity
+    """Share of questions answered correctly, and mean samples of a question."""
     share: Quantity | None
+    """Samples divided by N of the place, the samples of best-of-N; None if a place has no best-of-n."""
     to_best_of_n: Quantity | None
+    """Accuracy minus that of best-of-N, paired; None if the grid has no best-of-n."""
     to_equal_cost: Quantity | None
+    """Accuracy minus that of best-of-n with the same mean samples for every question, paired; None if unknown."""
     budgets: tuple[int, ...]
+    """N at these places: each once, in increasing order. Empty if none has best-of-n."""
     places: int
+    """Number of places behind the means."""
 
 
 @dataclass(frozen=True)
 class Standing(Rank):
-    """A row of the ranking: one calibrator over all places where it was measured, ranked by its corrected Brier score.
-
-    Attributes
-    ----------
-    calibrator : str
-        The name in the grid.
-    citation : str
-        Where it was published; empty if it was not.
-    outcomes : Outcomes
-        Of the paired tests against other calibrators.
-    brier : Quantity
-        Corrected Brier score, averaged over places.
-    cut : Quantity or None
-        The share by which it lowers the baseline's score, 1 - brier / baseline; None for the baseline itself.
-    errors : mapping of str to Quantity
-        The other main metrics of the calibration leaderboard, averaged over places.
-    gain : Gain or None
-        What IAS achieves with its rewards; None if the grid has no such cell.
-    outdated : bool
-        Whether versions behind all of its cells are no longer current.
-    fit_seconds : float or None
-        Mean seconds of a fit; None if it was not fitted in this run.
-    """
+    """One calibrator over all places where it was measured, ranked by its corrected Brier score."""
 
     calibrator: str
+    """The name in the grid."""
     citation: str
+    """Where it was published; empty if it was not."""
     outcomes: Outcomes
+    """Of the paired tests against other calibrators."""
     brier: Quantity
+    """Corrected Brier score, averaged over places."""
     cut: Quantity | None
+    """The share by which it lowers the baseline's score, 1 - brier / baseline; None for the baseline itself."""
     errors: Mapping[str, Quantity]
+    """The other main metrics of the calibration leaderboard, averaged over places."""
     gain: Gain | None
+    """What IAS achieves with its rewards; None if the grid has no such cell."""
     outdated: bool
+    """Whether versions behind all of its cells are no longer current."""
     fit_seconds: float | None
+    """Mean seconds of a fit; None if it was not fitted in this run."""
 
 
 @dataclass(frozen=True, eq=False)
 class Extent:
-    """How much a ranking is of.
-
-    Attributes
-    ----------
-    places : int
-        Number of places where something was measured.
-    questions : mapping of str to int
-        Number of test questions of each data set.
-    counts : mapping of str to int
-        Number of cells by status: done, failed, pending.
-    """
+    """How much a ranking is of."""
 
     places: int
+    """Number of places where something was measured."""
     questions: Mapping[str, int]
+    """Number of test questions of each data set."""
     counts: Mapping[str, int]
+    """Number of cells by status: done, failed, pending."""
 
 
 @dataclass(frozen=True, eq=False)
 class Overview(Extent):
-    """The ranking of the calibrators of a grid, and the cells of the calibration and the scaling leaderboard behind it.
-
-    Attributes
-    ----------
-    running : bool
-        Whether the run is in progress, so that all numbers are provisional.
-    outdated : int
-        Number of finished cells with versions behind them that are no longer current.
-    llms, prms, datasets : tuple of str
-        The names that the places consist of, in the order of the grid.
-    baseline : str or None
-        The calibrator that leaves rewards unchanged; None if the grid has none.
-    before : mapping of str to Quantity
-        The errors of the baseline at the places of the first calibrator of the ranking; see :class:`Standing`.
-    target : float or None
-        The target probability C of the gains.
-    ranking : tuple of Standing
-        The calibrators, the lowest mean rank first.
-    cells : DataFrame
-        The calibration cells in the order of the grid: cell_id, dataset, llm, prm, calibrator, status, outdated,
-        number, value, low and high (corrected Brier score), standing ("best", "tied", "worse" or null), and ratio
-        (value divided by that of the baseline at the same place).
-    metrics : Metrics
-        The metrics of the run.
-    health : tuple of Finding
-        What a reader must know about the data before the numbers, the most serious first.
-    """
+    """The ranking of the calibrators of a grid, and the cells of the leaderboards behind it."""
 
     running: bool
+    """Whether the run is in progress, so that all numbers are provisional."""
     outdated: int
+    """Number of finished cells with versions behind them that are no longer current."""
     llms: tuple[str, ...]
     prms: tuple[str, ...]
     datasets: tuple[str, ...]
+    """The names that the places consist of, in the order of the grid."""
     baseline: str | None
+    """The calibrator that leaves rewards unchanged; None if the grid has none."""
     before: Mapping[str, Quantity]
+    """The errors of the baseline at the places of the first calibrator of the ranking; see :class:`Standing`."""
     target: float | None
+    """The target probability C of the gains."""
     ranking: tuple[Standing, ...]
+    """The calibrators, the lowest mean rank first."""
     cells: pd.DataFrame
+    """The calibration cells in the order of the grid: cell_id, dataset, llm, prm, calibrator, status, outdated, number,
+    value, low and high (corrected Brier score), standing ("best", "tied", "worse" or null), and ratio (value divided by
+    that of the baseline at the same place)."""
     metrics: Metrics
+    """The metrics of the run."""
     health: tuple[Finding, ...] = ()
+    """What a reader must know about the data before the numbers, the most serious first."""
 
     def standing(self, calibrator: str | None) -> Standing | None:
         """Return the row of a calibrator; None if it has none."""
@@ -245,58 +186,39 @@ def levels_of(entries: Iterable[Entry]) -> dict[Entry, str]:
 
 @dataclass(frozen=True)
 class LeagueRow:
-    """One entry over all places where it was measured.
-
-    Attributes
-    ----------
-    entry : Entry
-    citation : str
-        Where the strategy was published; empty if it was not.
-    rank : Rank or None
-        Its rank by the accuracy over budgets, and the mean of its ranks at single places. None for a reference, which
-        needs the truth and does not compete, and for an entry without a rival.
-    outcomes : Outcomes
-        Of the paired tests of the accuracy over budgets against other entries. Tests against references do not count.
-    gain : Quantity
-        Accuracy over budgets minus that of best-of-n with a fixed n, averaged over places.
-    accuracies : mapping of int to Quantity
-        Accuracy at a mean number of samples, averaged over places.
-    saving : Quantity
-        Share of samples saved at 95% of the accuracy of best-of-N, averaged over places.
-    order_error : float
-        The largest standard error of an accuracy that comes from a limited number of random orders; 0 if all are exact.
-    places : int
-        Number of places where it was measured.
-    """
+    """One entry over all places where it was measured."""
 
     entry: Entry
     citation: str
+    """Where the strategy was published; empty if it was not."""
     rank: Rank | None
+    """Its rank by the accuracy over budgets, and the mean of its ranks at single places. None for a reference, which
+    needs the truth and does not compete, and for an entry without a rival."""
     outcomes: Outcomes
+    """Of the paired tests of the accuracy over budgets against other entries. Tests against references do not count."""
     gain: Quantity
+    """Accuracy over budgets minus that of best-of-n with a fixed n, averaged over places."""
     accuracies: Mapping[int, Quantity]
+    """Accuracy at a mean number of samples, averaged over places."""
     saving: Quantity
+    """Share of samples saved at 95% of the accuracy of best-of-N, averaged over places."""
     order_error: float
+    """The largest standard error of an accuracy that comes from a limited number of random orders; 0 if all are
+    exact."""
     places: int
+    """Number of places where it was measured."""
 
 
 @dataclass(frozen=True, eq=False)
 class League(Extent):
-    """The strategies of a grid at equal cost.
-
-    Attributes
-    ----------
-    budgets : tuple of int
-        N, the largest number of samples at a place: each once, in increasing order.
-    rows : tuple of LeagueRow
-        The lowest mean rank first, then the references.
-    health : tuple of Finding
-        See :class:`Overview`.
-    """
+    """The strategies of a grid at equal cost."""
 
     budgets: tuple[int, ...]
+    """N, the largest number of samples at a place: each once, in increasing order."""
     rows: tuple[LeagueRow, ...]
+    """The lowest mean rank first, then the references."""
     health: tuple[Finding, ...] = ()
+    """See :class:`Overview`."""
 
     @property
     def ranked(self) -> tuple[LeagueRow, ...]:

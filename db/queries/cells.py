@@ -189,29 +189,20 @@ def with_role(source: Source, role: Role) -> list[str]:
 
 @dataclass(frozen=True)
 class CellDetail:
-    """A cell with its results and its provenance.
-
-    Attributes
-    ----------
-    cell : dict
-        The row of the cell in the table ``cells``.
-    results : DataFrame
-        Its values over all questions and by difficulty.
-    jobs : DataFrame
-        The job that measured it and all jobs that this job depends on, with the columns of the table ``jobs``. The
-        column ``depth`` is the distance from the cell.
-    plugins, datasets : DataFrame
-        Its plugins and data sets, with versions and hashes.
-    samples : DataFrame
-        A few of the trajectories that it was measured on.
-    """
+    """A cell with its results and its provenance."""
 
     cell: dict[str, Any]
+    """The row of the cell in the table ``cells``."""
     results: pd.DataFrame
+    """Its values over all questions and by difficulty."""
     jobs: pd.DataFrame
+    """The job that measured it and all jobs that this job depends on, with the columns of the table ``jobs``. The
+    column ``depth`` is the distance from the cell."""
     plugins: pd.DataFrame
     datasets: pd.DataFrame
+    """Its plugins and data sets, with versions and hashes."""
     samples: pd.DataFrame
+    """A few of the trajectories that it was measured on."""
 
 
 def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:

@@ -110,26 +110,19 @@ def _of_jobs(
 
 @dataclass(frozen=True, eq=False)
 class ExactCurves:
-    """What the curves of one data set, LLM and PRM are computed from.
-
-    Attributes
-    ----------
-    question_ids : ndarray of shape (questions,)
-    question_levels : ndarray of shape (questions,), object
-        Difficulty from 1 to 5; NaN if unknown.
-    accuracy : ndarray of shape (questions, N), float64
-        Expected accuracy of best-of-n for n from 1 to N.
-    tokens : ndarray of shape (questions,), float64
-        Mean number of generated tokens per sample.
-    rewards : dict of (str, float) to ndarray of shape (questions,), float64
-        Calibrated rewards of the question alone, by calibrator and level; NaN if it is too long for the PRM.
-    """
+    """What the curves of one data set, LLM and PRM are computed from."""
 
     question_ids: NDArray[np.object_]
+    """Of shape (questions,)."""
     question_levels: NDArray[np.object_]
+    """Difficulty from 1 to 5; NaN if unknown. Of shape (questions,), object."""
     accuracy: NDArray[np.float64]
+    """Expected accuracy of best-of-n for n from 1 to N. Of shape (questions, N), float64."""
     tokens: NDArray[np.float64]
+    """Mean number of generated tokens per sample. Of shape (questions,), float64."""
     rewards: dict[tuple[str, float], NDArray[np.float64]]
+    """Calibrated rewards of the question alone, by calibrator and level; NaN if it is too long for the PRM. Of shape
+    (questions,), float64."""
 
     @property
     def most(self) -> int:

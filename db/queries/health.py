@@ -45,37 +45,26 @@ _DATA = ("dataset", "split", "llm")
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check of one part of a run.
-
-    Attributes
-    ----------
-    check : str
-        Name of the check, such as unread or cut off.
-    dataset, split, llm : str
-    prm : str or None
-        None for checks of an LLM's solutions.
-    count, total : int
-        Number of solutions or questions that the check found, and of those that it looked at.
-    value, low, high : float or None
-        Area under the curve within questions for ``ranking``, and a difference of accuracies for ``best-of-N`` and
-        ``vote``, with its 95% interval over questions. None for counts.
-    severity : Severity
-    examples : tuple of str
-        The ends of up to two solutions that the check found.
-    """
+    """The result of one check of one part of a run."""
 
     check: str
+    """Name of the check, such as unread or cut off."""
     dataset: str
     split: str
     llm: str
     prm: str | None
+    """None for checks of an LLM's solutions."""
     count: int
     total: int
+    """Number of solutions or questions that the check found, and of those that it looked at."""
     value: float | None = None
     low: float | None = None
     high: float | None = None
+    """Area under the curve within questions for ``ranking``, and a difference of accuracies for ``best-of-N`` and
+    ``vote``, with its 95% interval over questions. None for counts."""
     severity: Severity = "fine"
     examples: tuple[str, ...] = ()
+    """The ends of up to two solutions that the check found."""
 
     @property
     def share(self) -> float:

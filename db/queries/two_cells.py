@@ -29,35 +29,26 @@ _MOST_QUESTIONS = 5
 
 @dataclass(frozen=True, eq=False)
 class CellComparison:
-    """The paired comparison of two cells.
-
-    Attributes
-    ----------
-    a, b : dict
-        The rows of the cells in the table ``cells``.
-    table : DataFrame
-        One row per metric, in the order of the leaderboard: metric; a, a_low, a_high, b, b_low and b_high (the values
-        of the cells with their 95% intervals); difference, low and high (A - B with its 95% interval; if 0 is the best
-        value of the metric, absolute values are subtracted, and from_zero is true); p_value (two-sided), p_adjusted
-        (after Holm's correction over the pairs of the group) and pairs (their number), which are None for cells and
-        metrics that do not compete; and real (whether the difference is significant; None if there is no p value).
-    questions : int
-        Number of questions that both cells were measured on.
-    prefixes : tuple of int, or None
-        Number of prefixes of A and of B; None on the scaling leaderboard.
-    differing : DataFrame
-        Up to five questions on which they differ, the largest absolute difference first: question_id, question_level,
-        question (its text), value_a, value_b and difference (A - B). On the calibration leaderboard, the value is the
-        squared error of the point estimate, averaged over the prefixes of the question. On the scaling leaderboard, it
-        is the accuracy. The frame is empty if the database does not have these values.
-    """
+    """The paired comparison of two cells."""
 
     a: dict[str, Any]
     b: dict[str, Any]
+    """The rows of the cells in the table ``cells``."""
     table: pd.DataFrame
+    """One row per metric, in the order of the leaderboard: metric; a, a_low, a_high, b, b_low and b_high (the values of
+    the cells with their 95% intervals); difference, low and high (A - B with its 95% interval; if 0 is the best value
+    of the metric, absolute values are subtracted, and from_zero is true); p_value (two-sided), p_adjusted (after Holm's
+    correction over the pairs of the group) and pairs (their number), which are None for cells and metrics that do not
+    compete; and real (whether the difference is significant; None if there is no p value)."""
     questions: int
+    """Number of questions that both cells were measured on."""
     prefixes: tuple[int, int] | None
+    """Number of prefixes of A and of B; None on the scaling leaderboard."""
     differing: pd.DataFrame
+    """Up to five questions on which they differ, the largest absolute difference first: question_id, question_level,
+    question (its text), value_a, value_b and difference (A - B). On the calibration leaderboard, the value is the
+    squared error of the point estimate, averaged over the prefixes of the question. On the scaling leaderboard, it is
+    the accuracy. The frame is empty if the database does not have these values."""
 
     def __repr__(self) -> str:
         cells = f"A {self.a['cell_id']}\nB {self.b['cell_id']}"

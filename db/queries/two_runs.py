@@ -26,25 +26,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class RunComparison:
-    """The cells of one leaderboard in two runs, compared by its main metric.
-
-    Attributes
-    ----------
-    described : Metric
-        The metric.
-    both : DataFrame
-        Cells that both runs have finished: cell_id and the columns of :data:`prmcal.db.metrics.COORDINATES`; value_a,
-        low_a, high_a, value_b, low_b, high_b; difference (A - B), low, high and p, which is adjusted by Holm's
-        correction for all paired cells; overlap (whether the two 95% intervals overlap). The interval of the
-        difference and p are missing if the cells cannot be paired.
-    only_a, only_b : DataFrame
-        Cells that only one run has finished: cell_id and the coordinates.
-    """
+    """The cells of one leaderboard in two runs, compared by its main metric."""
 
     described: Metric
+    """The metric."""
     both: pd.DataFrame
+    """Cells that both runs have finished: cell_id and the columns of :data:`prmcal.db.metrics.COORDINATES`; value_a,
+    low_a, high_a, value_b, low_b, high_b; difference (A - B), low, high and p, which is adjusted by Holm's correction
+    for all paired cells; overlap (whether the two 95% intervals overlap). The interval of the difference and p are
+    missing if the cells cannot be paired."""
     only_a: pd.DataFrame
     only_b: pd.DataFrame
+    """Cells that only one run has finished: cell_id and the coordinates."""
 
 
 @dataclass(frozen=True, eq=False)

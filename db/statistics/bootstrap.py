@@ -24,21 +24,14 @@ from prmcal.resamples import weighted_totals
 
 
 class Statistic(ABC):
-    """A number computed from questions, under any weights of the questions.
-
-    Attributes
-    ----------
-    question_ids : ndarray of shape (questions,)
-        The questions, in the order of the columns of the weights.
-    rows : int
-        Number of observations behind the statistic.
-    needs_replicates : bool
-        Whether its interval is computed from replicates.
-    """
+    """A number computed from questions, under any weights of the questions."""
 
     question_ids: NDArray[Any]
+    """The questions, in the order of the columns of the weights. Of shape (questions,)."""
     rows: int
+    """Number of observations behind the statistic."""
     needs_replicates: ClassVar[bool] = True
+    """Whether its interval is computed from replicates."""
 
     @abstractmethod
     def values(self, weights: Floats) -> Floats:
@@ -60,16 +53,11 @@ class Statistic(ABC):
 
 
 class LinearisedStatistic(Statistic):
-    """A statistic whose interval is that of the mean of one value for each question.
-
-    Attributes
-    ----------
-    rule : callable
-        The rule for the interval.
-    """
+    """A statistic whose interval is that of the mean of one value for each question."""
 
     needs_replicates = False
     rule: IntervalRule
+    """The rule for the interval."""
 
     @abstractmethod
     def linearised(self) -> Floats:
@@ -172,17 +160,12 @@ class Bootstrap:
     """How questions are resampled.
 
     The resamples depend on the seed and the number of questions only, so statistics of the same questions are paired.
-
-    Attributes
-    ----------
-    replicates : int
-        Number of resamples, at least 1.
-    seed : int
-        Seed of the random generator, at least 0.
     """
 
     replicates: int = 1000
+    """Number of resamples, at least 1."""
     seed: int = 0
+    """Seed of the random generator, at least 0."""
 
     def __post_init__(self) -> None:
         if self.replicates < 1:
@@ -211,25 +194,17 @@ def counted_once(questions: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """The value of a statistic with its 95% interval.
-
-    Attributes
-    ----------
-    value : float
-    low, high : float
-        Ends of the interval; NaN for a single question.
-    rows, questions : int
-        Number of observations and of questions behind the value.
-    replicates : ndarray of shape (replicates,), float64
-        Values of the resamples; empty for a single question, or if none were drawn.
-    """
+    """The value of a statistic with its 95% interval."""
 
     value: float
     low: float
     high: float
+    """Ends of the interval; NaN for a single question."""
     rows: int
     questions: int
+    """Number of observations and of questions behind the value."""
     replicates: Floats
+    """Values of the resamples; empty for a single question, or if none were drawn. Of shape (replicates,), float64."""
 
 
 Interval = tuple[float, float]

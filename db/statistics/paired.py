@@ -40,46 +40,32 @@ class PairedDifference(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PairedDifferences:
-    """The differences of pairs of cells on the same questions, first minus second.
-
-    Attributes
-    ----------
-    difference, low, high : ndarray of shape (pairs,), float64
-        The differences and their 95% intervals. An interval is NaN for a single question, and if a resample has no
-        value.
-    p_value : ndarray of shape (pairs,), float64
-        Two-sided p values in (0, 1]; NaN if the interval is NaN. They are at least 2^(1 - questions), the smallest p
-        value of the sign test, since a few questions with the same sign are weak evidence.
-    questions : int
-        Number of questions that the cells were measured on.
-    """
+    """The differences of pairs of cells on the same questions, first minus second."""
 
     difference: Floats
     low: Floats
     high: Floats
+    """The differences and their 95% intervals. An interval is NaN for a single question, and if a resample has no
+    value. Of shape (pairs,), float64."""
     p_value: Floats
+    """Two-sided p values in (0, 1]; NaN if the interval is NaN. They are at least 2^(1 - questions), the smallest p
+    value of the sign test, since a few questions with the same sign are weak evidence. Of shape (pairs,), float64."""
     questions: int
+    """Number of questions that the cells were measured on."""
 
 
 @dataclass(frozen=True, eq=False)
 class Replicated:
-    """A value with its bootstrap replicates.
-
-    Attributes
-    ----------
-    value : float
-    replicates : ndarray of shape (replicates,), float64
-        Values of the resamples; empty for a single question. Values that are compared must have the same resamples.
-    questions : int
-        Number of questions.
-    resampled : str
-        Identifies the questions that were resampled: equal strings mean equal questions.
-    """
+    """A value with its bootstrap replicates."""
 
     value: float
     replicates: Floats
+    """Values of the resamples; empty for a single question. Values that are compared must have the same resamples. Of
+    shape (replicates,), float64."""
     questions: int
+    """Number of questions."""
     resampled: str = ""
+    """Identifies the questions that were resampled: equal strings mean equal questions."""
 
     def comparable(self, better: Better | None) -> Replicated:
         """Return the quantity that cells are compared by: the value, or its absolute value if 0 is the best value."""

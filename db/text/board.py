@@ -46,41 +46,27 @@ _SYMBOLS = {standing: f" {SYMBOLS[standing]}" for standing in ("best", "tied", "
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table, with one text for each row.
-
-    Attributes
-    ----------
-    title : str
-        May be wrapped at its words.
-    values : tuple of str
-    weight : int
-        Its importance. Narrow tables leave out the columns with the largest numbers first, and those with 0 never.
-    key : str
-        Its name in commands and files, if it has one, such as ``brier``.
-    about : str
-        Explains what it shows and which values are better.
-    numbers : tuple of float
-        The numbers behind the values, by which a reader sorts; NaN where there is none. Empty for names.
-    hidden : bool
-        Whether pages show it only to readers who ask for it.
-    group : str
-        Columns of a group are left out together.
-    text : bool
-        Whether the column holds free text, which takes the space that is left.
-    whole : bool
-        Whether its values are never cut.
-    """
+    """A column of a table, with one text for each row."""
 
     title: str
+    """May be wrapped at its words."""
     values: tuple[str, ...]
     weight: int = 0
+    """Its importance. Narrow tables leave out the columns with the largest numbers first, and those with 0 never."""
     key: str = ""
+    """Its name in commands and files, if it has one, such as ``brier``."""
     about: str = ""
+    """Explains what it shows and which values are better."""
     numbers: tuple[float, ...] = ()
+    """The numbers behind the values, by which a reader sorts; NaN where there is none. Empty for names."""
     hidden: bool = False
+    """Whether pages show it only to readers who ask for it."""
     group: str = ""
+    """Columns of a group are left out together."""
     text: bool = False
+    """Whether the column holds free text, which takes the space that is left."""
     whole: bool = False
+    """Whether its values are never cut."""
 
 
 def column_of(
@@ -92,27 +78,18 @@ def column_of(
 
 @dataclass(frozen=True)
 class Board:
-    """A table of results.
-
-    Attributes
-    ----------
-    columns : tuple of Column
-    names : int
-        Number of columns, from the left, that contain names. The others contain numbers.
-    notes : tuple of str
-        Lines below the table.
-    title, legend : str
-        What it is, and how to read it.
-    cells : tuple of str
-        The identifier of the cell in each row, to link to; empty if rows are no cells.
-    """
+    """A table of results."""
 
     columns: tuple[Column, ...]
     names: int
+    """Number of columns, from the left, that contain names. The others contain numbers."""
     notes: tuple[str, ...] = ()
+    """Lines below the table."""
     title: str = ""
     legend: str = ""
+    """What it is, and how to read it."""
     cells: tuple[str, ...] = ()
+    """The identifier of the cell in each row, to link to; empty if rows are no cells."""
 
     @property
     def head(self) -> list[str]:

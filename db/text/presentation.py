@@ -32,22 +32,15 @@ VARIANT_TITLES = {"conditions": "Conditions", "version": "Version"}
 
 @dataclass(frozen=True)
 class LeaderboardText:
-    """Title, description and columns of a leaderboard.
-
-    Attributes
-    ----------
-    title, description : str
-        The name, and what the leaderboard shows in one sentence.
-    main_metrics : tuple of str
-        Names of the metrics that are shown unless the reader chooses others.
-    rows : str
-        Title of the column ``rows``: what the leaderboard counts besides questions.
-    """
+    """Title, description and columns of a leaderboard."""
 
     title: str
     description: str
+    """The name, and what the leaderboard shows in one sentence."""
     main_metrics: tuple[str, ...]
+    """Names of the metrics that are shown unless the reader chooses others."""
     rows: str
+    """Title of the column ``rows``: what the leaderboard counts besides questions."""
 
 
 LEADERBOARDS: dict[Leaderboard, LeaderboardText] = {

@@ -59,34 +59,24 @@ class Drawn:
 
 @dataclass(eq=False)
 class OpenQuestion:
-    """A question that is not answered yet.
-
-    Attributes
-    ----------
-    number : int
-        Its place among the questions of the call.
-    bare : Rewarded
-        The rewards of the bare question.
-    needed : int
-        The number of trajectories that it needs before the next decision.
-    samples : int
-        Trajectories that were drawn, or steps that a search sampled.
-    started : float
-        On the clock of ``time.monotonic``.
-    error : PrmcalError or None
-        Why it cannot be answered.
-    """
+    """A question that is not answered yet."""
 
     number: int
+    """Its place among the questions of the call."""
     text: str
     bare: Rewarded = _UNREAD
+    """The rewards of the bare question."""
     drawn: list[Drawn] = field(default_factory=list)
     needed: int = 1
+    """The number of trajectories that it needs before the next decision."""
     samples: int = 0
+    """Trajectories that were drawn, or steps that a search sampled."""
     generated_tokens: int = 0
     prm_tokens: int = 0
     started: float = field(default_factory=time.monotonic)
+    """On the clock of ``time.monotonic``."""
     error: PrmcalError | None = None
+    """Why it cannot be answered."""
 
     def seed(self, seed: int, *place: int) -> int:
         """Return the seed of a sample, which does not depend on the other questions of the call."""

@@ -47,60 +47,39 @@ Item = tuple[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Card:
-    """The models that answer questions, and the settings of a call that names none. A saved folder has it as JSON.
-
-    Attributes
-    ----------
-    name : str
-        The cell or the folder that they come from.
-    llm : PluginReference or None
-        None if there is none: then there are rewards, but no answers.
-    prm, calibrator : PluginReference
-    strategy : PluginReference
-    target, level : float or None
-        The target probability C and the level beta of the strategy.
-    max_samples : int
-    sampling : Sampling
-        How trajectories are sampled, as for the calibration.
-    levels : tuple of float
-        Levels beta besides the calibrator's own. They are left out unless it predicts any level.
-    ways : str, mapping or sequence
-        Where the answers of the LLM stand, as in the argument `answers` of a data set.
-    known : mapping of str to PluginReference
-        The strategies of the grid by their names, which may have arguments. Registered names work too.
-    """
+    """The models that answer questions, and the settings of a call that names none. A saved folder has it as JSON."""
 
     name: str
+    """The cell or the folder that they come from."""
     llm: PluginReference | None
+    """None if there is none: then there are rewards, but no answers."""
     prm: PluginReference
     calibrator: PluginReference
     strategy: PluginReference
     target: float | None
     level: float | None
+    """The target probability C and the level beta of the strategy."""
     max_samples: int = 64
     sampling: Sampling = field(default_factory=Sampling)
+    """How trajectories are sampled, as for the calibration."""
     levels: tuple[float, ...] = ()
+    """Levels beta besides the calibrator's own. They are left out unless it predicts any level."""
     ways: Ways = MARKED
+    """Where the answers of the LLM stand, as in the argument `answers` of a data set."""
     known: Mapping[str, PluginReference] = field(default_factory=dict)
+    """The strategies of the grid by their names, which may have arguments. Registered names work too."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rewarded:
-    """The prefixes x_{0:0}, ..., x_{0:T} of one trajectory. What is too long for the PRM is NaN.
-
-    Attributes
-    ----------
-    logit : ndarray of shape (T + 1,), float64
-        The PRM's log-odds.
-    quantiles : ndarray of shape (T + 1, levels), float64
-        The calibrated rewards.
-    tokens : int
-        Tokens that the PRM read.
-    """
+    """The prefixes x_{0:0}, ..., x_{0:T} of one trajectory. What is too long for the PRM is NaN."""
 
     logit: Floats
+    """The PRM's log-odds. Of shape (T + 1,), float64."""
     quantiles: Floats
+    """The calibrated rewards. Of shape (T + 1, levels), float64."""
     tokens: int = 0
+    """Tokens that the PRM read."""
 
 
 class ExportedQuantiles(Calibrator):

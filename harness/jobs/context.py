@@ -53,23 +53,16 @@ _PREFIX, _COUNTS = ["question_id", "trajectory", "step", "terminal"], ["successe
 
 @dataclass
 class Output:
-    """The output of a shard.
-
-    Attributes
-    ----------
-    tables : dict of str to DataFrame
-        Each is written as one Parquet file.
-    save : callable or None
-        Writes further files, such as a fitted calibrator, into the artifact's folder.
-    samples, generated_tokens, scored_tokens : int
-        For the progress display and the costs.
-    """
+    """The output of a shard."""
 
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    """Each is written as one Parquet file."""
     save: Callable[[Path], None] | None = None
+    """Writes further files, such as a fitted calibrator, into the artifact's folder."""
     samples: int = 0
     generated_tokens: int = 0
     scored_tokens: int = 0
+    """For the progress display and the costs."""
 
 
 class Models:

@@ -21,17 +21,12 @@ from prmcal.registry.contracts.pool import Pool
 
 @dataclass(frozen=True, eq=False)
 class QuestionAxis:
-    """The questions along the first axis of an array, sorted by id.
-
-    Attributes
-    ----------
-    question_ids : ndarray of shape (questions,)
-    question_levels : ndarray of shape (questions,), object
-        The difficulty, a number or a word; None where it is not known.
-    """
+    """The questions along the first axis of an array, sorted by id."""
 
     question_ids: NDArray[Any]
+    """Of shape (questions,)."""
     question_levels: NDArray[np.object_]
+    """The difficulty, a number or a word; None where it is not known. Of shape (questions,), object."""
 
     @classmethod
     def of(cls, questions: Sequence[Question], ids: NDArray[Any]) -> QuestionAxis:
@@ -71,26 +66,19 @@ def level_column(levels: Sequence[Level | None] | NDArray[np.object_]) -> pd.api
 
 @dataclass(frozen=True, eq=False)
 class GradedTrajectories(QuestionAxis):
-    """The trajectories of all questions as arrays. Questions are sorted by id, trajectories by index.
-
-    Attributes
-    ----------
-    correct : ndarray of shape (questions, M), bool
-    answers : ndarray of shape (questions, M), int64
-        The final answers as numbers: equal if their texts are equal; -1 if there is none.
-    steps : ndarray of shape (questions, M), int64
-        T, the number of steps of each trajectory.
-    tokens : ndarray of shape (questions, M), float64
-        Tokens that were generated for each trajectory.
-    prompt_tokens : ndarray of shape (questions,), float64
-        Tokens of each question's prompt; NaN where the LLM does not report them.
-    """
+    """The trajectories of all questions as arrays. Questions are sorted by id, trajectories by index."""
 
     correct: NDArray[np.bool_]
+    """Of shape (questions, M), bool."""
     answers: NDArray[np.int64]
+    """The final answers as numbers: equal if their texts are equal; -1 if there is none. Of shape (questions, M),
+    int64."""
     steps: NDArray[np.int64]
+    """T, the number of steps of each trajectory. Of shape (questions, M), int64."""
     tokens: NDArray[np.float64]
+    """Tokens that were generated for each trajectory. Of shape (questions, M), float64."""
     prompt_tokens: NDArray[np.float64]
+    """Tokens of each question's prompt; NaN where the LLM does not report them. Of shape (questions,), float64."""
 
 
 def graded_trajectories(

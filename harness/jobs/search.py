@@ -46,33 +46,22 @@ Calibrate = Callable[[Sequence[Prefix], NDArray[np.float64]], tuple[NDArray[np.f
 
 @dataclass(frozen=True)
 class Beam:
-    """A prefix of the search.
-
-    Attributes
-    ----------
-    steps : tuple of str
-    drawn : int
-        Steps that were sampled for it, empty ones too.
-    tokens : int
-        Tokens that were generated for it, in all steps together.
-    finished : bool
-        Whether it is complete, so that it is not continued.
-    ranked_by : float
-        The reward that ranks prefixes, as the strategy's `rank` says: the PRM's own, or the calibrated median. NaN if
-        the prefix is too long for the PRM.
-    reward : float
-        The reward that the strategy reads, also NaN if the prefix is too long.
-    logit : float
-        The PRM's own log-odds, which rank prefixes with equal rewards.
-    """
+    """A prefix of the search."""
 
     steps: tuple[str, ...] = ()
     drawn: int = 0
+    """Steps that were sampled for it, empty ones too."""
     tokens: int = 0
+    """Tokens that were generated for it, in all steps together."""
     finished: bool = False
+    """Whether it is complete, so that it is not continued."""
     ranked_by: float = float("nan")
+    """The reward that ranks prefixes, as the strategy's `rank` says: the PRM's own, or the calibrated median. NaN if
+    the prefix is too long for the PRM."""
     reward: float = float("nan")
+    """The reward that the strategy reads, also NaN if the prefix is too long."""
     logit: float = float("nan")
+    """The PRM's own log-odds, which rank prefixes with equal rewards."""
 
     @property
     def rank(self) -> tuple[float, float]:
@@ -83,30 +72,22 @@ class Beam:
 
 @dataclass
 class Searched:
-    """The search of one question.
-
-    Attributes
-    ----------
-    kept, finished : list of Beam
-        The prefixes that are kept, and all prefixes that were ever finished, also those that were pruned. Both lists
-        begin with the best.
-    generations : int
-        Steps that were sampled.
-    rounds : int
-        How often the PRM scored candidates, not counting the bare question.
-    generated_tokens, prefill_tokens, scored_tokens : int
-        Tokens that the LLM generated; tokens that it read, where a prefix counts once for all of its continuations;
-        tokens that the PRM read.
-    """
+    """The search of one question."""
 
     question: Question
     kept: list[Beam] = field(default_factory=list)
     finished: list[Beam] = field(default_factory=list)
+    """The prefixes that are kept, and all prefixes that were ever finished, also those that were pruned. Both lists
+    begin with the best."""
     generations: int = 0
+    """Steps that were sampled."""
     rounds: int = 0
+    """How often the PRM scored candidates, not counting the bare question."""
     generated_tokens: int = 0
     prefill_tokens: int = 0
     scored_tokens: int = 0
+    """Tokens that the LLM generated; tokens that it read, where a prefix counts once for all of its continuations;
+    tokens that the PRM read."""
 
     @property
     def live(self) -> bool:

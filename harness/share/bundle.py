@@ -43,14 +43,6 @@ _AGAIN = "It was cut off or altered, or prmcal did not write it. Ask the submitt
 class About:
     """What a submitter says of a submission.
 
-    Attributes
-    ----------
-    submitter : str
-        A name, such as that of a person or a laboratory.
-    licence : str
-        The licence of the results, such as ``CC-BY-4.0``.
-    note : str
-
     Raises
     ------
     BundleError
@@ -58,7 +50,9 @@ class About:
     """
 
     submitter: str = ""
+    """A name, such as that of a person or a laboratory."""
     licence: str = ""
+    """The licence of the results, such as ``CC-BY-4.0``."""
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -74,21 +68,14 @@ class About:
 
 @dataclass(frozen=True)
 class BundledFile:
-    """A file of a bundle.
-
-    Attributes
-    ----------
-    size : int
-        Bytes.
-    sha256 : str
-        64 hexadecimal digits.
-    table : str or None
-        The digest of the table in a Parquet file; None for another file.
-    """
+    """A file of a bundle."""
 
     size: int
+    """Bytes."""
     sha256: str
+    """64 hexadecimal digits."""
     table: str | None = None
+    """The digest of the table in a Parquet file; None for another file."""
 
 
 def described(content: bytes, table: str | None = None) -> BundledFile:
@@ -98,30 +85,20 @@ def described(content: bytes, table: str | None = None) -> BundledFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Submission(About):
-    """What a bundle says of itself: the content of submission.json.
-
-    Attributes
-    ----------
-    texts : bool
-        Whether the bundle has the texts of questions and trajectories, and the reference answers.
-    models : bool
-        Whether it has the fits that change the PRM.
-    prmcal_version : str
-        The version of prmcal that wrote the bundle.
-    files : mapping of str to BundledFile
-        All files of the bundle except submission.json and its signature, by their names.
-    signed_by : str or None
-        The fingerprint of the key of its valid signature, such as ``SHA256:...``; None if it is not signed.
-    signer : str or None
-        The name of this key in the file of allowed signers; None if no such file was given.
-    """
+    """What a bundle says of itself: the content of submission.json."""
 
     texts: bool
+    """Whether the bundle has the texts of questions and trajectories, and the reference answers."""
     models: bool
+    """Whether it has the fits that change the PRM."""
     prmcal_version: str
+    """The version of prmcal that wrote the bundle."""
     files: Mapping[str, BundledFile]
+    """All files of the bundle except submission.json and its signature, by their names."""
     signed_by: str | None = None
+    """The fingerprint of the key of its valid signature, such as ``SHA256:...``; None if it is not signed."""
     signer: str | None = None
+    """The name of this key in the file of allowed signers; None if no such file was given."""
 
     @cached_property
     def submission_id(self) -> str:

@@ -143,19 +143,13 @@ class Words:
 
 @dataclass(frozen=True)
 class Difference:
-    """A property in which two leaderboards differ.
-
-    Attributes
-    ----------
-    what : str
-        Such as ``seed`` or ``calibrator temperature: version``.
-    first, other : tuple of str
-        Its values in each, sorted. A merged leaderboard may have several.
-    """
+    """A property in which two leaderboards differ."""
 
     what: str
+    """Such as ``seed`` or ``calibrator temperature: version``."""
     first: tuple[str, ...]
     other: tuple[str, ...]
+    """Its values in each, sorted. A merged leaderboard may have several."""
 
 
 def differences_between(first: Path, other: Path) -> list[Difference]:

@@ -45,28 +45,19 @@ _ASIDE = ".incoming"
 
 @dataclass(frozen=True)
 class MergeSummary:
-    """What a merge did.
-
-    Attributes
-    ----------
-    added, known : tuple of Submitted
-        The submissions that are new, and those of the inputs that were merged before.
-    verifications : int
-        The records of verifications that are new.
-    union : Union
-        The leaderboard.
-    new_cells, same_cells : int
-        The finished cells of the added submissions that the leaderboard did not have, and those that it had, or that
-        several of them have with equal results.
-    seconds : float
-    """
+    """What a merge did."""
 
     added: tuple[Submitted, ...]
     known: tuple[Submitted, ...]
+    """The submissions that are new, and those of the inputs that were merged before."""
     verifications: int
+    """The records of verifications that are new."""
     union: Union
+    """The leaderboard."""
     new_cells: int
     same_cells: int
+    """The finished cells of the added submissions that the leaderboard did not have, and those that it had, or that
+    several of them have with equal results."""
     seconds: float
 
 

@@ -51,29 +51,19 @@ def is_merged(directory: Path) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Submitted:
-    """A submission, read.
-
-    Attributes
-    ----------
-    submission : Submission
-    folder : Path
-        The unpacked bundle.
-    record : RunRecord
-        The run that measured it.
-    plan : Plan
-        Its cells and all jobs behind them.
-    failures : mapping of str to Failure
-        Why shards failed, by their keys.
-    contents : mapping of ArtifactRef to str
-        The digests of the contents of its artifacts; empty for one that it leaves out.
-    """
+    """A submission, read."""
 
     submission: Submission
     folder: Path
+    """The unpacked bundle."""
     record: RunRecord
+    """The run that measured it."""
     plan: Plan
+    """Its cells and all jobs behind them."""
     failures: Mapping[str, Failure]
+    """Why shards failed, by their keys."""
     contents: Mapping[ArtifactRef, str]
+    """The digests of the contents of its artifacts; empty for one that it leaves out."""
 
     @property
     def submission_id(self) -> str:

@@ -34,58 +34,38 @@ _Place = tuple[str, str, str, str]
 
 @dataclass
 class MergedCell:
-    """A row of a merged leaderboard. The module says what `seed` and `version` are.
-
-    Attributes
-    ----------
-    cell : Cell
-        With its id on the leaderboard, and its conditions.
-    base_id : str
-        Its id by the names in the grids.
-    conflict : bool
-    alike : str
-        What rows share that differ only in the seed, or are replicates; empty if it contradicts an earlier row.
-    done : mapping of Submitted to Cell
-        The submissions that have its result, in their order, with their own cells.
-    """
+    """A row of a merged leaderboard. The module says what `seed` and `version` are."""
 
     cell: Cell
+    """With its id on the leaderboard, and its conditions."""
     base_id: str
+    """Its id by the names in the grids."""
     seed: int | None
     version: str
     conflict: bool
     alike: str
+    """What rows share that differ only in the seed, or are replicates; empty if it contradicts an earlier row."""
     done: Mapping[Submitted, Cell]
+    """The submissions that have its result, in their order, with their own cells."""
 
 
 @dataclass(frozen=True)
 class Union:
-    """A merged leaderboard before it is written.
-
-    Attributes
-    ----------
-    plan : Plan
-    cells : mapping of str to MergedCell
-        By their ids in the plan.
-    submissions : tuple of Submitted
-        In their order.
-    conflicts : mapping of ArtifactRef to str
-        The artifacts of which submissions have different contents, with that of the first submission.
-    replicates : set of ArtifactRef
-        Those of them that are no conflicts.
-    failures : mapping of str to Failure
-        Why shards failed that no submission has.
-    curves : mapping of str to str
-        The conditions of jobs that fill no cell, by their keys.
-    """
+    """A merged leaderboard before it is written."""
 
     plan: Plan
     cells: Mapping[str, MergedCell]
+    """By their ids in the plan."""
     submissions: tuple[Submitted, ...]
+    """In their order."""
     conflicts: Mapping[ArtifactRef, str]
+    """The artifacts of which submissions have different contents, with that of the first submission."""
     replicates: frozenset[ArtifactRef]
+    """Those of them that are no conflicts."""
     failures: Mapping[str, Failure]
+    """Why shards failed that no submission has."""
     curves: Mapping[str, str]
+    """The conditions of jobs that fill no cell, by their keys."""
 
     def stored(self, submission: Submitted, ref: ArtifactRef) -> ArtifactRef:
         """Return the address of an artifact of a submission in the merged folder."""

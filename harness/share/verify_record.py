@@ -20,63 +20,41 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What one check found.
-
-    Attributes
-    ----------
-    tier : {"consistent", "graded again", "scored again", "reproduced"}
-    check : str
-        Its name, such as "results computed again".
-    passed : bool
-        False if it found something wrong, and if it could not be made although the tier needs it.
-    n : int
-        What was checked: artifacts, rows, questions or prefixes, as the message says. 0 if it could not be made.
-    message : str
-        What was found, in sentences.
-    cells : tuple of str
-        The ids of the cells that the findings concern; empty if it passed.
-    """
+    """What one check found."""
 
     tier: Tier
     check: str
+    """Its name, such as "results computed again"."""
     passed: bool
+    """False if it found something wrong, and if it could not be made although the tier needs it."""
     n: int
+    """What was checked: artifacts, rows, questions or prefixes, as the message says. 0 if it could not be made."""
     message: str
+    """What was found, in sentences."""
     cells: tuple[str, ...] = ()
+    """The ids of the cells that the findings concern; empty if it passed."""
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The outcome of a verification.
-
-    Attributes
-    ----------
-    submission : str
-        The id of the submission; empty for the folder of a run.
-    tier : {"consistent", "graded again", "scored again", "reproduced"}
-        The highest tier that was tried.
-    passed : bool
-        Whether every check of this tier and of those before it passed.
-    verified_by : str
-        The name that the verifier gave.
-    verified_at : str
-        The time in UTC, in ISO format.
-    prmcal_version : str
-        The version of prmcal that verified it.
-    seed : int
-        What random choices were made with. The verifier draws it, so a submitter cannot know what is checked.
-    checks : tuple of Check
-    """
+    """The outcome of a verification."""
 
     submission: str
+    """The id of the submission; empty for the folder of a run."""
     tier: Tier
+    """The highest tier that was tried."""
     passed: bool
+    """Whether every check of this tier and of those before it passed."""
     verified_by: str
+    """The name that the verifier gave."""
     verified_at: str
+    """The time in UTC, in ISO format."""
     prmcal_version: str
+    """The version of prmcal that verified it."""
     seed: int
+    """What random choices were made with. The verifier draws it, so a submitter cannot know what is checked."""
     checks: tuple[Check, ...]
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}

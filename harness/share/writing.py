@@ -67,21 +67,14 @@ _Entry = tuple[Path | bytes, BundledFile]
 
 @dataclass(frozen=True)
 class Bundled:
-    """What a bundle contains.
-
-    Attributes
-    ----------
-    submission : Submission
-    cells, failed : int
-        The number of its cells, and of those among them that failed.
-    entries : dict of str to Path or bytes
-        All files of the bundle.
-    """
+    """What a bundle contains."""
 
     submission: Submission
     cells: int
     failed: int
+    """The number of its cells, and of those among them that failed."""
     entries: dict[str, Path | bytes]
+    """All files of the bundle."""
 
 
 def write_bundle(

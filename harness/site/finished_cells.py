@@ -48,34 +48,22 @@ class HubModel:
 
 @dataclass(frozen=True, eq=False)
 class FinishedCell:
-    """A finished cell.
-
-    Attributes
-    ----------
-    cell_id : str
-    leaderboard : {"calibration", "scaling", "league"}
-    coordinates : dict of str to str
-        The coordinates that the cell has, as text.
-    values : list of dict
-        Its values: metric, value, low, high, questions and rows. A value without an interval has no ends.
-    measured_at : datetime
-        End of the run that measured it, UTC; its start if it has not ended.
-    job : dict
-        The row of the job that measured it.
-    behind : list of dict
-        The rows of all jobs behind the cell, its own included.
-    provenance : dict of str to str
-        What is known of the submissions, the verification and the versions behind the cell.
-    """
+    """A finished cell."""
 
     cell_id: str
     leaderboard: Leaderboard
     coordinates: Mapping[str, str]
+    """The coordinates that the cell has, as text."""
     values: Sequence[Row]
+    """Its values: metric, value, low, high, questions and rows. A value without an interval has no ends."""
     measured_at: datetime
+    """End of the run that measured it, UTC; its start if it has not ended."""
     job: Row
+    """The row of the job that measured it."""
     behind: Sequence[Row]
+    """The rows of all jobs behind the cell, its own included."""
     provenance: Mapping[str, str]
+    """What is known of the submissions, the verification and the versions behind the cell."""
 
     @property
     def about(self) -> str:

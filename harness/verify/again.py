@@ -47,33 +47,22 @@ ROUNDING = Tolerance(1e-9, 1e-12)
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a verification is asked for, and what it uses besides the submission.
-
-    Attributes
-    ----------
-    workers : int
-        Processes of the first tier.
-    results : float
-        The share of results that the first tier computes again, in (0, 1].
-    share : float
-        The share of trajectories that are scored again, in (0, 1].
-    questions : int
-        Questions of each LLM and split that are sampled again, at least.
-    all_fits : bool
-        Whether fits that need the PRM or its hidden states are repeated.
-    texts_from : Path or None
-        A bundle or a folder with the texts of the same trajectories.
-    plugin_files : tuple of Path
-        Plugin files, which are loaded already.
-    """
+    """What a verification is asked for, and what it uses besides the submission."""
 
     workers: int = 1
+    """Processes of the first tier."""
     results: float = 1.0
+    """The share of results that the first tier computes again, in (0, 1]."""
     share: float = 0.02
+    """The share of trajectories that are scored again, in (0, 1]."""
     questions: int = 30
+    """Questions of each LLM and split that are sampled again, at least."""
     all_fits: bool = False
+    """Whether fits that need the PRM or its hidden states are repeated."""
     texts_from: Path | None = None
+    """A bundle or a folder with the texts of the same trajectories."""
     plugin_files: tuple[Path, ...] = ()
+    """Plugin files, which are loaded already."""
 
 
 class Again:

@@ -29,21 +29,14 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """Something that is wrong.
-
-    Attributes
-    ----------
-    message : str
-        A sentence without a full stop.
-    refs : tuple of ArtifactRef
-        The artifacts that it concerns, and with them the cells that they decide.
-    cells : tuple of str
-        The ids of further cells that it concerns.
-    """
+    """Something that is wrong."""
 
     message: str
+    """A sentence without a full stop."""
     refs: tuple[ArtifactRef, ...] = ()
+    """The artifacts that it concerns, and with them the cells that they decide."""
     cells: tuple[str, ...] = ()
+    """The ids of further cells that it concerns."""
 
 
 class Subject:

@@ -19,21 +19,14 @@ from prmcal.registry.prms.token_tree import ROOT, TokenTree, collate_token_trees
 
 @dataclass(frozen=True)
 class QuestionTree:
-    """Some prefixes of one question, with the nodes on their paths.
-
-    Attributes
-    ----------
-    root : int
-        The forest's node of the question's first token. Trees of the same question have the same root.
-    rows : ndarray of int64, shape (prefixes,)
-        The numbers of the prefixes in the forest.
-    tree : TokenTree
-        The nodes. Its `input_ids` are node numbers of the forest, and its `leaves` belong to `rows`.
-    """
+    """Some prefixes of one question, with the nodes on their paths."""
 
     root: int
+    """The forest's node of the question's first token. Trees of the same question have the same root."""
     rows: Ints
+    """The numbers of the prefixes in the forest."""
     tree: TokenTree
+    """The nodes. Its `input_ids` are node numbers of the forest, and its `leaves` belong to `rows`."""
 
 
 def cut_trees(features: HiddenStates, tree_nodes: int) -> list[QuestionTree]:
@@ -102,15 +95,11 @@ class TemperatureHead(nn.Module):
     ----------
     states_width, width, layers, heads : int
         The width of the PRM's states, and the width, the blocks and the attention heads of this head.
-
-    Attributes
-    ----------
-    mean, scale : Tensor of shape (states_width,)
-        Mean and standard deviation that standardise the states.
     """
 
     mean: torch.Tensor
     scale: torch.Tensor
+    """Mean and standard deviation that standardise the states. Of shape (states_width,)."""
 
     def __init__(self, states_width: int, width: int, layers: int, heads: int) -> None:
         super().__init__()

@@ -38,24 +38,16 @@ NOT_RUN = "They are run when what the class declares is right."
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of one check.
-
-    Attributes
-    ----------
-    name : str
-        The check's name in words.
-    passed : bool
-        Whether the check passed. False if it was skipped.
-    message : str
-        What was expected and what was found. Empty if the check passed.
-    skipped : bool
-        Whether the check does not apply to this plugin. `message` then has the reason.
-    """
+    """The result of one check."""
 
     name: str
+    """The check's name in words."""
     passed: bool
+    """Whether the check passed. False if it was skipped."""
     message: str = ""
+    """What was expected and what was found. Empty if the check passed."""
     skipped: bool = False
+    """Whether the check does not apply to this plugin. `message` then has the reason."""
 
 
 def checks_of(plugin_: Plugin) -> tuple[Check, ...]:

@@ -44,15 +44,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class ServedLLM(LLM):
-    """The base of LLMs behind a server. A subclass says how a prefix is asked for, and where the text of a reply is.
-
-    Attributes
-    ----------
-    path : str
-        What is appended to `base_url`.
-    """
+    """The base of LLMs behind a server. A subclass says how a prefix is asked for, and where the text of a reply is."""
 
     path: ClassVar[str]
+    """What is appended to `base_url`."""
 
     base_url: str
     model: str

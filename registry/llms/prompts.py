@@ -369,17 +369,13 @@ class ChatLLM(LLM):
         Where the steps of the texts end: ``blank-line``, ``lines``, ``sentences``, ``markers`` or ``after-think``. Or a
         mapping with `rule`, one of these, and the options `markers` (a list of words), `least_tokens` and
         `most_tokens`. See the how-to page about reasoning models.
-
-    Attributes
-    ----------
-    suits_machine : tuple of str
-        The arguments that only suit the machine, such as the device. They are not part of the job keys.
     """
 
     chat_template: str
     system_prompt: str | None
     few_shot: Sequence[Example] = ()
     suits_machine: ClassVar[tuple[str, ...]] = ()
+    """The arguments that only suit the machine, such as the device. They are not part of the job keys."""
 
     def check_arguments(self) -> None:
         """Raise an error if there is no such checkpoint, or if the chat template cannot write a prompt."""

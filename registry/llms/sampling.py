@@ -23,27 +23,18 @@ _COMPACT_BELOW = 0.8
 
 @dataclass
 class Row:
-    """One completion, while it is sampled.
-
-    Attributes
-    ----------
-    prompt : tuple of int
-        The token ids of the prompt.
-    limit : int
-        The maximum number of tokens, at least 1.
-    uniforms : ndarray of shape (limit,), float64
-        The random numbers in [0, 1), one per token.
-    tokens : list of int
-        The tokens sampled so far, including the end-of-text token.
-    ended : {"end", "stop"} or None
-        Whether the completion ended at an end token or at a stop string; None if it did not.
-    """
+    """One completion, while it is sampled."""
 
     prompt: tuple[int, ...]
+    """The token ids of the prompt."""
     limit: int
+    """The maximum number of tokens, at least 1."""
     uniforms: Floats
+    """The random numbers in [0, 1), one per token. Of shape (limit,), float64."""
     tokens: list[int] = field(default_factory=list)
+    """The tokens sampled so far, including the end-of-text token."""
     ended: Literal["end", "stop"] | None = None
+    """Whether the completion ended at an end token or at a stop string; None if it did not."""
 
     @property
     def finished(self) -> bool:

@@ -156,15 +156,11 @@ class BinErrors(Metric):
     ----------
     bins : int, default 10
         The number of bins.
-
-    Attributes
-    ----------
-    corrected : bool
-        Whether the noise of the bins is removed.
     """
 
     better = "lower"
     corrected: ClassVar[bool] = False
+    """Whether the noise of the bins is removed."""
 
     bins: Count = 10
 

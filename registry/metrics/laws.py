@@ -74,19 +74,13 @@ _UPPER = np.concatenate([[0.0], _MIDDLES[1:-1], [1.0, 1.0]])
 
 @dataclass(frozen=True, eq=False)
 class Mixing:
-    """The distributions of p in groups of prefixes.
-
-    Attributes
-    ----------
-    density : ndarray of shape (groups, points), float64
-        The mass at each point of the grid. Each row sums to 1.
-    relative : ndarray of shape (groups, outcomes, points), float64
-        The likelihood of an outcome at each p, divided by its mean in the group. Multiplied by `density` it is the
-        posterior.
-    """
+    """The distributions of p in groups of prefixes."""
 
     density: Floats
+    """The mass at each point of the grid. Each row sums to 1. Of shape (groups, points), float64."""
     relative: Floats
+    """The likelihood of an outcome at each p, divided by its mean in the group. Multiplied by `density` it is the
+    posterior. Of shape (groups, outcomes, points), float64."""
     _mass: Floats = field(repr=False)
     _likelihood: Floats = field(repr=False)
     _steps: list[tuple[Floats, Floats, Floats]] = field(repr=False)

@@ -76,33 +76,22 @@ class Operation:
 
 @dataclass(frozen=True)
 class Problem:
-    """A question with its answer.
-
-    Attributes
-    ----------
-    id : str
-        The data set and a hash of the text. The same text always has the same id.
-    text : str
-        The question.
-    answer : str
-        Two digits, as written in the box.
-    level : int
-        1 to 5. It is always 5 in nano-aime.
-    subject : str
-        `"products"` if an instruction multiplies, else `"sums"`.
-    start : int
-        The start number, 0 to 99.
-    operations : tuple of Operation
-        One per instruction.
-    """
+    """A question with its answer."""
 
     id: str
+    """The data set and a hash of the text. The same text always has the same id."""
     text: str
+    """The question."""
     answer: str
+    """Two digits, as written in the box."""
     level: int
+    """1 to 5. It is always 5 in nano-aime."""
     subject: str
+    """`"products"` if an instruction multiplies, else `"sums"`."""
     start: int
+    """The start number, 0 to 99."""
     operations: tuple[Operation, ...]
+    """One per instruction."""
 
     def values(self) -> list[int]:
         """Return the start and the result of each operation (one more value than operations)."""

@@ -28,24 +28,16 @@ ROOT = -1
 
 @dataclass(frozen=True)
 class TokenTree:
-    """A trie of token sequences. Parents come before their children in the order of the nodes.
-
-    Attributes
-    ----------
-    input_ids : ndarray of int64, shape (nodes,)
-        The token of every node.
-    position_ids : ndarray of int64, shape (nodes,)
-        The depth of every node, which is the token's position in each of its sequences.
-    parents : ndarray of int64, shape (nodes,)
-        The parent of every node, or -1 for a first token.
-    leaves : ndarray of int64, shape (sequences,)
-        The node of the last token of every sequence. Equal sequences share one.
-    """
+    """A trie of token sequences. Parents come before their children in the order of the nodes."""
 
     input_ids: Ints
+    """The token of every node."""
     position_ids: Ints
+    """The depth of every node, which is the token's position in each of its sequences."""
     parents: Ints
+    """The parent of every node, or -1 for a first token."""
     leaves: Ints
+    """The node of the last token of every sequence. Equal sequences share one."""
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -192,18 +184,12 @@ def collate_token_trees(
 
 @dataclass(frozen=True)
 class TokenizedTrajectory:
-    """The prefixes of one trajectory as token ids. They always go into the same token tree.
-
-    Attributes
-    ----------
-    prefixes : tuple of (tuple of int or None)
-        The token ids of each prefix, the shortest prefix first; None for a prefix that is too long for the PRM.
-    size : int
-        The number of nodes in the token tree of these prefixes.
-    """
+    """The prefixes of one trajectory as token ids. They always go into the same token tree."""
 
     prefixes: tuple[tuple[int, ...] | None, ...]
+    """The token ids of each prefix, the shortest prefix first; None for a prefix that is too long for the PRM."""
     size: int
+    """The number of nodes in the token tree of these prefixes."""
 
     @classmethod
     def of(cls, prefixes: Sequence[tuple[int, ...] | None]) -> Self:

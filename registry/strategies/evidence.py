@@ -20,20 +20,15 @@ class ScoreEvidence:
     """The probability that a trajectory is right, given its score: sigmoid(slope x score + offset) (Platt, 1999).
 
     The slope is not negative, so the best-scored trajectory is the most probable one. If it is 0, scores say nothing.
-
-    Attributes
-    ----------
-    slope, offset : float
-    base : float
-        The share of right trajectories among those it was fitted to, in (0, 1).
-    known : ndarray of shape (fitted,), float64
-        The scores it was fitted to, ascending. They stand for the scores of trajectories still to come.
     """
 
     slope: float
     offset: float
     base: float
+    """The share of right trajectories among those it was fitted to, in (0, 1)."""
     known: Floats = field(repr=False)
+    """The scores it was fitted to, ascending. They stand for the scores of trajectories still to come. Of shape
+    (fitted,), float64."""
 
     @classmethod
     def fit(cls, scores: Floats, correct: Bools) -> ScoreEvidence:

@@ -36,21 +36,15 @@ class SuccessPrior:
     It is a mixture of two laws. The first follows the rewards: a law with their quantiles, which has the same density
     everywhere between two neighbouring levels; if there is one level only, a Beta law around it. The second is the
     Beta law of all calibration questions, which protects from rewards that are wrong.
-
-    Attributes
-    ----------
-    overall : ndarray of shape (cells,), float64
-        The probabilities of the cells for a question of which nothing is known.
-    share : float
-        The weight of `overall` in the mixture, in (0, 1].
-    concentration : float
-        For one level: the Beta law around the reward r has the parameters concentration x r and
-        concentration x (1 - r).
     """
 
     overall: Floats
+    """The probabilities of the cells for a question of which nothing is known. Of shape (cells,), float64."""
     share: float
+    """The weight of `overall` in the mixture, in (0, 1]."""
     concentration: float
+    """For one level: the Beta law around the reward r has the parameters concentration x r and concentration x (1 -
+    r)."""
 
     @classmethod
     def fit(cls, rewards: Floats, levels: tuple[float, ...], correct: Bools) -> SuccessPrior:

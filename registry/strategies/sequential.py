@@ -85,21 +85,14 @@ class Drawn:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a rule does with one question in every order, at each of its points.
-
-    Attributes
-    ----------
-    stops : ndarray of shape (points, orders), int
-        The number of trajectories that are drawn, in [1, N].
-    right : ndarray of shape (orders, N) or (points, orders, N), float64
-        Probability that the answer is right if the rule stops after 1, 2, ..., N draws.
-    silent : ndarray of shape (points, orders), bool, or None
-        Whether the rule gives no answer; None if it always gives one.
-    """
+    """What a rule does with one question in every order, at each of its points."""
 
     stops: NDArray[np.integer]
+    """The number of trajectories that are drawn, in [1, N]. Of shape (points, orders), int."""
     right: Floats
+    """Probability that the answer is right if the rule stops after 1, 2, ..., N draws. Of shape (orders, N)."""
     silent: Bools | None = None
+    """Whether the rule gives no answer; None if it always gives one. Of shape (points, orders), bool."""
 
     def right_at_stops(self) -> Floats:
         """Return the probability that the answer is right where the rule stops, of shape (points, orders)."""
@@ -113,15 +106,11 @@ class SequentialRule(PoolStrategy):
 
     A subclass says in `follow` where it stops. The settings of its curve are its points: the values of the argument
     that decides its budget. It names them in `budget`, or defines `point` and `curve_points`.
-
-    Attributes
-    ----------
-    budget : tuple
-        The name of the argument, and the points of the curve, which ascend with the budget. They have a minus sign if
-        a larger value means fewer samples, as for a price, and the name has one too.
     """
 
     budget: ClassVar[tuple[str, tuple[float, ...]]] = ("", ())
+    """The name of the argument, and the points of the curve, which ascend with the budget. They have a minus sign if a
+    larger value means fewer samples, as for a price, and the name has one too."""
 
     @abstractmethod
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:

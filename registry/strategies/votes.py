@@ -56,23 +56,16 @@ def right_if_best(scores: Floats, correct: Bools, orders: Orders) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Votes:
-    """The votes among the first 1, 2, ..., N trajectories of each order. All arrays have shape (orders, N).
-
-    Attributes
-    ----------
-    first, second : ndarray of int
-        The votes of the leader and of the runner-up, which are two different answers; 0 if there is none.
-    discovered : ndarray of int
-        The leader is the answer that appeared as the first (1), second (2), ... of all; 0 if there is none.
-        Of answers with equal votes, the one that had them first leads.
-    right : ndarray of float64
-        What :func:`right_if_most_votes` returns.
-    """
+    """The votes among the first 1, 2, ..., N trajectories of each order. All arrays have shape (orders, N)."""
 
     first: NDArray[np.signedinteger]
     second: NDArray[np.signedinteger]
+    """The votes of the leader and of the runner-up, which are two different answers; 0 if there is none."""
     discovered: NDArray[np.signedinteger]
+    """The leader is the answer that appeared as the first (1), second (2), ... of all; 0 if there is none. Of answers
+    with equal votes, the one that had them first leads."""
     right: Floats
+    """What :func:`right_if_most_votes` returns."""
 
 
 @remembered

@@ -41,21 +41,14 @@ _SECONDS_BETWEEN_REPORTS = 1.0
 
 @dataclass(frozen=True)
 class Schedule:
-    """The number of steps and the learning rate.
-
-    Attributes
-    ----------
-    steps_by_epoch : tuple of int
-        The number of batches in each epoch.
-    learning_rate : float
-        The learning rate at the first step. It decays linearly to 0.
-    seed : int
-        The seed of dropout.
-    """
+    """The number of steps and the learning rate."""
 
     steps_by_epoch: tuple[int, ...]
+    """The number of batches in each epoch."""
     learning_rate: float
+    """The learning rate at the first step. It decays linearly to 0."""
     seed: int
+    """The seed of dropout."""
 
     @property
     def steps(self) -> int:
