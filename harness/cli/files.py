@@ -19,7 +19,7 @@ from scipy.special import logit
 from prmcal.db.run_folder import artifacts_root, checkpoints_root, finished_artifacts
 from prmcal.db.text.formats import counted, file_size
 from prmcal.errors import DataError, PrmcalError, StorageError
-from prmcal.harness.cli.options import RunArgument
+from prmcal.harness.cli.options import RunArgument, argument, option
 from prmcal.harness.execution.run import rebuild_database
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Shard
@@ -43,10 +43,7 @@ _SUFFIXES = (".jsonl", ".json", ".parquet")
 
 def export_success(
     directory: RunArgument,
-    out: Annotated[
-        Path,
-        typer.Option("--out", metavar="FILE", help="A file that ends in .jsonl, .json or .parquet."),
-    ],
+    out: Annotated[Path, option("FILE", "A file that ends in .jsonl, .json or .parquet.", "--out")],
 ) -> None:
     """Write the success rates of all prefixes.
 
@@ -200,14 +197,10 @@ def _folders(root: Path) -> list[Path]:
 
 
 def import_first_pass(
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE", help="The files inference_chunk_*.json, in order."),
-    ],
-    out: Annotated[Path, typer.Option("--out", metavar="RECORDING", help="The recording (JSON lines).")],
+    files: Annotated[list[Path], argument("FILE", "The files inference_chunk_*.json, in order.")],
+    out: Annotated[Path, option("RECORDING", "The recording (JSON lines).", "--out")],
     rewards: Annotated[
-        Path | None,
-        typer.Option("--rewards", metavar="NPY", help="Rewards of shape (questions, samples)."),
+        Path | None, option("NPY", "Rewards of shape (questions, samples).", "--rewards")
     ] = None,
 ) -> None:
     """Make a recording from published solutions.

@@ -16,6 +16,7 @@ from prmcal.harness.cli.options import (
     OnlyOption,
     PluginOption,
     names_by_kind,
+    option,
     read,
     time_left,
 )
@@ -38,8 +39,7 @@ _END = 40
 def plan(
     grid: GridArgument,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="An output folder: its finished work is counted as done."),
+        Path | None, option("DIR", "An output folder: its finished work is counted as done.", "--out")
     ] = None,
     only: OnlyOption = None,
     limit: LimitOption = None,

@@ -22,6 +22,7 @@ from prmcal.harness.cli.options import (
     PluginOption,
     completing,
     names_by_kind,
+    option,
     read,
 )
 from prmcal.harness.cluster.connection import ClusterSettings
@@ -42,19 +43,19 @@ _ENDINGS: dict[Ending, tuple[ExitCode, str]] = {
 
 _ExecutorOption = Annotated[
     str,
-    typer.Option(
+    option(
+        "NAME",
+        "Where the workers are: local (processes on this machine) or ray (on the nodes of a Ray cluster).",
         "--executor",
-        metavar="NAME",
-        help="Where the workers are: local (processes on this machine) or ray (on the nodes of a Ray cluster).",
         autocompletion=completing(*_EXECUTORS),
     ),
 ]
 _AddressOption = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "HOST:PORT",
+        "The head node of the Ray cluster. Default: the cluster that runs on this machine, or a new one.",
         "--address",
-        metavar="HOST:PORT",
-        help="The head node of the Ray cluster. Default: the cluster that runs on this machine, or a new one.",
     ),
 ]
 _SharedFolderOption = Annotated[
@@ -67,12 +68,12 @@ _SharedFolderOption = Annotated[
 ]
 _NodeCacheOption = Annotated[
     float | None,
-    typer.Option(
-        "--node-cache",
-        metavar="GB",
-        min=0,
-        help="The size of the cache of a node that does not share DIR. Default: 50. The node's PRMCAL_NODE_CACHE "
+    option(
+        "GB",
+        "The size of the cache of a node that does not share DIR. Default: 50. The node's PRMCAL_NODE_CACHE "
         "names its folder.",
+        "--node-cache",
+        min=0,
     ),
 ]
 
@@ -91,10 +92,10 @@ def run(
     limit: LimitOption = None,
     workers: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
+        option(
+            "N",
+            "Number of worker processes, which share the GPUs evenly. Default: one for each GPU or core.",
             min=1,
-            help="Number of worker processes, which share the GPUs evenly. Default: one for each GPU or core.",
         ),
     ] = None,
     executor: _ExecutorOption = "local",
@@ -105,29 +106,29 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print failures only.")] = False,
     log_file: Annotated[
         Path | None,
-        typer.Option(
-            "--log-file",
-            metavar="FILE",
-            help="The log: a line for each shard with its time, repeated requests, warnings and tracebacks. "
+        option(
+            "FILE",
+            "The log: a line for each shard with its time, repeated requests, warnings and tracebacks. "
             "Default: run.log in DIR.",
+            "--log-file",
         ),
     ] = None,
     max_hours: Annotated[
         float | None,
-        typer.Option(
+        option(
+            "HOURS",
+            "End the run after this time, even in the middle of a shard: 11.5 is eleven and a half hours.",
             "--max-hours",
-            metavar="HOURS",
-            help="End the run after this time, even in the middle of a shard: 11.5 is eleven and a half hours.",
         ),
     ] = None,
     on_finish: Annotated[
         str,
-        typer.Option(
-            "--on-finish",
-            metavar="COMMAND",
-            help="A shell command for the end of the run, however it comes. Its environment has PRMCAL_RUN (DIR), "
+        option(
+            "COMMAND",
+            "A shell command for the end of the run, however it comes. Its environment has PRMCAL_RUN (DIR), "
             "PRMCAL_STATE (done, failed, interrupted or ended), PRMCAL_CELLS_DONE and PRMCAL_CELLS_FAILED. It may take "
             "ten minutes.",
+            "--on-finish",
         ),
     ] = "",
     drop_cells: Annotated[

@@ -15,7 +15,7 @@ from prmcal.db.run_folder import LOG_FILE
 from prmcal.db.text.formats import counted, duration
 from prmcal.errors import DatabaseError, RunError
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.options import RunArgument, one_of, time_left
+from prmcal.harness.cli.options import RunArgument, one_of, option, time_left
 from prmcal.harness.cli.run import finding_line, lines_on_failures
 from prmcal.harness.execution.ending import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.execution.machine import visible_gpus
@@ -35,9 +35,7 @@ _ADVICE = {
 
 def status(
     directory: RunArgument,
-    output_format: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="table or json.")
-    ] = "table",
+    output_format: Annotated[str, option("FORMAT", "table or json.", "--format")] = "table",
 ) -> None:
     """Show the progress of a run, the time left, and why cells failed.
 

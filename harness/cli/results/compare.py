@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from prmcal.db.metrics import cell_number, with_terminal
 from prmcal.db.queries.cells import find_cell, numbered
 from prmcal.db.queries.two_cells import CellComparison, compare_cells
@@ -21,10 +19,12 @@ from prmcal.harness.cli.options import (
     PagerOption,
     RunOption,
     WideOption,
+    argument,
     completing_cells,
     exported,
     fitted,
     one_of,
+    option,
     plain_row,
 )
 from prmcal.harness.storage.folder import RunFolder
@@ -40,20 +40,17 @@ _SECTION = with_terminal("")
 def compare(
     first: Annotated[
         str,
-        typer.Argument(
-            metavar="A",
-            help="A cell: its number in the leaderboard, its id or a part of it.",
+        argument(
+            "A",
+            "A cell: its number in the leaderboard, its id or a part of it.",
             autocompletion=completing_cells,
         ),
     ],
     second: Annotated[
-        str,
-        typer.Argument(
-            metavar="B", help="Another cell on the same data set.", autocompletion=completing_cells
-        ),
+        str, argument("B", "Another cell on the same data set.", autocompletion=completing_cells)
     ],
     directory: RunOption = DEFAULT_RUN,
-    metric: Annotated[str | None, typer.Option(metavar="METRIC", help="Compare this metric only.")] = None,
+    metric: Annotated[str | None, option("METRIC", "Compare this metric only.")] = None,
     output_format: FormatOption = "table",
     wide: WideOption = False,
     pager: PagerOption = True,

@@ -16,7 +16,7 @@ import typer
 
 from prmcal.db.run_folder import LOCK_FILE, RECORD_FILE, published_path
 from prmcal.errors import PrmcalError, RunError
-from prmcal.harness.cli.options import RunArgument, RunsArgument, completing_cells
+from prmcal.harness.cli.options import RunArgument, RunsArgument, completing_cells, option
 from prmcal.harness.cli.serve import check_installed
 
 _SECONDS_TO_ANSWER, _SECONDS_BETWEEN_QUESTIONS = 60, 0.1
@@ -24,19 +24,15 @@ _SECONDS_TO_ANSWER, _SECONDS_BETWEEN_QUESTIONS = 60, 0.1
 
 def dashboard(
     directories: RunsArgument,
-    port: Annotated[
-        int, typer.Option(metavar="PORT", min=1, max=65535, help="The port of the server.")
-    ] = 8501,
+    port: Annotated[int, option("PORT", "The port of the server.", min=1, max=65535)] = 8501,
     host: Annotated[
         str,
-        typer.Option(
-            metavar="HOST",
-            help="The address that the server listens at. With 0.0.0.0, other machines can open the pages.",
+        option(
+            "HOST", "The address that the server listens at. With 0.0.0.0, other machines can open the pages."
         ),
     ] = "127.0.0.1",
     base_path: Annotated[
-        str,
-        typer.Option(metavar="PATH", help="The path below which a proxy serves the pages, such as /prmcal."),
+        str, option("PATH", "The path below which a proxy serves the pages, such as /prmcal.")
     ] = "",
     headless: Annotated[bool, typer.Option("--headless", help="Do not open a browser.")] = False,
     live: Annotated[
@@ -48,11 +44,7 @@ def dashboard(
     ] = False,
     cell: Annotated[
         str | None,
-        typer.Option(
-            metavar="CELL",
-            help="With --live: the cell whose calibrator is used.",
-            autocompletion=completing_cells,
-        ),
+        option("CELL", "With --live: the cell whose calibrator is used.", autocompletion=completing_cells),
     ] = None,
 ) -> None:
     """Open the results in a browser.
@@ -80,10 +72,7 @@ def dashboard(
 def report(
     directory: RunArgument,
     out: Annotated[
-        Path,
-        typer.Option(
-            "--out", metavar="REPORT", help="The folder of the report: new, empty, or an earlier report."
-        ),
+        Path, option("REPORT", "The folder of the report: new, empty, or an earlier report.", "--out")
     ],
 ) -> None:
     """Write a report with tables and figures.
@@ -99,10 +88,7 @@ def report(
 def export(
     directories: RunsArgument,
     html: Annotated[
-        Path,
-        typer.Option(
-            "--html", metavar="SITE", help="The folder of the site: new, empty, or an earlier site."
-        ),
+        Path, option("SITE", "The folder of the site: new, empty, or an earlier site.", "--html")
     ],
 ) -> None:
     """Write the leaderboards as a static site.

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.cells import cell_len
 
 from prmcal.db.catalog import is_merged, plugins
@@ -41,6 +40,7 @@ from prmcal.harness.cli.options import (
     fitted,
     given,
     one_of,
+    option,
     tier_named,
 )
 from prmcal.harness.cli.results.board import board_text, provenance_notes
@@ -62,9 +62,9 @@ def leaderboard(
     directory: RunArgument,
     table: Annotated[
         str,
-        typer.Option(
-            metavar="TABLE",
-            help="overview, calibration, scaling, league or costs.",
+        option(
+            "TABLE",
+            "overview, calibration, scaling, league or costs.",
             autocompletion=completing("overview", "calibration", "scaling", "league", "costs"),
         ),
     ] = "overview",
@@ -76,18 +76,17 @@ def leaderboard(
     strategy: StrategiesOption = None,
     tier: Annotated[
         str | None,
-        typer.Option(
-            metavar="TIER",
-            help="Keep only cells of a merged leaderboard that were verified at least at this tier: consistent, "
+        option(
+            "TIER",
+            "Keep only cells of a merged leaderboard that were verified at least at this tier: consistent, "
             "'graded again', 'scored again' or reproduced.",
             autocompletion=completing("consistent", "graded again", "scored again", "reproduced"),
         ),
     ] = None,
     columns: Annotated[
         str,
-        typer.Option(
-            metavar="NAME,...",
-            help="Show these columns, the most important first. They have the names of --format csv.",
+        option(
+            "NAME,...", "Show these columns, the most important first. They have the names of --format csv."
         ),
     ] = "",
     wide: WideOption = False,

@@ -21,9 +21,11 @@ from prmcal.harness.cli.options import (
     FormatOption,
     PagerOption,
     WideOption,
+    argument,
     exported,
     fitted,
     one_of,
+    option,
     plain_row,
 )
 from prmcal.harness.share.conditions import Difference, differences_between
@@ -35,14 +37,9 @@ _MOST_ROWS, _MOST_NAMED = 20, 10
 
 
 def diff(
-    first: Annotated[
-        Path,
-        typer.Argument(metavar="A", help="The output folder of a run, or a merged leaderboard."),
-    ],
-    other: Annotated[Path, typer.Argument(metavar="B", help="Another one.")],
-    table: Annotated[
-        str, typer.Option(metavar="TABLE", help="calibration, scaling or league.")
-    ] = "calibration",
+    first: Annotated[Path, argument("A", "The output folder of a run, or a merged leaderboard.")],
+    other: Annotated[Path, argument("B", "Another one.")],
+    table: Annotated[str, option("TABLE", "calibration, scaling or league.")] = "calibration",
     output_format: FormatOption = "table",
     every: Annotated[bool, typer.Option("--all", help="Show all cells that both have.")] = False,
     wide: WideOption = False,

@@ -13,6 +13,7 @@ import typer
 from prmcal.db.text.formats import counted, duration
 from prmcal.errors import RunError
 from prmcal.harness.cli.app import ending_cleanly
+from prmcal.harness.cli.options import argument
 from prmcal.harness.share.merge import MergeSummary
 from prmcal.harness.share.merge import merge as merge_inputs
 from prmcal.harness.share.submissions import Submitted
@@ -23,15 +24,12 @@ _MOST_CONFLICTS = 5
 
 @ending_cleanly()
 def merge(
-    out: Annotated[
-        Path,
-        typer.Argument(metavar="OUT", help="A new folder, or a merged leaderboard, which is extended."),
-    ],
+    out: Annotated[Path, argument("OUT", "A new folder, or a merged leaderboard, which is extended.")],
     inputs: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="DIR_OR_BUNDLE...",
-            help="Output folders of runs, bundles, other merged leaderboards, and verifications (JSON).",
+        argument(
+            "DIR_OR_BUNDLE...",
+            "Output folders of runs, bundles, other merged leaderboards, and verifications (JSON).",
         ),
     ],
 ) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli.app import ending_cleanly
+from prmcal.harness.cli.options import argument, option
 from prmcal.harness.site.publish import publish as publish_to
 from prmcal.harness.site.publish import without_licence, write_recipe
 from prmcal.harness.terminal import wrapped
@@ -18,48 +19,27 @@ _MOST_NAMED = 10
 
 @ending_cleanly()
 def publish(
-    merged: Annotated[
-        Path | None,
-        typer.Argument(metavar="MERGED", help="The folder of a merged leaderboard."),
-    ] = None,
+    merged: Annotated[Path | None, argument("MERGED", "The folder of a merged leaderboard.")] = None,
     html: Annotated[
         Path | None,
-        typer.Option(
-            "--html",
-            metavar="SITE",
-            help="Write a static site: to a new or empty folder, or over an earlier site.",
-        ),
+        option("SITE", "Write a static site: to a new or empty folder, or over an earlier site.", "--html"),
     ] = None,
     every_eval_ever: Annotated[
-        Path | None,
-        typer.Option(
-            "--every-eval-ever",
-            metavar="FOLDER",
-            help="Write records of the schema Every Eval Ever 0.3.",
-        ),
+        Path | None, option("FOLDER", "Write records of the schema Every Eval Ever 0.3.", "--every-eval-ever")
     ] = None,
     hub: Annotated[
-        Path | None,
-        typer.Option(
-            "--hub",
-            metavar="FOLDER",
-            help="Write .eval_results for the PRMs on the Hugging Face hub.",
-        ),
+        Path | None, option("FOLDER", "Write .eval_results for the PRMs on the Hugging Face hub.", "--hub")
     ] = None,
     benchmark: Annotated[
         str | None,
-        typer.Option(
-            "--benchmark",
-            metavar="ORG/NAME",
-            help="With --hub: the hub's data set repository of this leaderboard.",
-        ),
+        option("ORG/NAME", "With --hub: the hub's data set repository of this leaderboard.", "--benchmark"),
     ] = None,
     recipe: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "FOLDER",
+            "Write a results repository, in which a pull request with a submission is verified by itself.",
             "--recipe",
-            metavar="FOLDER",
-            help="Write a results repository, in which a pull request with a submission is verified by itself.",
         ),
     ] = None,
 ) -> None:

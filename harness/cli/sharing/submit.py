@@ -18,8 +18,10 @@ from prmcal.harness.cli.options import (
     PRMsOption,
     RunArgument,
     StrategiesOption,
+    argument,
     completing_cells,
     given,
+    option,
 )
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.share.bundle import About
@@ -32,12 +34,12 @@ from prmcal.harness.terminal import wrapped
 @ending_cleanly()
 def submit(
     directory: RunArgument,
-    out: Annotated[Path, typer.Option("--out", metavar="BUNDLE", help="The file to write.")],
+    out: Annotated[Path, option("BUNDLE", "The file to write.", "--out")],
     cells: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="CELLS",
-            help="Cells by number, id or part of an id. Default: all finished ones.",
+        argument(
+            "CELLS",
+            "Cells by number, id or part of an id. Default: all finished ones.",
             autocompletion=completing_cells,
         ),
     ] = None,
@@ -46,21 +48,14 @@ def submit(
     calibrator: CalibratorsOption = None,
     dataset: DatasetsOption = None,
     strategy: StrategiesOption = None,
-    submitter: Annotated[
-        str, typer.Option(metavar="NAME", help="Who submits: a person or a laboratory.")
-    ] = "",
-    licence: Annotated[
-        str, typer.Option(metavar="LICENCE", help="The licence of the results, such as CC-BY-4.0.")
-    ] = "",
-    note: Annotated[str, typer.Option(metavar="TEXT", help="A note for the readers.")] = "",
+    submitter: Annotated[str, option("NAME", "Who submits: a person or a laboratory.")] = "",
+    licence: Annotated[str, option("LICENCE", "The licence of the results, such as CC-BY-4.0.")] = "",
+    note: Annotated[str, option("TEXT", "A note for the readers.")] = "",
     texts: Annotated[
         bool, typer.Option("--texts", help="Include the texts of questions and trajectories.")
     ] = False,
     models: Annotated[bool, typer.Option("--models", help="Include the fits that change the PRM.")] = False,
-    key: Annotated[
-        Path | None,
-        typer.Option("--key", metavar="FILE", help="Sign the bundle with this SSH key."),
-    ] = None,
+    key: Annotated[Path | None, option("FILE", "Sign the bundle with this SSH key.", "--key")] = None,
     with_paths: Annotated[
         bool,
         typer.Option(

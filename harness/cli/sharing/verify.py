@@ -15,7 +15,7 @@ from prmcal.db.metrics import TIERS, Tier
 from prmcal.db.text.formats import duration
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli.app import ExitCode, ending_cleanly
-from prmcal.harness.cli.options import PluginOption, load_plugins, tier_named
+from prmcal.harness.cli.options import PluginOption, argument, load_plugins, option, tier_named
 from prmcal.harness.share.verify_record import Check, Verification, write_verification
 from prmcal.harness.storage.folder import check_text
 from prmcal.harness.terminal import text_table, wrapped
@@ -32,30 +32,21 @@ _SECONDS_BETWEEN_LINES = 5.0
 @ending_cleanly()
 def verify(
     bundle: Annotated[
-        Path,
-        typer.Argument(
-            metavar="BUNDLE",
-            help="A bundle, an unpacked bundle, or the output folder of a run.",
-        ),
+        Path, argument("BUNDLE", "A bundle, an unpacked bundle, or the output folder of a run.")
     ],
     tier: Annotated[
         str,
-        typer.Option(
-            metavar="TIER",
-            help="The highest tier: consistent, graded, scored or reproduced. Each includes those before it.",
+        option(
+            "TIER",
+            "The highest tier: consistent, graded, scored or reproduced. Each includes those before it.",
         ),
     ] = "consistent",
-    by: Annotated[str, typer.Option(metavar="NAME", help="Your name, for the record.")] = "",
+    by: Annotated[str, option("NAME", "Your name, for the record.")] = "",
     out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="RECORD", help="Write the record to this JSON file.", dir_okay=False),
+        Path | None, option("RECORD", "Write the record to this JSON file.", "--out", dir_okay=False)
     ] = None,
     texts_from: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="A bundle or a folder with the texts, if the bundle lacks them.",
-        ),
+        Path | None, option("PATH", "A bundle or a folder with the texts, if the bundle lacks them.")
     ] = None,
     share: Annotated[
         float, typer.Option(min=1e-6, max=1.0, help="The share of trajectories that are scored again.")
@@ -72,12 +63,7 @@ def verify(
     ] = False,
     plugin: PluginOption = None,
     allowed_signers: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Names of keys that sign, in the format of OpenSSH.",
-            dir_okay=False,
-        ),
+        Path | None, option("FILE", "Names of keys that sign, in the format of OpenSSH.", dir_okay=False)
     ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes of the first tier. Default: the number of cores.")
