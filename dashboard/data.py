@@ -24,6 +24,8 @@ def ask(
 ) -> _T:
     """Call a query on the published copy, or return its cached result.
 
+    Raises a DatabaseError if the copy is missing or cannot be read, or if the query raises one.
+
     Parameters
     ----------
     query : callable
@@ -33,11 +35,6 @@ def ask(
         The published copy.
     *arguments, **named
         What else the query takes. Another path is that of the published copy of another run.
-
-    Raises
-    ------
-    DatabaseError
-        If the copy is missing or cannot be read, or if the query raises one.
     """
     files = [path, *(each for each in arguments if isinstance(each, Path))]
     known = tuple((str(each), fingerprint(each)) for each in files)

@@ -92,6 +92,8 @@ class Transaction:
         an owner without files has no rows afterwards. Rows are stored in the order of the owners, and those of an owner
         in the order of the columns that identify them, independent of the order of its files.
 
+        Raises a LoadError if a file cannot be read or does not fit the table. The transaction must then be rolled back.
+
         Parameters
         ----------
         table_name : str
@@ -104,11 +106,6 @@ class Transaction:
         -------
         int
             The number of rows loaded.
-
-        Raises
-        ------
-        LoadError
-            If a file cannot be read or does not fit the table. The transaction must then be rolled back.
         """
         table = Base.metadata.tables[table_name]
         owner = "cell_id" if "cell_id" in table.columns else "job_key"

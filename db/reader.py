@@ -64,12 +64,8 @@ def engine_for(path: Path, *, read_only: bool = False) -> sa.Engine:
 def connect(engine: sa.Engine, path: Path, patience: float) -> Iterator[sa.Connection]:
     """Open a connection. Wait up to `patience` seconds for a program that locks the file.
 
-    Raises
-    ------
-    LockedDatabaseError
-        If the file is still locked after that time.
-    DatabaseError
-        If there is another problem with the file. The subclass tells which.
+    Raises a LockedDatabaseError if the file is still locked after that time. Raises a DatabaseError if there is another
+    problem with the file. The subclass tells which.
     """
     end = time.monotonic() + patience
     pause = _FIRST_PAUSE
@@ -114,12 +110,8 @@ def prepare_layout(connection: sa.Connection, path: Path) -> None:
 def check_layout(connection: sa.Connection, path: Path) -> None:
     """Check that a database file has the current layout.
 
-    Raises
-    ------
-    DamagedDatabaseError
-        If prmcal did not write the file.
-    DatabaseVersionError
-        If an older or a newer version of prmcal wrote it.
+    Raises a DamagedDatabaseError if prmcal did not write the file. Raises a DatabaseVersionError if an older or a newer
+    version of prmcal wrote it.
     """
     described = connection.exec_driver_sql(f"{_TABLES} AND tablename = 'schema_version'").scalar()
     found: int | None = connection.scalar(sa.select(SchemaVersion.version)) if described else None
@@ -195,6 +187,9 @@ def fingerprint(path: Path) -> tuple[int, int, int] | None:
 def reading(path: Path, patience: float = 5.0) -> Iterator[sa.Connection]:
     """Open a database read-only for a short time. All queries on one connection see the same state.
 
+    Raises a MissingDatabaseError if there is no such file. Raises a DamagedDatabaseError, a DatabaseVersionError or a
+    LockedDatabaseError if the file cannot be read.
+
     Parameters
     ----------
     path : Path
@@ -202,13 +197,6 @@ def reading(path: Path, patience: float = 5.0) -> Iterator[sa.Connection]:
         be opened only between its transactions.
     patience : float
         Seconds to wait for a program that locks the file.
-
-    Raises
-    ------
-    MissingDatabaseError
-        If there is no such file.
-    DamagedDatabaseError, DatabaseVersionError, LockedDatabaseError
-        If the file cannot be read.
     """
     if fingerprint(path) is None:
         raise MissingDatabaseError(

@@ -36,6 +36,10 @@ class Writer:
     together with its folder. If a process that was killed has left it damaged, it is replaced by the published copy,
     or made anew if there is none.
 
+    Raises a DatabaseVersionError if the file was written by another version of prmcal or DuckDB. Raises a
+    DamagedDatabaseError if the file is damaged or was not written by prmcal. Raises a DatabaseStorageError if the
+    folder cannot be written.
+
     Parameters
     ----------
     path : Path
@@ -44,15 +48,6 @@ class Writer:
         The copy for readers. Default: :func:`prmcal.db.run_folder.published_path` of the same folder.
     patience : float
         Seconds to wait for another program that locks the file.
-
-    Raises
-    ------
-    DatabaseVersionError
-        If the file was written by another version of prmcal or DuckDB.
-    DamagedDatabaseError
-        If the file is damaged or was not written by prmcal.
-    DatabaseStorageError
-        If the folder cannot be written.
     """
 
     def __init__(self, path: Path, published: Path | None = None, patience: float = 30.0) -> None:

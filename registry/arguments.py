@@ -59,6 +59,8 @@ def documented_arguments(cls: type) -> dict[str, str]:
 def validate_arguments(model: type[BaseModel], plugin: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Validate arguments, and fill in the defaults of those that are not given.
 
+    Raises an InvalidArgumentsError if an argument is unknown, is missing, or has a wrong type or value.
+
     Parameters
     ----------
     model : type
@@ -72,11 +74,6 @@ def validate_arguments(model: type[BaseModel], plugin: str, arguments: Mapping[s
     -------
     dict
         The value of every argument, in the order of the constructor.
-
-    Raises
-    ------
-    InvalidArgumentsError
-        If an argument is unknown, is missing, or has a wrong type or value.
     """
     known = model.model_fields
     unknown = [name for name in arguments if name not in known]

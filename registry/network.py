@@ -192,10 +192,7 @@ def _policy(whom: str, seconds: float, key: str) -> dict[str, Any]:
 def patiently(plugin: _Networked, call: Callable[[], T]) -> T:
     """Return the result of a call of a plugin, which is repeated while its network fails.
 
-    Raises
-    ------
-    NoAnswerError
-        If the network fails for longer than the plugin's `patience`.
+    Raises a NoAnswerError if the network fails for longer than the plugin's `patience`.
     """
     from tenacity import Retrying
 
@@ -303,6 +300,9 @@ class ServerClient:
     ) -> list[T]:
         """Return what is read from the reply to each request, in the order of the requests.
 
+        Raises a NoAnswerError if a request fails for longer than the patience. The other requests are cancelled. Raises
+        a PluginFailedError if the server refuses a request, or the key is not set.
+
         Parameters
         ----------
         requests : sequence of mapping
@@ -310,13 +310,6 @@ class ServerClient:
         read : callable
             Called with a reply of status 200 and its request. If it raises IncompleteReplyError, the request is sent
             again.
-
-        Raises
-        ------
-        NoAnswerError
-            If a request fails for longer than the patience. The other requests are cancelled.
-        PluginFailedError
-            If the server refuses a request, or the key is not set.
         """
         asked = self._ask(requests, read)
         try:

@@ -61,6 +61,8 @@ def recording_identity(identity: dict[str, Any], path: str) -> dict[str, Any]:
 def read_recording(path: str, solutions: str, logits: str, skip: bool = False) -> dict[str, RecordedQuestion]:
     """Read the questions of a recording, by their text.
 
+    Raises a DataError if the file cannot be read, records are invalid, or a question occurs twice.
+
     Parameters
     ----------
     path : str
@@ -69,11 +71,6 @@ def read_recording(path: str, solutions: str, logits: str, skip: bool = False) -
         The fields with the solutions and their logits.
     skip : bool
         Leave out bad records with a warning.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read, records are invalid, or a question occurs twice.
     """
     questions: dict[str, RecordedQuestion] = {}
 
@@ -200,10 +197,7 @@ class RecordedLLM(LLM):
     ) -> list[list[Completion]]:
         """Return the first `n` recorded completions of each prefix; see :meth:`prmcal.LLM.generate`.
 
-        Raises
-        ------
-        PluginFailedError
-            If a question is not recorded, or a prefix has fewer than `n` completions.
+        Raises a PluginFailedError if a question is not recorded, or a prefix has fewer than `n` completions.
         """
         questions = read_recording(self.path, self.solutions, "", self.skip_bad_rows)
         completions = []
@@ -320,10 +314,7 @@ class RecordedPRM(PRM):
     def score(self, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:
         """Return the recorded score of every prefix; see :meth:`prmcal.PRM.score`.
 
-        Raises
-        ------
-        PluginFailedError
-            If the question or a whole trajectory has no recorded score.
+        Raises a PluginFailedError if the question or a whole trajectory has no recorded score.
         """
         known = self._scores_of(question)
         found = []

@@ -43,15 +43,12 @@ class _Module(NamedTuple):
 def source_hash(cls: type) -> str:
     """Hash the code that decides what a class outside prmcal does.
 
+    Raises an InvalidPluginError if the class is not in a file, or a local module is not valid Python.
+
     Returns
     -------
     str
         16 hexadecimal digits. They do not depend on the place of the files.
-
-    Raises
-    ------
-    InvalidPluginError
-        If the class is not in a file, or a local module is not valid Python.
     """
     own = _modules_of(cls)
     local = [module for module in own if not _distribution(module)]
@@ -64,6 +61,8 @@ def source_hash(cls: type) -> str:
 def local_files(plugin: Path | type) -> dict[str, Path]:
     """Return the local modules that a plugin consists of: its own, and all that it imports directly or indirectly.
 
+    Raises an InvalidPluginError if the class is not in a file, or a module is not valid Python.
+
     Parameters
     ----------
     plugin : Path or type
@@ -74,11 +73,6 @@ def local_files(plugin: Path | type) -> dict[str, Path]:
     dict of str to Path
         The absolute path of each module by its full name, such as ``helpers.text``. Packages are included with their
         ``__init__.py``. The first entry of a plugin file is the file itself, under its name without ``.py``.
-
-    Raises
-    ------
-    InvalidPluginError
-        If the class is not in a file, or a module is not valid Python.
     """
     if isinstance(plugin, Path):
         start = [_Module(plugin.stem, plugin.resolve())]

@@ -122,10 +122,7 @@ def _link(text: str, address: str) -> str:
 def read_ahead(path: Path) -> None:
     """Compute what the page shows of both leaderboards of a published database, into the cache of the server.
 
-    Raises
-    ------
-    DatabaseError
-        If the database is missing or damaged.
+    Raises a DatabaseError if the database is missing or damaged.
     """
     for table in LEADERBOARDS:
         if not ask(catalog.leaderboard, path, table=table).empty:

@@ -103,6 +103,8 @@ def questions(source: Source, cell_id: str) -> list[str]:
 def question_page(source: Source, cell_id: str, *, limit: int = 25) -> tuple[int, pd.DataFrame]:
     """Return the first `limit` questions of a cell, sorted by identifier, and the number of all questions.
 
+    Raises an UnknownCellError if there is no such cell.
+
     Returns
     -------
     int
@@ -112,11 +114,6 @@ def question_page(source: Source, cell_id: str, *, limit: int = 25) -> tuple[int
         pass_at_1, prefixes, success, reward_error and calibrated_error. The last four are about the prefixes that the
         metrics of the cell count: their number, their mean success rate, and the mean of reward minus success rate,
         before and after calibration. Errors above 0 are overestimates.
-
-    Raises
-    ------
-    UnknownCellError
-        If there is no such cell.
     """
     with connection_of(source) as connection:
         jobs = jobs_of(connection, cell_id)
@@ -188,6 +185,8 @@ def trajectories(
 ) -> pd.DataFrame:
     """Return the trajectories that a cell was measured on, with their questions.
 
+    Raises an UnknownCellError if there is no such cell.
+
     Parameters
     ----------
     cell_id : str
@@ -202,11 +201,6 @@ def trajectories(
     DataFrame
         Columns question_id, question, reference (the reference answer), question_level, trajectory, text, steps,
         tokens, finish_reason, answer, verdict and correct.
-
-    Raises
-    ------
-    UnknownCellError
-        If there is no such cell.
     """
     with connection_of(source) as connection:
         query = sampled([jobs_of(connection, cell_id).rollout])
@@ -218,16 +212,13 @@ def trajectories(
 def prefixes(source: Source, cell_id: str, question_id: str) -> pd.DataFrame:
     """Return every scored prefix of one question: reward, success counts and calibrated rewards.
 
+    Raises an UnknownCellError if there is no such cell.
+
     Returns
     -------
     DataFrame
         Columns trajectory, step, logit, reward, over_long, successes, follow_ups, terminal (null if there are no
         follow-ups), level and calibrated_reward (null if the cell has no calibrator). One row per level beta.
-
-    Raises
-    ------
-    UnknownCellError
-        If there is no such cell.
     """
     with connection_of(source) as connection:
         jobs = jobs_of(connection, cell_id)

@@ -79,6 +79,10 @@ class CellComparison:
 def compare_cells(database: Path, cell_a: str, cell_b: str, metric: str | None = None) -> CellComparison:
     """Compare two finished cells of a leaderboard and data set over the questions that they were measured on.
 
+    Raises an IncomparableCellsError if the cells cannot be compared, or one does not have the metric. The message has
+    the reason. Raises an ArtifactError if the cells do not compete and their artifacts are absent. Raises a
+    DatabaseError if there is no such cell, or no readable database.
+
     Parameters
     ----------
     database : Path
@@ -87,15 +91,6 @@ def compare_cells(database: Path, cell_a: str, cell_b: str, metric: str | None =
         Identifiers of the cells.
     metric : str, optional
         Name of a metric. Default: all metrics that both cells have.
-
-    Raises
-    ------
-    IncomparableCellsError
-        If the cells cannot be compared, or one does not have the metric. The message has the reason.
-    ArtifactError
-        If the cells do not compete and their artifacts are absent.
-    DatabaseError
-        If there is no such cell, or no readable database.
     """
     import pandas as pd
 

@@ -55,17 +55,14 @@ def compare_runs(first: Path, other: Path, table: Leaderboard = "calibration") -
     Cells are paired if they were measured on the same questions with the same bootstrap, and if the artifacts of both
     are in the folders of the runs.
 
+    Raises a DatabaseError if one of the databases cannot be read.
+
     Parameters
     ----------
     first, other : Path
         The published copies.
     table : {"calibration", "scaling", "league"}
         The leaderboard.
-
-    Raises
-    ------
-    DatabaseError
-        If one of the databases cannot be read.
     """
     metric = MAIN_METRICS[table][0]
     # One after the other: connections to two files are not open at the same time.

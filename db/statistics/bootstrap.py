@@ -76,6 +76,8 @@ class Ratio(LinearisedStatistic):
 
     Its interval is that of the mean of the linearised values (Cochran, 1977, "Sampling Techniques", section 6.3).
 
+    Raises a ValueError if the shapes differ or a value is not finite.
+
     Parameters
     ----------
     sums, counts : array-like of shape (questions,)
@@ -85,11 +87,6 @@ class Ratio(LinearisedStatistic):
         The questions, all different.
     interval : callable
         The rule for the interval.
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ or a value is not finite.
     """
 
     def __init__(

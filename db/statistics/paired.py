@@ -80,10 +80,7 @@ def replicated_difference(first: Replicated, second: Replicated) -> PairedDiffer
     The interval and the p value belong to one test: p < 0.05 if and only if the interval excludes 0, except that p
     has a lower limit for few questions.
 
-    Raises
-    ------
-    ValueError
-        If the replicates come from different resamples.
+    Raises a ValueError if the replicates come from different resamples.
     """
     found = replicated_differences([first, second], np.array([0]), np.array([1]))
     return PairedDifference(*(float(getattr(found, name)[0]) for name in PairedDifference._fields))

@@ -127,12 +127,8 @@ def delete_unneeded(directory: Path, tell: Callable[[str], None], agreed: Callab
     That is what belongs to earlier forms of the grid, and what killed runs left half written. Other files are left
     alone. Nothing is deleted if `agreed` is None.
 
-    Raises
-    ------
-    RunError
-        If no grid was run in the folder, a run holds its lock, or its plan was not saved.
-    StorageError
-        If a folder cannot be deleted.
+    Raises a RunError if no grid was run in the folder, a run holds its lock, or its plan was not saved. Raises a
+    StorageError if a folder cannot be deleted.
     """
     folder = RunFolder(directory)
     folder.record()  # It raises if there is no run: the lock would create the folder.

@@ -57,10 +57,7 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
     job, seconds, tries, note; empty unless the state is "running"); health (a list with title, figure and text: what a
     reader must know about the data; empty until a run ends).
 
-    Raises
-    ------
-    RunError
-        If no grid was run in the folder.
+    Raises a RunError if no grid was run in the folder.
     """
     folder = RunFolder(directory)
     record = folder.record()

@@ -152,6 +152,8 @@ def adaptive_curve(table: Floats, rewards: ArrayLike, targets: Sequence[float]) 
 def area_under(ends: Curve, points: Curve, maximum: int, bootstrap: Bootstrap) -> tuple[float, float, float]:
     """Return the area under the curve through `points` and its two `ends`, and its 95% interval.
 
+    Raises a ValueError if N is below 2, because there is no range of budgets.
+
     Parameters
     ----------
     ends : Curve
@@ -162,11 +164,6 @@ def area_under(ends: Curve, points: Curve, maximum: int, bootstrap: Bootstrap) -
         N, at least 2.
     bootstrap : Bootstrap
         How the questions are resampled. A single question has no interval (NaN).
-
-    Raises
-    ------
-    ValueError
-        If N is below 2, because there is no range of budgets.
     """
     if maximum < 2:
         raise ValueError(f"An area needs budgets from 1 to N with N of at least 2. Got N = {maximum}.")

@@ -104,6 +104,8 @@ def _bins_table(edges: Floats, count: NDArray[Any], **columns: NDArray[Any]) -> 
 def statistic_of(metric: Metric, rows: PrefixRows, bootstrap: Bootstrap) -> Statistic | None:
     """Measure a metric.
 
+    Raises a PluginFailedError if the metric returns something else than its contract says. The message says what.
+
     Parameters
     ----------
     rows : PrefixRows
@@ -115,11 +117,6 @@ def statistic_of(metric: Metric, rows: PrefixRows, bootstrap: Bootstrap) -> Stat
     -------
     Statistic or None
         None if the metric is not defined for the rows.
-
-    Raises
-    ------
-    PluginFailedError
-        If the metric returns something else than its contract says. The message says what.
     """
     measured = metric.measure(rows)
     if measured is None:

@@ -43,10 +43,7 @@ _AGAIN = "It was cut off or altered, or prmcal did not write it. Ask the submitt
 class About:
     """What a submitter says of a submission.
 
-    Raises
-    ------
-    BundleError
-        If one of them is too long, or cannot be written as UTF-8.
+    Raises a BundleError if one of them is too long, or cannot be written as UTF-8.
     """
 
     submitter: str = ""
@@ -115,10 +112,7 @@ class Submission(About):
 def read_submission(content: bytes, where: str) -> Submission:
     """Read submission.json. `where` is what it is part of, for the messages.
 
-    Raises
-    ------
-    BundleError
-        If it is damaged, has a value of another type, or is of a later format.
+    Raises a BundleError if it is damaged, has a value of another type, or is of a later format.
     """
     from pydantic import TypeAdapter
 
@@ -170,10 +164,8 @@ def write_archive(entries: Mapping[str, Path | bytes], file: BinaryIO) -> None:
 def extract(bundle: Path, folder: Path) -> dict[str, BundledFile]:
     """Write the entries of a bundle into a folder, which is empty. Return the size and the hash of each by its name.
 
-    Raises
-    ------
-    BundleError
-        If the file is no zip file, or has compressed entries or odd names. Files may be in the folder then.
+    Raises a BundleError if the file is no zip file, or has compressed entries or odd names. Files may be in the folder
+    then.
     """
     found: dict[str, BundledFile] = {}
     with reading(f"{bundle} is not a bundle", _AGAIN, BundleError), zipfile.ZipFile(bundle) as archive:
@@ -213,16 +205,13 @@ _SECONDS = 60
 def sign(content: bytes, key: Path) -> bytes:
     """Return the signature of some bytes.
 
+    Raises a PrmcalError if the key cannot be used, or OpenSSH is not installed.
+
     Parameters
     ----------
     content : bytes
     key : Path
         A private key, or a public key whose private key is in the agent.
-
-    Raises
-    ------
-    PrmcalError
-        If the key cannot be used, or OpenSSH is not installed.
     """
     path = key.expanduser()
     if not path.is_file():
@@ -238,6 +227,8 @@ def signer_of(
 ) -> tuple[str, str | None]:
     """Return who signed some bytes.
 
+    Raises a BundleError if the signature is not valid for these bytes, or OpenSSH is not installed.
+
     Parameters
     ----------
     content, signature : bytes
@@ -252,11 +243,6 @@ def signer_of(
         The key, such as ``SHA256:...``.
     name : str or None
         The first name that the file of allowed signers has for the key and that is valid now; None without one.
-
-    Raises
-    ------
-    BundleError
-        If the signature is not valid for these bytes, or OpenSSH is not installed.
     """
     with tempfile.NamedTemporaryFile() as file:
         file.write(signature)

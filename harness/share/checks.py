@@ -51,6 +51,10 @@ _ADVICE = "Ask the submitter for the bundle that `prmcal submit` wrote."
 def unpack(bundle: Path, folder: Path, allowed_signers: Path | None = None) -> Submission:
     """Check a bundle and write its files into a folder, which then has the layout of a run's folder.
 
+    Raises a BundleError if the bundle is not exactly what was submitted, has something that no run writes, or its
+    signature is not valid. The folder is as it was before then. Raises a StorageError if the folder holds files, or the
+    disk is full or not writable.
+
     Parameters
     ----------
     bundle : Path
@@ -58,14 +62,6 @@ def unpack(bundle: Path, folder: Path, allowed_signers: Path | None = None) -> S
         It is new or empty.
     allowed_signers : Path, optional
         A file of allowed signers in the format of OpenSSH, which gives keys their names.
-
-    Raises
-    ------
-    BundleError
-        If the bundle is not exactly what was submitted, has something that no run writes, or its signature is not
-        valid. The folder is as it was before then.
-    StorageError
-        If the folder holds files, or the disk is full or not writable.
     """
     if not bundle.is_file():
         raise BundleError(f"{bundle} is {'a folder' if bundle.is_dir() else 'no file'}. A bundle is a file.")
@@ -92,16 +88,13 @@ def check_unpacked(folder: Path, allowed_signers: Path | None = None) -> Submiss
 
     What is there besides the files of a run, such as a database, is not looked at.
 
+    Raises a BundleError if a file was altered, deleted or added, or what :func:`unpack` raises.
+
     Parameters
     ----------
     folder : Path
     allowed_signers : Path, optional
         See :func:`unpack`.
-
-    Raises
-    ------
-    BundleError
-        If a file was altered, deleted or added, or what :func:`unpack` raises.
     """
     with reading(f"{folder} cannot be read", kind=BundleError):
         about = [folder / name for name in ABOUT_FILES]
@@ -120,10 +113,7 @@ def submission_of(folder: Path, where: str, allowed_signers: Path | None = None)
 
     The files are not compared with their hashes: see :func:`check_unpacked`.
 
-    Raises
-    ------
-    BundleError
-        If its submission.json is absent or damaged, or the signature is not valid.
+    Raises a BundleError if its submission.json is absent or damaged, or the signature is not valid.
     """
     signature = folder / SIGNATURE_FILE
     with reading(f"{SUBMISSION_FILE} of {where} cannot be read", kind=BundleError):
@@ -138,10 +128,7 @@ def submission_of(folder: Path, where: str, allowed_signers: Path | None = None)
 def check_run_files(folder: Path, where: str) -> Plan:
     """Check the record, the plan and the failures of a submission. Return the plan.
 
-    Raises
-    ------
-    BundleError
-        If one of them is damaged, has a value of another type, or tells of a machine.
+    Raises a BundleError if one of them is damaged, has a value of another type, or tells of a machine.
     """
     from prmcal.harness.share import shapes
 

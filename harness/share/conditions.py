@@ -155,15 +155,12 @@ class Difference:
 def differences_between(first: Path, other: Path) -> list[Difference]:
     """Return the versions and conditions in which two leaderboards differ, as far as both have them.
 
+    Raises a PrmcalError if one of them has no run, or is damaged.
+
     Parameters
     ----------
     first, other : Path
         Folders of runs, or merged leaderboards.
-
-    Raises
-    ------
-    PrmcalError
-        If one of them has no run, or is damaged.
     """
     sides: list[dict[str, set[str]]] = []
     for directory in (first, other):
@@ -289,10 +286,7 @@ class Catalogue:
         This version of prmcal describes its own metrics, whatever a submission says of them. The others are described
         by the oldest submission that has them.
 
-        Raises
-        ------
-        BundleError
-            If two submissions disagree which values of a metric are better.
+        Raises a BundleError if two submissions disagree which values of a metric are better.
         """
         own = {metric.name: metric for metric in built_in_metrics()}
         first: dict[str, tuple[Submitted, Metric]] = {}

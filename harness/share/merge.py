@@ -64,20 +64,16 @@ class MergeSummary:
 def merge(out: Path, inputs: Sequence[Path]) -> MergeSummary:
     """Merge runs, bundles, unpacked or not, merged leaderboards and verifications into a leaderboard.
 
+    Raises a PrmcalError if `out` is something else, is locked or was written by a newer version of prmcal, or an input
+    is damaged or altered. Nothing was merged then. Raises a StorageError if the disk is full. The leaderboard is as
+    before then, and the same command continues.
+
     Parameters
     ----------
     out : Path
         A new or an empty folder, or a merged leaderboard, which is extended.
     inputs : sequence of Path
         Without any, the leaderboard is written again from its submissions, whose hashes are compared.
-
-    Raises
-    ------
-    PrmcalError
-        If `out` is something else, is locked or was written by a newer version of prmcal, or an input is damaged or
-        altered. Nothing was merged then.
-    StorageError
-        If the disk is full. The leaderboard is as before then, and the same command continues.
     """
     begin = time.monotonic()
     aside, new = out / _ASIDE, not out.exists()

@@ -80,10 +80,7 @@ class Machine:
 def check_values(name: str, content: Any, machine: Machine) -> None:
     """Check that no text in JSON data tells of a machine.
 
-    Raises
-    ------
-    BundleError
-        If one does. The message has the name of the file, and where it is.
+    Raises a BundleError if one does. The message has the name of the file, and where it is.
     """
     # The same texts are in a plan thousands of times.
     for text, place in dict(_texts(content)).items():

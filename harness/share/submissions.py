@@ -92,6 +92,8 @@ class Submitted:
 def read_inputs(paths: Sequence[Path], scratch: Path) -> tuple[list[Submitted], list[Path]]:
     """Read and check everything that is merged, before anything of it is merged.
 
+    Raises a PrmcalError if one of them is something else, or is damaged or altered.
+
     Parameters
     ----------
     paths : sequence of Path
@@ -104,11 +106,6 @@ def read_inputs(paths: Sequence[Path], scratch: Path) -> tuple[list[Submitted], 
     submissions : list of Submitted
     verifications : list of Path
         The records of verifications.
-
-    Raises
-    ------
-    PrmcalError
-        If one of them is something else, or is damaged or altered.
     """
     submissions: list[Submitted] = []
     verifications: list[Path] = []
@@ -130,10 +127,7 @@ def read_inputs(paths: Sequence[Path], scratch: Path) -> tuple[list[Submitted], 
 def merged_submissions(directory: Path) -> list[Submitted]:
     """Return the submissions of a merged leaderboard, sorted by their ids.
 
-    Raises
-    ------
-    BundleError
-        If one of them is damaged.
+    Raises a BundleError if one of them is damaged.
     """
     return [_read(folder, str(folder)) for folder in _submission_folders(directory)]
 

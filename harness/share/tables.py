@@ -75,10 +75,7 @@ def needed_tables(kind: str) -> Sequence[str]:
 def file_digest(file: Path) -> str:
     """Return the digest of the table in a Parquet file.
 
-    Raises
-    ------
-    DataError
-        If the file is not Parquet, or a column has a type that no artifact has.
+    Raises a DataError if the file is not Parquet, or a column has a type that no artifact has.
     """
     with reading(f"The table {file} cannot be read"):
         return digest_of(_read_table(file))
@@ -120,10 +117,7 @@ def text_hashes(trajectories: pa.Table) -> pa.Table:
 def checked_digests(paths: Sequence[Path], where: str) -> list[str]:
     """Return the digests of tables. `where` is what they are part of, for the messages.
 
-    Raises
-    ------
-    BundleError
-        If a table cannot be read within the limits, or is not one that a run writes.
+    Raises a BundleError if a table cannot be read within the limits, or is not one that a run writes.
     """
     if not paths:
         return []
@@ -164,18 +158,14 @@ def serve() -> None:
 def check_table(name: str, table: pa.Table) -> None:
     """Check that a table has columns that a run writes, with values that the database has room for.
 
+    Raises a BundleError if a column is unknown, absent or there twice, or has another type or a null. Raises an
+    ArrowInvalid if a number is too large, or a text is not UTF-8.
+
     Parameters
     ----------
     name : str
         The name of its file without the suffix.
     table : Table
-
-    Raises
-    ------
-    BundleError
-        If a column is unknown, absent or there twice, or has another type or a null.
-    ArrowInvalid
-        If a number is too large, or a text is not UTF-8.
     """
     import pyarrow as pa
 

@@ -83,10 +83,7 @@ class Union:
 def union_of(submissions: Iterable[Submitted]) -> Union:
     """Return the union of submissions, which is a function of their set.
 
-    Raises
-    ------
-    BundleError
-        If submissions disagree which values of a metric are better.
+    Raises a BundleError if submissions disagree which values of a metric are better.
     """
     unique = {each.submission_id: each for each in submissions}
     return _Builder(tuple(sorted(unique.values(), key=lambda each: each.place))).union()

@@ -89,6 +89,10 @@ def write_bundle(
 ) -> Bundled:
     """Write cells of a run and all that is behind them into one file. Equal arguments give equal bytes.
 
+    Raises a RunError if the folder has no run, is in use by a run, has a damaged artifact, or lacks artifacts of the
+    cells. Raises a BundleError if the bundle would tell of this machine, or the key cannot sign it. Raises a
+    StorageError if `out` is a folder or a device, or the disk is full or not writable.
+
     Parameters
     ----------
     directory : Path
@@ -106,15 +110,6 @@ def write_bundle(
         The SSH key that signs the bundle.
     with_paths : bool
         Whether arguments of plugins may tell of this machine, such as the path of a model.
-
-    Raises
-    ------
-    RunError
-        If the folder has no run, is in use by a run, has a damaged artifact, or lacks artifacts of the cells.
-    BundleError
-        If the bundle would tell of this machine, or the key cannot sign it.
-    StorageError
-        If `out` is a folder or a device, or the disk is full or not writable.
     """
     made = bundled(directory, cells, about, texts, models, with_paths)
     if key is not None:
@@ -279,10 +274,7 @@ def _kept_of(
 ) -> dict[str, _Entry]:
     """Return what a bundle keeps of an artifact.
 
-    Raises
-    ------
-    RunError
-        If a file of the artifact does not match its hash, or lacks the texts of the run.
+    Raises a RunError if a file of the artifact does not match its hash, or lacks the texts of the run.
     """
     kept: dict[str, _Entry] = {}
     folder = store.folder(shard.ref.kind, shard.ref.key)

@@ -38,6 +38,10 @@ def publish(
 ) -> list[str]:
     """Write the site of a merged leaderboard, and its exports. What was in the folders is replaced.
 
+    Raises a PrmcalError if the folder is not a merged leaderboard, nothing is asked for, or the name of the benchmark
+    is wrong. Raises a DatabaseError if the database cannot be read. Raises a StorageError if a folder holds other
+    files, or cannot be written. What was in it stays.
+
     Parameters
     ----------
     directory : Path
@@ -51,15 +55,6 @@ def publish(
     -------
     list of str
         A sentence for each folder that was written.
-
-    Raises
-    ------
-    PrmcalError
-        If the folder is not a merged leaderboard, nothing is asked for, or the name of the benchmark is wrong.
-    DatabaseError
-        If the database cannot be read.
-    StorageError
-        If a folder holds other files, or cannot be written. What was in it stays.
     """
     published = RunFolder(directory).results()
     if not is_merged(published):
@@ -121,6 +116,8 @@ def without_licence(directory: Path) -> list[str]:
 def write_recipe(folder: Path) -> list[Path]:
     """Write the files of a results repository into a folder, which may be a repository already.
 
+    Raises a StorageError if one of the files exists with another content. Nothing is written then.
+
     Parameters
     ----------
     folder : Path
@@ -130,11 +127,6 @@ def write_recipe(folder: Path) -> list[Path]:
     -------
     list of Path
         The files that were written.
-
-    Raises
-    ------
-    StorageError
-        If one of the files exists with another content. Nothing is written then.
     """
     texts = {
         target: (_TEMPLATE / name).read_text(encoding="utf-8").replace("@VERSION@", __version__)

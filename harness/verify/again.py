@@ -152,6 +152,9 @@ class Again:
     def compute(self, shards: Sequence[Shard[Parameters]], workers: int = 1) -> dict[ArtifactRef, str]:
         """Compute shards in the working folder.
 
+        Raises a RunError if a process dies, for example because there is no memory left. Raises a StorageError if the
+        disk is full.
+
         Parameters
         ----------
         shards : sequence of Shard
@@ -163,13 +166,6 @@ class Again:
         -------
         dict of ArtifactRef to str
             Why shards could not be computed.
-
-        Raises
-        ------
-        RunError
-            If a process dies, for example because there is no memory left.
-        StorageError
-            If the disk is full.
         """
         for shard in shards:
             link = self.store.folder(shard.ref.kind, shard.ref.key)

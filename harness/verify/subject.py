@@ -141,16 +141,13 @@ class Subject:
 def opened(path: Path, allowed_signers: Path | None = None) -> Iterator[Subject]:
     """Open a bundle, an unpacked bundle or the folder of a run. A bundle is unpacked into a temporary folder.
 
+    Raises a PrmcalError if the bundle is damaged, altered or of a newer format, or the folder has no run.
+
     Parameters
     ----------
     path : Path
     allowed_signers : Path, optional
         A file of allowed signers in the format of OpenSSH, which gives keys their names.
-
-    Raises
-    ------
-    PrmcalError
-        If the bundle is damaged, altered or of a newer format, or the folder has no run.
     """
     if path.is_dir():
         is_bundle = (path / SUBMISSION_FILE).exists()

@@ -49,6 +49,8 @@ def verified(
 ) -> Verification:
     """Verify a submission up to a tier. A tier with a failed check ends it.
 
+    Raises a PrmcalError if something else than the submission is wrong, such as the folder with the texts.
+
     Parameters
     ----------
     subject : Subject
@@ -63,11 +65,6 @@ def verified(
         The name of the verifier.
     seed : int, optional
         The seed of all random choices. By default it is drawn now, so that a submitter cannot know it.
-
-    Raises
-    ------
-    PrmcalError
-        If something else than the submission is wrong, such as the folder with the texts.
     """
     drawn = secrets.randbits(63) if seed is None else seed
     checks: list[Check] = []

@@ -80,10 +80,7 @@ class HeadCalibrator(Calibrator):
     def read(self, features: HiddenStates) -> Floats:
         """Return the inputs of the head, of shape (rows, inputs).
 
-        Raises
-        ------
-        PluginFailedError
-            If the calibrator is not fitted, or was fitted to states of another width.
+        Raises a PluginFailedError if the calibrator is not fitted, or was fitted to states of another width.
         """
         self.check_fitted()
         self.check_features(features)

@@ -67,6 +67,8 @@ def train(
 ) -> int:
     """Minimise a loss, and report the progress after each epoch.
 
+    Raises a PluginFailedError if the loss becomes NaN or infinite.
+
     Parameters
     ----------
     module : Module
@@ -86,11 +88,6 @@ def train(
     -------
     int
         The epoch whose weights are kept; 0 means the start.
-
-    Raises
-    ------
-    PluginFailedError
-        If the loss becomes NaN or infinite.
     """
     epochs, rate = calibrator.epochs, calibrator.learning_rate
     groups = [

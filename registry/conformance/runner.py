@@ -53,10 +53,7 @@ class CheckResult:
 def checks_of(plugin_: Plugin) -> tuple[Check, ...]:
     """Return the checks for a plugin. Each takes the plugin and raises AssertionError if it fails, or SkipTest.
 
-    Raises
-    ------
-    TypeError
-        If the object is not a plugin.
+    Raises a TypeError if the object is not a plugin.
     """
     declarations, others = _checks_of(plugin_)
     return declarations + others
@@ -101,10 +98,7 @@ def run_checks(plugin_: Plugin) -> list[CheckResult]:
 def check_build(build: Callable[[], Plugin], cls: type[Plugin]) -> Plugin | CheckResult:
     """Build a plugin. Return a failed result if its constructor raises what is no fault of the given arguments.
 
-    Raises
-    ------
-    PrmcalError
-        If the arguments are wrong.
+    Raises a PrmcalError if the arguments are wrong.
     """
     try:
         return build()

@@ -35,6 +35,8 @@ def questions_of(
 ) -> list[Question]:
     """Convert records to questions.
 
+    Raises a DataError if there are no records, or some are invalid or have an id that occurs before.
+
     Parameters
     ----------
     records : list of (str, object)
@@ -45,11 +47,6 @@ def questions_of(
         Raises ValueError if a question cannot belong to the data set.
     skip : bool, optional
         As in :func:`good_records`.
-
-    Raises
-    ------
-    DataError
-        If there are no records, or some are invalid or have an id that occurs before.
     """
     first_seen: dict[str, str] = {}
 
@@ -206,11 +203,8 @@ class JsonlDataset(Dataset):
     def questions(self, split: str, count: int | None = None) -> list[Question]:
         """Read the first `count` questions of a split; see :meth:`prmcal.Dataset.questions`.
 
-        Raises
-        ------
-        DataError
-            If the split does not exist, its file cannot be read, a line is invalid, an id occurs twice, or there are
-            fewer than `count` questions.
+        Raises a DataError if the split does not exist, its file cannot be read, a line is invalid, an id occurs twice,
+        or there are fewer than `count` questions.
         """
         if split not in self.splits:
             raise DataError(

@@ -84,11 +84,8 @@ class _PublishedDataset(Dataset):
     def questions(self, split: str, count: int | None = None) -> list[Question]:
         """Return the first `count` questions of a split; see :meth:`prmcal.Dataset.questions`.
 
-        Raises
-        ------
-        DataError
-            If the split does not exist, the file or the hub cannot be read, a record is invalid, or there are fewer
-            than `count` questions.
+        Raises a DataError if the split does not exist, the file or the hub cannot be read, a record is invalid, or
+        there are fewer than `count` questions.
         """
         if split not in self.splits:
             raise DataError(

@@ -26,10 +26,7 @@ _SHOWN = 5
 def read_records(path: Path) -> list[Record]:
     """Read the records of a file: Parquet (.parquet), a JSON list (.json) or else JSON lines.
 
-    Raises
-    ------
-    DataError
-        If the file cannot be read or has another format.
+    Raises a DataError if the file cannot be read or has another format.
     """
     with reading(f"The data set file {path} cannot be read"):
         content = path.expanduser().read_bytes().removeprefix(_BYTE_ORDER_MARK)
@@ -49,6 +46,8 @@ def good_records(
 ) -> list[T]:
     """Convert records, and report all bad ones at once.
 
+    Raises a DataError if there are bad records and `skip` is not True.
+
     Parameters
     ----------
     records : iterable of (str, object)
@@ -58,11 +57,6 @@ def good_records(
         The source of the records, for messages.
     skip : bool, optional
         Whether bad records are left out with a warning. None: there is no such argument that a message could name.
-
-    Raises
-    ------
-    DataError
-        If there are bad records and `skip` is not True.
     """
     good: list[T] = []
     bad: list[str] = []

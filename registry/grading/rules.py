@@ -30,6 +30,8 @@ _ARITHMETIC = re.compile(
 def grade_answer(answer: str, reference: str, grading: Grading = "symbolic") -> Verdict:
     """Grade a final answer.
 
+    Raises a DataError if the process that compares cannot be run, gets no processor time, or is killed again and again.
+
     Parameters
     ----------
     answer, reference : str
@@ -42,11 +44,6 @@ def grade_answer(answer: str, reference: str, grading: Grading = "symbolic") -> 
     -------
     {"correct", "incorrect", "timed out"}
         "timed out" means that the symbolic comparison exceeded its limit on processor time or memory.
-
-    Raises
-    ------
-    DataError
-        If the process that compares cannot be run, gets no processor time, or is killed again and again.
     """
     if len(accepted := _accepted(reference)) > 1 or accepted[0] != reference:
         verdicts = [grade_answer(answer, each, grading) for each in accepted]

@@ -60,10 +60,8 @@ class SymbolicComparer:
     def verdict(self, question: Question) -> Verdict:
         """Decide a question.
 
-        Raises
-        ------
-        DataError
-            If the program cannot be run, or the comparing process gets no processor time or is killed again and again.
+        Raises a DataError if the program cannot be run, or the comparing process gets no processor time or is killed
+        again and again.
         """
         request = json.dumps(asdict(question))
         with self._lock:

@@ -68,12 +68,8 @@ class ServedLLM(LLM):
     ) -> list[list[Completion]]:
         """Sample `n` completions of each prefix; see :meth:`prmcal.LLM.generate`.
 
-        Raises
-        ------
-        NoAnswerError
-            If a request fails for longer than the patience.
-        PluginFailedError
-            If the server refuses a request.
+        Raises a NoAnswerError if a request fails for longer than the patience. Raises a PluginFailedError if the server
+        refuses a request.
         """
         requests = []
         for index, prefix in enumerate(prefixes):

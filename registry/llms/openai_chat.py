@@ -27,10 +27,7 @@ def chat_request(
 ) -> dict[str, Any]:
     """Return the fields of a request that hold a prefix. Its steps are the beginning of the assistant's message.
 
-    Raises
-    ------
-    PluginFailedError
-        If the prefix has steps, and the server cannot continue a message.
+    Raises a PluginFailedError if the prefix has steps, and the server cannot continue a message.
     """
     messages: list[dict[str, Any]] = [
         dict(each) for each in messages_of(prefix.question, system_prompt, few_shot)
@@ -163,10 +160,7 @@ class OpenAIChatLLM(ServedLLM):
     def asked(self, prefix: Prefix) -> dict[str, Any]:
         """Return the messages of a prefix.
 
-        Raises
-        ------
-        PluginFailedError
-            If the prefix has steps and `continues` is ``none``.
+        Raises a PluginFailedError if the prefix has steps and `continues` is ``none``.
         """
         return chat_request(prefix, self.system_prompt, self.continues, self.few_shot)
 

@@ -77,6 +77,8 @@ def render(
 ) -> str:
     """Write the prompt of a question with a template that is not the model's own.
 
+    Raises an InvalidArgumentsError if there is no such template, or it cannot be rendered.
+
     Parameters
     ----------
     chat_template : str
@@ -87,11 +89,6 @@ def render(
     special_tokens : mapping of str to str
         Those of the tokenizer, such as ``bos_token``. In the template, those that are missing are empty.
     few_shot : sequence of Example
-
-    Raises
-    ------
-    InvalidArgumentsError
-        If there is no such template, or it cannot be rendered.
     """
     try:
         return _compiled(_template_text(chat_template)).render(
@@ -112,11 +109,8 @@ def check_chat_template(
 ) -> None:
     """Check that a template can write a prompt, without a tokenizer. The model's own is not checked.
 
-    Raises
-    ------
-    InvalidArgumentsError
-        If there is no such template, it cannot be rendered, or its prompt leaves out the question, the system prompt or
-        an example.
+    Raises an InvalidArgumentsError if there is no such template, it cannot be rendered, or its prompt leaves out the
+    question, the system prompt or an example.
     """
     if chat_template != NATIVE:
         prompt = render(chat_template, _PROBE, system_prompt, _NAMED_TOKENS, few_shot)
@@ -207,10 +201,7 @@ def _shown(text: str) -> str:
 def chat_tokenizer(checkpoint: str, chat_template: str) -> PreTrainedTokenizerBase:
     """Load the tokenizer of a chat model.
 
-    Raises
-    ------
-    PluginFailedError
-        If `chat_template` is the tokenizer's own and it has none.
+    Raises a PluginFailedError if `chat_template` is the tokenizer's own and it has none.
     """
     from prmcal.registry.models.pretrained import load_tokenizer
 
@@ -232,6 +223,9 @@ def prompt_text(
 ) -> str:
     """Return the prompt of a prefix. Its steps begin the assistant's turn, each followed by a blank line.
 
+    Raises a PluginFailedError or an InvalidArgumentsError if the template cannot write the prompt, or leaves out the
+    question or the system prompt.
+
     Parameters
     ----------
     tokenizer : PreTrainedTokenizerBase or None
@@ -239,11 +233,6 @@ def prompt_text(
     prefix : Prefix
     chat_template, system_prompt, few_shot
         As in the LLM `transformers`.
-
-    Raises
-    ------
-    PluginFailedError, InvalidArgumentsError
-        If the template cannot write the prompt, or leaves out the question or the system prompt.
     """
     if chat_template != NATIVE:
         special_tokens = {} if tokenizer is None else tokenizer.special_tokens_map
@@ -289,10 +278,7 @@ def room_for_completion(
 ) -> int:
     """Return the maximum number of tokens of a completion, at least 1, given the model's context.
 
-    Raises
-    ------
-    PluginFailedError
-        If the prompt fills the context.
+    Raises a PluginFailedError if the prompt fills the context.
     """
     limit = min(sampling.max_tokens, context - prompt_tokens)
     if limit < 1:

@@ -66,10 +66,7 @@ class TransformersLLM(ChatLLM):
     ) -> list[list[Completion]]:
         """Sample `n` completions of each prefix; see :meth:`prmcal.LLM.generate`.
 
-        Raises
-        ------
-        PluginFailedError
-            If a prefix fills the model's context.
+        Raises a PluginFailedError if a prefix fills the model's context.
         """
         rows = [
             row

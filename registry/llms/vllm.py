@@ -71,10 +71,7 @@ class VLLM(ChatLLM):
     ) -> list[list[Completion]]:
         """Sample `n` completions of each prefix; see :meth:`prmcal.LLM.generate`.
 
-        Raises
-        ------
-        PluginFailedError
-            If vLLM is not installed, or if a prefix fills the context.
+        Raises a PluginFailedError if vLLM is not installed, or if a prefix fills the context.
         """
         requests = [(prefix, n, seed, index) for index, prefix in enumerate(prefixes)]
         completions = self._sampled(requests, sampling)

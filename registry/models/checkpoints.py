@@ -51,10 +51,7 @@ _TIMEOUT_SECONDS = 10.0
 def check_checkpoint(checkpoint: str) -> None:
     """Check that a checkpoint can exist, without network access.
 
-    Raises
-    ------
-    InvalidArgumentsError
-        If the nano model or the folder does not exist, or if it is none of the three.
+    Raises an InvalidArgumentsError if the nano model or the folder does not exist, or if it is none of the three.
     """
     _local_folder(checkpoint)
 
@@ -62,10 +59,7 @@ def check_checkpoint(checkpoint: str) -> None:
 def resolve_checkpoint(checkpoint: str) -> Path:
     """Return the folder with the checkpoint's files. They are downloaded from the hub if they are not on this machine.
 
-    Raises
-    ------
-    InvalidArgumentsError
-        If there is no such checkpoint, or if the download fails.
+    Raises an InvalidArgumentsError if there is no such checkpoint, or if the download fails.
     """
     folder = _local_folder(checkpoint)
     if folder is not None:
@@ -82,10 +76,7 @@ def resolve_checkpoint(checkpoint: str) -> Path:
 def read_config(folder: Path) -> dict[str, Any]:
     """Return the ``config.json`` of a checkpoint's folder.
 
-    Raises
-    ------
-    DataError
-        If it cannot be read.
+    Raises a DataError if it cannot be read.
     """
     file, advice = folder / "config.json", "Download or copy the checkpoint again."
     with reading(f"{file} cannot be read", advice):
@@ -232,10 +223,7 @@ def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -
 
     A template that asks for today's date always gets the same one, so that a prompt is the same on all days.
 
-    Raises
-    ------
-    PluginFailedError
-        If the template cannot write these messages.
+    Raises a PluginFailedError if the template cannot write these messages.
     """
     from jinja2 import TemplateError
 

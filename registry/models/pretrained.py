@@ -21,10 +21,7 @@ _UNUSED_HEAD = "lm_head."  # Reward models are published with the language-model
 def choose_device(device: str) -> torch.device:
     """Return the device with a name. ``auto`` is the GPU if there is one.
 
-    Raises
-    ------
-    PluginFailedError
-        If the device is a GPU and there is none.
+    Raises a PluginFailedError if the device is a GPU and there is none.
     """
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -38,10 +35,7 @@ def choose_device(device: str) -> torch.device:
 def load_tokenizer(checkpoint: str) -> PreTrainedTokenizerBase:
     """Load the tokenizer of a checkpoint.
 
-    Raises
-    ------
-    PluginFailedError
-        If the checkpoint has no tokenizer, or one that cannot be read.
+    Raises a PluginFailedError if the checkpoint has no tokenizer, or one that cannot be read.
     """
     folder = resolve_checkpoint(checkpoint)
     # Without these files, transformers would create an empty tokenizer.
@@ -62,18 +56,15 @@ def load_tokenizer(checkpoint: str) -> PreTrainedTokenizerBase:
 def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) -> PreTrainedModel:
     """Load a model in evaluation mode. All of its weights must come from the checkpoint.
 
+    Raises a PluginFailedError if the checkpoint cannot be read, lacks weights of the class, or has a different head. Or
+    if the device does not exist, or is too small.
+
     Parameters
     ----------
     model_class : type
         A class derived from transformers' PreTrainedModel, or an Auto class.
     checkpoint, dtype, device : str
         As in the constructors of the plugins.
-
-    Raises
-    ------
-    PluginFailedError
-        If the checkpoint cannot be read, lacks weights of the class, or has a different head. Or if the device does not
-        exist, or is too small.
     """
     folder = resolve_checkpoint(checkpoint)
     placement = {"device_map": SPREAD} if device == SPREAD else {}

@@ -47,6 +47,9 @@ def start_engine(
 ) -> Any:
     """Start an engine with a checkpoint.
 
+    Raises a PluginFailedError if vLLM is not installed, or cannot load the checkpoint. Raises an InvalidArgumentsError
+    if there is no such checkpoint.
+
     Parameters
     ----------
     checkpoint, dtype, context, tensor_parallel, gpu_memory
@@ -55,13 +58,6 @@ def start_engine(
         Whether the common beginning of several prompts is computed once.
     **settings
         Further arguments of vLLM's `LLM`.
-
-    Raises
-    ------
-    PluginFailedError
-        If vLLM is not installed, or cannot load the checkpoint.
-    InvalidArgumentsError
-        If there is no such checkpoint.
     """
     folder = resolve_checkpoint(checkpoint)
     for name, value in _QUIET.items():

@@ -90,6 +90,8 @@ def answer_token(tokenizer: PreTrainedTokenizerBase, text: str) -> int | None:
 def answer_head(model: Any, tokens: Sequence[int], prm: TransformersPRM) -> torch.nn.Linear:
     """Return the rows of some tokens of a model's language-model head.
 
+    Raises a PluginFailedError if the model transforms its logits.
+
     Parameters
     ----------
     model : PreTrainedModel
@@ -97,11 +99,6 @@ def answer_head(model: Any, tokens: Sequence[int], prm: TransformersPRM) -> torc
     tokens : sequence of int
     prm : TransformersPRM
         The PRM that error messages name.
-
-    Raises
-    ------
-    PluginFailedError
-        If the model transforms its logits.
     """
     import torch
 

@@ -155,12 +155,8 @@ class PoolingHTTPPRM(TokenPRM):
     def _rows(self, response: httpx2.Response, request: Mapping[str, Any]) -> Mapping[int, Floats32]:
         """Return the outputs of the head, of shape (outputs,), by the place of their token in the sequence.
 
-        Raises
-        ------
-        IncompleteReplyError
-            If it is no reply of a pooling server.
-        PluginFailedError
-            If it has another number of rows or of outputs than expected, or numbers that are no logits.
+        Raises an IncompleteReplyError if it is no reply of a pooling server. Raises a PluginFailedError if it has
+        another number of rows or of outputs than expected, or numbers that are no logits.
         """
         ids, server, outputs = request["input"], f"The server {self.base_url}", self.form.outputs()
         try:

@@ -333,10 +333,7 @@ def curve_counts(most: int) -> Ints:
 def count_of(argument: str, count: int | None, setting: Setting) -> int:
     """Return a number of samples that an argument gives; N if it is None.
 
-    Raises
-    ------
-    ValueError
-        If it exceeds the fixed budget N of the grid. The message names the argument.
+    Raises a ValueError if it exceeds the fixed budget N of the grid. The message names the argument.
     """
     count = count or setting.samples
     if count > setting.samples:

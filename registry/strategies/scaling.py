@@ -178,10 +178,7 @@ class FixedOfEqualCost(_OfEqualCost):
 def target_of(setting: Setting) -> float:
     """Return the target probability C of a targeted strategy.
 
-    Raises
-    ------
-    ValueError
-        If the setting has no target.
+    Raises a ValueError if the setting has no target.
     """
     if setting.target is None:
         raise ValueError("The setting has no target probability C. Set scaling.targets in the grid.")

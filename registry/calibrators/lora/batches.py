@@ -55,10 +55,7 @@ class TreeBatch(NamedTuple):
 def token_ids(prm: TransformersPRM, prefixes: Sequence[Prefix]) -> list[tuple[int, ...]]:
     """Return the token ids of each prefix as the PRM reads it.
 
-    Raises
-    ------
-    PluginFailedError
-        If a prefix is too long for the PRM.
+    Raises a PluginFailedError if a prefix is too long for the PRM.
     """
     read = {prefix: prm.prefix_ids(prefix.question, prefix.steps) for prefix in set(prefixes)}
     found = []

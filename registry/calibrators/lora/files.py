@@ -37,10 +37,7 @@ def write_adapter(folder: Path, adapter: Mapping[str, torch.Tensor], config: Lor
 def read_adapter(folder: Path) -> tuple[dict[str, torch.Tensor], LoraConfig]:
     """Return the weights, on the CPU, and the configuration.
 
-    Raises
-    ------
-    Exception
-        If the folder does not hold an adapter.
+    Raises an Exception if the folder does not hold an adapter.
     """
     settings = json.loads((folder / _CONFIG).read_text())
     config = PeftConfig.from_peft_type(**settings)
@@ -55,10 +52,7 @@ def read_published_adapter(folder: Path, quantiles: int) -> tuple[dict[str, torc
     In the paper's code, the head is the PRM's Sequential, ``score.0`` to ``score.2``, and its last layer has a low-rank
     update too. Here, the head is the `layers` of a :class:`~prmcal.registry.calibrators.lora.model.QuantileHead`.
 
-    Raises
-    ------
-    PluginFailedError
-        If the folder does not hold such an adapter.
+    Raises a PluginFailedError if the folder does not hold such an adapter.
     """
     with reading(f"{folder} does not hold an adapter that PEFT wrote", kind=PluginFailedError):
         weights, config = read_adapter(folder)

@@ -76,10 +76,7 @@ def linear_form(log_odds: LogOdds, last: nn.Linear) -> tuple[torch.Tensor, torch
 
     c and d are float64, of shapes (outputs,) and ().
 
-    Raises
-    ------
-    PluginFailedError
-        If `log_odds` has no gradient, or does not return one number per row.
+    Raises a PluginFailedError if `log_odds` has no gradient, or does not return one number per row.
     """
     device = last.weight.device
     origin = torch.zeros(last.out_features, dtype=torch.float64, device=device, requires_grad=True)
@@ -187,10 +184,7 @@ class QuantileRewardModel(PreTrainedModel):
 def quantile_model(prm: TransformersPRM, quantiles: int) -> QuantileRewardModel:
     """Return the PRM with one output per quantile. Before training, each is the PRM's own log-odds.
 
-    Raises
-    ------
-    PluginFailedError
-        If the PRM's trunk or head cannot be adapted.
+    Raises a PluginFailedError if the PRM's trunk or head cannot be adapted.
     """
     trunk, head = prm.modules
     if not isinstance(trunk, PreTrainedModel):
@@ -227,10 +221,7 @@ def lora_config(
     The head's linear layers get low-rank updates too if `head` is "lora". If it is "full", all of their weights and
     biases are trained.
 
-    Raises
-    ------
-    PluginFailedError
-        If the trunk does not have these layers or modules.
+    Raises a PluginFailedError if the trunk does not have these layers or modules.
     """
     chosen = _layers(model.model, layers)
     names = {name for name, module in model.named_modules() if isinstance(module, nn.Linear)}
@@ -267,10 +258,7 @@ def adapted(
 ) -> PeftModel:
     """Return the model with an adapter: the given one, or a new one from torch's global random generator.
 
-    Raises
-    ------
-    PluginFailedError
-        If the given adapter does not fit the model.
+    Raises a PluginFailedError if the given adapter does not fit the model.
     """
     if adapter is None:
         return get_peft_model(model, copy.deepcopy(config), adapter_name=ADAPTER).eval()

@@ -85,10 +85,7 @@ class TreeTrainer(SFTTrainer):
     ) -> torch.Tensor:
         """Add up the gradients of the passes of a batch.
 
-        Raises
-        ------
-        PluginFailedError
-            If the loss becomes NaN or infinite.
+        Raises a PluginFailedError if the loss becomes NaN or infinite.
         """
         model.train()
         total = torch.zeros((), device=self.args.device)
@@ -164,6 +161,8 @@ def train(
 ) -> None:
     """Train a model's adapter in place, from the newest complete checkpoint of the same fit if there is one.
 
+    Raises a PluginFailedError if the loss or a weight becomes NaN or infinite.
+
     Parameters
     ----------
     model : PeftModel
@@ -178,11 +177,6 @@ def train(
     support : FitSupport
     fit : str
         A hash of everything that the result depends on. Checkpoints of other fits are ignored.
-
-    Raises
-    ------
-    PluginFailedError
-        If the loss or a weight becomes NaN or infinite.
     """
     with ExitStack() as stack:
         folder = support.checkpoints
