@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import sqlalchemy as sa
 
-from prmcal.db.queries.cells import of_job, sampled
+from prmcal.db.queries.cells import sampled
 from prmcal.db.queries.runs import CellJobs, jobs_of
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.tables import CalibratedReward, Cell, Job, Question, Reward, Search, SuccessCount, Trajectory
+from prmcal.db.tables import CalibratedReward, Cell, Job, Question, Reward, SuccessCount, Trajectory
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,33 +64,6 @@ def success_counts(job_keys: Sequence[str]) -> sa.Select[tuple[str, int, int, in
 
 def _column(table: Any, name: str) -> Any:
     return table.c[name] if isinstance(table, sa.FromClause) else getattr(table, name)
-
-
-def graded_texts(source: Source, job_keys: Sequence[str]) -> pd.DataFrame:
-    """Return the texts of some jobs with their questions and grades, without those that the database does not have.
-
-    Returns
-    -------
-    DataFrame
-        Columns question_id, question, reference, trajectory (0 for a search, which has one answer), text, answer,
-        verdict and correct, sorted by question and trajectory.
-    """
-    about = (Question.text.label("question"), Question.answer.label("reference"))
-    both = sa.union_all(
-        *(
-            sa.select(
-                table.question_id, *about, index, *table.columns("text", "answer", "verdict", "correct")
-            )
-            .join(Job, Job.job_key == table.job_key)
-            .join(Question, of_job(table.question_id))
-            .where(
-                table.job_key.in_(job_keys),
-                *(each.is_not(None) for each in (table.text, Question.text, Question.answer)),
-            )
-            for table, index in ((Trajectory, Trajectory.trajectory), (Search, sa.literal(0)))
-        )
-    ).subquery()
-    return frame(source, sa.select(both).order_by(both.c.question_id, both.c.trajectory, both.c.text))
 
 
 def questions(source: Source, cell_id: str) -> list[str]:
