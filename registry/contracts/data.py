@@ -24,25 +24,17 @@ Level = int | float | str
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A problem with its reference answer.
-
-    Attributes
-    ----------
-    id : str
-        Unique within its data set and split.
-    text, answer : str
-        The problem as the LLM reads it, and the reference answer without a box.
-    level : int, float, str or None
-        Difficulty, a number or a word, such as 1 (easy) to 5 (hard); None if it is not known.
-    subject : str or None
-        Topic; None if it is not known.
-    """
+    """A problem with its reference answer."""
 
     id: str
+    """Unique within its data set and split."""
     text: str
     answer: str
+    """The problem as the LLM reads it, and the reference answer without a box."""
     level: Level | None = None
+    """Difficulty, a number or a word, such as 1 (easy) to 5 (hard); None if it is not known."""
     subject: str | None = None
+    """Topic; None if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,48 +47,32 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How completions are sampled.
-
-    Attributes
-    ----------
-    temperature : float
-        Above 0, because success is defined for a stochastic policy (Definition 1).
-    top_p : float
-        Probability mass of nucleus sampling, in (0, 1].
-    max_tokens : int
-        The largest number of tokens of one completion.
-    stop : tuple of str
-        A completion ends before the first of these strings.
-    """
+    """How completions are sampled."""
 
     temperature: float = 1.0
+    """Above 0, because success is defined for a stochastic policy (Definition 1)."""
     top_p: float = 1.0
+    """Probability mass of nucleus sampling, in (0, 1]."""
     max_tokens: int = 512
+    """The largest number of tokens of one completion."""
     stop: tuple[str, ...] = ()
+    """A completion ends before the first of these strings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One sampled continuation of a prefix.
-
-    Attributes
-    ----------
-    text : str
-        The generated text, without the prefix.
-    tokens : int
-        Generated tokens.
-    finish_reason : {"end", "stop", "length", "thought"}
-        ``end`` if the LLM ended the text itself, with its end token. ``stop`` if the completion reached one of the stop
-        strings of the sampling, so that the LLM may have had more to say. ``length`` if it reached `max_tokens` or the
-        end of the LLM's context, and ``thought`` if it reached this inside a thought, which an LLM need not tell.
-    prompt_tokens : int
-        Tokens of the prefix, for the costs; 0 if the LLM does not report them.
-    """
+    """One sampled continuation of a prefix."""
 
     text: str
+    """The generated text, without the prefix."""
     tokens: int
+    """Generated tokens."""
     finish_reason: FinishReason
+    """``end`` if the LLM ended the text itself, with its end token. ``stop`` if the completion reached one of the stop
+    strings of the sampling, so that the LLM may have had more to say. ``length`` if it reached `max_tokens` or the end
+    of the LLM's context, and ``thought`` if it reached this inside a thought, which an LLM need not tell."""
     prompt_tokens: int = 0
+    """Tokens of the prefix, for the costs; 0 if the LLM does not report them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,21 +86,14 @@ class GenerationRequest:
 
 @dataclass(frozen=True, slots=True)
 class ScoringRequest:
-    """One question with trajectories to score.
-
-    Attributes
-    ----------
-    question : str
-    trajectories : tuple of tuples of str
-        Each trajectory as its steps.
-    whole_only : bool
-        Whether only the score of each whole trajectory will be read. A PRM may then return one score instead of T+1.
-        The last score is that of the whole trajectory in both cases.
-    """
+    """One question with trajectories to score."""
 
     question: str
     trajectories: tuple[tuple[str, ...], ...]
+    """Each trajectory as its steps."""
     whole_only: bool = False
+    """Whether only the score of each whole trajectory will be read. A PRM may then return one score instead of T+1. The
+    last score is that of the whole trajectory in both cases."""
 
     def prefixes(self, steps: tuple[str, ...]) -> list[tuple[str, ...]]:
         """Return the prefixes of a trajectory whose scores will be read, the shortest one first."""
@@ -133,24 +102,17 @@ class ScoringRequest:
 
 @dataclass(frozen=True, slots=True)
 class PrefixScores:
-    """The scores of all T+1 prefixes of one trajectory, t = 0 first, or of the whole one with `whole_only`.
-
-    Attributes
-    ----------
-    logit : ndarray of shape (T+1,), float32
-        Log-odds of success.
-    reward : ndarray of shape (T+1,), float64
-        The score as a probability in [0, 1].
-    over_long : ndarray of shape (T+1,), bool
-        Whether the prefix is too long for the PRM. Its score is then NaN. A prefix is never truncated.
-    tokens : int
-        Tokens that the PRM read for this trajectory. Tokens that its prefixes share are counted once.
-    """
+    """The scores of all T+1 prefixes of one trajectory, t = 0 first, or of the whole one with `whole_only`."""
 
     logit: Floats32
+    """Log-odds of success. Of shape (T+1,), float32."""
     reward: Floats
+    """The score as a probability in [0, 1]. Of shape (T+1,), float64."""
     over_long: Bools
+    """Whether the prefix is too long for the PRM. Its score is then NaN. A prefix is never truncated. Of shape (T+1,),
+    bool."""
     tokens: int
+    """Tokens that the PRM read for this trajectory. Tokens that its prefixes share are counted once."""
 
 
 @dataclass(frozen=True)
@@ -159,17 +121,6 @@ class HiddenStates:
 
     Prefixes of one question begin with the same tokens. The states of these tokens are equal, because a token attends
     only to the tokens before it.
-
-    Attributes
-    ----------
-    states : ndarray of float32, shape (nodes, width)
-        The last layer's output at every token.
-    parents : ndarray of int64, shape (nodes,)
-        The index of the token before, which is smaller; -1 for the first token of a question.
-    leaves : ndarray of int64, shape (rows,)
-        The node of each prefix's last token, at which the PRM's score is read.
-    logit : ndarray of float64, shape (rows,)
-        The PRM's log-odds of success of each prefix.
 
     Examples
     --------
@@ -191,9 +142,13 @@ class HiddenStates:
     """
 
     states: Floats32
+    """The last layer's output at every token."""
     parents: Ints
+    """The index of the token before, which is smaller; -1 for the first token of a question."""
     leaves: Ints
+    """The node of each prefix's last token, at which the PRM's score is read."""
     logit: Floats
+    """The PRM's log-odds of success of each prefix."""
 
     def __len__(self) -> int:
         return len(self.leaves)

@@ -23,22 +23,15 @@ from prmcal.registry.grading.extraction import BOXED, Ways
 
 
 class Dataset(Plugin, ABC):
-    """A source of questions. Job keys contain the hash of its questions and not its name.
-
-    Attributes
-    ----------
-    splits : tuple of str
-        The names of its splits, e.g. ``("train", "calibration", "test")``.
-    grading : {"plain", "integer", "symbolic"}
-        The kind of its answers: plain numbers and words, integers from 0 to 999 (AIME), or any mathematics.
-    answers : str, mapping or list
-        Where solutions give their answers: ``boxed``, ``phrase`` (behind "the answer is"), ``hashes`` (behind ####),
-        ``last number``, ``whole``, ``{pattern: REGEX}``, or a list of these, which are tried in order.
-    """
+    """A source of questions. Job keys contain the hash of its questions and not its name."""
 
     splits: tuple[str, ...] = ("test",)
+    """The names of its splits, e.g. ``("train", "calibration", "test")``."""
     grading: Grading = "symbolic"
+    """The kind of its answers: plain numbers and words, integers from 0 to 999 (AIME), or any mathematics."""
     answers: Ways = BOXED
+    """Where solutions give their answers: ``boxed``, ``phrase`` (behind "the answer is"), ``hashes`` (behind ####),
+    ``last number``, ``whole``, ``{pattern: REGEX}``, or a list of these, which are tried in order."""
 
     @abstractmethod
     def questions(self, split: str, count: int | None = None) -> list[Question]:
@@ -77,17 +70,11 @@ class Dataset(Plugin, ABC):
 
 @dataclass(frozen=True, slots=True)
 class FollowedUp:
-    """A trajectory whose prefixes were followed up.
-
-    Attributes
-    ----------
-    steps : tuple of str
-    counts : mapping of int to (int, int)
-        k successes of n follow-ups for each prefix that was followed up, by its number of steps t.
-    """
+    """A trajectory whose prefixes were followed up."""
 
     steps: tuple[str, ...]
     counts: Mapping[int, tuple[int, int]]
+    """k successes of n follow-ups for each prefix that was followed up, by its number of steps t."""
 
 
 class FollowedUpDataset(Dataset):

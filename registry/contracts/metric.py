@@ -37,15 +37,6 @@ class PrefixRows:
     level_rewards : ndarray of shape (rows, levels), float64, optional
         The rewards of each level. By default `reward` is that of the only level.
 
-    Attributes
-    ----------
-    success_rate : ndarray of shape (rows,), float64
-        y = k / n.
-    question_ids : ndarray of shape (questions,)
-        The questions, sorted.
-    question_index : ndarray of shape (rows,), int
-        The position of each row's question in `question_ids`.
-
     Raises
     ------
     ValueError
@@ -60,8 +51,11 @@ class PrefixRows:
     levels: tuple[float, ...] = (_MEDIAN,)
     level_rewards: Floats | None = None
     success_rate: Floats = field(init=False)
+    """y = k / n. Of shape (rows,), float64."""
     question_ids: NDArray[Any] = field(init=False)
+    """The questions, sorted. Of shape (questions,)."""
     question_index: NDArray[np.intp] = field(init=False)
+    """The position of each row's question in `question_ids`. Of shape (rows,), int."""
 
     def __post_init__(self) -> None:
         rows = len(self.reward)
@@ -132,18 +126,14 @@ class QuestionRatio:
     """The sum of S_q over the questions q, divided by the sum of c_q.
 
     The mean over questions has the values as sums and ones as counts.
-
-    Attributes
-    ----------
-    sums, counts : ndarray of shape (questions,), float64
-        S_q and c_q, in the order of `rows.question_ids`. The counts are not negative, and one is positive.
-    bounds : tuple of two floats, optional
-        The range of S_q / c_q if it is known, such as (0, 1). The interval then stays in it.
     """
 
     sums: Floats
     counts: Floats
+    """S_q and c_q, in the order of `rows.question_ids`. The counts are not negative, and one is positive. Of shape
+    (questions,), float64."""
     bounds: tuple[float, float] | None = None
+    """The range of S_q / c_q if it is known, such as (0, 1). The interval then stays in it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,17 +141,12 @@ class AbsoluteSum:
     """The sum of the absolute values of some errors, such as the mean errors of bins.
 
     Noise increases it: it is above 0 even where all errors are 0 on average.
-
-    Attributes
-    ----------
-    errors : callable
-        From weights of shape (resamples, questions) to the signed errors, of shape (resamples, errors).
-    corrected : bool
-        Whether to remove the noise of the errors, which is measured by resampling the questions.
     """
 
     errors: Callable[[Floats], Floats]
+    """From weights of shape (resamples, questions) to the signed errors, of shape (resamples, errors)."""
     corrected: bool = False
+    """Whether to remove the noise of the errors, which is measured by resampling the questions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,29 +156,19 @@ class UnderWeights:
     It is computed for every resample, usually 2,000 times, and for one row of ones. Use sums over the rows of each
     question where possible, so that the cost does not grow with the rows: see `rows.totals` and
     :func:`prmcal.resamples.weighted_totals`.
-
-    Attributes
-    ----------
-    values : callable
-        From weights of shape (resamples, questions) to the values, of shape (resamples,). A weight says how often a
-        question counts, and is 0 for a question that was not drawn.
-    above_zero : bool
-        Whether it is never below 0 and noise increases it. Its interval is then centred at the value. Otherwise, the
-        ends are percentiles of the resamples.
     """
 
     values: Callable[[Floats], Floats]
+    """From weights of shape (resamples, questions) to the values, of shape (resamples,). A weight says how often a
+    question counts, and is 0 for a question that was not drawn."""
     above_zero: bool = False
+    """Whether it is never below 0 and noise increases it. Its interval is then centred at the value. Otherwise, the
+    ends are percentiles of the resamples."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """A number that is not an estimate over questions. Both ends of its interval are the number.
-
-    Attributes
-    ----------
-    value : float
-    """
+    """A number that is not an estimate over questions. Both ends of its interval are the number."""
 
     value: float
 
@@ -210,25 +185,18 @@ class Metric(Plugin, ABC):
 
     A metric says what is measured. prmcal computes the value, its 95% interval over questions and the paired tests
     between calibrators, and shows it on the leaderboard.
-
-    Attributes
-    ----------
-    title : str
-        What readers see, such as "Log loss". By default the registered name.
-    better : {"lower", "higher", "near zero"} or None
-        Which value wins. With None, values are not ranked.
-    description : str
-        What it measures, in one sentence that ends with a full stop. By default the first paragraph of the docstring.
-    each_level : bool
-        Whether it is measured for the rewards of each level beta, under names such as ``coverage_0.1``. `rows.reward`
-        then is the reward of this level, and the median for calibrators that predict only that. Without it, the metric
-        is measured once, for the median. `rows.quantiles` has the rewards of all levels in both cases.
     """
 
     title: ClassVar[str] = ""
+    """What readers see, such as "Log loss". By default the registered name."""
     better: ClassVar[Better | None] = None
+    """Which value wins. With None, values are not ranked."""
     description: ClassVar[str] = ""
+    """What it measures, in one sentence that ends with a full stop. By default the first paragraph of the docstring."""
     each_level: ClassVar[bool] = False
+    """Whether it is measured for the rewards of each level beta, under names such as ``coverage_0.1``. `rows.reward`
+    then is the reward of this level, and the median for calibrators that predict only that. Without it, the metric is
+    measured once, for the median. `rows.quantiles` has the rewards of all levels in both cases."""
 
     @abstractmethod
     def measure(self, rows: PrefixRows) -> Measured | None:

@@ -23,26 +23,19 @@ from prmcal.registry.splitting import BLANK_LINE, Splitting, StepSplitting
 
 
 class LLM(Plugin, ABC):
-    """A policy: samples completions of many prefixes at once.
-
-    Attributes
-    ----------
-    repeats : bool
-        Whether every call for a prefix begins with the same completions, for any seed. A grid must then ask for all
-        samples of a prefix at once.
-    patience : float
-        Seconds for which an LLM whose network fails is asked again before its cells fail. A constructor argument of
-        this name replaces the class's own. It is not part of the job keys.
-    splitting : str or mapping
-        Where the steps of its texts end; see :class:`prmcal.registry.splitting.StepSplitting`. A constructor
-        argument of this name, with the annotation `Splitting` of that module, replaces the class's own. The texts are
-        rewritten after they are generated, so `generate` does not read it. It is part of the job keys unless it is
-        ``blank-line`` without limits.
-    """
+    """A policy: samples completions of many prefixes at once."""
 
     repeats: ClassVar[bool] = False
+    """Whether every call for a prefix begins with the same completions, for any seed. A grid must then ask for all
+    samples of a prefix at once."""
     patience: float = DEFAULT_PATIENCE
+    """Seconds for which an LLM whose network fails is asked again before its cells fail. A constructor argument of this
+    name replaces the class's own. It is not part of the job keys."""
     splitting: Splitting = BLANK_LINE
+    """Where the steps of its texts end; see :class:`prmcal.registry.splitting.StepSplitting`. A constructor argument of
+    this name, with the annotation `Splitting` of that module, replaces the class's own. The texts are rewritten after
+    they are generated, so `generate` does not read it. It is part of the job keys unless it is ``blank-line`` without
+    limits."""
 
     def identity(self) -> dict[str, Any]:
         """Return the identity, with the splitting if it can change a text."""
@@ -111,16 +104,11 @@ class LLM(Plugin, ABC):
 
 
 class PRM(Plugin, ABC):
-    """A process reward model. TransformersPRM is a base for models on transformers and needs less code.
-
-    Attributes
-    ----------
-    patience : float
-        Seconds for which a PRM whose network fails is asked again before its cells fail. A constructor argument of this
-        name replaces the class's own. It is not part of the job keys.
-    """
+    """A process reward model. TransformersPRM is a base for models on transformers and needs less code."""
 
     patience: float = DEFAULT_PATIENCE
+    """Seconds for which a PRM whose network fails is asked again before its cells fail. A constructor argument of this
+    name replaces the class's own. It is not part of the job keys."""
 
     @abstractmethod
     def score(self, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:

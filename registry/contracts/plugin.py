@@ -16,38 +16,27 @@ class Plugin:
 
     Constructor arguments are data that YAML can hold. ``__init__`` only stores them under their own names. Everything
     else is computed when it is needed, so that building a plugin costs nothing.
-
-    Attributes
-    ----------
-    version : str
-        Part of every job key. Raise it when the plugin's output changes for the same arguments.
-    citation : str
-        Where the method, the model or the data set was published, such as "Guo et al. (2017), arXiv:1706.04599". Empty
-        if it was not.
-    known_by : str
-        How the method was known when the plugin was written, if not by its whole publication, such as "abstract only;
-        not a reproduction". The documentation and `prmcal list calibrator` show it.
-    packages : tuple of str
-        Packages that it imports and that prmcal does not require. `prmcal doctor` checks them.
-    checkpoint : str
-        The checkpoint whose weights it loads: a folder, ``nano:NAME`` or a hub id. Empty if it loads none. A
-        constructor argument of this name replaces the class's own. Plans read the size of the model from its name.
-    key_variable : str or None
-        The environment variable with the key of a server that it uses. `prmcal doctor` checks that it is set.
-    plugin_name : str
-        The registered name. The registry sets it when it builds the plugin.
-    arguments : dict
-        The validated constructor arguments. The registry sets them when it builds the plugin.
     """
 
     version: ClassVar[str] = "1"
+    """Part of every job key. Raise it when the plugin's output changes for the same arguments."""
     citation: ClassVar[str] = ""
+    """Where the method, the model or the data set was published, such as "Guo et al. (2017), arXiv:1706.04599". Empty
+    if it was not."""
     known_by: ClassVar[str] = ""
+    """How the method was known when the plugin was written, if not by its whole publication, such as "abstract only;
+    not a reproduction". The documentation and `prmcal list calibrator` show it."""
     packages: ClassVar[tuple[str, ...]] = ()
+    """Packages that it imports and that prmcal does not require. `prmcal doctor` checks them."""
     checkpoint: str = ""
+    """The checkpoint whose weights it loads: a folder, ``nano:NAME`` or a hub id. Empty if it loads none. A constructor
+    argument of this name replaces the class's own. Plans read the size of the model from its name."""
     key_variable: str | None = None
+    """The environment variable with the key of a server that it uses. `prmcal doctor` checks that it is set."""
     plugin_name: str = ""
+    """The registered name. The registry sets it when it builds the plugin."""
     arguments: dict[str, Any] = {}  # noqa: RUF012 - the registry replaces it and nothing changes it
+    """The validated constructor arguments. The registry sets them when it builds the plugin."""
 
     @property
     def checkpoints(self) -> tuple[str, ...]:

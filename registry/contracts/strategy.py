@@ -21,40 +21,27 @@ SWEPT_TARGETS = tuple(float(-np.expm1(-x)) for x in np.geomspace(0.05, 36, 24))
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The setting in which a strategy is run.
-
-    Attributes
-    ----------
-    samples : int
-        N, the samples per question of the fixed budget. No strategy may use more of one LLM. At most the pool's M.
-    target : float or None
-        Target probability C in (0, 1); None if the strategy is not `targeted`.
-    """
+    """The setting in which a strategy is run."""
 
     samples: int
+    """N, the samples per question of the fixed budget. No strategy may use more of one LLM. At most the pool's M."""
     target: float | None = None
+    """Target probability C in (0, 1); None if the strategy is not `targeted`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What a strategy asks of one LLM, if it divides the questions between several.
-
-    Attributes
-    ----------
-    llm : str
-        One of the strategy's `others`, or "" for the LLM that the strategy is run for.
-    chance : ndarray of shape (questions,), float64
-        Probability in [0, 1] that at least one trajectory is drawn from the LLM.
-    samples : ndarray of shape (questions,), float64
-        Expected number of trajectories that are drawn from it, at least 0.
-    alone : ndarray of shape (questions,), float64
-        Accuracy in [0, 1] if every question were left to this LLM, with the samples that it gets when it is asked.
-    """
+    """What a strategy asks of one LLM, if it divides the questions between several."""
 
     llm: str
+    """One of the strategy's `others`, or "" for the LLM that the strategy is run for."""
     chance: Floats
+    """Probability in [0, 1] that at least one trajectory is drawn from the LLM. Of shape (questions,), float64."""
     samples: Floats
+    """Expected number of trajectories that are drawn from it, at least 0. Of shape (questions,), float64."""
     alone: Floats
+    """Accuracy in [0, 1] if every question were left to this LLM, with the samples that it gets when it is asked. Of
+    shape (questions,), float64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,39 +50,31 @@ class Answered:
 
     The budget of a strategy is the mean of `samples`. It has an interval, since other questions would need other
     numbers of samples. Two fields name the cases in which the interval does not follow from `samples`.
-
-    Attributes
-    ----------
-    accuracy : ndarray of shape (questions,), float64
-        Probability in [0, 1] that the final answer is correct.
-    samples : ndarray of shape (questions,), float64
-        Expected number of trajectories that are drawn, above 0. If several LLMs are asked, those of all together.
-    pass_at_samples : ndarray of shape (questions,), float64, or None
-        Probability that at least one of the drawn trajectories is correct: the accuracy of a perfect choice.
-    fixed : bool
-        Whether `samples` is one number that is known before any question is read, as for best-of-n. The budget then is
-        not an estimate and has no uncertainty.
-    estimated_from : ndarray of shape (questions,), float64, or None
-        If every question gets the mean of other numbers of samples: these numbers, from which the budget is estimated.
-        Their mean must be that of `samples`.
-    order_error : ndarray of shape (questions,), float64, or None
-        Standard error of `accuracy` that comes from a limited number of random orders; None if `accuracy` is exact.
-    abstained : ndarray of shape (questions,), float64, or None
-        Probability that the strategy gives no answer; None if it always answers. Without an answer a question is not
-        counted as correct, so `accuracy` + `abstained` is at most 1.
-    asked : tuple of Asked
-        What is asked of each LLM, the strategy's own first; empty if only that one is asked. `samples` is the sum of
-        theirs. The costs in tokens follow from it.
     """
 
     accuracy: Floats
+    """Probability in [0, 1] that the final answer is correct. Of shape (questions,), float64."""
     samples: Floats
+    """Expected number of trajectories that are drawn, above 0. If several LLMs are asked, those of all together. Of
+    shape (questions,), float64."""
     pass_at_samples: Floats | None = None
+    """Probability that at least one of the drawn trajectories is correct: the accuracy of a perfect choice. Of shape
+    (questions,), float64."""
     fixed: bool = False
+    """Whether `samples` is one number that is known before any question is read, as for best-of-n. The budget then is
+    not an estimate and has no uncertainty."""
     estimated_from: Floats | None = None
+    """If every question gets the mean of other numbers of samples: these numbers, from which the budget is estimated.
+    Their mean must be that of `samples`. Of shape (questions,), float64."""
     order_error: Floats | None = None
+    """Standard error of `accuracy` that comes from a limited number of random orders; None if `accuracy` is exact. Of
+    shape (questions,), float64."""
     abstained: Floats | None = None
+    """Probability that the strategy gives no answer; None if it always answers. Without an answer a question is not
+    counted as correct, so `accuracy` + `abstained` is at most 1. Of shape (questions,), float64."""
     asked: tuple[Asked, ...] = ()
+    """What is asked of each LLM, the strategy's own first; empty if only that one is asked. `samples` is the sum of
+    theirs. The costs in tokens follow from it."""
 
     def budget_flaw(self) -> str | None:
         """Say what is wrong with the description of the budget; None if nothing is."""
@@ -122,38 +101,25 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The answer that a strategy gives to a new question.
-
-    Attributes
-    ----------
-    trajectory : int
-        The index of a trajectory with this answer.
-    withheld : bool
-        Whether the strategy gives no answer after all. This would have been the one.
-    """
+    """The answer that a strategy gives to a new question."""
 
     trajectory: int
+    """The index of a trajectory with this answer."""
     withheld: bool = False
+    """Whether the strategy gives no answer after all. This would have been the one."""
 
 
 class Strategy(Plugin, ABC):
-    """The base of PoolStrategy and SearchStrategy. Derive from one of these.
-
-    Attributes
-    ----------
-    reads : tuple of str
-        What it reads of the pool: any of :data:`prmcal.registry.contracts.pool.READS`. This decides `once_for`. It may
-        depend on the arguments of the constructor.
-    targeted : bool
-        Whether it has a target probability C. It is then run once for every C of the grid.
-    reference : bool
-        Whether it is a reference point that uses what nobody knows of a new question, such as its success rate. New
-        questions cannot be answered with it.
-    """
+    """The base of PoolStrategy and SearchStrategy. Derive from one of these."""
 
     reads: tuple[Reads, ...] = ()
+    """What it reads of the pool: any of :data:`prmcal.registry.contracts.pool.READS`. This decides `once_for`. It may
+    depend on the arguments of the constructor."""
     targeted: ClassVar[bool] = False
+    """Whether it has a target probability C. It is then run once for every C of the grid."""
     reference: ClassVar[bool] = False
+    """Whether it is a reference point that uses what nobody knows of a new question, such as its success rate. New
+    questions cannot be answered with it."""
 
     @property
     def once_for(self) -> OnceFor:
@@ -170,20 +136,14 @@ class Strategy(Plugin, ABC):
 
 
 class PoolStrategy(Strategy):
-    """A strategy that draws whole trajectories. Its results follow from the pool, without further generation.
-
-    Attributes
-    ----------
-    tuned : bool
-        Whether it chooses something, such as a threshold, from the trajectories of the calibration questions. `tune` is
-        then called once before `answer` and `sweep`.
-    others : tuple of str
-        The names in the grid of other LLMs that it may ask. The pool then has theirs in `Pool.others`, with the same
-        `reads`. It is not run for the LLMs that it names. It may depend on the arguments of the constructor.
-    """
+    """A strategy that draws whole trajectories. Its results follow from the pool, without further generation."""
 
     tuned: bool = False
+    """Whether it chooses something, such as a threshold, from the trajectories of the calibration questions. `tune` is
+    then called once before `answer` and `sweep`."""
     others: tuple[str, ...] = ()
+    """The names in the grid of other LLMs that it may ask. The pool then has theirs in `Pool.others`, with the same
+    `reads`. It is not run for the LLMs that it names. It may depend on the arguments of the constructor."""
 
     @property
     def in_league(self) -> bool:
