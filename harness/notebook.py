@@ -61,12 +61,7 @@ _TABLES = ("calibration", "scaling", "costs")
 def open_run(directory: str | Path) -> Run:
     """Open the results in the output folder of a run, also while it is in progress.
 
-    Raises
-    ------
-    RunError
-        If no grid was run in the folder.
-    DatabaseError
-        If its database cannot be read.
+    Raises a RunError if no grid was run in the folder. Raises a DatabaseError if its database cannot be read.
 
     Examples
     --------
@@ -177,16 +172,13 @@ class Run:
     ) -> pd.DataFrame:
         """Return the trajectories that a cell was measured on, or those of one question, at most `limit`.
 
+        Raises an UnknownCellError if there is no such cell, or several. The message names those that may be meant.
+
         Returns
         -------
         DataFrame
             Columns question_id, question, reference (the reference answer), question_level, trajectory, text, steps,
             tokens, finish_reason, answer, verdict and correct.
-
-        Raises
-        ------
-        UnknownCellError
-            If there is no such cell, or several. The message names those that may be meant.
         """
         found = catalog.trajectories(self._published, self._cell(cell), question_id, limit=limit)
         return found.assign(text=found["text"].str.replace(STEP_END, ""))
@@ -202,16 +194,14 @@ class Run:
     def compare(self, a: str | int, b: str | int, metric: str | None = None) -> CellComparison:
         """Compare two cells of one leaderboard and one data set on the same questions, by one metric or by all.
 
+        Raises an UnknownCellError or an IncomparableCellsError if a name means no cell or several, or the cells cannot
+        be compared by this metric.
+
         Returns
         -------
         CellComparison
             Its `table` has one row per metric: the values of both cells, A - B with its 95% interval, and the p value.
             Its `differing` has the questions on which they differ most.
-
-        Raises
-        ------
-        UnknownCellError, IncomparableCellsError
-            If a name means no cell or several, or the cells cannot be compared by this metric.
         """
         return catalog.compare_cells(self._published, self._cell(a), self._cell(b), metric)
 
@@ -305,6 +295,11 @@ def run(
 ) -> Run:
     """Run a grid, as ``prmcal run`` does. Finished work in `out` is kept, so an interrupted run continues.
 
+    Raises a GridError or a PluginError if the grid is wrong, or a plugin cannot be found, loaded or built. Raises a
+    RunError if the folder is locked by another run or belongs to another grid, or finished cells would be deleted
+    without `drop_cells`. Raises a ClusterError or a StorageError if the cluster cannot run the grid, or the disk is
+    full. Finished work is kept.
+
     Parameters
     ----------
     grid : str, Path, mapping or GridSpec
@@ -337,16 +332,6 @@ def run(
     -------
     Run
         The results. Cells that failed have the status "failed" in :attr:`Run.cells`, with the reason.
-
-    Raises
-    ------
-    GridError, PluginError
-        If the grid is wrong, or a plugin cannot be found, loaded or built.
-    RunError
-        If the folder is locked by another run or belongs to another grid, or finished cells would be deleted without
-        `drop_cells`.
-    ClusterError, StorageError
-        If the cluster cannot run the grid, or the disk is full. Finished work is kept.
 
     Notes
     -----

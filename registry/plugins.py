@@ -77,12 +77,8 @@ class Registry(Generic[P]):
     def register(self, name: str) -> Callable[[type[P]], type[P]]:
         """Return a class decorator that registers a plugin under `name`.
 
-        Raises
-        ------
-        DuplicatePluginError
-            If the name is taken.
-        InvalidPluginError
-            If the class does not derive from the contract or lacks one of its methods, or the decorator has no name.
+        Raises a DuplicatePluginError if the name is taken. Raises an InvalidPluginError if the class does not derive
+        from the contract or lacks one of its methods, or the decorator has no name.
         """
         if not isinstance(name, str) or not name:
             raise InvalidPluginError(
@@ -109,10 +105,7 @@ class Registry(Generic[P]):
     def names(self) -> dict[str, str]:
         """Return ``module:Class`` of every plugin, sorted by name.
 
-        Raises
-        ------
-        DuplicatePluginError
-            If an installed package has a name that is taken.
+        Raises a DuplicatePluginError if an installed package has a name that is taken.
         """
         found = dict(self._builtin)
         for point in metadata.entry_points(group=self.group):
@@ -128,12 +121,8 @@ class Registry(Generic[P]):
     def get(self, name: str) -> type[P]:
         """Return the class registered under `name`, and import it if necessary.
 
-        Raises
-        ------
-        UnknownPluginError
-            If there is no such name. The message has the nearest names.
-        InvalidPluginError
-            If the module cannot be imported, or the class breaks the contract.
+        Raises an UnknownPluginError if there is no such name. The message has the nearest names. Raises an
+        InvalidPluginError if the module cannot be imported, or the class breaks the contract.
         """
         if name in self._registered:
             return self._registered[name]
@@ -238,12 +227,8 @@ def load_plugin_file(path: Path) -> None:
     The same file is executed only once. If it or a local module that it imports was edited since, all of them
     are forgotten and executed again.
 
-    Raises
-    ------
-    InvalidPluginError
-        If the file does not exist, raises while it is loaded, or imports a local module that is not valid Python.
-    DuplicatePluginError
-        If it registers a name that is taken.
+    Raises an InvalidPluginError if the file does not exist, raises while it is loaded, or imports a local module that
+    is not valid Python. Raises a DuplicatePluginError if it registers a name that is taken.
     """
     path = path.resolve()
     if not path.is_file():
@@ -289,17 +274,14 @@ def _forget(files: Collection[Path]) -> None:
 def plugin_entry(parameter: str, given: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the name and the arguments of a plugin that an argument of another plugin names.
 
+    Raises a ValueError if it is neither.
+
     Parameters
     ----------
     parameter : str
         The name of the argument, for the error message.
     given : str or mapping
         The registered name, or ``{"plugin": name, "arguments": {...}}``.
-
-    Raises
-    ------
-    ValueError
-        If it is neither.
     """
     entry: Mapping[str, Any] = {"plugin": given} if isinstance(given, str) else given
     name, arguments = entry.get("plugin"), entry.get("arguments", {})

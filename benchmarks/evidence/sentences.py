@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pandas as pd
 
@@ -16,10 +17,13 @@ from benchmarks.evidence.shown import markdown, paragraph, with_interval
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.text.board import leaderboard_board
 from prmcal.db.text.presentation import LEADERBOARDS
+from prmcal.harness.audit.audit import audit
+from prmcal.harness.audit.verdict import verdict
 from prmcal.harness.planning.resolved import built_in_metrics
 from prmcal.harness.terminal import UNLIMITED, text_table
 
-_WIDTH = 120
+_ROOT = Path(__file__).parents[2]
+_WIDTH, _NARROW = 120, 100
 _SHOWN = 3
 """The calibrators of the demo that the README shows."""
 _MATH, _AIME, _PRM = "nano-math", "nano-aime", "nano-prm"
@@ -48,6 +52,11 @@ def _printed(rows: pd.DataFrame, name: Leaderboard) -> str:
     )
     lines = textwrap.dedent(text_table(found.head, found.rows, UNLIMITED).strip("\n")).splitlines()
     return "\n".join(["```text", *(line.rstrip() for line in lines), "```"])
+
+
+def _audit() -> str:
+    found = audit(_ROOT / "grids" / "scored.jsonl")
+    return f"```text\n{verdict(found.scored, found.measured, found.choices, _NARROW)}\n```"
 
 
 def _duration(figures: Figures) -> str:
@@ -342,6 +351,7 @@ def _span(values: list[float], digits: int) -> str:
 
 
 PLACES: Mapping[str, Callable[[Figures], str]] = {
+    "audit": lambda _: _audit(),
     "best-of-n": _best_of_n,
     "calibration-example": _calibration_example,
     "calibrators": _calibrators,

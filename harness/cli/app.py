@@ -31,6 +31,10 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "slurm": ("slurm:slurm", "Print a script for Slurm that runs a grid."),
         "status": ("status:status", "Show the progress of a run, the time left, and why cells failed."),
     },
+    "Audit scores": {
+        "audit": ("audit:audit", "Say what the scores in a file are worth."),
+        "apply": ("audit:apply", "Add calibrated scores to the records of a file."),
+    },
     "Read the results": {
         "leaderboard": (
             "results.leaderboard:leaderboard",

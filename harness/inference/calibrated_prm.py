@@ -109,6 +109,8 @@ class CalibratedPRM:
     def score(self, question: str, steps: Sequence[str] = ()) -> PrefixRewards:
         """Score all prefixes of one trajectory, with their uncalibrated rewards.
 
+        Raises a PrmcalError if the question or a step is no text or empty, or the PRM fails.
+
         Parameters
         ----------
         question : str
@@ -119,11 +121,6 @@ class CalibratedPRM:
         -------
         PrefixRewards
             T + 1 rewards. The first is of the bare question.
-
-        Raises
-        ------
-        PrmcalError
-            If the question or a step is no text or empty, or the PRM fails.
         """
         return self.score_many([(question, steps)])[0]
 
@@ -146,6 +143,8 @@ class CalibratedPRM:
     def samples(self, question: str, *, target: float = 0.99, level: float | None = None) -> int:
         """Return ceil(N_IAS): with so many samples, at least one is right with probability C (Proposition 1).
 
+        Raises a PrmcalError if `target` or `level` is not possible, or the question is too long for the PRM.
+
         Parameters
         ----------
         question : str
@@ -158,11 +157,6 @@ class CalibratedPRM:
         -------
         int
             At least 1, and at most 92,099 for C = .9999: rewards are clipped to [1e-4, 1 - 1e-4].
-
-        Raises
-        ------
-        PrmcalError
-            If `target` or `level` is not possible, or the question is too long for the PRM.
         """
         if not 0 < target < 1:
             raise PrmcalError(f"'target' must be a number in (0, 1). Got {target} instead.")
@@ -181,6 +175,8 @@ class CalibratedPRM:
         **settings: Any,
     ) -> Solution:
         """Answer a question.
+
+        Raises a PrmcalError if a setting is not possible, or the question cannot be answered.
 
         Parameters
         ----------
@@ -203,11 +199,6 @@ class CalibratedPRM:
         Returns
         -------
         Solution
-
-        Raises
-        ------
-        PrmcalError
-            If a setting is not possible, or the question cannot be answered.
         """
         if on_step is None:
             (solution,) = self.solve_many([question], **settings)
@@ -230,6 +221,8 @@ class CalibratedPRM:
     ) -> list[Solution]:
         """Answer questions together, which is much faster than one after the other.
 
+        Raises a PrmcalError if a setting is not possible.
+
         Parameters
         ----------
         questions : sequence of str
@@ -242,11 +235,6 @@ class CalibratedPRM:
         -------
         list of Solution
             In the order of the questions. One that fails has an `error`. The others are not affected.
-
-        Raises
-        ------
-        PrmcalError
-            If a setting is not possible.
         """
         asking = asking_of(self._models, settings)
         found: dict[int, Solution] = {}
@@ -264,15 +252,12 @@ class CalibratedPRM:
         Trajectories are generated step by step. So their texts differ from those of :meth:`solve` with the same seed. A
         beam search gives no steps.
 
+        Raises a PrmcalError if a setting is not possible.
+
         Yields
         ------
         Step or Solution
             The bare question first, then the steps, and the solution last. It has an `error` if the question failed.
-
-        Raises
-        ------
-        PrmcalError
-            If a setting is not possible.
         """
         asking = asking_of(self._models, settings)
         for event in solve(self._models, asking, [question], by_steps=True):
@@ -312,10 +297,7 @@ class CalibratedPRM:
         The folder has the fitted calibrator, the names of the models, the sampling, and the scores and grades of the
         calibration questions, without any text of them.
 
-        Raises
-        ------
-        PrmcalError
-            If the folder is not empty, or this was loaded from an exported checkpoint or an adapter.
+        Raises a PrmcalError if the folder is not empty, or this was loaded from an exported checkpoint or an adapter.
         """
         target = Path(folder)
         if target.exists() and (not target.is_dir() or any(target.iterdir())):

@@ -55,6 +55,8 @@ def load(
 ) -> CalibratedPRM:
     """Load a calibrated PRM, so that it scores new prefixes and answers new questions. Models are loaded when used.
 
+    Raises a PrmcalError if there is no such source or cell, the cell has no calibrator, or it is not fitted yet.
+
     Parameters
     ----------
     source : str or Path
@@ -73,11 +75,6 @@ def load(
     Returns
     -------
     CalibratedPRM
-
-    Raises
-    ------
-    PrmcalError
-        If there is no such source or cell, the cell has no calibrator, or it is not fitted yet.
 
     Examples
     --------

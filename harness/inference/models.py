@@ -222,10 +222,8 @@ class Answerer:
     def rewards(self, items: Sequence[Item]) -> list[Rewarded]:
         """Return the uncalibrated and the calibrated rewards of all prefixes of some trajectories.
 
-        Raises
-        ------
-        PluginFailedError
-            If the PRM or the calibrator fails, or returns something outside its contract, such as NaN.
+        Raises a PluginFailedError if the PRM or the calibrator fails, or returns something outside its contract, such
+        as NaN.
         """
         if not items:
             return []

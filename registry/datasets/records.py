@@ -1,8 +1,12 @@
-"""Records of files (.jsonl, .json and .parquet), and one message about all of those that are bad."""
+"""Records of files and of folders with data sets, and one message about all of those that are bad."""
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
 import json
+import lzma
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -23,19 +27,45 @@ _LFS_POINTER = b"version https://git-lfs"
 _SHOWN = 5
 
 
+def _zstd(content: bytes) -> bytes:
+    import pyarrow as pa
+
+    unpacked: bytes = pa.CompressedInputStream(pa.BufferReader(content), "zstd").read()
+    return unpacked
+
+
+_UNPACKED: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.decompress,
+    ".bz2": bz2.decompress,
+    ".xz": lzma.decompress,
+    ".zst": _zstd,
+}
+
+
 def read_records(path: Path) -> list[Record]:
-    """Read the records of a file: Parquet (.parquet), a JSON list (.json) or else JSON lines.
+    """Read the records of a file: Parquet (.parquet), a table (.csv, .tsv), a JSON list (.json) or else JSON lines.
+
+    Each can be compressed (.gz, .bz2, .xz, .zst). A folder is a data set that the package `datasets` has saved.
 
     Raises a DataError if the file cannot be read or has another format.
     """
+    path = path.expanduser()
+    if path.is_dir():
+        return _folder_rows(path)
     with reading(f"The data set file {path} cannot be read"):
-        content = path.expanduser().read_bytes().removeprefix(_BYTE_ORDER_MARK)
+        content = path.read_bytes()
+        if path.suffix in _UNPACKED:
+            content = _UNPACKED[path.suffix](content)
+            path = path.with_suffix("")
+        content = content.removeprefix(_BYTE_ORDER_MARK)
     if content.startswith(_LFS_POINTER):
         raise DataError(
             f"{path} is a pointer of Git LFS and not the file itself. Fetch it with: git lfs pull"
         )
     if path.suffix == ".parquet":
         return _parquet_rows(path, content)
+    if path.suffix in (".csv", ".tsv"):
+        return _table_rows(path, content)
     if (path.suffix == ".json" and content.lstrip().startswith(b"[")) or _is_one_value(content):
         return _json_list(path, content)
     return list(_json_lines(content))
@@ -145,4 +175,35 @@ def _parquet_rows(path: Path, content: bytes) -> list[Record]:
 
     with reading(f"{path} is not a valid Parquet file"):
         rows = parquet.read_table(pa.BufferReader(content)).to_pylist()
+    return [(f"row {number}", row) for number, row in enumerate(rows, start=1)]
+
+
+def _table_rows(path: Path, content: bytes) -> list[Record]:
+    """Return the rows of a table. Lists in its cells are JSON, and an empty cell is None."""
+    import pandas as pd
+
+    with reading(f"{path} is not a valid table"):
+        table = pd.read_csv(io.BytesIO(content), sep="\t" if path.suffix == ".tsv" else ",")
+        for name in table.columns:
+            if (text := table[name].dropna()).map(lambda cell: str(cell).startswith("[")).all() and len(text):
+                table[name] = table[name].map(json.loads, na_action="ignore")
+    rows = table.astype(object).where(table.notna(), None).to_dict("records")
+    return [(f"row {number}", row) for number, row in enumerate(rows, start=1)]
+
+
+def _folder_rows(path: Path) -> list[Record]:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    rows: list[Any] = []
+    with reading(f"The data set in {path} cannot be read"):
+        for file in sorted(path.rglob("*.arrow")):
+            with pa.memory_map(str(file)) as source:
+                rows += pa.ipc.open_stream(source).read_all().to_pylist()
+        for file in () if rows else sorted(path.rglob("*.parquet")):
+            rows += parquet.read_table(file).to_pylist()
+    if not rows:
+        raise DataError(
+            f"{path} is a folder without a data set: it has no .arrow or .parquet file with rows."
+        )
     return [(f"row {number}", row) for number, row in enumerate(rows, start=1)]

@@ -47,6 +47,8 @@ _PROBE = ("What is 6 times 7?", ("It is 6 + 36.", "So 42."))
 def asked(template: str, question: str, steps: Sequence[str]) -> str:
     """Fill in a template.
 
+    Raises an InvalidArgumentsError if it cannot be filled in.
+
     Parameters
     ----------
     template : str
@@ -54,11 +56,6 @@ def asked(template: str, question: str, steps: Sequence[str]) -> str:
         them, empty for the bare question).
     question : str
     steps : sequence of str
-
-    Raises
-    ------
-    InvalidArgumentsError
-        If it cannot be filled in.
     """
     try:
         return _compiled(template).render(question=question, steps=list(steps), solution=join_steps(steps))

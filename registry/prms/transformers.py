@@ -34,18 +34,12 @@ if TYPE_CHECKING:
 
 
 class TokenPRM(PRM):
-    """A PRM whose score is read at the last token of a prefix.
-
-    Attributes
-    ----------
-    max_tokens : int
-        Maximum length of a prefix in tokens, marker included. A longer prefix is flagged, never cut.
-    read_thoughts : bool
-        Whether the PRM reads the thoughts of a reasoning model.
-    """
+    """A PRM whose score is read at the last token of a prefix."""
 
     max_tokens: int = 4096
+    """Maximum length of a prefix in tokens, marker included. A longer prefix is flagged, never cut."""
     read_thoughts: bool = True
+    """Whether the PRM reads the thoughts of a reasoning model."""
 
     @abstractmethod
     def tokenize_prefix(self, question: str, steps: Sequence[str]) -> list[int]:

@@ -18,6 +18,11 @@ Answer new questions with a calibrated PRM of the run:
     with prmcal.load("runs/hello") as prm:
         print(prm.solve("Start with 35 and keep two digits. a) add 2, b) subtract 8.").answer)
 
+Audit scores that are in a file, and use the calibrator that this leaves:
+
+    print(prmcal.audit("scored.jsonl"))
+    prmcal.load_calibrator("audit").predict([0.3, 0.9])  # after: prmcal audit scored.jsonl --out audit
+
 Authors of plugins import the contracts and the decorators:
 
     from prmcal import Calibrator, calibrator
@@ -36,6 +41,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from prmcal.harness.audit.audit import audit
+    from prmcal.harness.audit.saved import load_calibrator
     from prmcal.harness.cluster.connection import ClusterSettings
     from prmcal.harness.inference.calibrated_prm import CalibratedPRM
     from prmcal.harness.inference.loading import load
@@ -111,10 +118,12 @@ __all__ = [
     "TransformersPRM",
     "UnderWeights",
     "__version__",
+    "audit",
     "calibrator",
     "dataset",
     "llm",
     "load",
+    "load_calibrator",
     "metric",
     "open_run",
     "prm",
@@ -122,54 +131,32 @@ __all__ = [
     "strategy",
 ]
 
-_HOME = {
-    "LLM": "prmcal.registry.contracts.models",
-    "PRM": "prmcal.registry.contracts.models",
-    "AbsoluteSum": "prmcal.registry.contracts.metric",
-    "Answered": "prmcal.registry.contracts.strategy",
-    "Asked": "prmcal.registry.contracts.strategy",
-    "CalibratedPRM": "prmcal.harness.inference.calibrated_prm",
-    "Calibrator": "prmcal.registry.contracts.calibrator",
-    "Choice": "prmcal.registry.contracts.strategy",
-    "ClusterSettings": "prmcal.harness.cluster.connection",
-    "Completion": "prmcal.registry.contracts.data",
-    "Dataset": "prmcal.registry.contracts.dataset",
-    "Familiarity": "prmcal.harness.inference.results",
-    "FitSupport": "prmcal.registry.contracts.calibrator",
-    "GenerationRequest": "prmcal.registry.contracts.data",
-    "GenerativePRM": "prmcal.registry.prms.generative",
-    "GridSpec": "prmcal.harness.planning.grid",
-    "HiddenStates": "prmcal.registry.contracts.data",
-    "Pool": "prmcal.registry.contracts.pool",
-    "Known": "prmcal.registry.contracts.metric",
-    "Metric": "prmcal.registry.contracts.metric",
-    "PoolStrategy": "prmcal.registry.contracts.strategy",
-    "Prefix": "prmcal.registry.contracts.data",
-    "PrefixRewards": "prmcal.harness.inference.results",
-    "PrefixRows": "prmcal.registry.contracts.metric",
-    "PrefixScores": "prmcal.registry.contracts.data",
-    "Question": "prmcal.registry.contracts.data",
-    "QuestionRatio": "prmcal.registry.contracts.metric",
-    "Run": "prmcal.harness.notebook",
-    "Sampling": "prmcal.registry.contracts.data",
-    "ScoredPrefixes": "prmcal.registry.contracts.calibrator",
-    "ScoringRequest": "prmcal.registry.contracts.data",
-    "SearchStrategy": "prmcal.registry.contracts.search",
-    "Setting": "prmcal.registry.contracts.strategy",
-    "Solution": "prmcal.harness.inference.results",
-    "Step": "prmcal.harness.inference.results",
-    "TransformersPRM": "prmcal.registry.prms.transformers",
-    "UnderWeights": "prmcal.registry.contracts.metric",
-    "calibrator": "prmcal.registry.plugins",
-    "dataset": "prmcal.registry.plugins",
-    "llm": "prmcal.registry.plugins",
-    "load": "prmcal.harness.inference.loading",
-    "metric": "prmcal.registry.plugins",
-    "open_run": "prmcal.harness.notebook",
-    "prm": "prmcal.registry.plugins",
-    "run": "prmcal.harness.notebook",
-    "strategy": "prmcal.registry.plugins",
+_MODULES = {
+    "harness.audit.audit": "audit",
+    "harness.audit.saved": "load_calibrator",
+    "harness.cluster.connection": "ClusterSettings",
+    "harness.inference.calibrated_prm": "CalibratedPRM",
+    "harness.inference.loading": "load",
+    "harness.inference.results": "Familiarity PrefixRewards Solution Step",
+    "harness.notebook": "Run open_run run",
+    "harness.planning.grid": "GridSpec",
+    "registry.contracts.calibrator": "Calibrator FitSupport ScoredPrefixes",
+    "registry.contracts.data": (
+        "Completion GenerationRequest HiddenStates Prefix PrefixScores Question Sampling ScoringRequest"
+    ),
+    "registry.contracts.dataset": "Dataset",
+    "registry.contracts.metric": "AbsoluteSum Known Metric PrefixRows QuestionRatio UnderWeights",
+    "registry.contracts.models": "LLM PRM",
+    "registry.contracts.pool": "Pool",
+    "registry.contracts.search": "SearchStrategy",
+    "registry.contracts.strategy": "Answered Asked Choice PoolStrategy Setting",
+    "registry.plugins": "calibrator dataset llm metric prm strategy",
+    "registry.prms.generative": "GenerativePRM",
+    "registry.prms.transformers": "TransformersPRM",
 }
+"""The names that each module gives to the face."""
+
+_HOME = {name: f"prmcal.{module}" for module, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

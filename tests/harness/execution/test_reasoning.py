@@ -62,7 +62,7 @@ def test_cut_off_thoughts_have_no_answer_and_are_told(
     assert found["text"].str.startswith("<think>\n").all()
     told = " ".join(done.stderr.split())
     assert "Answers not read: " in told
-    assert "Raise `sampling.max_tokens` in the grid file." in told
+    assert "Raise 'sampling.max_tokens' in the grid file." in told
     shown = render_cell(out, "calibration/whole/verifier/isotonic/long", 120)
     assert "(unparsed, cut off inside its thought)" in shown
 

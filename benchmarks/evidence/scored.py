@@ -1,0 +1,67 @@
+"""Write the small file of scored solutions that ships, from a finished run.
+
+    python -m benchmarks.evidence.scored runs/demo grids/scored.jsonl
+
+It has the solutions of one LLM to the test questions of one data set, with the rewards of the PRM for all prefixes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from prmcal.db.reader import frame
+from prmcal.db.run_folder import published_path
+from prmcal.db.tables import Job, Question, Reward, Trajectory
+from prmcal.steps import split_steps
+
+_SOLUTIONS = 12
+_DIGITS = 4
+
+
+def main() -> None:
+    """Write the file."""
+    run, out = map(Path, sys.argv[1:])
+    source = published_path(run)
+    jobs = frame(source, sa.select(Job.job_key, Job.kind, Job.llm, Job.dataset).where(Job.split == "test"))
+    first = jobs[jobs["kind"] == "score"].iloc[0]
+    own = jobs[(jobs["llm"] == first["llm"]) & (jobs["dataset"] == first["dataset"])]
+    keys = {kind: own.loc[own["kind"] == kind, "job_key"].iloc[0] for kind in ("rollout", "score")}
+    texts = frame(
+        source,
+        sa.select(
+            *(Trajectory.question_id, Trajectory.trajectory, Trajectory.text, Trajectory.answer),
+            *(Trajectory.correct, Question.text.label("question")),
+        )
+        .join(Question, Question.question_id == Trajectory.question_id)
+        .where(
+            *(Trajectory.job_key == keys["rollout"], Trajectory.trajectory < _SOLUTIONS),
+            *(Question.dataset == first["dataset"], Question.split == "test"),
+        )
+        .order_by(Trajectory.question_id, Trajectory.trajectory),
+    )
+    rewards = frame(
+        source,
+        sa.select(Reward.question_id, Reward.trajectory, Reward.step, Reward.reward)
+        .where(Reward.job_key == keys["score"], Reward.trajectory < _SOLUTIONS)
+        .order_by(Reward.question_id, Reward.trajectory, Reward.step),
+    )
+    scores = rewards.groupby(["question_id", "trajectory"])["reward"].apply(list)
+    with out.open("w", encoding="utf-8") as file:
+        for question, group in texts.groupby("question", sort=False):
+            solutions = [
+                {
+                    "steps": list(split_steps(row.text)),
+                    "scores": [round(each, _DIGITS) for each in scores[row.question_id, row.trajectory]],
+                    "correct": bool(row.correct),
+                }
+                for row in group.itertuples()
+            ]
+            file.write(json.dumps({"question": question, "solutions": solutions}) + "\n")
+
+
+if __name__ == "__main__":
+    main()

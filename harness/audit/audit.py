@@ -1,0 +1,124 @@
+"""An audit from files to an answer, and what it leaves in a folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from prmcal.errors import DataError
+from prmcal.harness.audit.choices import Choices, choices
+from prmcal.harness.audit.estimates import Measured, Rows, fitted, measured
+from prmcal.harness.audit.saved import parameters_of, save
+from prmcal.harness.audit.scored import Fields, Scored, scored
+from prmcal.harness.audit.shapes import SCORES
+from prmcal.harness.audit.verdict import verdict
+from prmcal.harness.storage.store import storage_errors
+from prmcal.registry.datasets.records import Record, read_records
+
+_IDS = ("id", "idx", "index", "uid", "question_id", "doc_id")
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What an audit found. Its `prefixes`, `solutions` and `gains` are DataFrames."""
+
+    scored: Scored
+    measured: Measured
+    choices: Choices | None
+
+    @property
+    def prefixes(self) -> pd.DataFrame:
+        """One row for each scored prefix; see :class:`prmcal.harness.audit.scored.Scored`."""
+        return self.scored.prefixes
+
+    @property
+    def solutions(self) -> pd.DataFrame:
+        """One row for each solution."""
+        return self.scored.solutions
+
+    @property
+    def gains(self) -> pd.DataFrame:
+        """The cut of the Brier score by each calibrator on held-out questions, with its interval."""
+        rows = [{"calibrator": name, **asdict(gain)} for name, gain in self.measured.gains.items()]
+        return pd.DataFrame(rows)
+
+    def __str__(self) -> str:
+        return verdict(self.scored, self.measured, self.choices)
+
+    def save(self, directory: Path) -> None:
+        """Write ``audit.json`` and the calibrator into a folder. Raises a StorageError if it cannot be written."""
+        with storage_errors(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+            found = {
+                "reading": list(self.scored.reading),
+                "target": self.scored.target,
+                **asdict(self.measured),
+                "choices": None if self.choices is None else asdict(self.choices),
+            }
+            text = json.dumps(found, indent=1, ensure_ascii=False)
+            (directory / "audit.json").write_text(text + "\n", encoding="utf-8")
+            name = self.measured.chosen
+            parameters = parameters_of(name, fitted(name, Rows(self.prefixes))) if name else {"map": "none"}
+            save(directory, name, self.scored.scale, parameters)
+
+
+def audit(source: str | Path | pd.DataFrame | Sequence[str | Path], fields: Fields | None = None) -> Audit:
+    """Say what the scores in files are worth.
+
+    Raises a DataError if a file cannot be read, or can be read in two ways.
+
+    Parameters
+    ----------
+    source : str, Path, DataFrame or sequence of paths
+        Files with scored solutions. Of two files, the second one can have the scores of the first.
+    fields : Fields, optional
+        The fields that cannot be found by their names.
+    """
+    if isinstance(source, pd.DataFrame):
+        rows = source.astype(object).where(source.notna(), None).to_dict("records")
+        named, records = "The table", [(f"row {number}", row) for number, row in enumerate(rows, start=1)]
+    else:
+        paths = [Path(each) for each in ([source] if isinstance(source, str | Path) else source)]
+        named, records = ", ".join(map(str, paths)), _records(paths)
+    found = scored(records, named, fields or Fields())
+    values = measured(found)
+    return Audit(found, values, choices(found, values.chosen))
+
+
+def _records(paths: Sequence[Path]) -> list[Record]:
+    """Return the records of files, one after another, or with the scores of the second file in those of the first."""
+    files = [read_records(path) for path in paths]
+    if len(files) == 2 and all(files):
+        labels, scores = (records[0][1] for records in files)
+        if isinstance(labels, Mapping) and isinstance(scores, Mapping):
+            added = [name for name in SCORES if name in scores and name not in labels]
+            if added and not set(labels) <= set(scores):
+                return _joined(files[0], files[1], added, paths)
+    return [record for records in files for record in records]
+
+
+def _joined(
+    first: Sequence[Record], second: Sequence[Record], added: Sequence[str], paths: Sequence[Path]
+) -> list[Record]:
+    key = next((name for name in _IDS if name in first[0][1] and name in second[0][1]), None)
+    if key is None and len(first) != len(second):
+        raise DataError(
+            f"{paths[0]} has {len(first):,} records and {paths[1]} has {len(second):,}, and no field names which "
+            f"belong together. Add one of {', '.join(_IDS)} to both."
+        )
+    others: list[Mapping[str, Any]] = [content for _, content in second]
+    by_key = {content[key]: content for content in others} if key else {}
+    missing = [content[key] for _, content in first if content[key] not in by_key] if key else []
+    if missing:
+        raise DataError(
+            f"{paths[1]} has no scores for {len(missing):,} records of {paths[0]}, such as {missing[0]!r}."
+        )
+    return [
+        (place, {**content, **{name: (by_key[content[key]] if key else others[row])[name] for name in added}})
+        for row, (place, content) in enumerate(first)
+    ]

@@ -1,0 +1,150 @@
+"""What the solutions in a file would give: one sample, a vote, best-of-n and rules, against the best fixed setting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prmcal.arrays import Floats
+from prmcal.harness.audit.estimates import (
+    OUTER,
+    Number,
+    Rows,
+    fitted,
+    mean_of_questions,
+    pool_of,
+    predicted,
+)
+from prmcal.harness.audit.scored import Scored
+from prmcal.registry.contracts.pool import Pool
+from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
+from prmcal.registry.plugins import strategies
+
+_VOTES = ("majority vote", "weighted best-of-n")
+_TARGET = 0.95
+_ALL = 64
+"""Up to this number of solutions, every n is a fixed setting. Above it, the powers of two are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A way to choose an answer from several solutions."""
+
+    name: str
+    accuracy: Number
+    samples: float
+    """Mean number of solutions that it draws."""
+    against: Number | None = None
+    """Its accuracy minus that of the best fixed setting of at most the same cost, which is chosen on the other half of
+    the questions."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """All ways to choose, and why some could not be measured."""
+
+    solutions: int
+    """M, the solutions of each question."""
+    questions: int
+    fixed: str
+    """The best fixed setting on all questions."""
+    rows: tuple[Choice, ...]
+    missing: tuple[str, ...]
+    """A sentence for each way that could not be measured."""
+
+
+def choices(found: Scored, calibrator: str) -> Choices | None:
+    """Measure all ways to choose; None if the questions have no two solutions each."""
+    arrays = pool_of(found)
+    if arrays is None:
+        return None
+    right, scores, answers, kept = arrays
+    bare = _bare_rewards(found, calibrator, kept)
+    pool = Pool(right, answers, scores=scores, rewards=bare)
+    most, missing = right.shape[1], []
+    fixed = {"one sample": _answer("pass@1", pool, most)}
+    with_answers = found.solutions["answer"].notna().any()
+    for count in range(2, most + 1) if most <= _ALL else _powers(most):
+        fixed[f"best-of-{count}"] = _answer("best-of-n", pool, count)
+    for count in _powers(most):
+        if with_answers and count > 2:
+            for name in _VOTES:
+                fixed[f"{name} of {count}"] = _answer(name, pool, count)
+    if not with_answers:
+        missing.append("votes, since the file has no answers.")
+    halves = np.random.default_rng(0).permutation(len(kept)) % 2
+    rules: dict[str, tuple[Floats, Floats]] = {}
+    if bare is None:
+        missing.append("IAS: it is not possible, since the bare questions have no score.")
+    else:
+        rules[f"IAS, C = {_TARGET:g}"] = _tuned("best-of-n + IAS", pool, halves, _TARGET)
+    rules["first good enough"] = _tuned("first good enough", pool, halves, _TARGET)
+    names = list(fixed)
+    table = np.stack([fixed[name].accuracy for name in names])
+    costs = np.array([fixed[name].samples.mean() for name in names])
+    best = names[int(table.mean(axis=1).argmax())]
+    shown = dict.fromkeys(["one sample", f"best-of-{most}", *(f"{name} of {most}" for name in _VOTES), best])
+    rows = [
+        Choice(name, mean_of_questions(fixed[name].accuracy), float(fixed[name].samples.mean()))
+        for name in shown
+        if name in fixed
+    ]
+    for name, (accuracy, samples) in rules.items():
+        budget = float(samples.mean())
+        difference = accuracy - _rival(table, costs, halves, budget)
+        rows.append(Choice(name, mean_of_questions(accuracy), budget, mean_of_questions(difference, -1.0)))
+    return Choices(most, len(kept), best, tuple(rows), tuple(missing))
+
+
+def _rival(table: Floats, costs: Floats, halves: NDArray[np.intp], budget: float) -> Floats:
+    """Return the accuracy of each question under the best fixed setting within a budget, chosen on the other half."""
+    rival = np.empty(table.shape[1])
+    allowed = np.flatnonzero(costs <= np.ceil(budget))
+    for half in (0, 1):
+        chosen = allowed[table[allowed][:, halves != half].mean(axis=1).argmax()]
+        rival[halves == half] = table[chosen, halves == half]
+    return rival
+
+
+def _answer(name: str, pool: Pool, samples: int, target: float | None = None) -> Answered:
+    strategy = strategies.create(name)
+    assert isinstance(strategy, PoolStrategy)
+    return strategy.answer(pool, Setting(samples, target))
+
+
+def _tuned(name: str, pool: Pool, halves: NDArray[np.intp], target: float) -> tuple[Floats, Floats]:
+    """Return accuracy and samples of each question under a rule that is tuned on the other half of the questions."""
+    accuracy, samples = np.empty(pool.questions), np.empty(pool.questions)
+    setting = Setting(pool.size, target)
+    for half in (0, 1):
+        rule = strategies.create(name)
+        assert isinstance(rule, PoolStrategy)
+        rule.tune(pool.drawn(np.flatnonzero(halves != half), slice(None)), setting)
+        given = rule.answer(pool.drawn(np.flatnonzero(halves == half), slice(None)), setting)
+        accuracy[halves == half], samples[halves == half] = given.accuracy, given.samples
+    return accuracy, samples
+
+
+def _powers(most: int) -> list[int]:
+    return [*(2**power for power in range(1, 12) if 2**power < most), most]
+
+
+def _bare_rewards(found: Scored, name: str, kept: Sequence[int]) -> Floats | None:
+    """Return the rewards of bare questions, by calibrators that have not seen them; None without scores."""
+    prefixes = found.prefixes
+    bare = prefixes[prefixes["step"] == 0].drop_duplicates("question").set_index("question")
+    if not set(kept) <= set(bare.index):
+        return None
+    rewards: Floats = np.array(bare["reward"].reindex(kept), dtype=np.float64)
+    if not name:
+        return rewards
+    rows, own = Rows(prefixes), Rows(bare.reindex(kept).reset_index())
+    folds = np.random.default_rng(0).permutation(len(kept)) % OUTER
+    for fold in range(OUTER):
+        held = folds == fold
+        train = ~np.isin(rows.question, np.array(kept)[held])
+        rewards[held] = predicted(fitted(name, rows, train), own, held)
+    return rewards

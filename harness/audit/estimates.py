@@ -1,0 +1,279 @@
+"""What is measured of scored solutions: errors, calibrators by folds over questions, and what the samples would give.
+
+Every interval is over questions. A calibrator is never measured on questions that it was fitted or chosen on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from prmcal.arrays import Bools, Floats, Ints
+from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic, estimate
+from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
+from prmcal.harness.audit.scored import Scored
+from prmcal.harness.metrics.measured import statistic_of
+from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.contracts.metric import PrefixRows
+from prmcal.registry.plugins import calibrators, metrics
+
+CALIBRATORS = ("temperature", "platt", "beta", "isotonic", "histogram")
+"""Those that read the score alone, and are fitted in seconds to a million prefixes."""
+
+OUTER, INNER = 5, 4
+"""Folds over questions: those that measure, and those within their complement that choose."""
+
+LEARNED_FROM = (10, 25, 50, 100, 200, 400, 800, 1600)
+_REPEATS = 5
+_BOOTSTRAP = Bootstrap(1000, 0)
+_POWER = 1.96 + 0.84
+"""Standard errors that a difference must have so that four of five audits see it."""
+
+_CLIP = 1e-7
+
+
+@dataclass(frozen=True)
+class Number:
+    """A value with its 95% interval over questions."""
+
+    value: float
+    low: float
+    high: float
+    questions: int
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the interval leaves out 0."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Everything that an audit measures."""
+
+    signed_error: Number
+    """Mean of reward - label over all prefixes."""
+    by_step: dict[str, Number]
+    by_level: dict[str, Number]
+    """The same for parts of the prefixes."""
+    error: Number
+    """Adaptive calibration error, corrected for noise."""
+    brier: Number
+    gain: Number
+    """Cut of the Brier score by the calibrator that is chosen within the folds."""
+    chosen: str
+    """The calibrator that is chosen on all questions; "" if none is better than the scores as they are."""
+    gains: dict[str, Number]
+    """The same cut by each calibrator, without a choice."""
+    after: Number
+    """Signed error of the chosen calibrator on questions that it has not seen."""
+    curve: dict[int, float]
+    """Share of the cut of all questions that is reached with fewer labelled questions."""
+    needed: int | None
+    """Questions with which this cut would be seen; None if it is seen."""
+
+
+class Rows:
+    """Prefixes as arrays: what calibrators and metrics read."""
+
+    def __init__(self, prefixes: pd.DataFrame) -> None:
+        self.question: Ints = prefixes["question"].to_numpy(np.int64)
+        self.reward: Floats = prefixes["reward"].to_numpy(np.float64)
+        self.label: Floats = prefixes["label"].to_numpy(np.float64)
+        self.n: Ints = np.full(len(prefixes), draws_of(self.label), dtype=np.int64)
+        self.k: Ints = np.rint(self.label * self.n).astype(np.int64)
+
+    @property
+    def logit(self) -> Floats:
+        """The log-odds of the rewards, which are kept off 0 and 1."""
+        clipped = np.clip(self.reward, _CLIP, 1 - _CLIP)
+        return np.asarray(np.log(clipped) - np.log1p(-clipped))
+
+    def features(self, calibrator: Calibrator) -> Floats:
+        """Return what a calibrator reads."""
+        return self.logit if calibrator.reads == "logit" else self.reward
+
+
+def draws_of(labels: Floats) -> int:
+    """Return the fewest draws n with which all labels are k of n; 1000 if there are none below."""
+    for n in range(1, 129):
+        if np.abs(labels * n - np.rint(labels * n)).max(initial=0.0) < 1e-6 * n:
+            return n
+    return 1000
+
+
+def fitted(name: str, rows: Rows, chosen: Bools | slice = slice(None)) -> Calibrator:
+    """Return a calibrator that is fitted to some of the prefixes."""
+    calibrator: Calibrator = calibrators.create(name)
+    calibrator.fit(rows.features(calibrator)[chosen], rows.k[chosen], rows.n[chosen])
+    return calibrator
+
+
+def predicted(calibrator: Calibrator, rows: Rows, chosen: Bools | slice = slice(None)) -> Floats:
+    """Return the calibrated rewards of some of the prefixes."""
+    return calibrator.predict(rows.features(calibrator)[chosen])[:, 0]
+
+
+def measured(found: Scored) -> Measured:
+    """Measure scored solutions."""
+    rows = Rows(found.prefixes)
+    folds = _folds(rows.question, OUTER)
+    squared = (rows.reward - rows.label) ** 2
+    honest = {name: np.empty(len(squared)) for name in CALIBRATORS}
+    selected = np.empty(len(squared))
+    for fold in range(OUTER):
+        held = folds == fold
+        if not held.any():
+            continue
+        for name in CALIBRATORS:
+            honest[name][held] = predicted(fitted(name, rows, ~held), rows, held)
+        name = _best(rows, ~held)
+        selected[held] = honest[name][held] if name else rows.reward[held]
+    chosen = _best(rows, slice(None))
+    gain = mean_of(squared - (selected - rows.label) ** 2, rows.question)
+    return Measured(
+        signed_error=mean_of(rows.reward - rows.label, rows.question),
+        by_step=_by_step(found.prefixes, rows),
+        by_level=_by_level(found, rows),
+        error=_metric("adaptive_ce_corrected", rows, rows.reward),
+        brier=mean_of(squared, rows.question),
+        gain=gain,
+        chosen=chosen,
+        gains={
+            name: mean_of(squared - (values - rows.label) ** 2, rows.question)
+            for name, values in honest.items()
+        },
+        after=mean_of(selected - rows.label, rows.question),
+        curve=_learning_curve(rows, chosen) if chosen else {},
+        needed=None if gain.is_known else needed(gain),
+    )
+
+
+def mean_of(values: Floats, question: Ints) -> Number:
+    """Return the mean of values in [-1, 1] over prefixes, with its interval over questions."""
+    _, index = np.unique(question, return_inverse=True)
+    totals, counts = np.bincount(index, weights=values), np.bincount(index).astype(np.float64)
+    found = _number(Ratio(totals, counts, np.arange(len(totals)), skewed_interval))
+    return replace(found, low=max(found.low, -1.0), high=min(found.high, 1.0))
+
+
+def mean_of_questions(values: Floats, lowest: float = 0.0) -> Number:
+    """Return the mean of a value in [lowest, 1] for each question, with its interval."""
+    low, high = (float(end) for end in bounded_interval(values, lowest, 1.0))
+    return Number(float(values.mean()), low, high, len(values))
+
+
+def _number(statistic: Statistic) -> Number:
+    found = estimate(statistic, _BOOTSTRAP)
+    return Number(found.value, found.low, found.high, found.questions)
+
+
+def _metric(name: str, rows: Rows, rewards: Floats) -> Number:
+    measured_rows = PrefixRows(rewards, rows.k, rows.n, rows.question)
+    statistic = statistic_of(metrics.create(name), measured_rows, _BOOTSTRAP)
+    assert statistic is not None
+    return _number(statistic)
+
+
+def needed(gain: Number) -> int | None:
+    """Return how many questions show a difference of this size in four of five audits; None for no difference."""
+    half = (gain.high - gain.low) / 2
+    if gain.value == 0 or not math.isfinite(half):
+        return None
+    return math.ceil(gain.questions * (_POWER * half / 1.96 / abs(gain.value)) ** 2)
+
+
+def _folds(question: Ints, folds: int, seed: int = 0) -> NDArray[np.intp]:
+    """Return the fold of each row. All rows of a question are in one fold."""
+    ids, index = np.unique(question, return_inverse=True)
+    order = np.random.default_rng(seed).permutation(len(ids)) % folds
+    return order[index]
+
+
+def _best(rows: Rows, chosen: Bools | slice) -> str:
+    """Return the calibrator with the lowest Brier score on held-out questions; "" if the scores are better."""
+    part = np.zeros(len(rows.reward), dtype=bool)
+    part[chosen] = True
+    folds = np.where(part, _folds(rows.question, INNER, seed=1), -1)
+    scores = {"": float(((rows.reward - rows.label)[part] ** 2).mean())}
+    for name in CALIBRATORS:
+        errors = 0.0
+        for fold in range(INNER):
+            held = folds == fold
+            train = part & ~held
+            if held.any() and train.any():
+                errors += float(
+                    ((predicted(fitted(name, rows, train), rows, held) - rows.label[held]) ** 2).sum()
+                )
+        scores[name] = errors / part.sum()
+    return min(scores, key=lambda name: scores[name])
+
+
+def _by_step(prefixes: pd.DataFrame, rows: Rows) -> dict[str, Number]:
+    """Return the signed error of the bare question, of thirds of the steps, and of whole solutions."""
+    step, steps = prefixes["step"].to_numpy(), prefixes["steps"].to_numpy()
+    share = step / np.maximum(steps, 1)
+    parts = {
+        "bare question": step == 0,
+        "first third": (step > 0) & (share <= 1 / 3),
+        "second third": (share > 1 / 3) & (share <= 2 / 3),
+        "last third": (share > 2 / 3) & (step < steps),
+        "whole solution": (step == steps) & (step > 0),
+    }
+    errors = rows.reward - rows.label
+    return {name: mean_of(errors[part], rows.question[part]) for name, part in parts.items() if part.any()}
+
+
+def _by_level(found: Scored, rows: Rows) -> dict[str, Number]:
+    """Return the signed error of each level that the file names."""
+    levels = found.solutions.drop_duplicates("question").set_index("question")["level"]
+    own = levels.reindex(rows.question).to_numpy(object)
+    known = sorted({str(each) for each in own if each is not None and each == each})
+    errors = rows.reward - rows.label
+    if not 1 < len(known) <= 10:
+        return {}
+    names = np.array([str(each) for each in own])
+    return {name: mean_of(errors[names == name], rows.question[names == name]) for name in known}
+
+
+def _learning_curve(rows: Rows, name: str) -> dict[int, float]:
+    """Return the cut of the Brier score on a held-out half, with a growing number of questions to fit on."""
+    ids = np.unique(rows.question)
+    squared = (rows.reward - rows.label) ** 2
+    cuts: dict[int, list[float]] = {}
+    for repeat in range(_REPEATS):
+        order = np.random.default_rng(repeat).permutation(ids)
+        half = len(order) // 2
+        held = np.isin(rows.question, order[half:])
+        for count in (*(each for each in LEARNED_FROM if each < half), half):
+            train = np.isin(rows.question, order[:count])
+            after = (predicted(fitted(name, rows, train), rows, held) - rows.label[held]) ** 2
+            cuts.setdefault(count, []).append(float(squared[held].mean() - after.mean()))
+    return {count: float(np.mean(values)) for count, values in sorted(cuts.items())}
+
+
+def pool_of(found: Scored) -> tuple[Bools, Floats, NDArray[Any], Sequence[int]] | None:
+    """Return outcomes, scores and answers of the questions with enough solutions; None if fewer than two have.
+
+    Each has shape (questions, M), where M is the median number of solutions of a question.
+    """
+    solutions = found.solutions[found.solutions["label"].notna()]
+    counts = solutions.groupby("question").size()
+    most = int(counts.median()) if len(counts) else 0
+    kept = counts.index[counts >= most]
+    if most < 2 or len(kept) < 2:
+        return None
+    table = solutions[solutions["question"].isin(kept)].groupby("question").head(most)
+    shape = len(kept), most
+    right = table["label"].to_numpy(np.float64).reshape(shape) > 0.5
+    scores = table["score"].to_numpy(np.float64).reshape(shape)
+    answers = np.stack(
+        [pd.factorize(part)[0] for part in table["answer"].astype(object).to_numpy().reshape(shape)]
+    )
+    return right, scores, answers, [int(each) for each in kept]

@@ -1,0 +1,84 @@
+"""``prmcal audit`` says what the scores in a file are worth, and ``prmcal apply`` calibrates the scores in another."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from prmcal.errors import DataError
+from prmcal.harness.cli.options import argument, one_of, option
+
+
+def audit(
+    files: Annotated[
+        list[Path],
+        argument(
+            "FILE...", "Scored solutions. Of two files, the second one can have the scores of the first."
+        ),
+    ],
+    question: Annotated[str | None, option("FIELD", "The field with the question.", "--question")] = None,
+    score: Annotated[str | None, option("FIELD", "The field with the scores.", "--score")] = None,
+    label: Annotated[
+        str | None, option("FIELD", "The field that says whether a solution is right.", "--label")
+    ] = None,
+    scale: Annotated[
+        str | None,
+        option("SCALE", "Meaning of the scores: probability or logit. Default: by their range.", "--as"),
+    ] = None,
+    out: Annotated[Path | None, option("DIR", "Write audit.json and the calibrator here.", "--out")] = None,
+) -> None:
+    """Say what the scores in a file are worth.
+
+    It needs no grid, no model and no GPU. The first lines say how the file was read.
+    """
+    if scale is not None:
+        one_of("--as", scale, ("probability", "logit"))
+    from prmcal.harness.audit.audit import audit as audit_files
+    from prmcal.harness.audit.scored import Fields
+
+    found = audit_files(files, Fields(question, score, label, scale))  # type: ignore[arg-type]  # checked above
+    typer.echo(str(found))
+    if out is not None:
+        found.save(out)
+        typer.echo(f"\nWrote {out}. To calibrate other scores: prmcal apply {shlex.quote(str(out))} FILE")
+
+
+def apply(
+    directory: Annotated[Path, argument("DIR", "What `prmcal audit --out DIR` has written.")],
+    file: Annotated[Path, argument("FILE", "A file with scores of the same scorer.")],
+    score: Annotated[str | None, option("FIELD", "The field with the scores.", "--score")] = None,
+    out: Annotated[Path | None, option("FILE", "The new file. Default: the terminal.", "--out")] = None,
+) -> None:
+    """Add calibrated scores to the records of a file, as JSON lines with the field `calibrated`."""
+    from prmcal.harness.audit.saved import load_calibrator
+    from prmcal.harness.audit.shapes import SCORES
+    from prmcal.registry.datasets.records import read_records
+
+    calibrator = load_calibrator(directory)
+
+    def calibrated(value: Any) -> Any:
+        if isinstance(value, list):
+            return [calibrated(each) for each in value]
+        return None if value is None else float(calibrator.predict(value))
+
+    lines = []
+    for place, record in read_records(file):
+        name = score or next((name for name in SCORES if isinstance(record, dict) and name in record), None)
+        if name is None or not isinstance(record, dict) or name not in record:
+            raise DataError(f"{file}, {place}: no field has scores. Name it: --score FIELD.")
+        try:
+            lines.append(json.dumps({**record, "calibrated": calibrated(record[name])}, ensure_ascii=False))
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{file}, {place}: '{name}' cannot be calibrated: {error}") from error
+    text = "".join(f"{line}\n" for line in lines)
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    from prmcal.harness.storage.store import write_atomically
+
+    write_atomically(out, text)
+    typer.echo(f"Wrote {len(lines):,} records to {out}.", err=True)

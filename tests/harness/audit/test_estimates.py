@@ -1,0 +1,108 @@
+"""The numbers of an audit are right where the truth is known, and honest where nothing can be seen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from prmcal.harness.audit.audit import Audit, audit
+from prmcal.harness.audit.estimates import Number, draws_of, needed
+from tests.conftest import ROOT
+
+QUESTIONS, SOLUTIONS = 150, 4
+
+
+def world(shift: float, seed: int = 0, spread: float = 1.5, questions: int = QUESTIONS) -> pd.DataFrame:
+    """Return whole solutions whose score is the chance of success, moved by `shift` in log-odds."""
+    random = np.random.default_rng(seed)
+    logits = np.repeat(random.normal(0, spread, questions), SOLUTIONS) + random.normal(
+        0, 1, questions * SOLUTIONS
+    )
+    chance = 1 / (1 + np.exp(-logits))
+    return pd.DataFrame(
+        {
+            "question": np.repeat([f"q{each}" for each in range(questions)], SOLUTIONS),
+            "score": 1 / (1 + np.exp(-logits - shift)),
+            "correct": random.random(len(chance)) < chance,
+            "chance": chance,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def shifted() -> tuple[pd.DataFrame, Audit]:
+    table = world(1.2)
+    return table, audit(table.drop(columns="chance"))
+
+
+def test_overestimation_is_measured_and_repaired(shifted: tuple[pd.DataFrame, Audit]) -> None:
+    table, found = shifted
+    truth = float((table["score"] - table["chance"]).mean())
+    error, after = found.measured.signed_error, found.measured.after
+    assert error.low < truth < error.high
+    assert error.value == pytest.approx(float((table["score"] - table["correct"]).mean()))
+    assert after.low < 0 < after.high
+    assert found.measured.gain.low > 0
+    best = float(((table["score"] - table["chance"]) ** 2).mean())  # the most that a calibrator can cut
+    assert found.measured.gain.value < best * 1.5
+    assert found.measured.chosen
+    counts = list(found.measured.curve)
+    assert counts == sorted(counts)
+    assert counts[-1] == QUESTIONS // 2
+
+
+def test_calibrated_scores_need_no_calibrator() -> None:
+    found = audit(world(0.0).drop(columns="chance"))
+    error, gain = found.measured.signed_error, found.measured.gain
+    assert error.low < 0 < error.high
+    assert gain.low <= 0
+    assert abs(gain.value) < 0.01
+    assert "not clearly too high or too low" in str(found)
+
+
+def test_few_questions_are_said_first() -> None:
+    text = str(audit(world(0.3, questions=12).drop(columns="chance")))
+    assert "Only 12 questions" in text
+    assert "would be needed" in text or "No calibrator helps" in text
+
+
+def test_ways_to_choose_are_those_of_brute_force(shifted: tuple[pd.DataFrame, Audit]) -> None:
+    table, found = shifted
+    assert found.choices is not None
+    rows = {row.name: row for row in found.choices.rows}
+    groups = table.groupby("question", sort=False)
+    best = groups.apply(lambda group: group.loc[group["score"].idxmax(), "correct"], include_groups=False)
+    assert rows[f"best-of-{SOLUTIONS}"].accuracy.value == pytest.approx(best.mean())
+    assert rows["one sample"].accuracy.value == pytest.approx(table["correct"].mean())
+    assert rows["one sample"].samples == 1
+    for row in rows.values():
+        assert 0 <= row.accuracy.low <= row.accuracy.value <= row.accuracy.high <= 1
+    assert any("votes" in line for line in found.choices.missing)
+    assert any("IAS" in line for line in found.choices.missing)
+
+
+def test_the_shipped_file_has_everything_that_ias_needs() -> None:
+    found = audit(ROOT / "grids" / "scored.jsonl")
+    assert found.choices is not None
+    assert not found.choices.missing
+    (ias,) = (row for row in found.choices.rows if row.name.startswith("IAS"))
+    assert ias.against is not None
+    assert 1 <= ias.samples <= found.choices.solutions
+    assert found.measured.by_step["bare question"].low > 0
+    assert len(str(found).splitlines()) <= 45
+
+
+def test_the_questions_that_would_be_needed() -> None:
+    half = 0.02
+    gain = Number(0.01, 0.01 - half, 0.01 + half, 100)
+    # 2.8 standard errors, where the half width is 1.96 of them: (2.8 / 1.96 * 2) ** 2 times as many questions.
+    assert needed(gain) == pytest.approx(100 * (2.8 / 1.96 * 2) ** 2, rel=0.01)
+    assert needed(Number(0.0, -1, 1, 5)) is None
+
+
+@pytest.mark.parametrize(
+    ("n", "labels"), [(1, [0, 1, 1]), (8, [0.125, 0.5]), (32, [1 / 32, 0.5]), (1000, [0.12345])]
+)
+def test_the_draws_behind_a_rate(n: int, labels: list[float]) -> None:
+    assert draws_of(np.array(labels, dtype=float)) == n

@@ -1,0 +1,205 @@
+"""Every shape of file gives the same rows, and what can be read in two ways is an error that names both."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from prmcal.errors import DataError
+from prmcal.harness.audit.audit import Audit, audit
+from prmcal.harness.audit.scored import Fields, Scored, scored
+from prmcal.registry.datasets.records import read_records
+from tests.conftest import ROOT
+from tests.harness.audit import files
+
+Records = list[dict[str, Any]]
+DATA = ROOT.parent / "shared" / "data"
+
+
+def rows_of(records: Records, **fields: Any) -> Scored:
+    return scored(
+        [(f"row {place}", each) for place, each in enumerate(records)], "own.jsonl", Fields(**fields)
+    )
+
+
+def expected(field: str) -> list[Any]:
+    return [each[field] for each in files.solutions()]
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        files.lists_of_steps,
+        files.completions,
+        files.objects,
+        files.flat,
+        files.rows_of_steps,
+        files.lm_eval,
+        files.inspect_samples,
+    ],
+)
+def test_outcomes_and_scores_of_steps(shape: Callable[[], Records]) -> None:
+    found = rows_of(shape())
+    assert (found.target, found.scale) == ("outcome", "probability")
+    assert len(found.questions) == files.QUESTIONS
+    steps = expected("steps")
+    assert len(found.prefixes) == sum(map(len, steps))
+    scores = found.prefixes.sort_values(["question", "solution", "step"])["reward"].tolist()
+    assert scores == [score for each in expected("scores") for score in each]
+    assert found.solutions["label"].tolist() == [float(each) for each in expected("right")]
+    assert found.prefixes["step"].min() == 1  # The bare question has no score.
+
+
+def test_first_errors_are_another_target(tmp_path: Path) -> None:
+    (tmp_path / "labels.json").write_text(json.dumps(files.processbench()))
+    (tmp_path / "scores.jsonl").write_text("\n".join(map(json.dumps, files.scores_of_processbench())))
+    joined = audit([tmp_path / "labels.json", tmp_path / "scores.jsonl"]).scored
+    for found in (joined, rows_of(files.prmbench())):
+        assert found.target == "first error"
+        labels = [
+            float(each["wrong"] < 0 or step < each["wrong"])
+            for each in files.solutions()
+            for step in range(len(each["steps"]))
+        ]
+        assert found.prefixes["label"].tolist() == labels
+        assert "whether every step so far is right" in found.reading[-1]
+    assert joined.prefixes["score"].tolist() == [score for each in expected("scores") for score in each]
+    with pytest.raises(DataError, match="no prefix with both a score and a label"):
+        audit(tmp_path / "labels.json")
+
+
+def test_whole_solutions_have_one_score() -> None:
+    found = rows_of(files.whole_solutions())
+    assert len(found.prefixes) == files.QUESTIONS * files.SOLUTIONS
+    assert found.solutions["reward"].tolist() == [each[-1] for each in expected("scores")]
+
+
+def test_one_score_more_is_that_of_the_bare_question_and_null_has_none() -> None:
+    record = {"question": "1+1?", "steps": ["a", "b"], "scores": [0.5, None, 0.75], "correct": True}
+    found = rows_of([record])
+    assert found.prefixes[["step", "score"]].to_numpy().tolist() == [[0, 0.5], [2, 0.75]]
+    with pytest.raises(
+        DataError, match=r"a solution of 2 steps has 4 scores\. There must be 2, or 3 with the bare"
+    ):
+        rows_of([{**record, "scores": [0.1] * 4}])
+
+
+def test_success_rates_keep_their_draws() -> None:
+    tree = {
+        "text": "Q",
+        "mc_value": 0.5,
+        "children": [{"text": "a", "mc_value": 0.25}, {"text": "b", "mc_value": 1.0, "children": []}],
+    }
+    record = {"question": "Q", "final_answer": "1", "reasoning_steps": tree}
+    with pytest.raises(DataError, match="no prefix with both"):  # It has no scores, and says so.
+        rows_of([record])
+    for node in (tree, *tree["children"]):  # type: ignore[misc]
+        node["score"] = 0.5
+    found = rows_of([record])
+    assert found.target == "success rate"
+    assert found.prefixes["label"].tolist() == [0.5, 0.25, 0.5, 1.0]
+
+
+def test_answers_are_graded_if_nothing_says_what_is_right() -> None:
+    texts = ["Sum.\n\nThe answer is 4.", "Sum.\n\n\\boxed{5}"]
+    found = rows_of(
+        [{"question": "2+2?", "answer": 4, "solutions": texts, "scores": [[0.5, 0.9], [0.5, 0.1]]}] * 2
+    )
+    assert found.solutions["label"].tolist() == [1.0, 0.0] * 2
+    assert found.solutions["answer"].tolist() == ["4", "5"] * 2
+    assert "against which the answers were graded" in found.reading[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"rewards": [0.1, 0.2]},
+            r"the score can be 'scores' .* or 'rewards' .* --score scores or --score rewards",
+        ),
+        (
+            {"passed": False},
+            r"the label can be 'correct' .* or 'passed' .* --label correct or --label passed",
+        ),
+        ({"scores": ["high", "low"]}, "no field is known as the score"),
+        ({"correct": "maybe"}, "no field is known as the label"),
+    ],
+)
+def test_what_cannot_be_decided_names_the_option(change: dict[str, Any], message: str) -> None:
+    record = {"question": "1+1?", "steps": ["a", "b"], "scores": [0.5, 0.75], "correct": True}
+    with pytest.raises(DataError, match=message):
+        rows_of([{**record, **change}])
+
+
+def test_the_scale_is_never_guessed_against_the_numbers() -> None:
+    def one(scores: list[float], **fields: Any) -> Scored:
+        return rows_of([{"question": "1+1?", "score": each, "correct": True} for each in scores], **fields)
+
+    assert one([0.0, 0.5, 1.0]).scale == "probability"
+    assert one([-3.0, 0.5, 4.0]).scale == "logit"
+    mostly = [0.5] * 40 + [1.5]
+    with pytest.raises(
+        DataError, match=r"40 scores lie in .* and 1 do not, such as 1\.5\. Say what they are: --as"
+    ):
+        one(mostly)
+    assert one(mostly, scale="logit").scale == "logit"
+    with pytest.raises(DataError, match="a probability must be in"):
+        one(mostly, scale="probability")
+
+
+def test_every_container_has_the_same_rows(tmp_path: Path) -> None:
+    records = files.flat()
+    lines = "\n".join(map(json.dumps, records)).encode()
+    table = pd.DataFrame(records)
+    (tmp_path / "a.jsonl").write_bytes(lines)
+    (tmp_path / "a.json").write_text(json.dumps(records))
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(lines))
+    (tmp_path / "a.jsonl.xz").write_bytes(lzma.compress(lines))
+    table.to_parquet(tmp_path / "a.parquet")
+    text = table.assign(**{name: table[name].map(json.dumps) for name in ("steps", "scores")})
+    text.to_csv(tmp_path / "a.csv", index=False)
+    text.to_csv(tmp_path / "a.tsv.bz2", index=False, sep="\t")
+    (tmp_path / "saved").mkdir()
+    arrow = pa.Table.from_pylist(records)
+    sink = pa.OSFile(str(tmp_path / "saved" / "data-00000-of-00001.arrow"), "wb")
+    with sink, pa.ipc.new_stream(sink, arrow.schema) as writer:
+        writer.write_table(arrow)
+    wanted = rows_of(records).prefixes
+    for path in sorted(tmp_path.iterdir()):
+        pd.testing.assert_frame_equal(scored(read_records(path), str(path), Fields()).prefixes, wanted)
+    pd.testing.assert_frame_equal(audit(table).prefixes, wanted)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="a folder without a data set"):
+        read_records(tmp_path / "empty")
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the recorded public data is absent")
+def test_published_files_are_read_as_they_are() -> None:
+    found: Audit = audit(DATA / "math_cot_100_8samples.jsonl")
+    assert found.scored.scale == "logit"
+    assert len(found.prefixes) == len(found.solutions) == 800
+    assert found.solutions["label"].mean() == pytest.approx(0.91)
+    agents = pd.read_csv(DATA / "terminal_bench_2_890_trajectories.csv")
+    random = np.random.default_rng(0)
+    agents["score"] = (0.7 * agents["reward"] + 0.3 * random.random(len(agents))).round(3)
+    read = audit(agents[["agent", "task", "reward", "score"]], Fields(score="score", label="reward"))
+    assert len(read.scored.questions) == agents["task"].nunique()
+    shepherd = read_records(DATA / "openr_samples_math-shepherd.jsonl")
+    labels = json.loads((DATA / "openr_samples_math-shepherd.jsonl").read_text().splitlines()[0])
+    steps = labels["input"].count("\u043a\u0438")
+    scores = [
+        (place, {**record, "scores": [0.5] * record["input"].count("\u043a\u0438")})
+        for place, record in shepherd
+    ]
+    rated = scored(scores, "shepherd", Fields())
+    assert rated.target == "success rate"
+    assert rated.solutions["steps"].iloc[0] == steps

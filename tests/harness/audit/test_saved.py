@@ -1,0 +1,89 @@
+"""The saved calibrator gives what the fitted one gives, with NumPy alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import prmcal
+from prmcal.errors import DataError
+from prmcal.harness.audit.audit import Audit, audit
+from prmcal.harness.audit.estimates import CALIBRATORS, Rows, fitted, predicted
+from prmcal.harness.audit.saved import load_calibrator, parameters_of, save
+from tests.conftest import command
+from tests.harness.audit import files
+
+
+@pytest.mark.parametrize("name", CALIBRATORS)
+@pytest.mark.parametrize("scale", ["probability", "logit"])
+def test_it_gives_the_same_rewards(name: str, scale: str, tmp_path: Path) -> None:
+    rows = Rows(audit_of_files(tmp_path).prefixes)
+    calibrator = fitted(name, rows)
+    save(tmp_path, name, scale, parameters_of(name, calibrator))
+    loaded = prmcal.load_calibrator(tmp_path)
+    scores = rows.reward if scale == "probability" else rows.logit
+    np.testing.assert_allclose(loaded.predict(scores), predicted(calibrator, rows), atol=1e-9)
+    assert loaded.predict(scores.reshape(-1, 1)).shape == (len(scores), 1)
+    assert np.isnan(loaded.predict([np.nan, 0.5])).tolist() == [True, False]
+
+
+def audit_of_files(folder: Path) -> Audit:
+    path = folder / "scored.jsonl"
+    path.write_text("\n".join(map(json.dumps, files.lists_of_steps())))
+    return audit(path)
+
+
+def test_it_needs_numpy_alone(tmp_path: Path) -> None:
+    audit_of_files(tmp_path).save(tmp_path / "out")
+    code = (
+        "import sys, prmcal; prmcal.load_calibrator(sys.argv[1]).predict([0.2, 0.9]);"
+        "heavy = {'torch', 'pandas', 'scipy', 'sklearn', 'pydantic', 'pyarrow'} & set(sys.modules);"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "out")], check=True)
+
+
+def test_what_is_no_calibrator_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"There is no calibrator in .*prmcal audit FILE --out DIR"):
+        load_calibrator(tmp_path)
+    audit_of_files(tmp_path).save(tmp_path)
+    with pytest.raises(ValueError, match="fitted to probabilities"):
+        load_calibrator(tmp_path).predict([3.0])
+
+
+def test_the_command_says_how_it_read_the_file_and_leaves_a_calibrator(tmp_path: Path) -> None:
+    audit_of_files(tmp_path)
+    shown = subprocess.run(
+        command("audit", "scored.jsonl", "--out", "out"),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    lines = shown.splitlines()
+    assert len(lines) <= 45
+    assert max(map(len, lines)) <= 80
+    assert lines[0].startswith("Fields: the question is 'question', the solution 'steps', the score 'scores'")
+    assert "The scores are too high" in shown
+    assert "Not from this file: IAS" in shown
+    found = json.loads((tmp_path / "out" / "audit.json").read_text())
+    assert found["signed_error"]["low"] > 0
+    applied = subprocess.run(
+        command("apply", "out", "scored.jsonl"), cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+    first = json.loads(applied.splitlines()[0])
+    assert [len(each) for each in first["calibrated"]] == [len(each) for each in first["scores"]]
+    wrong = subprocess.run(
+        command("audit", "scored.jsonl", "--score", "rewards"),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith("prmcal: error: scored.jsonl has no field 'rewards'.")
