@@ -24,6 +24,7 @@ ROOMS: dict[str, set[str]] = {
     "storage": set(),
     "metrics": set(),
     "terminal": set(),
+    "audit": {"metrics", "storage", "terminal"},
     "jobs": {"metrics", "storage"},
     "planning": {"jobs", "storage"},
     "inference": {"jobs", "planning", "storage"},
@@ -37,6 +38,7 @@ ROOMS: dict[str, set[str]] = {
     "site": {"report", "storage"},
     "notebook": {"cluster", "execution", "planning", "recommending", "report", "site", "storage"},
     "cli": {
+        "audit",
         "cluster",
         "execution",
         "inference",

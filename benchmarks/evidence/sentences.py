@@ -56,7 +56,9 @@ def _printed(rows: pd.DataFrame, name: Leaderboard) -> str:
 
 def _audit() -> str:
     found = audit(_ROOT / "grids" / "scored.jsonl")
-    return f"```text\n{verdict(found.scored, found.measured, found.choices, _NARROW)}\n```"
+    text = verdict(found.scored, found.measured, found.choices, _NARROW)
+    shown = text[: text.index("\n\nWith ")]
+    return f"```text\n{shown}\n(and what one sample, votes, best-of-n, IAS and a rule that stops early would give)\n```"
 
 
 def _duration(figures: Figures) -> str:

@@ -54,7 +54,7 @@ def _repair(measured: Measured) -> Iterator[str]:
         more = f" About {measured.needed:,} would be needed." if measured.needed else ""
         yield (
             f"No calibrator is clearly better with {counted(gain.questions, 'question')}: the best one, "
-            f"'{measured.chosen}', changes the Brier score by {value(gain, signed=True)}.{more}"
+            f"'{measured.chosen}', cuts the Brier score by {value(gain)}.{more}"
         )
     if measured.curve:
         cuts = "; ".join(f"{count:,}: {number(cut, 4, signed=True)}" for count, cut in measured.curve.items())

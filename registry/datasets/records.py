@@ -49,10 +49,10 @@ def read_records(path: Path) -> list[Record]:
 
     Raises a DataError if the file cannot be read or has another format.
     """
-    path = path.expanduser()
-    if path.is_dir():
-        return _folder_rows(path)
     with reading(f"The data set file {path} cannot be read"):
+        path = path.expanduser()
+        if path.is_dir():
+            return _folder_rows(path)
         content = path.read_bytes()
         if path.suffix in _UNPACKED:
             content = _UNPACKED[path.suffix](content)

@@ -62,7 +62,7 @@ def test_calibrated_scores_need_no_calibrator() -> None:
 
 
 def test_few_questions_are_said_first() -> None:
-    text = str(audit(world(0.3, questions=12).drop(columns="chance")))
+    text = " ".join(str(audit(world(0.3, questions=12).drop(columns="chance"))).split())
     assert "Only 12 questions" in text
     assert "would be needed" in text or "No calibrator helps" in text
 

@@ -144,7 +144,7 @@ def test_columns_of_other_types(column: Any, name: str, tmp_path: Path) -> None:
 def test_a_folder_in_the_place_of_a_file(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"own.{suffix}"
     path.mkdir()
-    with pytest.raises(DataError, match=rf"own\.{suffix} cannot be read: Is a directory"):
+    with pytest.raises(DataError, match=rf"own\.{suffix} is a folder without a data set"):
         read_records(path)
     for registry in (llms, prms):
         with pytest.raises(InvalidArgumentsError, match="There is no recording"):
