@@ -25,18 +25,33 @@ def _ignore(_: str) -> None:
 
 @dataclass(frozen=True)
 class FitSupport:
-    """What a long fit may use. A short fit ignores it."""
+    """What a long fit may use. A short fit ignores it.
+
+    Attributes
+    ----------
+    checkpoints : Path or None
+        A folder that stays when the process ends. A fit that was interrupted finds its files there and must end with
+        the same bytes as an uninterrupted fit. With None nothing is kept.
+    report : callable
+        Takes a short line for the progress display, such as ``"epoch 2 of 3, loss 0.081, 40 s left"``.
+    """
 
     checkpoints: Path | None = None
-    """A folder that stays when the process ends. A fit that was interrupted finds its files there and must end with the
-    same bytes as an uninterrupted fit. With None nothing is kept."""
     report: Callable[[str], None] = field(default=_ignore)
-    """Takes a short line for the progress display, such as ``"epoch 2 of 3, loss 0.081, 40 s left"``."""
 
 
 @dataclass(frozen=True)
 class ScoredPrefixes:
     """Prefixes with their scores and the PRM that scored them, for calibrators that fine-tune the PRM.
+
+    Attributes
+    ----------
+    prm : PRM
+        The model. A calibrator that changes its weights must restore them.
+    prefixes : tuple of Prefix
+        One per row. The rows of a question are consecutive.
+    logit : ndarray of float64, shape (rows,)
+        The PRM's log-odds of success of each prefix.
 
     Examples
     --------
@@ -52,11 +67,8 @@ class ScoredPrefixes:
     """
 
     prm: PRM
-    """The model. A calibrator that changes its weights must restore them."""
     prefixes: tuple[Prefix, ...]
-    """One per row. The rows of a question are consecutive."""
     logit: Floats
-    """The PRM's log-odds of success of each prefix."""
 
     def __len__(self) -> int:
         return len(self.prefixes)
@@ -72,22 +84,31 @@ _ARRAYS_FILE = "calibrator.safetensors"
 
 
 class Calibrator(Plugin, ABC):
-    """Map features of a prefix to the probability of success, at one or more quantile levels."""
+    """Map features of a prefix to the probability of success, at one or more quantile levels.
+
+    Attributes
+    ----------
+    reads : {"reward", "logit", "hidden", "prm"}
+        The features that ``fit`` and ``predict`` receive: an array with the reward or the logit of each prefix, the
+        :class:`HiddenStates` of the prefixes, or :class:`ScoredPrefixes`, which holds their texts and the PRM.
+    grouped : bool
+        Whether ``fit`` also receives ``questions``, of shape (rows,), int64. Prefixes of one question have equal
+        numbers. A calibrator that splits its data must keep them together.
+    support : FitSupport
+        Where a long fit may keep checkpoints and report its progress. The caller of ``fit`` sets it.
+    levels : tuple of float
+        The quantile levels beta of the columns that ``predict`` returns, ascending. ``(0.5,)`` is a point estimate,
+        which is used for every level.
+    any_level : bool
+        Whether ``predict_at`` predicts every level in (0, 1), and not only `levels`. A grid may then ask for any
+        ``scaling.levels``.
+    """
 
     reads: Literal["reward", "logit", "hidden", "prm"] = "reward"
-    """The features that ``fit`` and ``predict`` receive: an array with the reward or the logit of each prefix, the
-    :class:`HiddenStates` of the prefixes, or :class:`ScoredPrefixes`, which holds their texts and the PRM."""
     grouped: ClassVar[bool] = False
-    """Whether ``fit`` also receives ``questions``, of shape (rows,), int64. Prefixes of one question have equal
-    numbers. A calibrator that splits its data must keep them together."""
     support: FitSupport = FitSupport()
-    """Where a long fit may keep checkpoints and report its progress. The caller of ``fit`` sets it."""
     levels: tuple[float, ...] = (0.5,)
-    """The quantile levels beta of the columns that ``predict`` returns, ascending. ``(0.5,)`` is a point estimate,
-    which is used for every level."""
     any_level: bool = False
-    """Whether ``predict_at`` predicts every level in (0, 1), and not only `levels`. A grid may then ask for any
-    ``scaling.levels``."""
 
     @abstractmethod
     def fit(self, features: Any, k: Ints, n: Ints) -> Self:

@@ -86,7 +86,7 @@ class PrefixRows:
 
     @property
     def quantiles(self) -> Floats:
-        """The rewards of all `levels`, of shape (rows, levels)."""
+        """The rewards of all ``levels``, of shape (rows, levels)."""
         return self.reward[:, None] if self.level_rewards is None else self.level_rewards
 
     @property

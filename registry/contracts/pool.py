@@ -45,7 +45,7 @@ class Pool:
     `success`: these serve to compute its expected results, and reference points.
 
     Scores are log-odds of the PRM itself. Rewards are probabilities in [0, 1] of a fitted calibrator. Where the input
-    is too long for the PRM, both are NaN. The last axis of rewards at all levels has one entry for each of `levels`.
+    is too long for the PRM, both are NaN. The last axis of rewards at all levels has one entry for each of ``levels``.
     Strategies share the arrays, so none may write to them.
 
     Parameters
