@@ -53,7 +53,10 @@ SLOW := tests/docs tests/registry/nano tests/registry/calibrators/lora/test_lora
 	tests/harness/jobs/test_pools.py tests/harness/metrics/test_own_metrics.py tests/harness/metrics/test_simulations.py \
 	tests/harness/commands/test_ask.py tests/harness/commands/test_compare.py \
 	tests/harness/commands/test_current_folder.py tests/harness/commands/test_export_prm.py \
-	tests/harness/commands/test_published.py tests/harness/commands/test_slurm.py
+	tests/harness/commands/test_published.py tests/harness/commands/test_slurm.py \
+	tests/harness/commands/test_gc.py tests/harness/commands/test_row_order.py tests/db/test_writer.py \
+	tests/registry/prms/test_several_gpus.py tests/registry/conformance/test_published_rewards.py \
+	tests/registry/grading/test_grading_limits.py
 
 test-slow: install
 	$(PYTEST) $(SLOW)
