@@ -53,7 +53,10 @@ def apply(
     score: Annotated[str | None, option("FIELD", "The field with the scores.", "--score")] = None,
     out: Annotated[Path | None, option("FILE", "The new file. Default: the terminal.", "--out")] = None,
 ) -> None:
-    """Add calibrated scores to the records of a file, as JSON lines with the field `calibrated`."""
+    """Add calibrated scores to the records of a file.
+
+    The result is a file of JSON lines. The new field is called `calibrated`.
+    """
     from prmcal.harness.audit.saved import load_calibrator
     from prmcal.harness.audit.shapes import SCORES
     from prmcal.registry.datasets.records import read_records
