@@ -56,7 +56,8 @@ SLOW := tests/docs tests/registry/nano tests/registry/calibrators/lora/test_lora
 	tests/harness/commands/test_published.py tests/harness/commands/test_slurm.py \
 	tests/harness/commands/test_gc.py tests/harness/commands/test_row_order.py tests/db/test_writer.py \
 	tests/registry/prms/test_several_gpus.py tests/registry/conformance/test_published_rewards.py \
-	tests/registry/grading/test_grading_limits.py
+	tests/registry/grading/test_grading_limits.py tests/registry/calibrators/test_venn_abers.py \
+	tests/registry/strategies/sequential/test_optimal_search.py
 
 test-slow: install
 	$(PYTEST) $(SLOW)
