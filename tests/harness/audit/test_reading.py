@@ -109,6 +109,27 @@ def test_success_rates_keep_their_draws() -> None:
     assert found.prefixes["label"].tolist() == [0.5, 0.25, 0.5, 1.0]
 
 
+def test_prefixes_with_rates_are_rows_of_their_own() -> None:
+    prefixes = [("Q", 0.5), ("Q\n\na", 0.25), ("Q\n\na\n\nb", 1.0)]
+    nodes = [{"solution_prefix": text, "mc_value": rate, "score": 0.5} for text, rate in prefixes]
+    found = rows_of([{"question": "Q", "final_answer": "1", "reasoning_steps": nodes}])
+    assert found.prefixes["label"].tolist() == [0.5, 0.25, 1.0]
+    assert found.prefixes["step"].tolist() == [0, 1, 1]
+
+
+def test_ratings_of_people_say_where_the_first_error_is() -> None:
+    steps = [
+        {"completions": [{"text": "a", "rating": 1}], "chosen_completion": 0},
+        {"completions": [{"text": "x", "rating": 1}, {"text": "b", "rating": -1}], "chosen_completion": 1},
+        {"completions": [{"text": "c", "rating": 0}], "chosen_completion": None, "human_completion": None},
+    ]
+    label = {"steps": steps, "finish_reason": "found_error"}
+    found = rows_of([{"question": {"problem": "1+1?"}, "label": label, "scores": [0.9, 0.2, 0.1]}])
+    assert found.target == "first error"
+    assert found.questions == ("1+1?",)
+    assert found.prefixes["label"].tolist() == [1.0, 0.0, 0.0]
+
+
 def test_answers_are_graded_if_nothing_says_what_is_right() -> None:
     texts = ["Sum.\n\nThe answer is 4.", "Sum.\n\n\\boxed{5}"]
     found = rows_of(
