@@ -99,7 +99,7 @@ class Standing(Rank):
     citation: str
     """Where it was published; empty if it was not."""
     outcomes: Outcomes
-    """Of the paired tests against other calibrators."""
+    """Wins, ties and losses of the paired tests against other calibrators."""
     brier: Quantity
     """Corrected Brier score, averaged over places."""
     cut: Quantity | None
@@ -109,7 +109,7 @@ class Standing(Rank):
     gain: Gain | None
     """What IAS achieves with its rewards; None if the grid has no such cell."""
     outdated: bool
-    """Whether versions behind all of its cells are no longer current."""
+    """True if versions behind all of its cells are no longer current."""
     fit_seconds: float | None
     """Mean seconds of a fit; None if it was not fitted in this run."""
 
@@ -131,7 +131,7 @@ class Overview(Extent):
     """The ranking of the calibrators of a grid, and the cells of the leaderboards behind it."""
 
     running: bool
-    """Whether the run is in progress, so that all numbers are provisional."""
+    """True while the run is in progress. All numbers are then provisional."""
     outdated: int
     """Number of finished cells with versions behind them that are no longer current."""
     llms: tuple[str, ...]
@@ -195,7 +195,7 @@ class LeagueRow:
     """Its rank by the accuracy over budgets, and the mean of its ranks at single places. None for a reference, which
     needs the truth and does not compete, and for an entry without a rival."""
     outcomes: Outcomes
-    """Of the paired tests of the accuracy over budgets against other entries. Tests against references do not count."""
+    """Wins, ties and losses of the paired tests against other entries over budgets. References do not count."""
     gain: Quantity
     """Accuracy over budgets minus that of best-of-n with a fixed n, averaged over places."""
     accuracies: Mapping[int, Quantity]

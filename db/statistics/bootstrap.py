@@ -31,7 +31,7 @@ class Statistic(ABC):
     rows: int
     """Number of observations behind the statistic."""
     needs_replicates: ClassVar[bool] = True
-    """Whether its interval is computed from replicates."""
+    """True if its interval is computed from replicates."""
 
     @abstractmethod
     def values(self, weights: Floats) -> Floats:

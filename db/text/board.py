@@ -60,7 +60,7 @@ class Column:
     numbers: tuple[float, ...] = ()
     """The numbers behind the values, by which a reader sorts; NaN where there is none. Empty for names."""
     hidden: bool = False
-    """Whether pages show it only to readers who ask for it."""
+    """True if pages show it only to readers who ask for it."""
     group: str = ""
     """Columns of a group are left out together."""
     text: bool = False

@@ -60,11 +60,20 @@ class Audit:
                 **asdict(self.measured),
                 "choices": None if self.choices is None else asdict(self.choices),
             }
-            text = json.dumps(found, indent=1, ensure_ascii=False)
+            text = json.dumps(_without_nan(found), indent=1, ensure_ascii=False)
             (directory / "audit.json").write_text(text + "\n", encoding="utf-8")
             name = self.measured.chosen
             parameters = parameters_of(name, fitted(name, Rows(self.prefixes))) if name else {"map": "none"}
             save(directory, name, self.scored.scale, parameters)
+
+
+def _without_nan(value: Any) -> Any:
+    """Return a value with None in place of NaN, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _without_nan(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(each) for each in value]
+    return None if isinstance(value, float) and value != value else value
 
 
 def audit(source: str | Path | pd.DataFrame | Sequence[str | Path], fields: Fields | None = None) -> Audit:
@@ -86,6 +95,11 @@ def audit(source: str | Path | pd.DataFrame | Sequence[str | Path], fields: Fiel
         paths = [Path(each) for each in ([source] if isinstance(source, str | Path) else source)]
         named, records = ", ".join(map(str, paths)), _records(paths)
     found = scored(records, named, fields or Fields())
+    if found.prefixes["question"].nunique() < 2:
+        raise DataError(
+            f"{named} has scored solutions of one question only. An audit fits on some questions and measures on "
+            "others. Add more questions, or name the field that tells them apart: --question FIELD."
+        )
     values = measured(found)
     return Audit(found, values, choices(found, values.chosen))
 

@@ -74,7 +74,7 @@ class Measured:
     after: Number
     """Signed error of the chosen calibrator on questions that it has not seen."""
     curve: dict[int, float]
-    """Share of the cut of all questions that is reached with fewer labelled questions."""
+    """The mean cut of the Brier score on a held-out half, by the number of questions that the fit reads."""
     needed: int | None
     """Questions with which this cut would be seen; None if it is seen."""
 
@@ -269,7 +269,9 @@ def pool_of(found: Scored) -> tuple[Bools, Floats, NDArray[Any], Sequence[int]] 
     kept = counts.index[counts >= most]
     if most < 2 or len(kept) < 2:
         return None
-    table = solutions[solutions["question"].isin(kept)].groupby("question").head(most)
+    # A file can have the solutions of a question anywhere.
+    ordered = solutions[solutions["question"].isin(kept)].sort_values(["question", "solution"])
+    table = ordered.groupby("question").head(most)
     shape = len(kept), most
     right = table["label"].to_numpy(np.float64).reshape(shape) > 0.5
     scores = table["score"].to_numpy(np.float64).reshape(shape)

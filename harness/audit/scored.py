@@ -27,12 +27,11 @@ from prmcal.harness.audit.shapes import (
 from prmcal.registry.datasets.records import Record as Placed
 from prmcal.registry.grading import grade_answer
 from prmcal.registry.grading.extraction import MARKED, find_answer
-from prmcal.registry.messages import shown
+from prmcal.registry.messages import excerpt, shown
 from prmcal.steps import split_steps
 
 Target = Literal["success rate", "outcome", "first error"]
 Scale = Literal["logit", "probability"]
-_LEAST = 1e-7
 
 
 @dataclass(frozen=True)
@@ -51,10 +50,10 @@ class Scored:
 
     prefixes: pd.DataFrame
     """One row for each prefix with a score: question and solution (numbers), step (0: the bare question), steps (T),
-    score (as in the file), reward (in [0, 1]), and label in [0, 1] with the number of draws behind it (n)."""
+    score (as in the file), reward (in [0, 1]), and label in [0, 1]."""
     solutions: pd.DataFrame
-    """One row for each solution: question, solution, steps, label (of the whole one), answer, level and reward (of the
-    whole one)."""
+    """One row for each solution: question, solution, steps, label (of the whole one), answer, level, cost and
+    reward (of the whole one)."""
     questions: tuple[str, ...]
     """The texts or names of the questions by their numbers."""
     target: Target
@@ -236,7 +235,7 @@ def _is_label(value: Any) -> bool:
 
 def _rows(found: Sequence[Solution], source: str, fields: Fields, words: Sequence[str]) -> Scored:
     """Turn solutions with the values of the file into rows of numbers."""
-    found = _joined_steps(found)
+    found = _joined_steps(found, source)
     numbers: dict[str, int] = {}
     seen: dict[int, int] = {}
     columns: dict[str, list[Any]] = {
@@ -313,13 +312,19 @@ _TARGETS: dict[Target, str] = {
 }
 
 
-def _joined_steps(found: Sequence[Solution]) -> list[Solution]:
+def _joined_steps(found: Sequence[Solution], source: str) -> list[Solution]:
     """Join the rows of a table that has a row for each step."""
     if not found or found[0].get("step") is None or not _is_number(found[0].get("score")):
         return list(found)
     whole: dict[tuple[str, Any], Solution] = {}
     for each in sorted(found, key=lambda row: row["step"]):
         one = whole.setdefault((each["question"], each["id"]), {**each, "steps": [], "score": []})
+        if one["step"] == each["step"] and one["steps"]:
+            raise DataError(
+                f"{source}: the question {excerpt(each['question'])} has step {each['step']} twice in one solution. "
+                "Name the solutions in a field 'solution'."
+            )
+        one["step"] = each["step"]
         one["steps"].append(each.get("text") or "")
         one["score"].append(each["score"])
         one["label"] = each["label"]

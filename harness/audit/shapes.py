@@ -74,7 +74,6 @@ def _question(record: Record) -> str:
 
 
 # Math-Shepherd: a text with a tag behind each step, and the same text with + or - in its place.
-_SHEPHERD_STEP = re.compile(r"(.*?)\s*(?:\u043a\u0438|[+-])\s*(?:\n|$)", re.DOTALL)
 _FIRST_STEP = re.compile(r"\s*Step 1:")
 
 

@@ -22,7 +22,7 @@ def verdict(found: Scored, measured: Measured, choices: Choices | None, width: i
     ]
     if choices is not None:
         parts.append(_chosen(choices, width))
-    limits = [*_limits(found, measured), *(choices.missing if choices else _no_choice())]
+    limits = [*_limits(found), *(choices.missing if choices else _no_choice())]
     parts.append("\n".join(wrapped(f"Not from this file: {line}", width, hanging="  ") for line in limits))
     return "\n\n".join(part for part in parts if part)
 
@@ -81,7 +81,7 @@ def _chosen(choices: Choices, width: int | None) -> str:
     return f"{title}\n{text_table(head, rows, width)}"
 
 
-def _limits(found: Scored, measured: Measured) -> Iterator[str]:
+def _limits(found: Scored) -> Iterator[str]:
     if found.target == "outcome":
         yield (
             "the corrected Brier score, and how far single prefixes are off. An outcome is one draw for each prefix. "

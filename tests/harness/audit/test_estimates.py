@@ -82,6 +82,16 @@ def test_ways_to_choose_are_those_of_brute_force(shifted: tuple[pd.DataFrame, Au
     assert any("IAS" in line for line in found.choices.missing)
 
 
+def test_the_order_of_the_rows_does_not_matter(shifted: tuple[pd.DataFrame, Audit]) -> None:
+    table, found = shifted
+    assert found.choices is not None
+    mixed = audit(table.drop(columns="chance").sample(frac=1, random_state=3))
+    assert mixed.choices is not None
+    for row, other in zip(found.choices.rows, mixed.choices.rows, strict=True):
+        if row.name in ("one sample", f"best-of-{SOLUTIONS}"):
+            assert row.accuracy.value == pytest.approx(other.accuracy.value)
+
+
 def test_the_shipped_file_has_everything_that_ias_needs() -> None:
     found = audit(ROOT / "grids" / "scored.jsonl")
     assert found.choices is not None

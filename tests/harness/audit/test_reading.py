@@ -130,6 +130,19 @@ def test_ratings_of_people_say_where_the_first_error_is() -> None:
     assert found.prefixes["label"].tolist() == [1.0, 0.0, 0.0]
 
 
+def test_steps_of_solutions_that_have_no_name_are_not_mixed() -> None:
+    rows = [{key: value for key, value in row.items() if key != "solution"} for row in files.rows_of_steps()]
+    with pytest.raises(
+        DataError, match=r"has step 1 twice in one solution\. Name the solutions in a field 'solution'"
+    ):
+        rows_of(rows)
+
+
+def test_one_question_is_not_enough() -> None:
+    with pytest.raises(DataError, match=r"of one question only.*--question FIELD"):
+        audit(pd.DataFrame(files.flat()[: files.SOLUTIONS]))
+
+
 def test_answers_are_graded_if_nothing_says_what_is_right() -> None:
     texts = ["Sum.\n\nThe answer is 4.", "Sum.\n\n\\boxed{5}"]
     found = rows_of(
