@@ -27,8 +27,7 @@ from benchmarks.analysis.bulk_load import rewards
 from benchmarks.analysis.dashboard import describe, fill
 from prmcal.db.run_folder import database_path
 from prmcal.db.writer import Writer
-from prmcal.harness.cli.plan import render_plan
-from prmcal.harness.cli.status import read_status
+from prmcal.harness.cli.plan import read_status, render_plan
 from prmcal.harness.execution.progress import Pace
 from prmcal.harness.execution.recorder import SECONDS_BETWEEN_WRITES, SHARE_FOR_WRITING, Recorder
 from prmcal.harness.execution.schedule import Outcome, Schedule

@@ -21,7 +21,7 @@ from prmcal.harness.planning.grid import (
     ShardSpec,
     StrategySpec,
 )
-from prmcal.harness.planning.schema import grid_schema
+from prmcal.harness.planning.reading import grid_schema
 
 _SECTIONS: dict[str, type[BaseModel]] = {
     "The grid": GridSpec,

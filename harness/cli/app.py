@@ -29,7 +29,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "plan": ("plan:plan", "Show the jobs of a grid and what they cost."),
         "run": ("run:run", "Run a grid."),
         "slurm": ("slurm:slurm", "Print a script for Slurm that runs a grid."),
-        "status": ("status:status", "Show the progress of a run, the time left, and why cells failed."),
+        "status": ("plan:status", "Show the progress of a run, the time left, and why cells failed."),
     },
     "Audit scores": {
         "audit": ("audit:audit", "Say what the scores in a file are worth."),
@@ -40,8 +40,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
             "results.leaderboard:leaderboard",
             "Print the ranking of the calibrators, or a leaderboard.",
         ),
-        "show": ("results.show:show", "Show the results of a cell and their provenance."),
-        "compare": ("results.compare:compare", "Compare two cells on the same questions."),
+        "show": ("results.cells:show", "Show the results of a cell and their provenance."),
+        "compare": ("results.cells:compare", "Compare two cells on the same questions."),
         "dashboard": ("results.dashboard:dashboard", "Open the results in a browser."),
         "report": ("results.dashboard:report", "Write a report with tables and figures."),
         "export": ("results.dashboard:export", "Write the leaderboards as a static site."),
@@ -52,14 +52,14 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "serve": ("serve:serve", "Serve a calibrated PRM over HTTP."),
     },
     "Share results": {
-        "submit": ("sharing.submit:submit", "Write results into a bundle for others."),
+        "submit": ("bundles:submit", "Write results into a bundle for others."),
         "verify": (
-            "sharing.verify:verify",
+            "check:verify",
             "Check a submission in tiers: consistent, graded again, scored again, reproduced.",
         ),
-        "merge": ("sharing.merge:merge", "Merge runs and bundles into one leaderboard."),
-        "diff": ("sharing.diff:diff", "Compare two leaderboards."),
-        "publish": ("sharing.publish:publish", "Publish a merged leaderboard."),
+        "merge": ("bundles:merge", "Merge runs and bundles into one leaderboard."),
+        "diff": ("results.cells:diff", "Compare two leaderboards."),
+        "publish": ("bundles:publish", "Publish a merged leaderboard."),
     },
     "Learn and check": {
         "docs": ("learning:docs", "Open the documentation in a browser."),
@@ -69,7 +69,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "schema": ("learning:schema", "Print the JSON Schema of a grid file."),
     },
     "Other": {
-        "export-prm": ("export_prm:export_prm", "Write a calibrated PRM as a checkpoint."),
+        "export-prm": ("files:export_prm", "Write a calibrated PRM as a checkpoint."),
         "export-success": ("files:export_success", "Write the success rates of all prefixes."),
         "gc": ("files:gc", "Delete what the grid of a run no longer needs."),
         "import-first-pass": ("files:import_first_pass", "Make a recording from published solutions."),

@@ -34,8 +34,8 @@ from prmcal.harness.cli.options import (
 from prmcal.harness.execution.machine import describe_gpus, gpus_of, hardware
 from prmcal.harness.planning.gpu_hours import billions, checkpoint_of
 from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
+from prmcal.harness.planning.reading import grid_schema
 from prmcal.harness.planning.resolved import absent_checkpoint
-from prmcal.harness.planning.schema import grid_schema
 from prmcal.harness.terminal import broken, terminal_width, text_table, wrapped
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.plugins import KINDS, calibrators

@@ -1,32 +1,48 @@
-"""``prmcal plan``: the jobs of a grid, and what they cost: samples, tokens, time and space."""
+"""``prmcal plan``: the jobs of a grid and what they cost; ``prmcal status``: how far a run is.
+
+The status needs the run's folder only, so it works at any time.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from prmcal.db.text.formats import duration
-from prmcal.errors import PrmcalError
+from prmcal.db.run_folder import LOG_FILE
+from prmcal.db.text.formats import counted, duration
+from prmcal.errors import DatabaseError, PrmcalError, RunError
+from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.options import (
     GridArgument,
     LimitOption,
     OnlyOption,
     PluginOption,
+    RunArgument,
     names_by_kind,
+    one_of,
     option,
     read,
     time_left,
 )
-from prmcal.harness.execution.machine import default_workers
+from prmcal.harness.cli.run import finding_line, lines_on_failures
+from prmcal.harness.execution.ending import FailureGroup, failed_cells, grouped, read_failures
+from prmcal.harness.execution.machine import default_workers, visible_gpus
+from prmcal.harness.execution.progress import WorkerNow, read_crew
 from prmcal.harness.planning import gpu_hours
-from prmcal.harness.planning.costs import CostModel, remaining_work
+from prmcal.harness.planning.costs import CostModel, remaining_work, seconds_left
 from prmcal.harness.planning.gpu_hours import ModelCost, Space, model_costs, space_needed
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Only
 from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.planning.saved import existing_plan
+from prmcal.harness.share.submissions import is_merged
+from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal import text_table, wrapped
 from prmcal.registry.messages import printable
@@ -158,3 +174,168 @@ def _models(models: Sequence[ModelCost]) -> str:
     tokens, hours = sum(each.tokens for each in models), sum(each.gpu_hours for each in models)
     rows.append(["all", "", f"{tokens / 1e6:,.0f}", f"{hours:,.1f}"])
     return text_table(["model", "10^9 parameters", "10^6 tokens", "GPU-hours"], rows)
+
+
+_ADVICE = {
+    "interrupted": "To continue, run the same command again. Finished work is kept.",
+    "partial": "The part that was asked for is finished. For the rest, leave out --only and --retry-failed.",
+}
+
+
+def status(
+    directory: RunArgument,
+    output_format: Annotated[str, option("FORMAT", "table or json.", "--format")] = "table",
+) -> None:
+    """Show the progress of a run, the time left, and why cells failed.
+
+    It also works during the run.
+    """
+    one_of("--format", output_format, ("table", "json"))
+    found, failures = read_status(directory)
+    typer.echo(json.dumps(found, indent=1) if output_format == "json" else _text(found, failures))
+    raise typer.Exit(ExitCode.FAILED_CELLS if failures else ExitCode.DONE)
+
+
+def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ...]]:
+    """Return the state of the run in a folder as JSON data, whose keys are stable, and why cells failed.
+
+    The keys are grid, directory, state (running; done; failed: it ended, but cells failed; partial: what it was asked
+    for is done; or interrupted), started_at (UTC), running_since (UTC, or null), workers, seconds_left (or null),
+    log; shards (total, done, failed, left); cells (total, done, failed, pending); jobs (a list with kind, jobs,
+    shards, done, worker_seconds_left); failures (a list with reason, cause, cells, advice); crew (a list with worker,
+    job, seconds, tries, note; empty unless the state is "running"); health (a list with title, figure and text: what a
+    reader must know about the data; empty until a run ends).
+
+    Raises a RunError if no grid was run in the folder.
+    """
+    folder = RunFolder(directory)
+    record = folder.record()
+    plan = existing_plan(folder)
+    past = Store(directory).all_manifests()
+    done = {shard.ref: past[shard.ref] for shard in plan.shards() if shard.ref in past}
+    cost = CostModel(plan, past, on_gpus=bool(visible_gpus()))
+    failures = read_failures(directory)
+    unfinished = [shard for shard in plan.shards() if shard.ref not in done]
+    failed = sum(shard.ref.key in failures for shard in unfinished)
+    failed_now = failed_cells(plan, failures)
+    groups = grouped(failed_now)
+    finished = {cell.cell_id for cell in plan.cells if all(shard.ref in done for shard in cell.job.shards)}
+    part = plan.asked_part(record)
+    asked = {shard.ref for shard in part.shards()}
+    waiting = [each for each in unfinished if each.ref in asked and each.ref.key not in failures]
+    left = seconds_left(waiting, cost, record.workers)
+    log = directory / (record.log or LOG_FILE)
+    running = folder.running()
+    if running:
+        state = "running"
+    elif not unfinished:
+        state = "done"
+    elif groups:
+        state = "failed"
+    elif part is not plan and all(cell.cell_id in finished for cell in part.cells):
+        state = "partial"
+    else:
+        state = "interrupted"
+    found = {
+        "grid": record.grid["name"],
+        "directory": str(directory),
+        "state": state,
+        "started_at": record.started_at,
+        "running_since": record.started_at if running else None,
+        "workers": record.workers,
+        "seconds_left": None if left is None else round(left, 1),
+        "log": str(log),
+        "shards": {
+            "total": len(done) + len(unfinished),
+            "done": len(done),
+            "failed": failed,
+            "left": len(unfinished) - failed,
+        },
+        "cells": {
+            "total": len(plan.cells),
+            "done": len(finished),
+            "failed": len(failed_now),
+            "pending": len(plan.cells) - len(finished) - len(failed_now),
+        },
+        "jobs": [
+            {
+                "kind": each.kind,
+                "jobs": each.jobs,
+                "shards": each.shards,
+                "done": each.reused,
+                "worker_seconds_left": None if each.seconds is None else round(each.seconds, 1),
+            }
+            for each in remaining_work(plan, done, cost)
+        ],
+        "failures": [
+            {
+                "reason": group.failure.reason,
+                "cause": group.failure.cause,
+                "cells": list(group.cells),
+                "advice": group.advice(log),
+            }
+            for group in groups
+        ],
+        "health": _health(folder),
+        "crew": [asdict(each) for each in read_crew(directory)] if running else [],
+    }
+    return found, groups
+
+
+def _health(folder: RunFolder) -> list[dict[str, str]]:
+    """Return what a reader must know about the data of a run that has results."""
+    from prmcal.db.queries.health import health
+    from prmcal.db.text.health import answers_read, summaries
+
+    try:
+        found = health(folder.results(), all_checks=True)
+    except (DatabaseError, RunError):  # Nothing is published yet.
+        return []
+    rows = [*summaries(each for each in found if each.severity != "fine"), *answers_read(found)]
+    return [dict(zip(("title", "figure", "text"), each, strict=True)) for each in rows]
+
+
+def _text(found: dict[str, Any], failures: Sequence[FailureGroup]) -> str:
+    directory, state, shards, cells = (found[name] for name in ("directory", "state", "shards", "cells"))
+    head = f"Grid '{found['grid']}' in {directory}: {state}"
+    if state == "running":
+        began = datetime.fromisoformat(found["started_at"])
+        head += f" for {duration((datetime.now(UTC) - began).total_seconds())}"
+    head += f", {_percent(shards['done'], shards['total'])} "
+    head += f"({shards['done']:,} of {counted(shards['total'], 'shard')})"
+    if state == "running" and found["seconds_left"] is not None:
+        head += f", about {duration(found['seconds_left'])} left"
+    more = f"Latest run started {found['started_at']}. Log: {found['log']}"
+    if is_merged(Path(directory)):
+        more = (
+            f"`prmcal leaderboard {directory}` shows which of them are not current or failed a verification."
+        )
+    rows = [
+        [
+            each["kind"].replace("_", " "),
+            f"{each['done']}/{each['shards']}",
+            _percent(each["done"], each["shards"]),
+            time_left(each["shards"] - each["done"], each["worker_seconds_left"]),
+        ]
+        for each in found["jobs"]
+    ]
+    lines = [
+        wrapped(f"{head}."),
+        "",
+        text_table(["jobs", "shards", "done", "worker time left"], rows),
+        "",
+        wrapped(
+            f"{cells['done']:,} of {counted(cells['total'], 'cell')} done, {cells['failed']:,} failed. {more}"
+        ),
+    ]
+    lines += [finding_line(*each.values()) for each in found["health"]]
+    if found["crew"]:
+        lines += ["", *(wrapped(str(WorkerNow(**each)), hanging="  ") for each in found["crew"])]
+    if state in _ADVICE:
+        lines.append(wrapped(_ADVICE[state]))
+    return "\n".join([*lines, *lines_on_failures(failures, Path(found["log"]))])
+
+
+def _percent(part: int, whole: int) -> str:
+    """Return a share in percent. It is 100% only if nothing is left."""
+    return f"{int(100 * part / whole) if whole else 100}%"

@@ -1,10 +1,8 @@
 """``prmcal report``: the tables and figures of the paper, from a published database. Queries belong in `prmcal.db`.
 
     evidence    the contents of the database, read once
-    exhibits    the types of tables and charts; a table as Markdown and CSV
-    latex       a table in LaTeX
-    tables      the tables, one function each
-    theorem_1   what Theorem 1 promises
+    exhibits    the types of tables and charts; a table as Markdown, CSV and LaTeX
+    tables      the tables, one function each, and Theorem 1
     figures     the figures, one function each
     pictures    small multiples, and their files
     writer      the folder of the report, with the exhibits in their order

@@ -16,10 +16,10 @@ from prmcal.harness.report.exhibits import (
     Table,
     TextTable,
     csv_text,
+    latex,
     markdown,
     markdown_notes,
 )
-from prmcal.harness.report.latex import latex
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.written_folder import WrittenFolder, write_text
 
@@ -50,7 +50,6 @@ def exhibits_of(evidence: Evidence) -> list[Exhibit]:
     A function returns None if the grid has no results for its exhibit.
     """
     from prmcal.harness.report import figures, tables
-    from prmcal.harness.report.theorem_1 import theorem_1
 
     made = (
         tables.ranking(evidence),
@@ -62,7 +61,7 @@ def exhibits_of(evidence: Evidence) -> list[Exhibit]:
         tables.table_5(evidence),
         tables.table_2(evidence),
         tables.table_3(evidence),
-        theorem_1(evidence),
+        tables.theorem_1(evidence),
         figures.figure_4(evidence),
         tables.figure_4_in_numbers(evidence),
         figures.ablation_of_target(evidence),

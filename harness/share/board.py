@@ -41,9 +41,8 @@ from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import Parameters, parameters_of
 from prmcal.harness.planning.plan import Cell, with_inputs
 from prmcal.harness.planning.saved import write_plan
-from prmcal.harness.share.submissions import Submitted
+from prmcal.harness.share.submissions import Submitted, Verification
 from prmcal.harness.share.union import MergedCell, Union
-from prmcal.harness.share.verify_record import Verification
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import Store, content_key
 from prmcal.registry.plugins import KINDS, datasets

@@ -1,14 +1,22 @@
-"""The checks of everything that comes from elsewhere, before a byte of it is kept.
+"""The checks of everything that comes from elsewhere, before a byte of it is kept, and of what must not leave.
 
 A bundle must have exactly the files of its list. Its record, its plan, its failures and its manifests have the types of
 their fields. Its tables have the columns that a run writes, and the values of the list. What is unpacked has the layout
 of a run's folder.
+
+A bundle must not have absolute paths, names of the user and of the machine, and secrets. The arguments of a plugin are
+part of the keys of its results, so a bundle cannot have others. An argument that tells of the machine is therefore
+refused, unless the submitter agrees. Free text, such as why a shard failed, is cleaned.
 """
 
 from __future__ import annotations
 
+import getpass
 import json
+import os
+import re
 import shutil
+import socket
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from prmcal.db.run_folder import FAILURES_FILE, PLAN_FILE, RECORD_FILE, artifact_folder, artifacts_root
 from prmcal.errors import BundleError, RunError, StorageError
@@ -31,8 +40,7 @@ from prmcal.harness.share.bundle import (
     read_submission,
     signer_of,
 )
-from prmcal.harness.share.privacy import ENVIRONMENT
-from prmcal.harness.share.tables import checked_digests, needed_tables
+from prmcal.harness.share.tables import FAILURES, MANIFEST, PLAN, checked_digests, needed_tables
 from prmcal.harness.storage.folder import RunFolder, one_problem
 from prmcal.harness.storage.store import MANIFEST_FILE, content_key, file_sha256, storage_errors
 from prmcal.registry.messages import reading, shown
@@ -130,8 +138,6 @@ def check_run_files(folder: Path, where: str) -> Plan:
 
     Raises a BundleError if one of them is damaged, has a value of another type, or tells of a machine.
     """
-    from prmcal.harness.share import shapes
-
     with _of_a_run(f"{where}: {RECORD_FILE} is damaged"):
         record = RunFolder(folder).record()
     if record.plugin_files or record.log:
@@ -141,7 +147,7 @@ def check_run_files(folder: Path, where: str) -> Plan:
     with _of_a_run(f"{where}: {PLAN_FILE} is damaged"), one_problem():
         plan = read_plan(folder, record.grid)
         content = (folder / PLAN_FILE).read_bytes()
-        shapes.PLAN.validate_json(content, strict=True)
+        PLAN.validate_json(content, strict=True)
         content_key(json.loads(content))  # This fails for a number that is infinite, or none.
         _check_once("cell", [cell.cell_id for cell in plan.cells])
         _check_once("data set", [f"{each.name}/{each.split}" for each in plan.datasets])
@@ -153,7 +159,7 @@ def check_run_files(folder: Path, where: str) -> Plan:
             if job.key != job_key(job.refs):
                 raise ValueError(f"it has a job, {shown(job.key)}, whose key is not that of its shards")
     with reading(f"{where}: {FAILURES_FILE} cannot be read", _ADVICE, BundleError), one_problem():
-        shapes.FAILURES.validate_json((folder / FAILURES_FILE).read_bytes(), strict=True)
+        FAILURES.validate_json((folder / FAILURES_FILE).read_bytes(), strict=True)
     return plan
 
 
@@ -187,8 +193,6 @@ def _checked(
 
 def _check_artifacts(folder: Path, files: Mapping[str, BundledFile], where: str) -> None:
     """Check that the files, whose hashes are known to be right, are those of a run."""
-    from prmcal.harness.share import shapes
-
     for name in _RUN_FILES:
         if name not in files:
             raise BundleError(f"{where} lacks the file {name}.")
@@ -208,7 +212,7 @@ def _check_artifacts(folder: Path, files: Mapping[str, BundledFile], where: str)
             raise BundleError(f"{artifact} has no manifest.")
         with reading(f"The manifest of {artifact} cannot be read", _ADVICE, BundleError), one_problem():
             content = (place / MANIFEST_FILE).read_bytes()
-            manifest = shapes.MANIFEST.validate_json(content, strict=True)
+            manifest = MANIFEST.validate_json(content, strict=True)
         if manifest.files != own:
             raise BundleError(f"The manifest of {artifact} does not have its files.")
         for table in needed_tables(place.parent.name):
@@ -230,3 +234,123 @@ def _check_once(what: str, names: Sequence[str]) -> None:
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         raise ValueError(f"it has the {what} {shown(twice)} twice")
+
+
+ENVIRONMENT = ("prmcal_version", "packages", "hardware")
+"""What a bundle says of the environment of a run."""
+_LEFT_OUT = "(left out)"
+_PATHS = (
+    r"(?<![\w.<>\])}~/\\:$-])/(?:[\w.@+~-]+/)+[\w.@+~-]*",  # /data/models, but no </s>, no 1/2/3 and no URL
+    r"(?<![\w~])~(?:[a-z_][\w-]*)?/[\w.@+-]+",  # ~/models
+    r"(?<!\w)[A-Za-z]:[\\/][\w. -]+[\\/][\w.\\/ -]*",  # C:\Users\me
+    r"^/[\w.@+-]+/?$|^~$|^[A-Za-z]:[\\/][\w.-]*$|^\\\\[\w.-]+\\.*",  # /data, and \\server\share
+    r"file://\S+|\w+://[^\s/]*@\S+",  # a file, and a URL with a name or a password
+)
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
+_SHORTEST_SECRET, _SHORTEST_HOST = 8, 4
+
+
+class Machine:
+    """The names of a machine and its user.
+
+    Parameters
+    ----------
+    user : str
+        The name of the user who submits.
+    names : sequence of str
+        The home folder, the names of the host, and secrets of the environment.
+    """
+
+    def __init__(self, user: str = "", names: Sequence[str] = ()) -> None:
+        own = [rf"(?<![\w-]){re.escape(name)}(?![\w-])" for name in names]
+        if user:
+            name = re.escape(user)
+            own.append(rf"[\\/]{name}(?=[\\/]|$)|(?<![\w.-]){name}(?=@)")
+        self._patterns = [re.compile(each) for each in (*_PATHS, *own)]
+
+    @classmethod
+    def this(cls) -> Machine:
+        """Return the machine that this process runs on."""
+        hosts = {socket.gethostname(), *socket.gethostname().split(".")[:1]}
+        secrets = {
+            value
+            for name, value in os.environ.items()
+            if _SECRET.search(name) and len(value) >= _SHORTEST_SECRET and not value.isdigit()
+        }
+        named = {each for each in hosts if len(each) >= _SHORTEST_HOST and not each.startswith("localhost")}
+        try:
+            user = getpass.getuser()
+        except (OSError, KeyError):  # A container may have a user without a name.
+            user = ""
+        return cls(user, sorted({str(Path.home())} - {"/"} | named | secrets))
+
+    def traces(self, text: str) -> list[str]:
+        """Return the parts of a text that tell of the machine."""
+        return [match[0].strip() for pattern in self._patterns for match in pattern.finditer(text)]
+
+    def cleaned(self, text: str) -> str:
+        """Return a text without the parts that tell of the machine."""
+        for trace in sorted(self.traces(text), key=len, reverse=True):
+            text = text.replace(trace, _LEFT_OUT)
+        return text
+
+
+def check_values(name: str, content: Any, machine: Machine) -> None:
+    """Check that no text in JSON data tells of a machine.
+
+    Raises a BundleError if one does. The message has the name of the file, and where it is.
+    """
+    # The same texts are in a plan thousands of times.
+    for text, place in dict(_texts(content)).items():
+        if found := machine.traces(text):
+            raise BundleError(
+                f"{name} would tell of this machine: {shown(found[0])} in '{place}'. Results belong to their "
+                "arguments, so a bundle cannot change them. Give it a public name or a relative path in the grid file, "
+                "and run the grid again: what is the same is not computed again. Or leave out the cells that need it, "
+                "or include the value: --with-paths"
+            )
+
+
+def check_file(name: str, path: Path, machine: Machine) -> None:
+    """Check that the text in a file of an artifact does not tell of a machine. Tables are not searched.
+
+    Raises
+    ------
+    BundleError
+        See :func:`check_values`.
+    """
+    if path.suffix == ".safetensors":
+        from safetensors import safe_open
+
+        with safe_open(path, "numpy") as file:
+            check_values(name, file.metadata() or {}, machine)
+    elif path.suffix == ".json":
+        check_values(name, json.loads(path.read_text(encoding="utf-8")), machine)
+
+
+def public_environment(environment: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
+    """Return what a bundle says of the machine of a run: versions, processor, memory and GPUs."""
+    hardware = environment.get("hardware", {})
+    packages = environment.get("packages", {})
+    return {
+        "prmcal_version": environment.get("prmcal_version", ""),
+        "packages": {name: machine.cleaned(str(each)) for name, each in packages.items()},
+        "hardware": {
+            **{name: hardware[name] for name in ("machine", "cores", "memory_gib") if name in hardware},
+            "system": str(hardware.get("system", "")).split(" ")[0],
+            "gpus": [machine.cleaned(str(each)) for each in hardware.get("gpus", [])],
+        },
+    }
+
+
+def _texts(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the texts in JSON data, each with its place. The names of fields are texts too."""
+    if isinstance(value, str):
+        yield value, place
+    elif isinstance(value, Mapping):
+        for name, each in value.items():
+            yield str(name), place
+            yield from _texts(each, f"{place}.{name}" if place else str(name))
+    elif isinstance(value, list | tuple):
+        for number, each in enumerate(value):
+            yield from _texts(each, f"{place}[{number}]")

@@ -31,11 +31,11 @@ from prmcal.harness.share.submissions import (
     is_merged,
     merged_submissions,
     read_inputs,
+    read_verifications,
     submissions_root,
     verifications_root,
 )
 from prmcal.harness.share.union import Union, union_of
-from prmcal.harness.share.verify_record import read_verifications
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import ArtifactRef, Store, link_or_copy, storage_errors
 

@@ -33,7 +33,7 @@ from prmcal.harness.share.bundle import (
     signer_of,
     write_archive,
 )
-from prmcal.harness.share.privacy import (
+from prmcal.harness.share.checks import (
     Machine,
     check_file,
     check_values,

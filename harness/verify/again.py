@@ -20,8 +20,7 @@ from prmcal.harness.jobs.job import Job, Labels, Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef, Store, content_key, seed_from_key
-from prmcal.harness.verify.plan import keyed_plugins, known_questions
-from prmcal.harness.verify.subject import Subject
+from prmcal.harness.verify.subject import Subject, keyed_plugins, known_questions
 from prmcal.registry.messages import excerpt, message_of
 from prmcal.registry.plugins import KINDS
 

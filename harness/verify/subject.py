@@ -1,27 +1,41 @@
-"""What is verified: the plan, the artifacts and the cells of a bundle or of the folder of a run, and its flaws."""
+"""What is verified, its flaws, and the checks of its plan.
+
+The plan has keys, what they are made of, questions, and the split between test and calibration.
+"""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from prmcal.db.metrics import Tier
 from prmcal.db.text.formats import counted
 from prmcal.harness.execution.ending import read_failures
-from prmcal.harness.jobs.job import Job, Shard
-from prmcal.harness.jobs.parameters import HiddenParameters, Parameters
-from prmcal.harness.planning.plan import with_inputs
+from prmcal.harness.jobs.job import Job, Shard, job_key, shard_key
+from prmcal.harness.jobs.parameters import (
+    FitParameters,
+    HiddenParameters,
+    MeasuringParameters,
+    Parameters,
+    PluginReference,
+    plain_data,
+)
+from prmcal.harness.planning.plan import PlannedQuestions, with_inputs
 from prmcal.harness.planning.saved import read_plan
 from prmcal.harness.share.bundle import SUBMISSION_FILE, Submission
 from prmcal.harness.share.checks import check_unpacked, unpack
-from prmcal.harness.share.verify_record import Check
+from prmcal.harness.share.submissions import Check
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.store import ArtifactRef, Store
-from prmcal.registry.messages import excerpt
+from prmcal.harness.storage.store import ArtifactRef, Store, content_key, seed_from_key
+from prmcal.registry.contracts.data import Question
+from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset, content_hash
+from prmcal.registry.messages import excerpt, message_of, shown
+from prmcal.registry.plugins import datasets
 
 _SHOWN = 3
 """Findings that the message of a check has."""
@@ -105,7 +119,7 @@ class Subject:
         Parameters
         ----------
         tier, name, n
-            As in :class:`prmcal.harness.share.verify_record.Check`.
+            As in :class:`prmcal.harness.share.submissions.Check`.
         flaws : iterable of Flaw
         passed : str
             What was found if there are no flaws, in sentences.
@@ -156,3 +170,224 @@ def opened(path: Path, allowed_signers: Path | None = None) -> Iterator[Subject]
     with tempfile.TemporaryDirectory(prefix="prmcal-verify-") as temporary:
         folder = Path(temporary) / "bundle"
         yield Subject(folder, unpack(path, folder, allowed_signers))
+
+
+Place = tuple[str, str]
+"""A data set by its name in the grid, and a split."""
+
+
+def check_plan(subject: Subject) -> Iterator[Check]:
+    """Check all that can be seen in the plan alone, and in the data sets on this machine."""
+    n = len(subject.plan.shards())
+    yield subject.checked("consistent", "keys", n, _key_flaws(subject), f"All {n:,} keys hash to themselves.")
+    passed = f"The parameters, plugins and seeds of {n:,} shards are those in their keys."
+    yield subject.checked("consistent", "what keys are made of", n, _identity_flaws(subject), passed)
+    yield from _check_questions(subject)
+    yield _check_disjoint(subject)
+
+
+# Keys, and what they are made of
+
+
+def _key_flaws(subject: Subject) -> Iterator[Flaw]:
+    for shard in subject.plan.shards():
+        kind, key = shard.ref.kind, shard.ref.key
+        if shard_key(kind, shard.version, shard.identity, shard.inputs) != key:
+            yield Flaw(
+                f"The key {kind}/{key} is not the hash of its version, identity and inputs", (shard.ref,)
+            )
+    for job in subject.plan.jobs:
+        if job_key(job.refs) != job.key:
+            yield Flaw(f"The key of the job {job} is not the hash of its shards", job.refs)
+        sources = {ref for source in job.inputs for ref in source.refs}
+        for shard in job.shards:
+            read = {ref for refs in shard.inputs.values() for ref in refs}
+            if not read <= sources or (isinstance(shard.parameters, MeasuringParameters) and read != sources):
+                yield Flaw(f"{job}: it reads other artifacts than those of its inputs", (shard.ref,))
+    for cell in subject.plan.cells:
+        if cell.labels != cell.job.labels:
+            yield Flaw(f"The cell {cell.cell_id} shows the job of {cell.job.labels}", cells=(cell.cell_id,))
+
+
+def _identity_flaws(subject: Subject) -> Iterator[Flaw]:
+    """Compare the parameters, which the functions of jobs read, with the identity, which the key is made of."""
+    planned = {(kind, each.name): each.identity for kind, own in subject.plan.plugins.items() for each in own}
+    graders = {(each.name, each.split): each.grader_version for each in subject.plan.datasets}
+    for shard in subject.plan.shards():
+        given, keyed = shard.parameters, decisions(shard)
+        said = {name: plain_data(value) for name, value in vars(given).items()}
+        said["seed"] = subject.record.grid.get("seed")
+        said["measured"] = said.get("trajectories", [0, 0])[1]
+        plugins = list(keyed_plugins(shard))
+        said["metrics"] = [[each.name, own] for kind, each, own in plugins if kind == "metric"]
+        said |= {kind: keyed[kind] for kind, _, _ in plugins if kind in keyed}
+        pairs = [(name, said[name], keyed[name]) for name in sorted(said.keys() & keyed.keys() - {"data"})]
+        for kind, reference, identity in plugins:
+            pairs.append((kind, planned.get((kind, reference.name), identity), identity))
+            arguments = identity.get("arguments", {})
+            both = arguments.keys() & reference.arguments.keys()
+            pairs.append((kind, reference.plugin, identity.get("plugin", reference.plugin)))
+            pairs += [
+                (f"{kind}: {name}", reference.arguments[name], arguments[name]) for name in sorted(both)
+            ]
+        if "data" in keyed:
+            asked, data = keyed["data"], given.data
+            grader = graders.get((data.dataset.name, data.split))
+            pairs.append(("the version of the grader", grader, asked.get("grader", [None])[0]))
+            if isinstance(given, MeasuringParameters):
+                follows = seed_from_key(content_key([asked.get("questions")]))
+                pairs.append(("the seed of the bootstrap", given.bootstrap.seed, follows))
+        for name, value, decided in pairs:
+            if plain_data(value) != decided:
+                yield Flaw(
+                    f"{subject.plan.job_of(shard.ref)}: the plan says {name} = {shown(value)}, and the key was made "
+                    f"with {shown(decided)}",
+                    (shard.ref,),
+                )
+
+
+def decisions(shard: Shard[Parameters]) -> dict[str, Any]:
+    """Return the identity of a shard, in which the parameters of a measurement stand beside the rest."""
+    return {**shard.identity, **shard.identity.get("parameters", {})}
+
+
+def keyed_plugins(shard: Shard[Parameters]) -> Iterator[tuple[str, PluginReference, Mapping[str, Any]]]:
+    """Yield the kind, the reference and the identity of the plugins that the key of a shard is made of."""
+    keyed = decisions(shard)
+    for name, value in vars(shard.parameters).items():
+        if isinstance(value, PluginReference) and name in keyed:
+            yield name, value, keyed[name]
+    metrics = dict(keyed.get("metrics", []))
+    for reference in getattr(shard.parameters, "metrics", ()):
+        yield "metric", reference, metrics.get(reference.name, {})
+
+
+# Questions
+
+
+def known_questions(subject: Subject) -> tuple[dict[Place, tuple[Question, ...]], dict[Place, str]]:
+    """Return the questions of the plan with their texts and answers, and why they are not known.
+
+    They are those of the plan if it has their texts. Otherwise they are read from the data set on this machine.
+    """
+    known: dict[Place, tuple[Question, ...]] = {}
+    unknown: dict[Place, str] = {}
+    for planned in subject.plan.datasets:
+        place = planned.name, planned.split
+        found = planned.questions if _has_texts(planned) else _of_dataset(subject, planned)
+        if isinstance(found, str):
+            unknown[place] = found
+        elif [each.id for each in found] != [each.id for each in planned.questions]:
+            unknown[place] = "the data set on this machine has other questions"
+        else:
+            known[place] = found
+    return known, unknown
+
+
+def _check_questions(subject: Subject) -> Iterator[Check]:
+    """Check the questions of each split against their hashes in the keys, and against the data set on this machine."""
+    hashed: dict[Place, dict[range, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for shard in subject.plan.shards():
+        data, keyed = shard.parameters.data, shard.identity.get("data")
+        if keyed is not None:
+            hashed[data.dataset.name, data.split][data.questions].add(keyed["questions"])
+    flaws: list[Flaw] = []
+    n = 0
+    for planned in subject.plan.datasets:
+        place, where = (planned.name, planned.split), f"{planned.name}/{planned.split}"
+        cells = _cells_of(subject, place)
+        hashed[place][range(len(planned.questions))].add(planned.content_hash)
+        if len({each.id for each in planned.questions}) < len(planned.questions):
+            flaws.append(Flaw(f"{where} has two questions with the same id", cells=cells))
+        sources = {"in the plan": planned.questions} if _has_texts(planned) else {}
+        here = _of_dataset(subject, planned)
+        if isinstance(here, str):
+            name = f"questions of the data sets ({where})"
+            yield Check("consistent", name, True, 0, f"Not checked: {here}")
+        else:
+            sources["on this machine"] = here
+        n += len(planned.questions) if sources else 0
+        for source, found in sources.items():
+            same = _without_texts(found) == _without_texts(planned.questions)
+            if not same or any(
+                own != {content_hash(found[part.start : part.stop])} for part, own in hashed[place].items()
+            ):
+                message = f"The questions of {where} {source} are not those in the keys"
+                flaws.append(Flaw(message, cells=cells))
+    passed = "They match their hashes in the keys." if n else "None could be compared."
+    yield subject.checked("consistent", "questions of the data sets", n, flaws, passed)
+
+
+def _check_disjoint(subject: Subject) -> Check:
+    """Check that no question that cells are tested on is among those that calibrators are fitted to.
+
+    They are compared by their ids within a split, and by their texts where these are known.
+    """
+    known, unknown = known_questions(subject)
+    plan, fits = subject.plan, subject.plan.jobs_of(FitParameters)
+    planned = {(each.name, each.split): each for each in plan.datasets}
+    plugins = {each.name: each.reference.plugin for each in plan.plugins["dataset"]}
+    fitted = {(job.labels.dataset, job.labels.split) for job in fits}
+    tested = {(cell.labels.dataset, cell.labels.split) for cell in plan.cells}
+    flaws = []
+    for job in fits:
+        read = {(each.labels.dataset, each.labels.split) for each in (job, *job.inputs)}
+        for place in sorted(read & tested):
+            message = f"{job}: it reads questions of {'/'.join(place)}, on which cells are tested"
+            flaws.append(Flaw(message, job.refs))
+    n = 0
+    for test in sorted(tested & planned.keys()):
+        for calibration in sorted(fitted & planned.keys() - {test}):
+            n += len(planned[test].questions)
+            texts = {each.text for each in known.get(calibration, ())}
+            shared = {each.id for each in known.get(test, ()) if each.text in texts}
+            # Ids may be numbers within a split of a data set.
+            if (plugins.get(test[0]), test[1]) == (plugins.get(calibration[0]), calibration[1]):
+                ids = {each.id for each in planned[calibration].questions}
+                shared |= {each.id for each in planned[test].questions} & ids
+            if shared:
+                count = counted(len(shared), "test question")
+                message = (
+                    f"The calibration questions of {'/'.join(calibration)} have {count} of {'/'.join(test)}"
+                )
+                example = excerpt(min(shared), 60)
+                flaws.append(Flaw(f"{message}, such as '{example}'", cells=_cells_of(subject, test)))
+    blind = sorted("/".join(each) for each in (fitted | tested) & unknown.keys())
+    how = f"; only by their ids for {', '.join(blind)}, whose texts are not known here" if blind else ""
+    passed = f"None of {counted(n, 'test question')} is a calibration question{how}."
+    return subject.checked("consistent", "test and calibration questions", n, flaws, passed)
+
+
+def _of_dataset(subject: Subject, planned: PlannedQuestions) -> tuple[Question, ...] | str:
+    """Return the questions of a split from the data set on this machine, or why they cannot be read.
+
+    A data set that is a file is not read for a bundle: its path is the submitter's.
+    """
+    references = {each.name: each.reference for each in subject.plan.plugins["dataset"]}
+    reference = references.get(planned.name)
+    if reference is None:
+        return "the plan does not say which data set it is."
+    texts = [value for value in reference.arguments.values() if isinstance(value, str)]
+    if subject.submission and any(set(text) & set("/\\.") for text in texts):
+        return "its questions come from a file of the submitter."
+    try:
+        built: Dataset = reference.build(datasets)
+        if isinstance(built, FollowedUpDataset) or built.absent_size(planned.split) is not None:
+            return "the data set is not on this machine."
+        return tuple(built.questions(planned.split, len(planned.questions)))
+    except Exception as error:  # of a plugin
+        return excerpt(message_of(error), 200)
+
+
+def _cells_of(subject: Subject, place: Place) -> tuple[str, ...]:
+    """Return the cells that are tested on a split, and all cells for a split that calibrators are fitted to."""
+    own = [cell.cell_id for cell in subject.plan.cells if (cell.labels.dataset, cell.labels.split) == place]
+    return tuple(own) or tuple(cell.cell_id for cell in subject.plan.cells)
+
+
+def _has_texts(planned: PlannedQuestions) -> bool:
+    return all(each.text is not None and each.answer is not None for each in planned.questions)
+
+
+def _without_texts(questions: Sequence[Question]) -> list[Question]:
+    return [replace(each, text="", answer="") for each in questions]

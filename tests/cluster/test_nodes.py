@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from prmcal.errors import ClusterError
-from prmcal.harness.cli.status import read_status
+from prmcal.harness.cli.plan import read_status
 from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.execution.progress import WorkerNow

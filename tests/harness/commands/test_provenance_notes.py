@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from prmcal.db.text.provenance import renewal
+from prmcal.harness.cli.results.cells import render_cell
 from prmcal.harness.cli.results.leaderboard import render_leaderboard
-from prmcal.harness.cli.results.show import render_cell
 from tests.db import merged_factory
 
 

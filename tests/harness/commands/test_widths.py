@@ -13,10 +13,9 @@ from prmcal.db.overview.query import overview
 from prmcal.db.queries.cells import numbered
 from prmcal.errors import PrmcalError, RunError, UnknownCellError
 from prmcal.harness.cli.learning import render_plugins
-from prmcal.harness.cli.results.compare import render_comparison
+from prmcal.harness.cli.results.cells import render_cell, render_comparison
 from prmcal.harness.cli.results.dashboard import check_folder
 from prmcal.harness.cli.results.leaderboard import TABLES, overview_text, render_leaderboard
-from prmcal.harness.cli.results.show import render_cell
 from prmcal.harness.terminal import UNLIMITED
 from tests.conftest import Prmcal
 

@@ -10,8 +10,7 @@ import jsonschema
 import pytest
 import yaml
 
-from prmcal.harness.planning.reading import shipped_grids
-from prmcal.harness.planning.schema import grid_schema
+from prmcal.harness.planning.reading import grid_schema, shipped_grids
 from prmcal.registry.arguments import documented_arguments
 from prmcal.registry.plugins import KINDS, calibrators
 from tests.conftest import PLUGINS, ROOT, Prmcal

@@ -12,7 +12,7 @@ import pytest
 
 from prmcal.db.run_folder import published_path
 from prmcal.harness.report.evidence import read_evidence
-from prmcal.harness.report.latex import latex
+from prmcal.harness.report.exhibits import latex
 from prmcal.harness.report.tables import other_metrics, ranking, table_1, table_5
 from tests.harness.report.report_database import build
 

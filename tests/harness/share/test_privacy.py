@@ -14,8 +14,7 @@ import prmcal as package
 from prmcal.db.run_folder import RECORD_FILE
 from prmcal.errors import BundleError
 from prmcal.harness.share.bundle import About
-from prmcal.harness.share.checks import unpack
-from prmcal.harness.share.privacy import Machine, public_environment
+from prmcal.harness.share.checks import Machine, public_environment, unpack
 from prmcal.harness.share.writing import write_bundle
 from tests.conftest import PLUGINS
 from tests.harness.share.conftest import ABOUT, PATH

@@ -10,7 +10,7 @@ from prmcal.db.metrics import Tier
 from prmcal.db.run_folder import published_path
 from prmcal.harness.share.bundle import About
 from prmcal.harness.share.merge import merge
-from prmcal.harness.share.verify_record import Check, Verification, write_verification
+from prmcal.harness.share.submissions import Check, Verification, write_verification
 from prmcal.harness.share.writing import write_bundle
 
 FAILING = "calibration/weak/verifier/isotonic/long"

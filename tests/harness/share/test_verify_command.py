@@ -14,7 +14,7 @@ import pytest
 
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.share.bundle import SUBMISSION_FILE, About
-from prmcal.harness.share.verify_record import read_verification
+from prmcal.harness.share.submissions import read_verification
 from prmcal.harness.share.writing import write_bundle
 from tests.conftest import Prmcal
 from tests.harness.share.forgeries import better_metrics

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prmcal.db.metrics import TIERS
-from prmcal.harness.share.verify_record import Verification
+from prmcal.harness.share.submissions import Verification
 from prmcal.harness.verify.again import Asked
 from prmcal.harness.verify.subject import opened
 from prmcal.harness.verify.tiers import verified

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from scipy.stats import fisher_exact
 
 from prmcal.errors import DataError
-from prmcal.harness.share.verify_record import Check, Verification, read_verification, write_verification
+from prmcal.harness.share.submissions import Check, Verification, read_verification, write_verification
 from prmcal.harness.verify.again import ROUNDING, column_flaws
-from prmcal.harness.verify.samples import same_chance
+from prmcal.harness.verify.tiers import same_chance
 
 RECORD = Verification(
     "0123456789ab",

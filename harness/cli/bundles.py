@@ -1,0 +1,263 @@
+"""``prmcal submit``, ``merge`` and ``publish``: results of several people, and what was done with them, in words."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from prmcal.db.queries.cells import find_cell
+from prmcal.db.text.formats import counted, duration, file_size
+from prmcal.errors import PrmcalError, RunError, StorageError
+from prmcal.harness.cli.app import ending_cleanly
+from prmcal.harness.cli.options import (
+    CalibratorsOption,
+    DatasetsOption,
+    LLMsOption,
+    PRMsOption,
+    RunArgument,
+    StrategiesOption,
+    argument,
+    completing_cells,
+    given,
+    option,
+)
+from prmcal.harness.planning.saved import existing_plan
+from prmcal.harness.share.bundle import About
+from prmcal.harness.share.merge import MergeSummary
+from prmcal.harness.share.merge import merge as merge_inputs
+from prmcal.harness.share.submissions import Submitted, is_merged
+from prmcal.harness.share.writing import Bundled, write_bundle
+from prmcal.harness.site.publish import publish as publish_to
+from prmcal.harness.site.publish import without_licence, write_recipe
+from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.terminal import wrapped
+
+
+@ending_cleanly()
+def submit(
+    directory: RunArgument,
+    out: Annotated[Path, option("BUNDLE", "The file to write.", "--out")],
+    cells: Annotated[
+        list[str] | None,
+        argument(
+            "CELLS",
+            "Cells by number, id or part of an id. Default: all finished ones.",
+            autocompletion=completing_cells,
+        ),
+    ] = None,
+    llm: LLMsOption = None,
+    prm: PRMsOption = None,
+    calibrator: CalibratorsOption = None,
+    dataset: DatasetsOption = None,
+    strategy: StrategiesOption = None,
+    submitter: Annotated[str, option("NAME", "Who submits: a person or a laboratory.")] = "",
+    licence: Annotated[str, option("LICENCE", "The licence of the results, such as CC-BY-4.0.")] = "",
+    note: Annotated[str, option("TEXT", "A note for the readers.")] = "",
+    texts: Annotated[
+        bool, typer.Option("--texts", help="Include the texts of questions and trajectories.")
+    ] = False,
+    models: Annotated[bool, typer.Option("--models", help="Include the fits that change the PRM.")] = False,
+    key: Annotated[Path | None, option("FILE", "Sign the bundle with this SSH key.", "--key")] = None,
+    with_paths: Annotated[
+        bool,
+        typer.Option(
+            "--with-paths", help="Include arguments that tell of this machine, such as the path of a model."
+        ),
+    ] = False,
+) -> None:
+    """Write results into a bundle for others.
+
+    A bundle is one file with the chosen cells and all that is behind them: manifests, what the keys are made of,
+    counts, rewards, grades, seeds, versions and hardware. Others merge it into their leaderboards, and verify it. Texts
+    and model files are left out unless you ask for them. Nothing of your machine gets in.
+    """
+    if out.is_dir():
+        raise StorageError(
+            f"{out} is a folder. A bundle is one file: choose a name for --out, such as {out}.bundle."
+        )
+    if is_merged(directory):
+        raise RunError(
+            f"{directory} is a merged leaderboard. Send the folder itself, which others merge, or the bundles that it "
+            "was merged from."
+        )
+    filters = given(llm=llm, prm=prm, calibrator=calibrator, dataset=dataset, strategy=strategy)
+    folder = RunFolder(directory)
+    plan = existing_plan(folder)
+    chosen = None
+    if cells or filters:
+        published = folder.results() if cells else None
+        named = {find_cell(published, name) for name in cells or []} if published else None
+        chosen = [cell.cell_id for cell in plan.cells_with(filters) if named is None or cell.cell_id in named]
+    about = About(submitter, licence, note)
+    written = write_bundle(
+        directory, chosen, out, about, texts=texts, models=models, key=key, with_paths=with_paths
+    )
+    typer.echo(_summary(out, written, len(plan.cells)), err=True)
+
+
+def _summary(out: Path, written: Bundled, planned: int) -> str:
+    submission = written.submission
+    lines = [
+        f"Wrote {out} ({file_size(out.stat().st_size)}): submission {submission.submission_id} with "
+        f"{counted(written.cells, 'cell')} of {planned:,}."
+    ]
+    if written.failed:
+        lines.append(f"{counted(written.failed, 'cell')} of them failed. The reasons are in the bundle.")
+    left_out = ["hidden states"]
+    if not submission.models:
+        left_out.append("fits that change the PRM (--models)")
+    if not submission.texts:
+        left_out.append("texts and reference answers (--texts)")
+    lines.append(f"Left out: {', '.join(left_out)}.")
+    if submission.signed_by:
+        lines.append(f"Signed by {submission.signed_by}.")
+    else:
+        lines.append("It is not signed. To sign it: --key FILE, such as ~/.ssh/id_ed25519")
+    if not submission.licence:
+        lines.append("It has no licence, so others may not publish it. To give one: --licence CC-BY-4.0")
+    return wrapped("\n".join(lines))
+
+
+_MOST_CONFLICTS = 5
+
+
+@ending_cleanly()
+def merge(
+    out: Annotated[Path, argument("OUT", "A new folder, or a merged leaderboard, which is extended.")],
+    inputs: Annotated[
+        list[Path],
+        argument(
+            "DIR_OR_BUNDLE...",
+            "Output folders of runs, bundles, other merged leaderboards, and verifications (JSON).",
+        ),
+    ],
+) -> None:
+    """Merge runs and bundles into one leaderboard.
+
+    Equal results are one row. Other seeds, versions and conditions are rows of their own, and columns say what differs.
+    Results that contradict each other are shown, and both stay. The order of the inputs does not matter. If a merge is
+    interrupted, run the same command again.
+    """
+    if not inputs:
+        raise RunError("There is nothing to merge. Give folders or bundles after OUT.")
+    file = next((path for path in (out, *out.parents) if path.exists() and not path.is_dir()), None)
+    if file is not None:
+        raise RunError(f"{file} is a file. Give a new folder or a merged leaderboard as OUT.")
+    typer.echo(summary_text(merge_inputs(out, inputs), out), nl=False)
+
+
+def summary_text(summary: MergeSummary, out: Path, width: int | None = None) -> str:
+    """Return what a merge did as text of the terminal."""
+    lines = [*_lines(summary), *_conflicts(summary), f"Next: prmcal leaderboard {out}"]
+    # The following lines of an item are indented like its first one.
+    return "".join(
+        wrapped(line.strip(), width, indent="  " if line.startswith(" ") else "") + "\n" for line in lines
+    )
+
+
+def _lines(summary: MergeSummary) -> Iterator[str]:
+    union = summary.union
+    yield (
+        f"Added {counted(len(summary.added), 'submission')} and {counted(summary.verifications, 'verification')} in "
+        f"{duration(summary.seconds)}. {counted(len(summary.known), 'submission')} had been merged before."
+    )
+    for each in sorted(summary.added, key=lambda each: each.place):
+        done = sum(each.is_done(cell) for cell in each.plan.cells)
+        yield f"  {_named(each)}: {counted(done, 'finished cell')}."
+    yield f"Cells: {summary.new_cells:,} new, {summary.same_cells:,} equal to others."
+    seeds = {each.cell.cell_id for cells in union.seeds() for each in cells}
+    others = [each for name, each in union.cells.items() if each.cell.variant and name not in seeds]
+    conflicts = sum(each.conflict for each in union.cells.values())
+    yield (
+        f"The leaderboard has {counted(len(union.cells), 'cell')} from "
+        f"{counted(len(union.submissions), 'submission')}: {len(seeds):,} with several seeds, "
+        f"{sum(not each.conflict for each in others):,} of other versions or conditions, {conflicts:,} in conflict."
+    )
+
+
+def _conflicts(summary: MergeSummary) -> Iterator[str]:
+    """Yield the artifacts that contradict each other, but not those that were computed from them."""
+    union = summary.union
+    conflicts = union.conflicts.keys() - union.replicates
+    sides: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for submission in union.submissions:
+        for shard in submission.plan.shards():
+            read = chain(*shard.inputs.values())
+            if shard.ref in conflicts and submission.contents.get(shard.ref) and conflicts.isdisjoint(read):
+                name = f"{submission.plan.job_of(shard.ref)} ({shard.ref.kind}/{shard.ref.key})"
+                sides[name][submission.contents[shard.ref]].append(_named(submission))
+    if sides:
+        yield ""
+        yield (
+            f"Conflict: {counted(len(sides), 'artifact')} with different content under one key. "
+            "Both contents stay, and the column 'conflict' marks the rows that were computed from them."
+        )
+        for name in sorted(sides)[:_MOST_CONFLICTS]:
+            yield f"  {name}: {' against '.join(' and '.join(each) for each in sides[name].values())}."
+        if len(sides) > _MOST_CONFLICTS:
+            yield f"  and {len(sides) - _MOST_CONFLICTS:,} more."
+        yield "Which one is right, a verification tells: prmcal verify BUNDLE"
+
+
+def _named(submission: Submitted) -> str:
+    who = submission.submission.submitter or f"run {submission.record.run_id}"
+    return f"{submission.submission_id} ({who})"
+
+
+_MOST_NAMED = 10
+
+
+@ending_cleanly()
+def publish(
+    merged: Annotated[Path | None, argument("MERGED", "The folder of a merged leaderboard.")] = None,
+    html: Annotated[
+        Path | None,
+        option("SITE", "Write a static site: to a new or empty folder, or over an earlier site.", "--html"),
+    ] = None,
+    every_eval_ever: Annotated[
+        Path | None, option("FOLDER", "Write records of the schema Every Eval Ever 0.3.", "--every-eval-ever")
+    ] = None,
+    hub: Annotated[
+        Path | None, option("FOLDER", "Write .eval_results for the PRMs on the Hugging Face hub.", "--hub")
+    ] = None,
+    benchmark: Annotated[
+        str | None,
+        option("ORG/NAME", "With --hub: the hub's data set repository of this leaderboard.", "--benchmark"),
+    ] = None,
+    recipe: Annotated[
+        Path | None,
+        option(
+            "FOLDER",
+            "Write a results repository, in which a pull request with a submission is verified by itself.",
+            "--recipe",
+        ),
+    ] = None,
+) -> None:
+    """Publish a merged leaderboard.
+
+    The site lists the submissions with their tiers of verification. The exports are for other collections of results.
+    --recipe needs no leaderboard: it starts a repository that makes one.
+    """
+    if recipe is not None:
+        files = write_recipe(recipe)
+        typer.echo(
+            f"Wrote a results repository of {len(files)} files to {recipe}. Start with README.md.", err=True
+        )
+    if merged is not None:
+        for line in publish_to(merged, html, every_eval_ever, hub, benchmark):
+            typer.echo(line, err=True)
+        names = without_licence(merged)
+        if names:
+            more = f", and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+            warning = (
+                "prmcal: warning: Others may not publish submissions without a licence: "
+                f"{', '.join(names[:_MOST_NAMED])}{more}."
+            )
+            typer.echo(wrapped(warning, hanging="  "), err=True)
+    elif recipe is None:
+        raise PrmcalError("Give the folder of a merged leaderboard, or --recipe FOLDER.")

@@ -1,0 +1,366 @@
+"""``prmcal show`` and ``compare``: a cell, and two of them side by side; ``diff``: two leaderboards, cell by cell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args
+
+import typer
+
+from prmcal.db.catalog import cell, cell_provenance, is_merged, metrics, seed_spreads
+from prmcal.db.metrics import Leaderboard, cell_number, with_terminal
+from prmcal.db.queries.cells import CellDetail, find_cell, numbered
+from prmcal.db.queries.two_cells import CellComparison, compare_cells
+from prmcal.db.queries.two_runs import RunComparison, compare_runs
+from prmcal.db.reader import Source, reading
+from prmcal.db.statistics.paired import SIGNIFICANCE
+from prmcal.db.text.board import Board, Column, difference_board, estimate
+from prmcal.db.text.comparison import comparison_board, questions_board
+from prmcal.db.text.formats import amount, counted, escape_markdown, graded, kept, missing, number
+from prmcal.db.text.presentation import LEADERBOARDS
+from prmcal.db.text.provenance import renewal, verified_text
+from prmcal.harness.cli.options import (
+    DEFAULT_RUN,
+    FORMATS,
+    CellArgument,
+    FormatOption,
+    PagerOption,
+    RunOption,
+    WideOption,
+    argument,
+    completing_cells,
+    exported,
+    fitted,
+    one_of,
+    option,
+    plain_row,
+)
+from prmcal.harness.share.conditions import Difference, differences_between
+from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.terminal import UNLIMITED, cut, wrapped
+from prmcal.harness.terminal import show as show_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_JOB_WEIGHTS = {
+    **{"depth": 8, "kind": 0, "dataset": 3, "split": 2, "job_key": 0, "seed": 1, "status": 6, "shards": 7},
+    **{"samples": 5, "seconds": 4},
+}
+"""The columns of the table of jobs. Those with the largest weights are left out first."""
+
+
+def show(
+    cell: CellArgument,
+    directory: RunOption = DEFAULT_RUN,
+    wide: WideOption = False,
+    pager: PagerOption = True,
+) -> None:
+    """Show the results of a cell and their provenance.
+
+    The provenance is the cell's plugins, data sets, jobs with keys and seeds, and some trajectories.
+    """
+    show_text(render_cell(directory, cell, UNLIMITED if wide else None), pager)
+
+
+def render_cell(directory: Path, name: str, width: int | None = None) -> str:
+    """Return a cell of a run's folder as text. The name is one that :func:`prmcal.db.queries.cells.find_cell` takes.
+
+    Raise PrmcalError if there is no such run or cell.
+    """
+    with reading(RunFolder(directory).results()) as source:
+        cell_id = find_cell(source, name)
+        detail, short = cell(source, cell_id), cell_number(numbered(source)[cell_id])
+        provenance = list(_provenance(source, detail.cell))
+        spreads = seed_spreads(source)
+        order = {metric: place for place, metric in enumerate(metrics(source))}
+    head = [f"{short} {cell_id}: {detail.cell['status']}"]
+    if detail.cell["reason"]:
+        head.append(f"reason: {detail.cell['reason']}")
+    parts = ["\n".join(wrapped(line, width) for line in (*head, *provenance))]
+    if len(detail.results):
+        parts.append(fitted(_results(detail.results, order), width))
+    spreads = spreads[spreads["cell_id"] == cell_id]
+    if len(spreads):
+        parts += ["Between seeds, over all questions", fitted(_spreads(spreads, order), width)]
+    jobs = detail.jobs.astype({"seed": "str"}).to_dict("records")
+    columns = [Column(name, _texts(jobs, name), weight) for name, weight in _JOB_WEIGHTS.items()]
+    parts += [_plugins(detail, width), "Jobs, from the cell down to the rollouts", fitted(columns, width)]
+    for row in detail.samples.itertuples():
+        graded_as = graded(row.verdict, row.finish_reason)
+        title = f"Trajectory {row.trajectory} of {row.question_id} ({graded_as}): {kept(row.question)}"
+        parts.append(f"{wrapped(title, width)}\n{wrapped(kept(row.text), width)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _provenance(source: Source, row: dict[str, Any]) -> Iterator[str]:
+    """Yield where a cell of a merged leaderboard comes from, what tells it apart, and how to renew it."""
+    if not is_merged(source):
+        return
+    found = cell_provenance(source)
+    (own,) = found[found["cell_id"] == row["cell_id"]].to_dict("records")
+    ids, failed = own["submissions"].split(), own["failed_verifications"]
+    if ids:
+        verified = verified_text(own["tier"], own["verified_by"], own["verified_at"], failed)
+        yield f"From {counted(len(ids), 'submission')} ({', '.join(ids)}): {verified}."
+    told = [f"{name.capitalize()}: {own[name]}." for name in ("conditions", "version") if own[name]]
+    if own["conflict"]:
+        told.append("Another submission has other bytes under a key behind it.")
+    if told:
+        yield " ".join(told)
+    if not missing(own["outdated"]):
+        yield f"Not current. Since then, this has changed: {own['outdated']}. To measure it again: {renewal(row)}"
+
+
+def _results(results: pd.DataFrame, order: Mapping[str, int]) -> list[Column]:
+    # Values over all questions come before those of a difficulty.
+    place = results["metric"].map(order).fillna(len(order))
+    results = results.assign(place=place).sort_values(
+        ["place", "metric", "question_level"], na_position="first"
+    )
+    rows = results.to_dict("records")
+    values = tuple(estimate(row["metric"], row["value"], row["low"], row["high"]) for row in rows)
+    levels = [Column("level", _texts(rows, "question_level", "all"))]
+    return [
+        Column("metric", _texts(rows, "metric")),
+        *(levels if results["question_level"].notna().any() else ()),
+        Column("value, 95% interval", values, whole=True),
+        Column("questions", _texts(rows, "questions"), 1),
+        Column("rows", _texts(rows, "rows"), 2),
+    ]
+
+
+def _spreads(spreads: pd.DataFrame, order: Mapping[str, int]) -> list[Column]:
+    rows = sorted(spreads.to_dict("records"), key=lambda row: order.get(row["metric"], len(order)))
+    measured = ("mean", "standard_deviation", "lowest", "highest")
+    return [
+        Column("metric", _texts(rows, "metric")),
+        Column("seeds", _texts(rows, "seeds")),
+        *(Column(each.replace("_", " "), tuple(number(row[each]) for row in rows)) for each in measured),
+    ]
+
+
+def _plugins(detail: CellDetail, width: int | None) -> str:
+    lines = ["Plugins"]
+    for row in detail.plugins.itertuples():
+        lines.append(wrapped(f"{row.kind} {row.name}: {row.plugin}", width, indent="  ", hanging="  "))
+        for title, data in (("arguments", row.arguments), ("identity", row.identity)):
+            text = f"{title} {json.dumps(data, sort_keys=True)}"
+            lines.append(wrapped(text, width, indent="    ", hanging="  "))
+    lines += ["", "Data"]
+    for row in detail.datasets.itertuples():
+        text = f"{row.name}/{row.split}: {row.questions} questions, content {row.content_hash}, grader "
+        lines.append(wrapped(text + row.grader_version, width, indent="  ", hanging="  "))
+    return "\n".join(lines)
+
+
+def _texts(rows: list[dict[str, Any]], name: str, absent: str = "") -> tuple[str, ...]:
+    values = [absent if missing(row[name]) else row[name] for row in rows]
+    return tuple(amount(value) if isinstance(value, float) else str(value) for value in values)
+
+
+_TEXT_START = 70
+"""Characters of a question in Markdown."""
+_SECTION = with_terminal("")
+"""The end of the names of metrics that count terminal prefixes."""
+
+
+def compare(
+    first: Annotated[
+        str,
+        argument(
+            "A",
+            "A cell: its number in the leaderboard, its id or a part of it.",
+            autocompletion=completing_cells,
+        ),
+    ],
+    second: Annotated[
+        str, argument("B", "Another cell on the same data set.", autocompletion=completing_cells)
+    ],
+    directory: RunOption = DEFAULT_RUN,
+    metric: Annotated[str | None, option("METRIC", "Compare this metric only.")] = None,
+    output_format: FormatOption = "table",
+    wide: WideOption = False,
+    pager: PagerOption = True,
+) -> None:
+    """Compare two cells on the same questions.
+
+    Every metric has a difference with a 95% interval and a test of significance.
+    """
+    width = UNLIMITED if wide else None
+    text = render_comparison(directory, first, second, metric, output_format, width)
+    show_text(text, pager and output_format == "table")
+
+
+def render_comparison(
+    directory: Path, first: str, second: str, metric: str | None, output_format: str, width: int | None = None
+) -> str:
+    """Compare two cells of a run and return the result in one of the formats. ``csv`` leaves out the questions.
+
+    Raise PrmcalError if there is no such format, run or cell, or the cells cannot be compared.
+    """
+    one_of("--format", output_format, FORMATS)
+    published = RunFolder(directory).results()
+    found = compare_cells(published, find_cell(published, first), find_cell(published, second), metric)
+    if output_format == "json":
+        return json.dumps(_comparison_data(found), indent=1) + "\n"
+    if output_format == "csv":
+        return exported(found.table, output_format)
+    numbers = numbered(published)
+    cells = [
+        f"{side}  {cell_number(numbers[row['cell_id']])} {row['cell_id']}"
+        for side, row in (("A", found.a), ("B", found.b))
+    ]
+    board, questions = comparison_board(found), questions_board(found)
+    if output_format == "markdown":
+        parts = ["\\\n".join(cells), found.paired_over, _markdown(board), board.legend.replace("\n", "\\\n")]
+        parts += [f"{questions.title}:", _markdown(questions)] if len(found.differing) else []
+        return "\n\n".join(parts) + "\n"
+    sections = _sections(found)
+    if sections:
+        board = comparison_board(found, lambda metric: metric.removesuffix(_SECTION))
+    parts = [
+        "\n".join(wrapped(line, width, hanging="   ") for line in cells),
+        wrapped(found.paired_over, width),
+        fitted(
+            board.columns,
+            width,
+            legend=board.legend.split("\n"),
+            options=["--format csv"],
+            sections=sections,
+        ),
+    ]
+    if len(found.differing):
+        parts += [wrapped(f"{questions.title}:", width), fitted(questions.columns, width)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _sections(found: CellComparison) -> dict[int, str]:
+    """Return the heading above the metrics that count terminal prefixes, if they are the last ones."""
+    ends = [metric.endswith(_SECTION) for metric in found.table["metric"]]
+    first = len(ends) - sum(ends)
+    return {first: f"With terminal prefixes (METRIC{_SECTION})"} if any(ends) and all(ends[first:]) else {}
+
+
+def _markdown(board: Board) -> str:
+    short = (
+        replace(each, values=tuple(cut(value, _TEXT_START) for value in each.values))
+        for each in board.columns
+    )
+    return replace(board, columns=tuple(short)).markdown().rstrip("\n")
+
+
+def _comparison_data(found: CellComparison) -> dict[str, Any]:
+    return {
+        "a": plain_row(found.a),
+        "b": plain_row(found.b),
+        "questions": found.questions,
+        "prefixes_a": found.prefixes and found.prefixes[0],
+        "prefixes_b": found.prefixes and found.prefixes[1],
+        "metrics": [plain_row(row) for row in found.table.to_dict("records")],
+        "differing_questions": [plain_row(row) for row in found.differing.to_dict("records")],
+    }
+
+
+_MOST_ROWS, _MOST_NAMED = 20, 10
+
+
+def diff(
+    first: Annotated[Path, argument("A", "The output folder of a run, or a merged leaderboard.")],
+    other: Annotated[Path, argument("B", "Another one.")],
+    table: Annotated[str, option("TABLE", "calibration, scaling or league.")] = "calibration",
+    output_format: FormatOption = "table",
+    every: Annotated[bool, typer.Option("--all", help="Show all cells that both have.")] = False,
+    wide: WideOption = False,
+    pager: PagerOption = True,
+) -> None:
+    """Compare two leaderboards.
+
+    It shows the cells with the largest differences, with paired tests, the cells that only one of them has, and the
+    versions and conditions that differ.
+    """
+    text = _rendered(first, other, table, output_format, UNLIMITED if wide else None, every)
+    show_text(text, pager and output_format == "table")
+
+
+def _rendered(
+    first: Path, other: Path, table: str, output_format: str, width: int | None, every: bool
+) -> str:
+    """Compare two leaderboards, and return the result in one of the formats. CSV has only the cells of both."""
+    tables: dict[str, Leaderboard] = {name: name for name in get_args(Leaderboard)}
+    one_of("--table", table, list(tables))
+    one_of("--format", output_format, FORMATS)
+    found = compare_runs(RunFolder(first).results(), RunFolder(other).results(), tables[table])
+    if output_format == "csv":
+        return exported(found.both, "csv")
+    apart = differences_between(first, other)
+    if output_format == "json":
+        return json.dumps(_diff_data(found, apart), indent=1) + "\n"
+    size = found.both["difference"].abs().sort_values(ascending=False, kind="stable").index
+    rows = found.both.loc[size]
+    shown = rows if every else rows[rows["difference"] != 0].head(_MOST_ROWS)
+    board = difference_board(replace(found, both=shown), tables[table], "A", "B")
+    head = [f"A  {first}", f"B  {other}", _summary(found, tables[table])]
+    below = [board.legend] if len(shown) else []
+    if less := len(rows) - len(shown):
+        below.append(f"{less:,} cells with smaller or no differences are left out: --all shows them.")
+    lists = list(_lists(found, apart))
+    if output_format == "markdown":
+        items = [f"{title}\n\n" + "\n".join(f"- {line}" for line in lines) for title, lines in lists]
+        table_text = [board.markdown()] if len(shown) else []
+        return "\n\n".join([*map(escape_markdown, head), *table_text, *below, *items]) + "\n"
+    parts = ["\n".join(wrapped(line, width) for line in head)]
+    if len(shown):
+        same = [each for each in board.columns[: board.names] if len(set(each.values)) == 1 < len(shown)]
+        if same:
+            below.insert(0, f"In all rows: {', '.join(f'{each.title} {each.values[0]}' for each in same)}.")
+        columns = [each for each in board.columns if each not in same]
+        parts.append(fitted(columns, width, legend=below, options=["--format csv"]))
+    else:
+        parts += [wrapped(line, width) for line in below]
+    for title, lines in lists:
+        parts.append("\n".join([title, *(wrapped(line, width, indent="  ") for line in lines)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _summary(found: RunComparison, table: Leaderboard) -> str:
+    both, metric = found.both, found.described
+    paired = both["p"].notna()
+    equal, real = (both["value_a"] == both["value_b"]).sum(), (both["p"] < SIGNIFICANCE).sum()
+    apart = (~paired & ~both["overlap"].astype(bool)).sum()
+    return (
+        f"{LEADERBOARDS[table].title}, {metric.title}: {counted(len(both), 'finished cell')} in both, of which "
+        f"{equal:,} have equal values. {paired.sum():,} were measured on the same questions: {real:,} of them differ "
+        f"significantly. Of the others, {apart:,} have intervals that do not overlap. {len(found.only_a):,} cells are "
+        f"only in A, {len(found.only_b):,} only in B."
+    )
+
+
+def _lists(found: RunComparison, apart: Sequence[Difference]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the lists below the table: their titles and lines."""
+    for side, cells in (("A", found.only_a), ("B", found.only_b)):
+        names = list(cells["cell_id"])
+        if names:
+            more = [f"and {len(names) - _MOST_NAMED:,} more"] if len(names) > _MOST_NAMED else []
+            yield f"Only in {side}:", [*names[:_MOST_NAMED], *more]
+    if apart:
+        yield "Versions and conditions that differ:", [f"{each.what}: {_sides(each)}" for each in apart]
+
+
+def _sides(difference: Difference) -> str:
+    """Return both sides, with long values such as hashes cut."""
+    sides = [" and ".join(cut(each, 24) for each in side) for side in (difference.first, difference.other)]
+    return f"{sides[0]} in A, {sides[1]} in B"
+
+
+def _diff_data(found: RunComparison, apart: Sequence[Difference]) -> dict[str, object]:
+    return {
+        "metric": found.described.name,
+        "both": [plain_row(row) for row in found.both.to_dict("records")],
+        "only_a": list(found.only_a["cell_id"]),
+        "only_b": list(found.only_b["cell_id"]),
+        "conditions": [asdict(each) for each in apart],
+    }

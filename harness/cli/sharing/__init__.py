@@ -1,1 +1,0 @@
-"""``prmcal submit``, ``verify``, ``merge``, ``diff`` and ``publish``: results of several people."""
