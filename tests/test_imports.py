@@ -24,7 +24,7 @@ ROOMS: dict[str, set[str]] = {
     "storage": set(),
     "metrics": set(),
     "terminal": set(),
-    "audit": {"metrics", "storage", "terminal"},
+    "audit": {"metrics", "report", "site", "storage", "terminal"},
     "jobs": {"metrics", "storage"},
     "planning": {"jobs", "storage"},
     "inference": {"jobs", "planning", "storage"},

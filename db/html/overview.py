@@ -66,12 +66,12 @@ def overview_style() -> str:
 
 
 @cache
-def template(name: str, folder: Path = _HERE) -> Template:
-    """Return a template of this folder, or of another one."""
+def template(name: str, *folders: Path) -> Template:
+    """Return a template of this folder, or of other ones, the first of which has it or what it extends."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(folder),
+        loader=FileSystemLoader(folders or _HERE),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -16,17 +16,23 @@ from prmcal.harness.audit.estimates import Measured, Rows, fitted, measured
 from prmcal.harness.audit.saved import parameters_of, save
 from prmcal.harness.audit.scored import Fields, Scored, scored
 from prmcal.harness.audit.shapes import SCORES
+from prmcal.harness.audit.tables import tables
 from prmcal.harness.audit.verdict import verdict
 from prmcal.harness.storage.store import storage_errors
 from prmcal.registry.datasets.records import Record, read_records
+
+if TYPE_CHECKING:
+    import altair as alt
 
 _IDS = ("id", "idx", "index", "uid", "question_id", "doc_id")
 
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What an audit found. Its `prefixes`, `solutions` and `gains` are DataFrames."""
+    """What an audit found. Its `prefixes`, `solutions`, `gains` and `tables` are DataFrames."""
 
+    source: str
+    """The files, or "The table"."""
     scored: Scored
     measured: Measured
     choices: Choices | None
@@ -47,11 +53,36 @@ class Audit:
         rows = [{"calibrator": name, **asdict(gain)} for name, gain in self.measured.gains.items()]
         return pd.DataFrame(rows)
 
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The numbers of the report: reliability, steps, difficulty, calibrators, learning and choices.
+
+        The 95% interval of a value NAME is in NAME_low and NAME_high. A table without values has no rows.
+        """
+        return tables(self.measured, self.choices)
+
+    @property
+    def charts(self) -> dict[str, alt.TopLevelMixin]:
+        """The diagrams of the tables that have rows, by their names. They need Altair."""
+        from prmcal.harness.audit.pictures import charts
+
+        return {name: chart.picture for name, chart in charts(self.tables).items()}
+
     def __str__(self) -> str:
         return verdict(self.scored, self.measured, self.choices)
 
+    def _repr_html_(self) -> str:
+        from prmcal.harness.audit.report import fragment
+
+        return fragment(self.source, self.scored, self.measured, self.choices)
+
     def save(self, directory: Path) -> None:
-        """Write ``audit.json`` and the calibrator into a folder. Raises a StorageError if it cannot be written."""
+        """Write ``report.html``, its diagrams as SVG, ``audit.json`` and the calibrator into a folder.
+
+        Without Altair and vl-convert, there are no diagrams. Raises a StorageError if the folder cannot be written.
+        """
+        from prmcal.harness.audit.report import write_report
+
         with storage_errors(directory):
             directory.mkdir(parents=True, exist_ok=True)
             found = {
@@ -65,6 +96,7 @@ class Audit:
             name = self.measured.chosen
             parameters = parameters_of(name, fitted(name, Rows(self.prefixes))) if name else {"map": "none"}
             save(directory, name, self.scored.scale, parameters)
+            write_report(directory, self.source, self.scored, self.measured, self.choices)
 
 
 def _without_nan(value: Any) -> Any:
@@ -101,7 +133,7 @@ def audit(source: str | Path | pd.DataFrame | Sequence[str | Path], fields: Fiel
             "others. Add more questions, or name the field that tells them apart: --question FIELD."
         )
     values = measured(found)
-    return Audit(found, values, choices(found, values.chosen))
+    return Audit(named, found, values, choices(found, values.chosen))
 
 
 def _records(paths: Sequence[Path]) -> list[Record]:

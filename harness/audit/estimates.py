@@ -31,6 +31,8 @@ OUTER, INNER = 5, 4
 
 LEARNED_FROM = (10, 25, 50, 100, 200, 400, 800, 1600)
 _REPEATS = 5
+_BINS = 10
+_LEAST = 10  # questions of a part
 _BOOTSTRAP = Bootstrap(1000, 0)
 _POWER = 1.96 + 0.84
 """Standard errors that a difference must have so that four of five audits see it."""
@@ -53,6 +55,17 @@ class Number:
         return self.low > 0 or self.high < 0
 
 
+@dataclass(frozen=True)
+class Bin:
+    """Prefixes with like scores: a point of the reliability diagram."""
+
+    score: float
+    """Their mean reward."""
+    right: Number
+    """Their mean label."""
+    prefixes: int
+
+
 @dataclass(frozen=True, eq=False)
 class Measured:
     """Everything that an audit measures."""
@@ -62,6 +75,8 @@ class Measured:
     by_step: dict[str, Number]
     by_level: dict[str, Number]
     """The same for parts of the prefixes."""
+    by_others: dict[str, Number]
+    """The same by the share of the other solutions of the question that are right, a difficulty that any file has."""
     error: Number
     """Adaptive calibration error, corrected for noise."""
     brier: Number
@@ -73,8 +88,11 @@ class Measured:
     """The same cut by each calibrator, without a choice."""
     after: Number
     """Signed error of the chosen calibrator on questions that it has not seen."""
-    curve: dict[int, float]
+    curve: dict[int, Number]
     """The mean cut of the Brier score on a held-out half, by the number of questions that the fit reads."""
+    reliability: dict[str, tuple[Bin, ...]]
+    """Bins of equally many prefixes: of the scores "as they are", and "calibrated" on questions that the fit and the
+    choice have not seen."""
     needed: int | None
     """Questions with which this cut would be seen; None if it is seen."""
 
@@ -141,6 +159,7 @@ def measured(found: Scored) -> Measured:
         signed_error=mean_of(rows.reward - rows.label, rows.question),
         by_step=_by_step(found.prefixes, rows),
         by_level=_by_level(found, rows),
+        by_others=_by_others(found, rows),
         error=_metric("adaptive_ce_corrected", rows, rows.reward),
         brier=mean_of(squared, rows.question),
         gain=gain,
@@ -151,16 +170,20 @@ def measured(found: Scored) -> Measured:
         },
         after=mean_of(selected - rows.label, rows.question),
         curve=_learning_curve(rows, chosen) if chosen else {},
+        reliability={
+            "as they are": _bins(rows.reward, rows),
+            **({"calibrated": _bins(selected, rows)} if chosen else {}),
+        },
         needed=None if gain.is_known else needed(gain),
     )
 
 
-def mean_of(values: Floats, question: Ints) -> Number:
-    """Return the mean of values in [-1, 1] over prefixes, with its interval over questions."""
+def mean_of(values: Floats, question: Ints, lowest: float = -1.0) -> Number:
+    """Return the mean of values in [lowest, 1] over prefixes, with its interval over questions."""
     _, index = np.unique(question, return_inverse=True)
     totals, counts = np.bincount(index, weights=values), np.bincount(index).astype(np.float64)
     found = _number(Ratio(totals, counts, np.arange(len(totals)), skewed_interval))
-    return replace(found, low=max(found.low, -1.0), high=min(found.high, 1.0))
+    return replace(found, low=max(found.low, lowest), high=min(found.high, 1.0))
 
 
 def mean_of_questions(values: Floats, lowest: float = 0.0) -> Number:
@@ -242,11 +265,47 @@ def _by_level(found: Scored, rows: Rows) -> dict[str, Number]:
     return {name: mean_of(errors[names == name], rows.question[names == name]) for name in known}
 
 
-def _learning_curve(rows: Rows, name: str) -> dict[int, float]:
+def _by_others(found: Scored, rows: Rows) -> dict[str, Number]:
+    """Return the signed error by the outcomes of the other solutions, which are independent of a solution's own one."""
+    solutions = found.solutions.dropna(subset="label").astype({"label": np.float64})
+    groups = solutions.groupby("question")["label"]
+    others = groups.transform("size") - 1
+    share = (groups.transform("sum") - solutions["label"])[others > 0] / others[others > 0]
+    keys = ["question", "solution"]
+    known = solutions.loc[share.index, keys].assign(share=share.clip(0.0, 1.0).round(9))
+    own = found.prefixes[keys].merge(known, on=keys, how="left")["share"].to_numpy(np.float64)
+    parts = {
+        "none right": own == 0,
+        "under half": (own > 0) & (own < 0.5),
+        "half or more": (own >= 0.5) & (own < 1),
+        "all right": own == 1,
+    }
+    errors = rows.reward - rows.label
+    measured_parts = {
+        name: mean_of(errors[part], rows.question[part])
+        for name, part in parts.items()
+        if len(np.unique(rows.question[part])) >= _LEAST
+    }
+    return measured_parts if len(measured_parts) > 1 else {}
+
+
+def _bins(rewards: Floats, rows: Rows) -> tuple[Bin, ...]:
+    """Return bins of about equally many prefixes. Equal rewards are in one bin."""
+    edges = np.unique(np.quantile(rewards, np.arange(1, _BINS) / _BINS))
+    place = np.searchsorted(edges, rewards, side="right")
+    return tuple(
+        Bin(float(rewards[part].mean()), mean_of(rows.label[part], rows.question[part], 0.0), int(part.sum()))
+        for part in (place == each for each in range(len(edges) + 1))
+        if part.any()
+    )
+
+
+def _learning_curve(rows: Rows, name: str) -> dict[int, Number]:
     """Return the cut of the Brier score on a held-out half, with a growing number of questions to fit on."""
     ids = np.unique(rows.question)
     squared = (rows.reward - rows.label) ** 2
-    cuts: dict[int, list[float]] = {}
+    cuts: dict[int, list[Floats]] = {}
+    asked: dict[int, list[Ints]] = {}
     for repeat in range(_REPEATS):
         order = np.random.default_rng(repeat).permutation(ids)
         half = len(order) // 2
@@ -254,8 +313,11 @@ def _learning_curve(rows: Rows, name: str) -> dict[int, float]:
         for count in (*(each for each in LEARNED_FROM if each < half), half):
             train = np.isin(rows.question, order[:count])
             after = (predicted(fitted(name, rows, train), rows, held) - rows.label[held]) ** 2
-            cuts.setdefault(count, []).append(float(squared[held].mean() - after.mean()))
-    return {count: float(np.mean(values)) for count, values in sorted(cuts.items())}
+            cuts.setdefault(count, []).append(squared[held] - after)
+            asked.setdefault(count, []).append(rows.question[held])
+    return {
+        count: mean_of(np.concatenate(cuts[count]), np.concatenate(asked[count])) for count in sorted(cuts)
+    }
 
 
 def pool_of(found: Scored) -> tuple[Bools, Floats, NDArray[Any], Sequence[int]] | None:

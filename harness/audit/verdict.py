@@ -1,8 +1,8 @@
-"""The answer of an audit in words: at most 45 lines of a terminal."""
+"""The answer of an audit in words: at most 45 lines of a terminal, and the sentences of its report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from prmcal.db.text.formats import counted, interval, number
 from prmcal.harness.audit.choices import Choices
@@ -11,59 +11,111 @@ from prmcal.harness.audit.scored import Scored
 from prmcal.harness.terminal import text_table, wrapped
 
 _FEW = 30
+_MANY = 0.2  # share of scores
+_LEAST_OPEN = 10  # questions
 
 
 def verdict(found: Scored, measured: Measured, choices: Choices | None, width: int | None = None) -> str:
     """Return the whole answer. By default it has the width of the terminal."""
+
+    def block(lines: Iterable[str]) -> str:
+        return "\n".join(wrapped(line, width, hanging="  ") for line in lines)
+
     parts = [
-        "\n".join(wrapped(line, width, hanging="  ") for line in found.reading),
-        "\n".join(wrapped(line, width, hanging="  ") for line in _trust(found, measured)),
-        "\n".join(wrapped(line, width, hanging="  ") for line in _repair(measured)),
+        block(found.reading),
+        block([*few(measured), trust(measured), *where(measured)]),
+        block([repair(measured), *learning(measured)]),
     ]
     if choices is not None:
-        parts.append(_chosen(choices, width))
-    limits = [*_limits(found), *(choices.missing if choices else _no_choice())]
-    parts.append("\n".join(wrapped(f"Not from this file: {line}", width, hanging="  ") for line in limits))
+        table = text_table(CHOICE_HEAD, choice_rows(choices), width)
+        parts.append(f"{wrapped(compared(choices), width)}\n{table}")
+    parts.append(block(f"Not from this file: {line}" for line in limits(found, choices)))
     return "\n\n".join(part for part in parts if part)
 
 
-def _trust(found: Scored, measured: Measured) -> Iterator[str]:
+def few(measured: Measured) -> Iterator[str]:
+    """Yield a warning if there are few questions."""
+    questions = measured.signed_error.questions
+    if questions < _FEW:
+        yield f"Only {counted(questions, 'question')}: the intervals are wide, and little can be told apart."
+
+
+def health(found: Scored, measured: Measured) -> Iterator[tuple[bool, str]]:
+    """Yield what to know of the file before its numbers, and whether each is as it should be."""
+    labels, rewards = found.solutions["label"].astype(float), found.prefixes["reward"]
+    scarce = next(few(measured), None)
+    yield scarce is None, scarce or f"{measured.signed_error.questions:,} questions have scores and labels."
+    for name, what in (("score", "score"), ("label", "label")):
+        none = int(found.solutions[name].isna().sum())
+        if none and (name == "score" or found.target != "success rate"):
+            yield False, f"{none:,} of {counted(len(labels), 'solution')} have no {what}. They were left out."
+    ends = float(((rewards == 0) | (rewards == 1)).mean())
+    yield ends < _MANY, f"{ends:.0%} of the scores are exactly 0 or 1."
+    common = float(rewards.value_counts(normalize=True).max())
+    if common >= _MANY > ends:
+        yield False, f"{common:.0%} of the scores have the same value. They order little."
+    by_question = labels.groupby(found.solutions["question"]).mean().dropna()
+    if len(by_question):
+        right, wrong = int((by_question == 1).sum()), int((by_question == 0).sum())
+        open_ones = len(by_question) - right - wrong
+        yield (
+            open_ones >= _LEAST_OPEN,
+            f"Questions with only right solutions: {right:,}, with only wrong ones: {wrong:,}. A choice between "
+            f"solutions matters on the other {open_ones:,}.",
+        )
+
+
+def trust(measured: Measured) -> str:
+    """Return the sentence that says whether the scores are too high or too low."""
     error = measured.signed_error
-    if error.questions < _FEW:
-        yield f"Only {counted(error.questions, 'question')}: the intervals are wide, and little can be told apart."
     way = "too high" if error.low > 0 else "too low" if error.high < 0 else "not clearly too high or too low"
-    yield f"The scores are {way}: mean score - label {value(error, signed=True)}."
+    return f"The scores are {way}: mean score - label {value(error, signed=True)}."
+
+
+def where(measured: Measured) -> Iterator[str]:
+    """Yield where the scores are off, and by how much in all."""
     if measured.by_step:
         yield f"By step: {_listed(measured.by_step)}."
     if measured.by_level:
         yield f"By level: {_listed(measured.by_level)}."
+    if measured.by_others:
+        yield f"By the other solutions of the question: {_listed(measured.by_others)}."
     yield f"Calibration error {value(measured.error)}. Brier score {value(measured.brier)}."
 
 
-def _repair(measured: Measured) -> Iterator[str]:
+def repair(measured: Measured) -> str:
+    """Return the sentence that says whether a calibrator helps."""
     gain = measured.gain
     if not measured.chosen:
-        yield "No calibrator helps: on held-out questions, the scores are best as they are."
-    elif gain.low > 0:
+        return "No calibrator helps: on held-out questions, the scores are best as they are."
+    if gain.low > 0:
         share = gain.value / measured.brier.value
-        yield (
+        return (
             f"'{measured.chosen}' helps: on held-out questions it cuts the Brier score by {value(gain)}, "
             f"{share:.0%} of it. After it, score - label is {value(measured.after, signed=True)}."
         )
-    else:
-        more = f" About {measured.needed:,} would be needed." if measured.needed else ""
-        yield (
-            f"No calibrator is clearly better with {counted(gain.questions, 'question')}: the best one, "
-            f"'{measured.chosen}', cuts the Brier score by {value(gain)}.{more}"
-        )
+    more = f" About {measured.needed:,} would be needed." if measured.needed else ""
+    return (
+        f"No calibrator is clearly better with {counted(gain.questions, 'question')}: the best one, "
+        f"'{measured.chosen}', cuts the Brier score by {value(gain)}.{more}"
+    )
+
+
+def learning(measured: Measured) -> Iterator[str]:
+    """Yield what the calibrator gives with fewer labelled questions."""
     if measured.curve:
-        cuts = "; ".join(f"{count:,}: {number(cut, 4, signed=True)}" for count, cut in measured.curve.items())
+        cuts = "; ".join(
+            f"{count:,}: {number(cut.value, 4, signed=True)}" for count, cut in measured.curve.items()
+        )
         yield f"Cut of the Brier score on a held-out half by labelled questions: {cuts}."
 
 
-def _chosen(choices: Choices, width: int | None) -> str:
-    head = ["choice", "accuracy", "samples", "against the best fixed setting"]
-    rows = [
+CHOICE_HEAD = ["choice", "accuracy", "samples", "against the best fixed setting"]
+
+
+def choice_rows(choices: Choices) -> list[list[str]]:
+    """Return a row of texts for each way to choose."""
+    return [
         [
             row.name,
             value(row.accuracy),
@@ -72,16 +124,31 @@ def _chosen(choices: Choices, width: int | None) -> str:
         ]
         for row in choices.rows
     ]
-    title = wrapped(
+
+
+def compared(choices: Choices) -> str:
+    """Return the sentences that say what is compared."""
+    return (
         f"With {choices.solutions} solutions for each of {counted(choices.questions, 'question')}. The best fixed "
         f"setting is '{choices.fixed}'. A rule is compared with the setting of its cost that wins on the other half of "
-        "the questions.",
-        width,
+        "the questions."
     )
-    return f"{title}\n{text_table(head, rows, width)}"
 
 
-def _limits(found: Scored) -> Iterator[str]:
+def better_rules(choices: Choices) -> str:
+    """Return the sentence that says which rules gain against the best fixed setting."""
+    gains = [
+        f"'{row.name}' {value(row.against, signed=True)}"
+        for row in choices.rows
+        if row.against is not None and row.against.low > 0
+    ]
+    if not gains:
+        return "No rule is clearly more accurate than the best fixed setting of its cost."
+    return f"More accurate than the best fixed setting of equal cost: {', '.join(gains)}."
+
+
+def limits(found: Scored, choices: Choices | None) -> Iterator[str]:
+    """Yield what cannot be told from the file."""
     if found.target == "outcome":
         yield (
             "the corrected Brier score, and how far single prefixes are off. An outcome is one draw for each prefix. "
@@ -89,10 +156,10 @@ def _limits(found: Scored) -> Iterator[str]:
         )
     if found.target == "first error":
         yield "the chance of a right answer. The labels say whether each step is right, which is another target."
-
-
-def _no_choice() -> tuple[str, ...]:
-    return ("what several samples would give, since questions have one solution each.",)
+    if choices is None:
+        yield "what several samples would give, since questions have one solution each."
+    else:
+        yield from choices.missing
 
 
 def _listed(parts: Mapping[str, Number]) -> str:

@@ -29,7 +29,10 @@ def audit(
         str | None,
         option("SCALE", "Meaning of the scores: probability or logit. Default: by their range.", "--as"),
     ] = None,
-    out: Annotated[Path | None, option("DIR", "Write audit.json and the calibrator here.", "--out")] = None,
+    out: Annotated[
+        Path | None,
+        option("DIR", "Write report.html, its diagrams, audit.json and the calibrator here.", "--out"),
+    ] = None,
 ) -> None:
     """Say what the scores in a file are worth.
 
@@ -44,7 +47,9 @@ def audit(
     typer.echo(str(found))
     if out is not None:
         found.save(out)
-        typer.echo(f"\nWrote {out}. To calibrate other scores: prmcal apply {shlex.quote(str(out))} FILE")
+        typer.echo(
+            f"\nWrote {out / 'report.html'}. To calibrate other scores: prmcal apply {shlex.quote(str(out))} FILE"
+        )
 
 
 def apply(

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 import altair as alt
 import pandas as pd
 import vl_convert
 
-from prmcal.db.charts import GREY, INK, PAPER, legend
+from prmcal.db.charts import GREY, INK, PAPER, legend, style_sheet
 from prmcal.harness.report.evidence import Evidence
 
 _ONE_COLUMN, _TWO_COLUMNS = 234, 486  # widths of a column and of both columns of a page, in points
@@ -29,7 +29,13 @@ _FONT = (
     "Liberation Sans"  # comes with vl-convert; a second font or weight would make the order of PDF files vary
 )
 _LETTERS = 1.6  # letters of a legend in the width of one letter of the dashboard
+_Picture = TypeVar("_Picture", bound=alt.TopLevelMixin)
 _RESOURCES = re.compile(rb"(/(?:ExtGState|Font|Pattern|Shading|XObject) <<\n)((?: +/\S+ \d+ 0 R\n)+)")
+
+
+def with_dark_style(svg: str) -> str:
+    """Return an SVG file with its own style: browsers apply the reader's colour scheme to it, also in ``<img>``."""
+    return re.sub(r"(<svg[^>]*>)", rf"\1<style>{style_sheet()}</style>", svg, count=1)
 
 
 def svg_of(picture: alt.TopLevelMixin) -> str:
@@ -97,7 +103,7 @@ def small_multiples(
     shown = legend(names, lines=lines, width=_LETTERS * (whole - sides))
     shown["symbolSize"], shown["symbolStrokeWidth"] = (120, 3) if lines else (30, 0)
     picture = alt.layer(*draw(width, shown), data=rows).properties(width=width, height=height)
-    return _styled(
+    return styled(
         picture.facet(
             row=alt.Row(
                 "side:N", sort=list(map(_wrapped, evidence.llms)), title=None, header=_header("left")
@@ -120,8 +126,9 @@ def _header(orient: Literal["left", "top"]) -> alt.Header:
     )
 
 
-def _styled(picture: alt.FacetChart) -> alt.FacetChart:
-    styled: alt.FacetChart = picture.configure(
+def styled(picture: _Picture, letters: int = SMALL) -> _Picture:
+    """Return a picture in the style of all figures, with letters of a size in points."""
+    found: _Picture = picture.configure(
         background=PAPER,
         font=_FONT,
         padding=4,
@@ -131,18 +138,18 @@ def _styled(picture: alt.FacetChart) -> alt.FacetChart:
             gridColor=GREY,
             gridOpacity=0.3,
             labelColor=INK,
-            labelFontSize=SMALL,
+            labelFontSize=letters,
             tickColor=GREY,
             tickSize=2.5,
             titleColor=INK,
-            titleFontSize=8,
+            titleFontSize=letters + 1,
             titleFontWeight="normal",
         ),
-        legend=alt.LegendConfig(labelColor=INK, labelFontSize=SMALL),
-        title=alt.TitleConfig(color=INK, fontSize=8, fontWeight="normal"),
+        legend=alt.LegendConfig(labelColor=INK, labelFontSize=letters),
+        title=alt.TitleConfig(color=INK, fontSize=letters + 1, fontWeight="normal"),
         view=alt.ViewConfig(stroke=None),
     )
-    return styled
+    return found
 
 
 def _wrapped(name: str) -> str:

@@ -5,8 +5,6 @@ The pages work without a server and without a network.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +15,7 @@ from urllib.parse import quote
 
 from prmcal.db.catalog import leaderboard, runs, submissions, verifications
 from prmcal.db.html.boards import board_json, boards_script, boards_style
-from prmcal.db.html.overview import league_html, overview_html, overview_style, template
+from prmcal.db.html.overview import league_html, overview_html, overview_style
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.overview.league import league
 from prmcal.db.overview.query import overview
@@ -34,6 +32,7 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.report.evidence import read_evidence
 from prmcal.harness.report.exhibits import Chart
 from prmcal.harness.report.writer import can_draw, exhibits_of, provenance
+from prmcal.harness.site.pages import page
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.written_folder import WrittenFolder, write_text
 from prmcal.registry.messages import excerpt
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_HERE = Path(__file__).parent
 _INDEX = "index.html"
 
 
@@ -156,19 +154,16 @@ def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
 def _figures(run: _Run, folder: Path) -> list[Chart]:
     """Write the figures of the report, and return them.
 
-    Without Altair and vl-convert there are none. A figure is an SVG file with its own style: the browser applies the
-    reader's colour scheme to it, also inside ``<img>``.
+    Without Altair and vl-convert there are none.
     """
     if not can_draw():
         return []
-    from prmcal.db.charts import style_sheet
-    from prmcal.harness.report.pictures import svg_of
+    from prmcal.harness.report.pictures import svg_of, with_dark_style
 
-    style, figures = f"<style>{style_sheet()}</style>", []
+    figures = []
     for chart in exhibits_of(read_evidence(run.published)):
         if isinstance(chart, Chart):
-            text = re.sub(r"(<svg[^>]*>)", rf"\1{style}", svg_of(chart.picture), count=1)
-            write_text(folder / f"{run.prefix}{chart.name}.svg", text)
+            write_text(folder / f"{run.prefix}{chart.name}.svg", with_dark_style(svg_of(chart.picture)))
             figures.append(chart)
     return figures
 
@@ -191,24 +186,8 @@ def _row_link(board: str) -> Callable[[str], str]:
 
 
 def _page(name: str, **contents: Any) -> str:
-    from markupsafe import Markup
-
-    style = "\n".join(
-        [(_HERE / "style.css").read_text(encoding="utf-8").rstrip(), overview_style(), boards_style()]
-    )
     script = boards_script() if "boards" in contents else ""
-    # The hashes let a browser run only the script of the page, even if a name or a reason contains another one.
-    return template(name, _HERE).render(
-        **contents,
-        style=Markup(style),
-        script=Markup(script),
-        style_hash=_digest(style),
-        script_hash=_digest(script),
-    )
-
-
-def _digest(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return page(name, overview_style(), boards_style(), script=script, **contents)
 
 
 def _paper_tables(described: Metrics) -> list[dict[str, Any]]:

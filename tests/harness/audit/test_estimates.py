@@ -52,6 +52,32 @@ def test_overestimation_is_measured_and_repaired(shifted: tuple[pd.DataFrame, Au
     assert counts[-1] == QUESTIONS // 2
 
 
+def test_difficulty_is_that_of_the_other_solutions(shifted: tuple[pd.DataFrame, Audit]) -> None:
+    """So calibrated scores have no error in any part: the label of a solution does not decide where it counts."""
+    table, found = shifted
+    right = table.groupby("question")["correct"].transform("sum") - table["correct"]
+    own = table[right == SOLUTIONS - 1]
+    measured = found.measured.by_others
+    assert list(measured) == ["none right", "under half", "half or more", "all right"]
+    assert measured["all right"].value == pytest.approx(float((own["score"] - own["correct"]).mean()))
+    calibrated = audit(world(0.0, seed=4, questions=400).drop(columns="chance")).measured.by_others
+    assert all(part.low < 0 < part.high for part in calibrated.values())
+
+
+def test_reliability_is_that_of_brute_force(shifted: tuple[pd.DataFrame, Audit]) -> None:
+    table, found = shifted
+    bins = found.measured.reliability["as they are"]
+    ordered = table.sort_values("score")
+    first = ordered.head(bins[0].prefixes)
+    assert sum(each.prefixes for each in bins) == len(table)
+    assert max(each.prefixes for each in bins) - min(each.prefixes for each in bins) <= 1
+    assert bins[0].score == pytest.approx(first["score"].mean())
+    assert bins[0].right.value == pytest.approx(first["correct"].mean())
+    overestimated = [each.score - each.right.value for each in found.measured.reliability["calibrated"]]
+    assert max(map(abs, overestimated)) < 0.15
+    assert max(each.score - each.right.value for each in bins) > 0.15
+
+
 def test_calibrated_scores_need_no_calibrator() -> None:
     found = audit(world(0.0).drop(columns="chance"))
     error, gain = found.measured.signed_error, found.measured.gain
