@@ -355,7 +355,7 @@ def run(
         summary = run_grid(
             spec,
             directory,
-            executor.workers if executor is not None else workers or default_workers(spec),
+            executor.workers if executor is not None else workers or default_workers(),
             files,
             executor,
             stream=sys.stderr if progress else io.StringIO(),

@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks.analysis.many_shards import PLUGINS, grid
 from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
-from prmcal.harness.cluster.nodes import Slot
+from prmcal.harness.execution.placement import Seat, Slot
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.execution.schedule import Outcome, Schedule
@@ -66,13 +66,13 @@ class SimulatedCluster(RayExecutor):
 
     def _slots(self) -> list[Slot]:
         (node,) = self._census.usable
-        return [Slot(number, node, 0, None) for number in range(self._count)]
+        return [Slot(number, node) for number in range(self._count)]
 
-    def _new_actor(self, slot: Slot, name: str, settings: Any, server: Any) -> Any:
+    def _new_actor(self, seat: Seat, name: str, settings: Any, server: Any) -> Any:
         if len(self._sleepers) < PROCESSES:
             options = {"num_cpus": 0, "max_concurrency": 1000}
             self._sleepers.append(self._ray.remote(Sleeper).options(**options).remote(self._seconds))
-        return self._sleepers[slot.number % PROCESSES]
+        return self._sleepers[seat.slots[0].number % PROCESSES]
 
 
 def independent_shards(count: int) -> Plan:

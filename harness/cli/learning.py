@@ -31,8 +31,8 @@ from prmcal.harness.cli.options import (
     one_of,
     read,
 )
-from prmcal.harness.execution.machine import describe_gpus, gpus_of, hardware
-from prmcal.harness.planning.gpu_hours import billions, checkpoint_of
+from prmcal.harness.execution.machine import describe_gpus, hardware, visible_gpus
+from prmcal.harness.planning.gpu_hours import ALL_GPUS, billions, checkpoint_of, gpus_of
 from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
 from prmcal.harness.planning.reading import grid_schema
 from prmcal.harness.planning.resolved import absent_checkpoint
@@ -225,7 +225,9 @@ def _needs(grid: GridSpec) -> dict[str, int]:
         missing = [needs.setdefault(each, len(needs) + 1) for each in _problems(kind, spec)]
         state = f"needs {', '.join(map(str, missing))}" if missing else "ready"
         size = _memory(kind, spec)
-        spread = f" on {gpus_of(spec)} GPUs" if size and gpus_of(spec) > 1 else ""
+        gpus = gpus_of(spec.reference())
+        gpus = len(visible_gpus()) if gpus == ALL_GPUS else gpus
+        spread = f" on {gpus} GPUs" if size and gpus > 1 else ""
         rows.append([kind, spec.name, size + spread, state])
     lines = [text_table([f"grid {grid.name}", "name", "weights", "state"], rows)]
     lines += [wrapped(f"{number}. {need}", hanging="   ") for need, number in needs.items()]

@@ -107,7 +107,7 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
     done = {shard.ref: past[shard.ref] for shard in plan.shards() if shard.ref in past}
     work = remaining_work(plan, done, CostModel(whole, past))
     models, space = model_costs(plan, done), space_needed(plan, done)
-    workers = default_workers(grid)
+    workers = default_workers()
     rows = [
         [
             each.kind.replace("_", " "),

@@ -149,7 +149,7 @@ def run(
     cluster = _cluster_settings(executor, address, workers, shared_folder, node_cache)
     try:
         with chosen_executor(spec, out, files, cluster) as chosen:
-            count = workers or default_workers(spec) if chosen is None else chosen.workers
+            count = workers or default_workers() if chosen is None else chosen.workers
             where = "" if chosen is None else f" on {counted(chosen.nodes, 'node')} of a cluster"
             if not quiet:
                 line = f"Running the grid '{spec.name}' in {out} with {counted(count, 'worker')}{where}."

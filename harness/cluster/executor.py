@@ -20,7 +20,8 @@ from prmcal.db.run_folder import workers_folder
 from prmcal.errors import ClusterError
 from prmcal.harness.cluster.actor import ActorSettings, Death, NodeWorker, token_file
 from prmcal.harness.cluster.connection import ClusterSettings, FileServer, connected
-from prmcal.harness.cluster.nodes import Census, Slot, alive_nodes, cause_of, check_gpus, on_node, slots_of
+from prmcal.harness.cluster.nodes import Census, cause_of, on_node, slots_of, too_large
+from prmcal.harness.execution.placement import Seat, Slot, Worker, hand_out, next_start
 from prmcal.harness.execution.schedule import Event, Notice, Outcome, Schedule, after_death
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
@@ -34,17 +35,16 @@ _SECONDS_BETWEEN_NOTES = 5.0
 _SECONDS_OF_DOUBT = 45.0
 
 
-@dataclass(eq=False)
-class _Worker:
-    slot: Slot
-    name: str
+@dataclass(eq=False, kw_only=True)
+class _Worker(Worker):
     actor: Any
     answer: Any
     """The next answer of Ray: that the actor is ready, or what came of its shard; None while it is idle."""
-    shard: Shard[Parameters] | None = None
-    loaded: str = ""
-    ready: bool = False
     note: Any = None
+
+    @property
+    def node(self) -> str:
+        return self.seat.slots[0].node
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class RayExecutor:
         self._grid = grid
         self._plugin_files = tuple(plugin_files)
         self._settings = settings or ClusterSettings()
-        self._workers: dict[Slot, _Worker] = {}
+        self._workers: list[_Worker] = []
         self._doubts: list[_Doubt] = []
         self._exit = ExitStack()
         self._ray: Any = None
@@ -85,9 +85,8 @@ class RayExecutor:
         """Connect, and check the nodes."""
         with ExitStack() as stack:
             self._ray = stack.enter_context(connected(self._settings.address))
-            check_gpus(self._grid, alive_nodes(self._ray).values())
             self._census = Census(self._ray, _paths(self._grid))
-            slots_of(self._grid, self._census.usable, self._settings.workers)
+            slots_of(self._census.usable, self._settings.workers)
             self._exit = stack.pop_all()
         return self
 
@@ -98,7 +97,9 @@ class RayExecutor:
     @property
     def workers(self) -> int:
         """The number of workers that there is room for now."""
-        return max(1, len(self._slots()))
+        with_models = sum(slot.models is not False for slot in self._slots())
+        most = self._settings.workers or with_models
+        return max(1, len(self._slots()) - max(0, with_models - most))
 
     @property
     def nodes(self) -> int:
@@ -131,12 +132,14 @@ class RayExecutor:
         settings = self._ray.put(self._actor_settings(token))
         next_notes = 0.0
         try:
+            nodes = self._census.usable.values()
+            yield from schedule.refuse(lambda shard: too_large(shard, nodes))
             while not schedule.finished:
                 yield from self._count_nodes(schedule)
-                self._start_workers(settings, server, schedule)
                 self._hand_out(schedule)
+                self._start_workers(settings, server, schedule)
                 events = self._resolve_doubts(schedule)
-                answers = {each.answer: each for each in self._workers.values() if each.answer is not None}
+                answers = {each.answer: each for each in self._workers if each.answer is not None}
                 ready = self._answered(list(answers))
                 if not ready:
                     yield None
@@ -148,7 +151,7 @@ class RayExecutor:
                     next_notes = time.monotonic() + _SECONDS_BETWEEN_NOTES
                 yield from events
         finally:
-            for worker in list(self._workers.values()):
+            for worker in list(self._workers):
                 self._end(worker, schedule)
             self._ray.kill(server)
             shutil.rmtree(folder, ignore_errors=True)
@@ -170,47 +173,48 @@ class RayExecutor:
 
     def _slots(self) -> list[Slot]:
         try:
-            return slots_of(self._grid, self._census.usable, self._settings.workers)
+            return slots_of(self._census.usable, self._settings.workers)
         except ClusterError:  # A node with GPUs has left.
-            return slots_of(self._grid, self._census.usable, None)
+            return slots_of(self._census.usable, None)
 
     def _count_nodes(self, schedule: Schedule) -> Iterator[Outcome | Notice]:
         """Look which nodes have joined or left."""
         left, notices = self._census.take()
         yield from notices
         for node in left:
-            for worker in [each for each in self._workers.values() if each.slot.node == node.id]:
+            for worker in [each for each in self._workers if each.node == node.id]:
                 yield from self._lose(worker, "its node has left", schedule)
 
     def _start_workers(self, settings: Any, server: Any, schedule: Schedule) -> None:
-        unstarted = len(schedule.unfinished)
-        for slot in self._slots():
-            if slot in self._workers or len(self._workers) >= unstarted or self._census.rests(slot.node):
-                continue
+        slots = [slot for slot in self._slots() if not self._census.rests(slot.node)]
+        while (start := next_start(schedule, slots, self._workers, self._settings.workers)) is not None:
+            seat, ended = start
+            for each in ended:
+                self._end(each, schedule)
+            slot = seat.slots[0]
             kind = "" if slot.models is not False else "helper "
             name = f"{self._census.usable[slot.node].name}, {kind}worker {slot.number + 1}"
-            actor = self._new_actor(slot, name, settings, server)
-            self._workers[slot] = _Worker(slot, name, actor, actor.ready.remote())
+            actor = self._new_actor(seat, name, settings, server)
+            worker = _Worker(seat=seat, name=name, ready=False, actor=actor, answer=actor.ready.remote())
+            self._workers.append(worker)
 
-    def _new_actor(self, slot: Slot, name: str, settings: Any, server: Any) -> Any:
+    def _new_actor(self, seat: Seat, name: str, settings: Any, server: Any) -> Any:
+        gpus = len(seat.gpus)
         options = {
             "num_cpus": 1,
-            "num_gpus": slot.gpus,
+            "num_gpus": gpus,
             "max_restarts": 0,
             "max_task_retries": 0,
             "max_concurrency": 2,
-            "scheduling_strategy": on_node(self._ray, slot.node),
+            "scheduling_strategy": on_node(self._ray, seat.slots[0].node),
         }
-        return self._ray.remote(NodeWorker).options(**options).remote(settings, slot.gpus, name, server)
+        return self._ray.remote(NodeWorker).options(**options).remote(settings, gpus, name, server)
 
     def _hand_out(self, schedule: Schedule) -> None:
-        for worker in self._workers.values():
-            if worker.ready and worker.shard is None:
-                shard = schedule.take(worker.loaded, worker.slot.models)
-                if shard is not None:
-                    worker.shard, worker.loaded = shard, shard.resource or worker.loaded
-                    worker.answer = worker.actor.compute.remote(shard)
-                    schedule.workers[worker.name] = shard.ref
+        for worker, shard in hand_out(schedule, self._workers):
+            worker.shard, worker.loaded = shard, shard.resource or worker.loaded
+            worker.answer = worker.actor.compute.remote(shard)
+            schedule.workers[worker.name] = shard.ref
 
     def _answered(self, answers: Sequence[Any]) -> list[Any]:
         """Return all answers that have come. Wait a moment for the first of them."""
@@ -248,7 +252,7 @@ class RayExecutor:
                 return self._cannot_start(worker, " ".join([answer.reason, *answer.lines[-1:]]))
             reason = f"{answer.reason} on the node {self._name_of(worker)}"
             return after_death(schedule, shard, reason, answer.lines)
-        self._census.started(worker.slot.node)
+        self._census.started(worker.node)
         return list(schedule.finish(answer))
 
     def _fail(self, worker: _Worker, reason: str, schedule: Schedule) -> list[Outcome | Notice]:
@@ -265,11 +269,11 @@ class RayExecutor:
         self._census.soon()
         if worker.shard is not None:
             end = time.monotonic() + _SECONDS_OF_DOUBT
-            self._doubts.append(_Doubt(worker.shard, worker.slot.node, reason, end))
+            self._doubts.append(_Doubt(worker.shard, worker.node, reason, end))
         return [] if worker.ready else self._cannot_start(worker, reason)
 
     def _cannot_start(self, worker: _Worker, reason: str) -> list[Outcome | Notice]:
-        return list(self._census.failed_start(worker.slot.node, self._name_of(worker), reason))
+        return list(self._census.failed_start(worker.node, self._name_of(worker), reason))
 
     def _resolve_doubts(self, schedule: Schedule) -> list[Outcome | Notice]:
         """Put shards of lost nodes back. The others count a try after a while."""
@@ -285,14 +289,15 @@ class RayExecutor:
         return events
 
     def _end(self, worker: _Worker, schedule: Schedule) -> None:
-        self._workers.pop(worker.slot, None)
+        if worker in self._workers:
+            self._workers.remove(worker)
         schedule.workers.pop(worker.name, None)
         with suppress(Exception):  # It is gone already.
             self._ray.kill(worker.actor)
 
     def _ask_for_notes(self, schedule: Schedule) -> None:
         """Take the lines about the progress that came since the last time, and ask for the next ones."""
-        asked = {each.note: each for each in self._workers.values() if each.note is not None and each.shard}
+        asked = {each.note: each for each in self._workers if each.note is not None and each.shard}
         come, _ = self._ray.wait(list(asked), num_returns=len(asked), timeout=0) if asked else ([], [])
         for each in come:
             shard = asked[each].shard
@@ -300,7 +305,7 @@ class RayExecutor:
                 note = self._ray.get(each)
                 if shard is not None and note:
                     schedule.notes[shard.ref] = note
-        for worker in self._workers.values():
+        for worker in self._workers:
             worker.note = worker.actor.note.remote() if worker.shard is not None else None
 
     def _name_of(self, worker: _Worker) -> str:

@@ -17,7 +17,8 @@ from typing import Self
 from prmcal.db.run_folder import workers_folder
 from prmcal.errors import RunError
 from prmcal.harness.execution.ending import Failure
-from prmcal.harness.execution.machine import check_workers, gpu_environment, visible_gpus
+from prmcal.harness.execution.machine import gpu_environment, visible_gpus
+from prmcal.harness.execution.placement import Seat, Worker, hand_out, next_start, slots_of_machine
 from prmcal.harness.execution.schedule import (
     MOST_TRIES,
     Event,
@@ -29,6 +30,7 @@ from prmcal.harness.execution.schedule import (
 from prmcal.harness.execution.worker import ONE_THREAD, MessageError, read_message, serve, starting_with
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
+from prmcal.harness.planning.gpu_hours import ALL_GPUS, gpus_of, models_of
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.registry.contracts.data import Question
 
@@ -53,8 +55,6 @@ class WorkerProcess:
     ----------
     connection : Connection
         It is ready to be read when the process has sent a message or has ended.
-    loaded : str
-        The model that it has loaded; empty for none.
     started : bool
         Whether it has sent a message. If it dies before, no shard is to blame.
     """
@@ -67,7 +67,6 @@ class WorkerProcess:
         variables: Mapping[str, str] | None = None,
         questions: Mapping[tuple[str, str], Sequence[Question]] | None = None,
     ) -> None:
-        self.loaded = ""
         self.started = False
         self._output = output
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +99,6 @@ class WorkerProcess:
 
         Raises a WorkerDiedError if it has ended.
         """
-        self.loaded = shard.resource or self.loaded
         try:
             self.connection.send(shard)
         except OSError as error:
@@ -156,21 +154,16 @@ class WorkerProcess:
 _SECONDS_BETWEEN_LOOKS = 0.5
 
 
-@dataclass
-class _Worker:
-    place: int
+@dataclass(eq=False, kw_only=True)
+class _Worker(Worker):
     process: WorkerProcess
-    shard: Shard[Parameters] | None = None
-
-    @property
-    def name(self) -> str:
-        return f"worker {self.place + 1}"
 
 
 class LocalExecutor:
     """Run shards in processes on this machine. Each process keeps its model loaded while there is work for it.
 
-    Each of the processes has its share of the GPUs, and loads the plugin files. A shard that takes longer than
+    Each of at most `workers` processes loads the plugin files. They share the GPUs evenly, except that one whose models
+    need more has the GPUs of several. A shard that takes longer than
     `time_limit` seconds fails. `questions` are known already; see :class:`prmcal.harness.jobs.context.Context`.
     """
 
@@ -187,19 +180,21 @@ class LocalExecutor:
         self.plugin_files = tuple(plugin_files)
         self.time_limit = time_limit
         self.questions = questions
-        self.on_gpus = bool(visible_gpus())
+        self._gpus = visible_gpus()
+        self.on_gpus = bool(self._gpus)
+        self._slots = slots_of_machine(self._gpus, workers)
         self._running: list[_Worker] = []
         self._failed_starts = 0
 
     @classmethod
     def of_grid(cls, grid: GridSpec, directory: Path, workers: int, plugin_files: Sequence[Path]) -> Self:
-        """Return an executor for the shards of a grid. Raises a PrmcalError if there are not enough GPUs."""
-        check_workers(grid, workers)
+        """Return an executor for the shards of a grid."""
         return cls(directory, workers, plugin_files, 3600 * grid.shards.time_limit)
 
     def run(self, schedule: Schedule) -> Generator[Event]:
         """See :meth:`Executor.run`. Workers start when there is work, and they always stop at the end."""
         try:
+            yield from schedule.refuse(self._too_large)
             while not schedule.finished:
                 self._hand_out(schedule)
                 ready = wait([w.process.connection for w in self._running], timeout=_SECONDS_BETWEEN_LOOKS)
@@ -218,28 +213,43 @@ class LocalExecutor:
                 self._end(worker, schedule)
             shutil.rmtree(workers_folder(self.directory), ignore_errors=True)
 
-    def _hand_out(self, schedule: Schedule) -> None:
-        idle = [worker for worker in self._running if worker.shard is None]
-        new = self.workers - len(self._running)
-        for worker in [*idle, *(None for _ in range(new))]:
-            shard = schedule.take(worker.process.loaded if worker else "")
-            if shard is None:
-                return
-            self._send(worker or self._start(schedule), shard, schedule)
+    def _too_large(self, shard: Shard[Parameters]) -> str:
+        """Return why a shard cannot be computed here; empty if it can."""
+        there = len(self._gpus)
+        for _, model in models_of(shard) if there else ():
+            needed = gpus_of(model)
+            if there < needed < ALL_GPUS:
+                return (
+                    f"{model.name} is spread over {needed} GPUs, and this machine has {there}. Lower its "
+                    "'tensor_parallel', or run its cells on a machine with more."
+                )
+        return ""
 
-    def _start(self, schedule: Schedule) -> _Worker:
-        place = min(set(range(self.workers)) - {each.place for each in self._running})
-        output = workers_folder(self.directory) / f"{place + 1}.txt"
-        variables = gpu_environment(self.workers, place)
-        worker = _Worker(
-            place, WorkerProcess(self.directory, self.plugin_files, output, variables, self.questions)
-        )
+    def _hand_out(self, schedule: Schedule) -> None:
+        for worker, shard in hand_out(schedule, self._running):
+            self._send(worker, shard, schedule)
+        for _ in self._slots:
+            start = next_start(schedule, self._slots, self._running)
+            if start is None:
+                return
+            seat, ended = start
+            for each in ended:
+                self._end(each, schedule)
+            for worker, shard in hand_out(schedule, [self._start(seat, schedule)]):
+                self._send(worker, shard, schedule)
+
+    def _start(self, seat: Seat, schedule: Schedule) -> _Worker:
+        place = seat.slots[0].number + 1
+        output = workers_folder(self.directory) / f"{place}.txt"
+        variables = gpu_environment(seat.gpus)
+        process = WorkerProcess(self.directory, self.plugin_files, output, variables, self.questions)
+        worker = _Worker(seat=seat, name=f"worker {place}", process=process)
         self._running.append(worker)
         schedule.workers[worker.name] = None
         return worker
 
     def _send(self, worker: _Worker, shard: Shard[Parameters], schedule: Schedule) -> None:
-        worker.shard = shard
+        worker.shard, worker.loaded = shard, shard.resource or worker.loaded
         schedule.workers[worker.name] = shard.ref
         try:
             worker.process.send(shard)

@@ -1,6 +1,6 @@
 """The machine: its GPUs and how the workers of a run share them, its hardware, and the versions of its packages.
 
-Every worker gets its own GPUs if there are at least as many GPUs as workers.
+A worker holds the GPUs that the models of its shards need; see :mod:`prmcal.harness.execution.placement`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from prmcal import __version__
-from prmcal.errors import PrmcalError
-from prmcal.harness.planning.grid import GridSpec, PluginSpec
-from prmcal.registry.models.checkpoints import SPREAD
 
 _VARIABLE = "CUDA_VISIBLE_DEVICES"
 _QUERY = "nvidia-smi"
@@ -46,43 +43,13 @@ def describe_gpus(*fields: str) -> list[str]:
     return [line.strip() for line in done.stdout.splitlines() if line.strip()]
 
 
-def gpus_of(spec: PluginSpec) -> int:
-    """Return the number of GPUs that a model of a grid is spread over."""
-    if spec.arguments.get("device") == SPREAD:
-        return max(1, len(visible_gpus()))
-    size = spec.arguments.get("tensor_parallel")
-    # Another value is an error, which is raised when the plugin is built.
-    return size if isinstance(size, int) and size > 0 else 1
+def default_workers() -> int:
+    """Return the default number of worker processes.
 
-
-def default_workers(grid: GridSpec) -> int:
-    """Return the default number of worker processes for a grid.
-
-    With GPUs, each worker gets as many GPUs as the largest model of the grid needs. Without, there is one worker for
-    each core that this process may use, at most eight.
+    There is one for each GPU. Without GPUs, there is one for each core that this process may use, at most eight.
     """
-    gpus = visible_gpus()
-    if gpus:
-        return max(1, len(gpus) // max(map(gpus_of, (*grid.llms, *grid.prms))))
-    return min(len(os.sched_getaffinity(0)), _MOST_WORKERS)  # A scheduler gives a job some of the cores.
-
-
-def check_workers(grid: GridSpec, workers: int) -> None:
-    """Check that there are enough GPUs for the workers, if a model is spread over several GPUs.
-
-    Raises a PrmcalError if there are too few: the message gives the largest number of workers.
-    """
-    there = len(visible_gpus())
-    for spec in (*grid.llms, *grid.prms):
-        needed = gpus_of(spec)
-        if there and needed > 1 and workers * needed > there:
-            remedy = (
-                f"Use --workers {there // needed}." if there >= needed else "Lower its 'tensor_parallel'."
-            )
-            raise PrmcalError(
-                f"{spec.name} is spread over {needed} GPUs, so --workers {workers} needs {workers * needed}. "
-                f"This machine has {there}. {remedy}"
-            )
+    # A scheduler gives a job some of the cores.
+    return len(visible_gpus()) or min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
 
 
 def gpus_of_worker(gpus: Sequence[str], workers: int, place: int) -> tuple[str, ...]:
@@ -96,9 +63,8 @@ def gpus_of_worker(gpus: Sequence[str], workers: int, place: int) -> tuple[str, 
     return tuple(gpus[place * len(gpus) // workers : (place + 1) * len(gpus) // workers])
 
 
-def gpu_environment(workers: int, place: int) -> dict[str, str]:
-    """Return the environment variable that restricts a worker to its GPUs; empty without GPUs. See `gpus_of_worker`."""
-    gpus = gpus_of_worker(visible_gpus(), workers, place)
+def gpu_environment(gpus: Sequence[str]) -> dict[str, str]:
+    """Return the environment variable that restricts a process to some GPUs; empty without GPUs."""
     return {_VARIABLE: ",".join(gpus)} if gpus else {}
 
 

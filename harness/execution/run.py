@@ -46,8 +46,8 @@ def run_grid(
 
     Raises a GridError if no cell has the names. Raises a RunError if the folder is locked or belongs to another grid,
     or finished cells would be deleted without `drop_cells`: the grid does not have them, or they have changed and the
-    run is not asked for them. Raises a PrmcalError if there are not enough GPUs for this number of workers, or
-    `max_hours` is out of range. Raises a StorageError if the disk is full. Finished shards are kept.
+    run is not asked for them. Raises a PrmcalError if `max_hours` is out of range. Raises a StorageError if the disk is
+    full. Finished shards are kept.
 
     Parameters
     ----------
@@ -180,8 +180,7 @@ def run_further(
     the lock of the folder. `begin` is called before the work with the number of completions that are sampled, and the
     estimated seconds if known.
 
-    Raises a PrmcalError if a shard failed, or there are not enough GPUs for this number of workers. Raises a
-    StorageError if the disk is full. Finished shards are kept.
+    Raises a PrmcalError if a shard failed. Raises a StorageError if the disk is full. Finished shards are kept.
     """
     grid = grid_of(record.grid, f"The grid in {folder.directory}")
     files = [Path(file) for file in record.plugin_files]

@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from operator import itemgetter
 from typing import Protocol
 
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
+from prmcal.harness.planning.gpu_hours import ALL_GPUS, gpus_needed
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef, Manifest
 
 _Turn = tuple[int, bool, int]
 """When a ready shard is handed out: its stage, whether it was not handed out before, and its position in the plan."""
 
+ANY_GPUS = range(ALL_GPUS + 1)
 _STAGES = {"": 0, "llm": 1, "prm": 2, "search": 3}
 
 
@@ -82,11 +85,13 @@ class Schedule:
         self._unfinished = {shard.ref: shard for shard in plan.shards() if shard.ref not in done}
         self._shards = list(self._unfinished.values())
         self._position = {ref: position for position, ref in enumerate(self._unfinished)}
+        self._gpus = {ref: gpus_needed(shard) for ref, shard in self._unfinished.items()}
         self._running: dict[ArtifactRef, Shard[Parameters]] = {}
         self._ready: set[ArtifactRef] = set()
+        self._counts: Counter[int] = Counter()  # The ready shards by the GPUs that they need.
         # Heaps. A shard that needs a model stands in two of them. An entry of a shard that is no longer ready is void.
         self._without_model: list[_Turn] = []
-        self._with_any_model: list[_Turn] = []
+        self._with_any_model: dict[int, list[_Turn]] = defaultdict(list)  # By the GPUs that they need.
         self._with_model: dict[str, list[_Turn]] = defaultdict(list)
         self._gates: dict[ArtifactRef, list[_Gate]] = defaultdict(list)
         self._closed = self._close_gates()
@@ -108,24 +113,51 @@ class Schedule:
         """A view of the shards that are running or waiting, each after its inputs."""
         return self._unfinished.values()
 
-    def take(self, loaded: str = "", models: bool | None = None) -> Shard[Parameters] | None:
+    def ready(self) -> dict[int, int]:
+        """Return how many shards are ready, by the GPUs that their models need, the fewest first; 0 for no model."""
+        return {needed: count for needed, count in sorted(self._counts.items()) if count}
+
+    def take(
+        self, loaded: str = "", models: bool | None = None, gpus: Container[int] = ANY_GPUS
+    ) -> Shard[Parameters] | None:
         """Return the next shard for a worker.
 
         `loaded` is the model that the worker has loaded, as shards name it; empty if it has none. With `models` it is a
-        shard that needs a model, or with False one that needs none; by default either. Returns None if no such shard is
-        ready.
+        shard that needs a model, or with False one that needs none; by default either. If it needs a model, the GPUs
+        that it needs are in `gpus`. Returns None if no such shard is ready.
         """
-        lines = [] if models is True else [self._without_model]
+        lines = [] if models is True else [[self._without_model]]
         if models is not False:
-            lines += [self._with_model.get(loaded, []), self._with_any_model]
-        for line in lines:
-            shard = self._next(line)
-            if shard is not None:
+            fitting = [line for needed, line in self._with_any_model.items() if needed in gpus]
+            lines += [[self._with_model[loaded]] if loaded in self._with_model else [], fitting]
+        for choice in lines:
+            turns = [(turn, line) for line in choice if (turn := self._first(line)) is not None]
+            if turns:
+                turn, line = min(turns, key=itemgetter(0))
+                heappop(line)
+                shard = self._shards[turn[-1]]
                 self._ready.remove(shard.ref)
+                self._counts[self._gpus[shard.ref]] -= 1
                 self._running[shard.ref] = shard
                 self.started[shard.ref] = time.monotonic()
                 return shard
         return None
+
+    def refuse(self, why: Callable[[Shard[Parameters]], str]) -> list[Outcome]:
+        """Let the shards fail for which there is a reason not to hand them out. Return their outcomes.
+
+        `why` returns the reason, or an empty text. The outcomes include those of shards that need a refused one.
+        """
+        outcomes: list[Outcome] = []
+        for shard in list(self._unfinished.values()):
+            reason = why(shard)
+            if reason and self._unfinished.pop(shard.ref, None) is not None:
+                if shard.ref in self._ready:
+                    self._ready.remove(shard.ref)
+                    self._counts[self._gpus[shard.ref]] -= 1
+                refused = Outcome(shard.ref, failure=Failure(reason, "input"))
+                outcomes += [refused, *self._block(refused)]
+        return outcomes
 
     def put_back(self, ref: ArtifactRef) -> None:
         """Make a shard whose worker was lost ready again. It is the first of those that need the same model.
@@ -188,18 +220,17 @@ class Schedule:
     def _line_up(self, ref: ArtifactRef, first: bool = False) -> None:
         resource = self._unfinished[ref].resource
         turn = (_STAGES[resource.partition(":")[0]], not first, self._position[ref])
-        for line in [self._with_model[resource], self._with_any_model] if resource else [self._without_model]:
+        any_model = self._with_any_model[self._gpus[ref]]
+        for line in [self._with_model[resource], any_model] if resource else [self._without_model]:
             heappush(line, turn)
         self._ready.add(ref)
+        self._counts[self._gpus[ref]] += 1
 
-    def _next(self, line: list[_Turn]) -> Shard[Parameters] | None:
-        """Remove the first shard that is ready from a line, and all entries before it; None if there is none."""
-        while line:
-            *_, position = heappop(line)
-            shard = self._shards[position]
-            if shard.ref in self._ready:
-                return shard
-        return None
+    def _first(self, line: list[_Turn]) -> _Turn | None:
+        """Return the entry of the first shard that is ready in a line; None if there is none. Void ones are removed."""
+        while line and self._shards[line[0][-1]].ref not in self._ready:
+            heappop(line)
+        return line[0] if line else None
 
     def _stop(self, ref: ArtifactRef) -> bool:
         """Return whether a shard was running. It is not any more."""

@@ -25,7 +25,7 @@ from prmcal.harness.jobs.parameters import (
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.search import SearchStrategy
-from prmcal.registry.models.checkpoints import is_on_this_machine, read_config, resolve_checkpoint
+from prmcal.registry.models.checkpoints import SPREAD, is_on_this_machine, read_config, resolve_checkpoint
 from prmcal.registry.plugins import KINDS, calibrators, strategies
 
 SHARE_OF_LONGEST = 0.4
@@ -176,6 +176,31 @@ def _tasks(shard: Shard[Parameters], longest: int) -> Iterator[tuple[Kind, Plugi
             each = shard.size * followed_up(longest, given.most_prefixes) * (QUESTION_TOKENS + whole / 2)
             tokens = each if calibrator.trains_apart else read
             yield "prm", given.prm, "train", calibrator.training_passes * tokens
+
+
+ALL_GPUS = 1_000_000
+"""The GPUs that a model needs that is spread over all of a machine."""
+
+
+def gpus_of(model: PluginReference) -> int:
+    """Return the number of GPUs that a model of a grid is spread over, at least 1; ALL_GPUS for all of a machine."""
+    if model.arguments.get("device") == SPREAD:
+        return ALL_GPUS
+    size = model.arguments.get("tensor_parallel")
+    # Another value is an error, which is raised when the plugin is built.
+    return size if isinstance(size, int) and size > 0 else 1
+
+
+def models_of(shard: Shard[Parameters]) -> list[tuple[Kind, PluginReference]]:
+    """Return the models that a shard loads, each with its kind: llm or prm."""
+    kinds: tuple[Kind, ...] = ("llm", "prm")
+    found = [(kind, getattr(shard.parameters, kind, None)) for kind in kinds]
+    return [(kind, model) for kind, model in found if shard.resource and model is not None]
+
+
+def gpus_needed(shard: Shard[Parameters]) -> int:
+    """Return the GPUs that a worker needs for a shard: those of its largest model; 0 if it loads none."""
+    return max((gpus_of(model) for _, model in models_of(shard)), default=1 if shard.resource else 0)
 
 
 def checkpoint_of(kind: str, model: PluginReference) -> str:

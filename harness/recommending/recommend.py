@@ -261,7 +261,7 @@ def draw(places: Places, trajectories: int, workers: int | None, started: Starte
     if len(places.store.manifests(refs, verify=False)) < len(refs):
         with places.folder.lock():
             try:
-                count = workers or default_workers(places.grid)
+                count = workers or default_workers()
                 run_further(plan, places.folder, places.record, count, started)
             except PrmcalError as error:
                 raise type(error)(f"More trajectories could not be drawn: {error}") from error

@@ -43,6 +43,10 @@ load_plugin_file(Path("{synthetic}"))
 
 @llm("telling")
 class Telling(llms.get("synthetic-llm")):
+    def __init__(self, tensor_parallel=1):
+        super().__init__(0.7)
+        self.tensor_parallel = tensor_parallel
+
     def generate(self, prefixes, n, sampling, seed):
         time.sleep(1)
         (Path("{folder}") / f"model-{{os.getpid()}}").write_text(os.environ["CUDA_VISIBLE_DEVICES"])
@@ -136,7 +140,10 @@ def test_every_worker_has_whole_gpus_of_its_own(
     plugin.write_text(TELLING.format(synthetic=PLUGINS / "synthetic.py", folder=folder))
     load_plugin_file(plugin)
     spec = grid(
-        llms=[{"name": "weak", "plugin": "telling", "arguments": {"skill": 0.7}}],
+        llms=[
+            {"name": f"on-{gpus}", "plugin": "telling", "arguments": {"tensor_parallel": gpus}}
+            for gpus in (1, 2, 3)
+        ],
         calibrators=["uncalibrated"],
     )
     nodes = Nodes(tmp_path_factory.mktemp("gpus"))
@@ -146,6 +153,11 @@ def test_every_worker_has_whole_gpus_of_its_own(
         done = run(spec, tmp_path / "out", nodes, (plugin,))
     finally:
         nodes.close()
-    assert done.failed_cells == 0
-    assert {each.read_text() for each in folder.iterdir()} == {"0", "1"}
+    assert {each.read_text() for each in folder.iterdir()} == {"0", "1", "0,1"}
+    (failure,) = done.failures
+    assert failure.failure.reason.startswith(
+        "on-3 is spread over 3 GPUs, and the largest node of the cluster has 2."
+    )
+    assert all("on-3" in cell for cell in failure.cells)
+    assert done.done_cells == 2 * done.failed_cells
     assert os.environ.get("CUDA_VISIBLE_DEVICES") is None

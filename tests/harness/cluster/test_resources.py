@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +14,11 @@ from hypothesis import strategies as st
 
 from prmcal.errors import ClusterError
 from prmcal.harness.cluster.connection import connected
-from prmcal.harness.cluster.nodes import Node, check_gpus, slots_of
+from prmcal.harness.cluster.nodes import Node, slots_of, too_large
+from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import QuestionSlice, ScoreParameters
 from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS
 
@@ -33,58 +37,38 @@ def cluster(*sizes: tuple[int, int]) -> dict[str, Node]:
 
 
 def test_without_gpus_every_core_has_a_worker_for_everything() -> None:
-    slots = slots_of(grid(), cluster((2, 0), (3, 0), (0, 0)), None)
+    slots = slots_of(cluster((2, 0), (3, 0), (0, 0)), None)
     assert (
         sorted((slot.node, slot.gpus, slot.models) for slot in slots)
-        == [("n0", 0, None)] * 2 + [("n1", 0, None)] * 3
+        == [("n0", (), None)] * 2 + [("n1", (), None)] * 3
     )
 
 
 def test_with_gpus_models_run_on_gpus_and_the_rest_beside_them() -> None:
-    slots = slots_of(grid(tensor_parallel=2), cluster((8, 4), (16, 5), (3, 0)), None)
-    assert [(slot.node, slot.gpus) for slot in slots if slot.models] == [("n0", 2), ("n1", 2)] * 2
+    slots = slots_of(cluster((8, 2), (16, 3), (3, 0)), None)
+    assert [slot.node for slot in slots if slot.models] == ["n0", "n1", "n0", "n1", "n1"]
     others = [slot.node for slot in slots if slot.models is False]
-    assert {node: others.count(node) for node in set(others)} == {"n0": 2, "n1": 2, "n2": 3}
-    assert all(slot.gpus == 0 for slot in slots if not slot.models)
+    assert {node: others.count(node) for node in set(others)} == {"n0": 2, "n1": 3, "n2": 3}
+    assert all(len(slot.gpus) == (slot.models is True) for slot in slots)
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=5),
-    st.integers(1, 4),
-    st.none() | st.integers(1, 6),
-)
-def test_no_node_is_asked_for_more_than_it_has(
-    sizes: list[tuple[int, int]], needed: int, workers: int | None
-) -> None:
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=5))
+def test_no_node_is_asked_for_more_than_it_has(sizes: list[tuple[int, int]]) -> None:
     nodes = cluster(*sizes)
-    try:
-        slots = slots_of(grid(tensor_parallel=needed), nodes, workers)
-    except ClusterError:
-        return
+    slots = slots_of(nodes, None)
     assert len(set(slots)) == len(slots)
     for node in nodes.values():
         own = [slot for slot in slots if slot.node == node.id]
+        gpus = [gpu for slot in own for gpu in slot.gpus]
         assert len(own) <= node.cpus
-        assert sum(slot.gpus for slot in own) <= node.gpus
-    if workers is not None:
-        assert sum(slot.models is not False for slot in slots) <= workers
-
-
-def test_a_model_on_all_gpus_of_a_node_has_them_all() -> None:
-    slots = slots_of(grid(device="balanced"), cluster((8, 4), (8, 2)), None)
-    assert [slot.gpus for slot in slots if slot.models] == [4, 2]
-
-
-def test_few_workers_are_spread_over_the_nodes() -> None:
-    slots = slots_of(grid(), cluster((8, 0), (8, 0)), 2)
-    assert [slot.node for slot in slots] == ["n0", "n1"]
+        assert len(gpus) == len(set(gpus)) == min(node.gpus, node.gpus * node.cpus)
 
 
 def test_workers_do_not_share_gpus() -> None:
     with pytest.raises(
         ClusterError, match=r"--workers 3 is too many.*enough for 2\. A worker has whole GPUs"
     ):
-        slots_of(grid(), cluster((8, 2)), 3)
+        slots_of(cluster((8, 2)), 3)
 
 
 @pytest.mark.parametrize(
@@ -100,12 +84,12 @@ def test_workers_do_not_share_gpus() -> None:
     ],
 )
 def test_models_that_the_cluster_cannot_hold(arguments: dict[str, Any], gpus: int, message: str) -> None:
-    nodes = cluster((4, gpus), (4, 0)).values()
-    if message:
-        with pytest.raises(ClusterError, match=message):
-            check_gpus(grid(**arguments), nodes)
-    else:
-        check_gpus(grid(**arguments), nodes)
+    prm = grid(**arguments).prms[0].reference()
+    score = ScoreParameters(prm, QuestionSlice(prm, "test", range(1)), range(1))
+    why = too_large(
+        Shard(ArtifactRef("score", "0"), score, {}, "prm:large"), cluster((4, gpus), (4, 0)).values()
+    )
+    assert re.search(message, why) if message else not why
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal.harness.execution.machine import default_workers, gpus_of_worker, visible_gpus
-from prmcal.harness.planning.reading import read_grid
 from tests.conftest import PLUGINS, Prmcal
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -26,6 +25,10 @@ load_plugin_file(Path("{synthetic}"))
 
 @llm("telling")
 class Telling(llms.get("synthetic-llm")):
+    def __init__(self, skill=0.7, tensor_parallel=1):
+        super().__init__(skill)
+        self.tensor_parallel = tensor_parallel
+
     def generate(self, prefixes, n, sampling, seed):
         (Path("{folder}") / str(os.getpid())).write_text(os.environ["CUDA_VISIBLE_DEVICES"])
         return super().generate(prefixes, n, sampling, seed)
@@ -66,14 +69,12 @@ def spread_prm(gpus: int) -> dict[str, Any]:
     }
 
 
-def test_each_worker_gets_as_many_gpus_as_the_largest_model_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = grid(tmp_path)
-    for gpus, large, expected in [("0,1,2,3", 1, 4), ("0,1,2,3", 2, 2), ("0,1,2", 2, 1), ("0", 4, 1)]:
+def test_there_is_a_worker_for_each_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    for gpus, expected in [("0,1,2,3", 4), ("7", 1)]:
         monkeypatch.setenv(VARIABLE, gpus)
-        assert default_workers(read_grid(grid(tmp_path, prms=[spread_prm(large)]))) == expected
-    assert default_workers(read_grid(path)) >= 1
+        assert default_workers() == expected
+    monkeypatch.setenv(VARIABLE, "")
+    assert default_workers() >= 1
 
 
 def test_a_tensor_parallel_that_is_no_number_is_refused(
@@ -89,27 +90,19 @@ def test_a_tensor_parallel_that_is_no_number_is_refused(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("gpus", "message"),
-    [
-        (
-            "0,1,2,3",
-            "large is spread over 2 GPUs, so --workers 3 needs 6. This machine has 4. Use --workers 2.",
-        ),
-        ("0", "This machine has 1. Lower its 'tensor_parallel'."),
-    ],
-)
-def test_more_workers_than_the_gpus_allow(
-    gpus: str, message: str, tmp_path: Path, prmcal: Prmcal, monkeypatch: pytest.MonkeyPatch
+def test_a_model_that_is_too_large_fails_its_cells_and_no_others(
+    tmp_path: Path, prmcal: Prmcal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(VARIABLE, gpus)
-    path = grid(tmp_path, prms=[spread_prm(2)])
-    done = prmcal(
-        "run", path, "--out", tmp_path / "out", "--workers", 3, "--plugin", PLUGINS / "synthetic.py"
-    )
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert not (tmp_path / "out").exists()
+    monkeypatch.setenv(VARIABLE, "0")
+    small = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())["prms"][0]
+    path = grid(tmp_path, prms=[small, spread_prm(4)])
+    run = ("run", path, "--out", tmp_path / "out", "--plugin", PLUGINS / "synthetic.py")
+    done = prmcal(*run)
+    assert done.returncode == 3
+    text = " ".join(done.stderr.split())
+    assert text.count("failed: large is spread over 4 GPUs, and this machine has 1. Lower its") == 1
+    assert text.count("prmcal: error:") == 1
+    assert prmcal(*run, "--only", f"prm={small['name']}").returncode == 0
 
 
 def test_every_worker_has_gpus_of_its_own(
@@ -126,3 +119,21 @@ def test_every_worker_has_gpus_of_its_own(
     done = prmcal("run", path, "--out", tmp_path / "out", "--workers", 2, "--plugin", plugin)
     assert done.returncode == 0, done.stderr
     assert {each.read_text() for each in told.iterdir()} == {"4,5", "6,7"}
+
+
+def test_a_worker_grows_for_a_large_model_and_small_ones_take_its_place(
+    tmp_path: Path, prmcal: Prmcal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "4,5")
+    told = tmp_path / "told"
+    told.mkdir()
+    plugin = tmp_path / "telling.py"
+    plugin.write_text(PLUGIN.format(synthetic=PLUGINS / "synthetic.py", folder=told))
+    large = {"name": "large", "plugin": "telling", "arguments": {"skill": 0.7, "tensor_parallel": 2}}
+    path = grid(
+        tmp_path,
+        llms=[{"name": "weak", "plugin": "telling", "arguments": {"skill": 0.7}}, large],
+    )
+    done = prmcal("run", path, "--out", tmp_path / "out", "--plugin", plugin)
+    assert done.returncode == 0, done.stderr
+    assert {each.read_text() for each in told.iterdir()} == {"4", "5", "4,5"}
