@@ -6,29 +6,17 @@ A page is a module of `views` with a function ``show(path)``. What it shares wit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from prmcal.dashboard.controls.address import enter_page, given
+from prmcal.dashboard.controls.address import ask, enter_page, given
 from prmcal.dashboard.controls.context import RUN, choose_run, context_of, run_names, show_links
-from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import escaped
-from prmcal.dashboard.views import (
-    calibration,
-    compare,
-    leaderboard,
-    league,
-    overview,
-    runs,
-    scaling,
-    submissions,
-    trajectories,
-    try_it,
-)
+from prmcal.dashboard.views import calibration, leaderboard, runs, scaling, trajectories, try_it
 from prmcal.dashboard.views.shared import follow_run
 from prmcal.db import catalog
 from prmcal.db.run_folder import published_path
@@ -47,16 +35,16 @@ _STYLE = """<style>
 _RUNS, _SUBMISSIONS, _TRY_IT = "runs", "submissions", "try-it"
 # The first page is also shown at the root of the address. Pages have no icons. The browser tab would show the first
 # one, and Streamlit would load it from the internet.
-_PAGES = {
-    "overview": (overview, "Overview"),
-    "leaderboard": (leaderboard, "Leaderboard"),
-    "calibration": (calibration, "Calibration"),
-    "scaling": (scaling, "Scaling"),
-    "league": (league, "League"),
-    "compare": (compare, "Compare"),
-    "trajectories": (trajectories, "Trajectories"),
-    _SUBMISSIONS: (submissions, "Submissions"),
-    _RUNS: (runs, "Runs"),
+_PAGES: dict[str, tuple[Callable[..., None], str]] = {
+    "overview": (leaderboard.show_overview, "Overview"),
+    "leaderboard": (leaderboard.show, "Leaderboard"),
+    "calibration": (calibration.show, "Calibration"),
+    "scaling": (scaling.show, "Scaling"),
+    "league": (leaderboard.show_league, "League"),
+    "compare": (trajectories.show_comparison, "Compare"),
+    "trajectories": (trajectories.show, "Trajectories"),
+    _SUBMISSIONS: (runs.show_submissions, "Submissions"),
+    _RUNS: (runs.show, "Runs"),
 }
 
 
@@ -71,8 +59,8 @@ def main(live: str, directories: Sequence[Path]) -> None:
     path = published_path(folder)
 
     shows = {
-        url: partial(runs.show, path, folders) if url == _RUNS else partial(view.show, path)
-        for url, (view, _) in _PAGES.items()
+        url: partial(show, path, folders) if url == _RUNS else partial(show, path)
+        for url, (show, _) in _PAGES.items()
     }
     titles = {url: title for url, (_, title) in _PAGES.items()}
     if live:

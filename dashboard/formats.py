@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from prmcal.db.text import formats
-from prmcal.db.text.presentation import DIGITS
+from prmcal.db.text.formats import DIGITS
 
 MISSING = "\N{EN DASH}"
 """The text for a value that is missing or does not apply."""

@@ -30,7 +30,6 @@ from prmcal.errors import (
     PrmcalError,
     UnknownPluginError,
 )
-from prmcal.registry.arguments import arguments_model, validate_arguments
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.metric import Metric
@@ -38,7 +37,7 @@ from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.strategy import Strategy
 from prmcal.registry.messages import message_of
-from prmcal.registry.sources import local_files
+from prmcal.registry.sources import arguments_model, local_files, validate_arguments
 
 # mypy: disable-error-code="type-abstract"
 # The contracts are abstract classes, and the registries take the classes themselves.

@@ -16,7 +16,7 @@ from benchmarks.evidence.promised import promised
 from benchmarks.evidence.shown import markdown, paragraph, with_interval
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.text.board import leaderboard_board
-from prmcal.db.text.presentation import LEADERBOARDS
+from prmcal.db.text.formats import LEADERBOARDS
 from prmcal.harness.audit.audit import audit
 from prmcal.harness.audit.verdict import verdict
 from prmcal.harness.planning.resolved import built_in_metrics

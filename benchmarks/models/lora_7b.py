@@ -21,8 +21,7 @@ import numpy as np
 import torch
 from transformers import Qwen2Config
 
-from prmcal.registry.calibrators.lora.batches import Packing, token_ids
-from prmcal.registry.calibrators.lora.fitting import batch_parts, quantile_loss
+from prmcal.registry.calibrators.lora.fitting import Packing, batch_parts, quantile_loss, token_ids
 from prmcal.registry.calibrators.lora.model import adapted, lora_config, quantile_model
 from prmcal.registry.contracts.data import Prefix, ScoringRequest
 from prmcal.registry.models.architectures import QwenRewardModel

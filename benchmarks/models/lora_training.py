@@ -16,8 +16,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from prmcal.registry.calibrators.lora.batches import Packing, plan_batches, token_ids, trajectories_of
-from prmcal.registry.calibrators.lora.fitting import batch_parts, quantile_loss
+from prmcal.registry.calibrators.lora.fitting import (
+    Packing,
+    batch_parts,
+    plan_batches,
+    quantile_loss,
+    token_ids,
+    trajectories_of,
+)
 from prmcal.registry.calibrators.lora.model import adapted, lora_config, quantile_model
 from prmcal.registry.contracts.data import Prefix
 from prmcal.registry.nano.problems import generate_split

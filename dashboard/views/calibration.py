@@ -15,12 +15,11 @@ from prmcal.dashboard.charts.calibration import (
     reliability_chart,
     signed_error_histogram,
 )
-from prmcal.dashboard.charts.cells import interval_rows, rows_of_group
-from prmcal.dashboard.charts.findings import BINS, RELIABILITY, bin_counts, bin_errors, draw, extremes
-from prmcal.dashboard.controls.cells import choose, choose_group
-from prmcal.dashboard.controls.context import CHOICES, grid_names
+from prmcal.dashboard.charts.curves import interval_rows, rows_of_group
+from prmcal.dashboard.charts.trajectory import BINS, RELIABILITY, bin_counts, bin_errors, draw, extremes
+from prmcal.dashboard.controls.address import ask, ask_cells
+from prmcal.dashboard.controls.context import CHOICES, choose, choose_group, grid_names
 from prmcal.dashboard.controls.widgets import choose_metric, choose_view
-from prmcal.dashboard.data import ask, ask_cells
 from prmcal.dashboard.formats import escaped, estimates, integer, integers, names, number, numbers
 from prmcal.dashboard.views.shared import show_jobs, show_status, show_table
 from prmcal.db import catalog

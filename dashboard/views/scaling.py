@@ -10,7 +10,6 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from prmcal.dashboard.charts.cells import rows_of_group, settings_of
 from prmcal.dashboard.charts.curves import (
     FIXED,
     TARGETS,
@@ -20,15 +19,15 @@ from prmcal.dashboard.charts.curves import (
     fixed_points,
     frontier_points,
     levels_of,
+    rows_of_group,
+    settings_of,
     used_levels,
 )
-from prmcal.dashboard.charts.findings import draw, extremes, gain_of, percent, points
 from prmcal.dashboard.charts.scaling import difficulty_chart, equal_cost_chart, frontier_chart, risk_chart
-from prmcal.dashboard.controls.address import bound
-from prmcal.dashboard.controls.cells import choose_group
-from prmcal.dashboard.controls.context import context_of, grid_names
+from prmcal.dashboard.charts.trajectory import draw, extremes, gain_of, percent, points
+from prmcal.dashboard.controls.address import ask, bound
+from prmcal.dashboard.controls.context import choose_group, context_of, grid_names
 from prmcal.dashboard.controls.widgets import choose_target, choose_view
-from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import escaped, estimates, names, numbers, settings
 from prmcal.dashboard.views.shared import show_areas, show_table
 from prmcal.db import catalog

@@ -11,17 +11,16 @@ import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard.charts.curves import FIXED
+from prmcal.dashboard.controls.address import REFRESH_SECONDS, ask
 from prmcal.dashboard.controls.context import grid_names
-from prmcal.dashboard.data import REFRESH_SECONDS, ask
 from prmcal.dashboard.formats import escaped, estimates, integer, integers, settings
 from prmcal.db import catalog
 from prmcal.db.charts import series_of
-from prmcal.db.html.overview import overview_style
+from prmcal.db.html.boards import overview_style
 from prmcal.db.queries.runs import progress
 from prmcal.db.reader import fingerprint
 from prmcal.db.run_folder import is_running
-from prmcal.db.text.formats import duration
-from prmcal.db.text.presentation import COORDINATE_TITLES
+from prmcal.db.text.formats import COORDINATE_TITLES, duration
 from prmcal.errors import DatabaseError
 
 _JOB_COLUMNS = (
@@ -49,7 +48,7 @@ _COLOURS = ".ov { --ov-page: var(--st-background-color); } .ov h2 { font-size: 1
 
 
 def show_html(html: str) -> None:
-    """Show HTML of :mod:`prmcal.db.html.overview`. Its links open other pages without a new start."""
+    """Show HTML of :mod:`prmcal.db.html.boards`. Its links open other pages without a new start."""
     _component()(data=html, key="shown")
 
 

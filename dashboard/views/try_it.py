@@ -13,11 +13,9 @@ import httpx2
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.findings import along, draw
-from prmcal.dashboard.charts.trajectory import Solving, reward_table, rewards_chart
-from prmcal.dashboard.controls.address import bound, bound_text, widget_key, write_address
+from prmcal.dashboard.charts.trajectory import Solving, along, draw, reward_table, rewards_chart
+from prmcal.dashboard.controls.address import ask, bound, bound_text, widget_key, write_address
 from prmcal.dashboard.controls.widgets import SELECT_WIDTH, choose_target
-from prmcal.dashboard.data import ask
 from prmcal.dashboard.formats import (
     escaped,
     estimate,

@@ -1,7 +1,4 @@
-"""What the dashboard and the static site show in the same way: HTML with its styles and its scripts.
-
-    overview    the overview and the league as HTML
-    boards      boards as tables of DataTables
+"""Results as HTML, with styles and scripts: what the dashboard and the static site show in the same way.
 
 Words belong in `prmcal.db.text`; pages belong in `prmcal.dashboard` and `prmcal.harness.site`.
 """

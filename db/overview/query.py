@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from prmcal.db.metrics import MAIN_METRICS, PLACE, RANKING_METRIC, Metrics
-from prmcal.db.overview.gains import read_gains
 from prmcal.db.overview.ranking import mean_of_ends, mean_over_places, rank_by_means, relative_cut
 from prmcal.db.overview.reading import (
     citations,
     counted_tests,
     question_values,
+    read_gains,
     results,
     status_counts,
     tested_questions,

@@ -1,16 +1,27 @@
-"""What the overview and the league read alike: values of questions, tests between competitors, and counts."""
+"""What the overview and the league read alike, and what IAS gains.
+
+They read values of questions, tests between competitors, and counts. The gains are those of IAS with the rewards of
+each calibrator: against best-of-N, and against a fixed n of equal cost.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import sqlalchemy as sa
 
-from prmcal.db.overview.types import Outcomes
+from prmcal.db.metrics import PLACE
+from prmcal.db.overview.ranking import mean_over_places
+from prmcal.db.overview.types import Gain, Outcomes
+from prmcal.db.queries.cells import Role, with_role
 from prmcal.db.reader import frame
+from prmcal.db.statistics.budgets import equal_cost_values
+from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
 from prmcal.db.statistics.paired import SIGNIFICANCE
-from prmcal.db.tables import Comparison, Dataset, Plugin, QuestionResult, Result
+from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, QuestionResult, Result, SampleAccuracy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,3 +109,127 @@ def status_counts(cells: pd.DataFrame) -> dict[str, int]:
     """Return the number of cells by status: done, failed, pending."""
     counts = cells["status"].value_counts()
     return {name: int(counts.get(name, 0)) for name in ("done", "failed", "pending")}
+
+
+def read_gains(connection: sa.Connection, places: pd.DataFrame) -> tuple[float | None, dict[str, Gain]]:
+    """Read what IAS gains at some places, for the highest target C of the grid.
+
+    Parameters
+    ----------
+    connection : Connection
+    places : DataFrame
+        Columns dataset, llm and prm.
+
+    Returns
+    -------
+    float or None
+        The target C; None if no cell of best-of-n + IAS is done.
+    dict of str to Gain
+        The gains by calibrator.
+    """
+    adaptive = _cells(connection, "recomputed", places)
+    adaptive = adaptive[adaptive["target"].notna()]
+    if adaptive.empty:
+        return None, {}
+    target = float(adaptive["target"].max())
+    adaptive = adaptive[adaptive["target"] == target]
+    lowest = adaptive.groupby("calibrator")["level"].transform("min")
+    adaptive = adaptive[(adaptive["level"] == lowest) | lowest.isna()]
+    spent, right = _values(connection, adaptive)
+    full = _cells(connection, "full budget", places)
+    drawn, fixed = _values(connection, full)
+    # N, in the column `most`: the largest n of best-of-n at each place.
+    full = full.assign(most=full["cell_id"].map(drawn.groupby("cell_id")["value"].max()))
+    full = full.dropna(subset=["most"]).astype({"most": "int64"})
+    full = full[full["most"] == full.groupby(PLACE)["most"].transform("max")]
+    fixed = fixed[fixed["cell_id"].isin(full["cell_id"])]
+    of_places = full[[*PLACE, "most"]].drop_duplicates()
+    shares = spent.merge(of_places, on=PLACE)
+    shares = shares.assign(value=shares["value"] / shares["most"])
+    keys = [*PLACE, "question_id"]
+    apart = right.merge(fixed[[*keys, "value"]], on=keys, suffixes=("", "_fixed"))
+    apart = apart.assign(value=apart["value"] - apart["value_fixed"])
+    equal = against_equal_cost(spent, _accuracies(connection, spent))
+    # Without N, the samples have no known upper end.
+    rule = partial(bounded_interval, upper=float(full["most"].max())) if len(full) else skewed_interval
+    found = {}
+    for calibrator, own in adaptive.groupby("calibrator", sort=False):
+        here, samples, share, to_fixed, to_equal = (
+            values[values["calibrator"] == calibrator] for values in (right, spent, shares, apart, equal)
+        )
+        if here.empty:
+            continue
+        budgets = of_places.merge(own[PLACE].drop_duplicates(), on=PLACE)["most"]
+        found[str(calibrator)] = Gain(
+            level=float(own["level"].iloc[0]),
+            accuracy=mean_over_places(here, bounded_interval),
+            samples=mean_over_places(samples, rule),
+            # None if some of the questions have nothing to be compared with.
+            share=mean_over_places(share, bounded_interval) if len(share) == len(samples) else None,
+            to_best_of_n=mean_over_places(to_fixed) if len(to_fixed) == len(here) else None,
+            to_equal_cost=mean_over_places(to_equal) if len(to_equal) == len(here) else None,
+            budgets=tuple(sorted(set(budgets))),
+            places=len(here[PLACE].drop_duplicates()),
+        )
+    return target, found
+
+
+def _cells(connection: sa.Connection, role: Role, places: pd.DataFrame) -> pd.DataFrame:
+    """Return the finished cells of the strategies with a role at these places."""
+    query = (
+        sa.select(*Cell.columns("cell_id", *PLACE, "calibrator", "target", "level"))
+        .where(
+            Cell.leaderboard == "scaling",
+            Cell.status == "done",
+            Cell.strategy.in_(with_role(connection, role)),
+            Cell.version == "",
+        )
+        .order_by(Cell.cell_id)
+    )
+    return frame(connection, query).merge(places[PLACE].drop_duplicates(), on=PLACE)
+
+
+def _values(connection: sa.Connection, cells: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the samples and the accuracy of cells on each question, in an order that depends on the names only."""
+    named = cells[["cell_id", *PLACE, "calibrator"]]
+    found = question_values(connection, named, ["samples", "accuracy"], [*PLACE, "calibrator"])
+    return found[found["metric"] == "samples"], found[found["metric"] == "accuracy"]
+
+
+def against_equal_cost(spent: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
+    """Return the accuracy of IAS minus that of a fixed n with the same mean samples, for each question.
+
+    The values are those of :func:`prmcal.db.statistics.budgets.equal_cost_values`. `spent` has the samples of IAS in
+    the columns dataset, llm, prm, conditions, calibrator, question_id and value. `curves` has the accuracy of best-of-n
+    for each number of samples from 1 to N. The columns of the result are those of `spent`. Places with questions that
+    have no curve are left out.
+    """
+    import pandas as pd
+
+    tables = {
+        place: rows.pivot_table(index="question_id", columns="samples", values="accuracy", sort=True)
+        for place, rows in curves.groupby(PLACE, sort=False)
+    }
+    found = []
+    for (*place, _), own in spent.groupby([*PLACE, "calibrator"], sort=False):
+        table = tables.get(tuple(place))
+        if table is not None and own["question_id"].isin(table.index).all():
+            accuracy = table.loc[own["question_id"]].to_numpy(np.float64)
+            samples = own["value"].to_numpy(np.float64).round().astype(np.int64)
+            if samples.max() <= accuracy.shape[1]:
+                found.append(own.assign(value=equal_cost_values(accuracy, samples[:, None])[:, 0]))
+    return pd.concat(found) if found else spent.head(0)
+
+
+def _accuracies(connection: sa.Connection, places: pd.DataFrame) -> pd.DataFrame:
+    """Return the accuracy of best-of-n on each question for every n."""
+    keys = frame(
+        connection,
+        sa.select(*Job.columns("job_key", *PLACE)).where(
+            Job.kind == "curves", Job.calibrator.is_(None), Job.status == "done"
+        ),
+    ).merge(places[PLACE].drop_duplicates(), on=PLACE)
+    query = sa.select(*SampleAccuracy.columns("job_key", "question_id", "samples", "accuracy")).where(
+        SampleAccuracy.job_key.in_(list(keys["job_key"]))
+    )
+    return frame(connection, query).astype({"samples": "int64"}).merge(keys, on="job_key")

@@ -1,14 +1,20 @@
-"""Numbers, durations, tables in Markdown and LaTeX, and the escaping of names and reasons in both.
+"""How results are presented: formats of numbers, escaping, titles, default columns, marks, and words of the provenance.
 
-Names and reasons must be escaped because they come from grids and plugins.
+The command line, the dashboard, the site and the report all read these, so that they say the same. The titles of
+metrics come with the run: see :mod:`prmcal.db.queries.cells`. Names and reasons must be escaped, in Markdown and in
+LaTeX, because they come from grids and plugins.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from prmcal.db.metrics import MAIN_METRICS, Leaderboard
+from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.steps import without_marks
 
 _LATEX_SPECIAL = {
@@ -119,3 +125,158 @@ def missing(value: Any) -> bool:
     import pandas as pd
 
     return value is None or value is pd.NA or bool(value != value)
+
+
+DIGITS = 3
+"""Decimal places of a measured value."""
+
+COORDINATE_TITLES = {
+    "dataset": "Data set",
+    "llm": "LLM",
+    "prm": "PRM",
+    "strategy": "Strategy",
+    "target": "C",
+    "level": "β",
+    "calibrator": "Calibrator",
+}
+"""Titles of the coordinates of a cell, in the order of columns."""
+
+VARIANT_TITLES = {"conditions": "Conditions", "version": "Version"}
+"""Titles of what tells cells of a merged leaderboard apart whose coordinates are equal."""
+
+
+@dataclass(frozen=True)
+class LeaderboardText:
+    """Title, description and columns of a leaderboard."""
+
+    title: str
+    description: str
+    """The name, and what the leaderboard shows in one sentence."""
+    main_metrics: tuple[str, ...]
+    """Names of the metrics that are shown unless the reader chooses others."""
+    rows: str
+    """Title of the column ``rows``: what the leaderboard counts besides questions."""
+
+
+LEADERBOARDS: dict[Leaderboard, LeaderboardText] = {
+    "calibration": LeaderboardText(
+        "Calibration",
+        "Errors of the rewards, compared with Monte Carlo success rates on the test questions.",
+        MAIN_METRICS["calibration"],
+        "Prefixes",
+    ),
+    "scaling": LeaderboardText(
+        "Scaling",
+        "Accuracy and budget of strategies. With IAS, the budget of a question depends on its calibrated reward.",
+        MAIN_METRICS["scaling"],
+        "Trajectories",
+    ),
+    "league": LeaderboardText(
+        "League",
+        "Strategies at equal cost: the accuracy of each over its whole range of budgets, and what it saves.",
+        MAIN_METRICS["league"],
+        "Trajectories",
+    ),
+}
+"""The leaderboards by name."""
+
+MARKS = {"best": "*", "tied": "="}
+"""Marks of standings in plain text. Worse values have none."""
+
+SYMBOLS = {"best": "●", "tied": "○", "worse": "▽", "last": "▼"}
+"""Marks of standings on web pages. "last" marks the worst of a group where a page tells it from other worse values."""
+
+SECONDS_LEGEND = "Seconds are single-worker seconds, measured on the generation and scoring jobs."
+"""Explains the seconds in a table of costs."""
+
+_MEANINGS = {
+    "best": "best of {group}",
+    "tied": "not significantly different from the best",
+    "worse": "significantly worse than the best",
+    "last": "worst of {group}, and significantly worse than the best",
+}
+
+
+def standings_legend(marks: Mapping[str, str], group: str) -> str:
+    """Explain the marks of standings in one sentence.
+
+    Parameters
+    ----------
+    marks : mapping of str to str
+        The mark of each standing that has one, such as :data:`MARKS`.
+    group : str
+        The values that compete with each other, such as "its row".
+    """
+    meanings = "; ".join(
+        f"{mark}: {_MEANINGS[standing].format(group=group)}" for standing, mark in marks.items()
+    )
+    return f"{meanings} (paired bootstrap over questions, p < {SIGNIFICANCE} after Holm's correction)."
+
+
+def leaderboard_legend(marks: Mapping[str, str]) -> str:
+    """Explain intervals, marks and letters below a leaderboard with these marks."""
+    return (
+        "Values with 95% intervals over questions. Cells with the same data set, LLM and PRM form a "
+        f"group. {standings_legend(marks, 'its group')} Cells of a group that share a letter do not differ "
+        "significantly. A value without a mark or letter was not compared."
+    )
+
+
+VERIFIED = "Verified"
+"""The title of the column with the tier of verification."""
+
+TIER_MEANINGS = {
+    "consistent": "keys, artifacts and all numbers fit together: they were computed again from counts and rewards",
+    "graded again": "answers were extracted and graded again from the texts",
+    "scored again": "a random share of the prefixes was scored again by the PRM, and calibrators were fitted again",
+    "reproduced": "rollouts of the verifier's own agree",
+}
+"""What each tier of a verification says. Each tier includes those before it."""
+
+_KINDS = ("llm", "prm", "calibrator", "dataset", "strategy")
+
+
+def verified_text(tier: Any, verified_by: Any = None, verified_at: Any = None, failed: int = 0) -> str:
+    """Return who verified something at which tier, and when, such as ``scored again by Ada, 2026-03-04``.
+
+    Verifications that failed are told too, such as ``not verified; 1 verification failed``.
+
+    Parameters
+    ----------
+    tier, verified_by : str or missing
+    verified_at : str, datetime or missing
+        A UTC time. Only its day is shown.
+    failed : int
+        The number of verifications that failed.
+    """
+    failures = f"; {counted(failed, 'verification')} failed" if failed else ""
+    if missing(tier):
+        return f"not verified{failures}"
+    parts = [str(tier) if missing(verified_by) or not verified_by else f"{tier} by {verified_by}"]
+    if not missing(verified_at):
+        parts.append(str(verified_at)[:10])
+    return ", ".join(parts) + failures
+
+
+def tier_choice(tier: str | None) -> str:
+    """Return the text of an option that keeps the cells of a tier and of those above it; None keeps all cells."""
+    return "all rows" if tier is None else f"at least {tier}"
+
+
+def signature_text(signed_by: Any) -> str:
+    """Return by which key a submission is signed."""
+    return "not signed" if missing(signed_by) or not signed_by else f"signed by {signed_by}"
+
+
+def renewal(cell: Mapping[str, Any]) -> str:
+    """Return the command that measures a cell again with the versions that are current.
+
+    Parameters
+    ----------
+    cell : mapping
+        The coordinates of the cell. ``GRID.yaml`` in the command stands for the grid of the run that measured it.
+    """
+    names = {kind: cell.get(kind) for kind in _KINDS}
+    named = [f"{kind}={name}" for kind, name in names.items() if isinstance(name, str)]
+    only = [f"--only {shlex.quote(each)}" for each in named]
+    return " ".join(["prmcal run GRID.yaml --out DIR", *only])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prmcal import __version__
-from prmcal.db.html.overview import template
+from prmcal.db.html.boards import template
 from prmcal.db.text.formats import interval, number
 from prmcal.harness.audit.tables import tables
 from prmcal.harness.audit.verdict import better_rules, compared, health, limits, repair, trust, value

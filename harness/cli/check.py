@@ -27,10 +27,10 @@ from prmcal.harness.terminal import text_table, wrapped
 from prmcal.harness.verify.again import Asked
 from prmcal.harness.verify.subject import opened
 from prmcal.harness.verify.tiers import verified
-from prmcal.registry.arguments import arguments_model
 from prmcal.registry.conformance import NOT_RUN, CheckResult, check_build, compare_with_published, run_checks
 from prmcal.registry.messages import excerpt, reading
 from prmcal.registry.plugins import KINDS, load_plugin_file
+from prmcal.registry.sources import arguments_model
 
 _WIDTH = 80
 _LONGEST_MESSAGE = 2000

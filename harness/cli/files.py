@@ -22,8 +22,7 @@ from prmcal.db.queries.cells import cell_row, find_cell
 from prmcal.db.reader import reading as reading_results
 from prmcal.db.run_folder import artifacts_root, checkpoints_root, finished_artifacts
 from prmcal.db.text.board import estimate
-from prmcal.db.text.formats import counted, escape_markdown, file_size, markdown_grid, missing
-from prmcal.db.text.presentation import LEADERBOARDS
+from prmcal.db.text.formats import LEADERBOARDS, counted, escape_markdown, file_size, markdown_grid, missing
 from prmcal.errors import DataError, PrmcalError, StorageError
 from prmcal.harness.cli.options import DEFAULT_RUN, RunArgument, RunOption, argument, completing_cells, option
 from prmcal.harness.execution.run import rebuild_database

@@ -20,7 +20,7 @@ from prmcal.harness.jobs.search import Beam, Searched, beam_search, calibrating,
 from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.data import GenerationRequest, Prefix, Question
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.search import SearchStrategy
+from prmcal.registry.contracts.strategy import SearchStrategy
 from prmcal.registry.grading.extraction import MARKED, Ways, find_answer
 from prmcal.steps import join_steps, split_steps
 

@@ -28,8 +28,7 @@ from prmcal.harness.inference.drawing import (
 from prmcal.harness.inference.models import Answerer
 from prmcal.harness.inference.results import PrefixRewards, Solution, Step, Stopped
 from prmcal.harness.jobs.plugin_calls import plugin_guard, require
-from prmcal.registry.contracts.search import SearchStrategy
-from prmcal.registry.contracts.strategy import Choice, PoolStrategy
+from prmcal.registry.contracts.strategy import Choice, PoolStrategy, SearchStrategy
 from prmcal.registry.strategies.sequential import SequentialRule
 
 IN_FLIGHT = 128

@@ -34,7 +34,7 @@ from prmcal.registry.contracts.data import (
     ScoringRequest,
 )
 from prmcal.registry.contracts.models import LLM, PRM
-from prmcal.registry.contracts.search import SearchStrategy
+from prmcal.registry.contracts.strategy import SearchStrategy
 from prmcal.registry.grading.extraction import BOXED, Ways, find_answer
 from prmcal.registry.network import patiently
 from prmcal.registry.plugins import strategies

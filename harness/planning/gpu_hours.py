@@ -24,7 +24,7 @@ from prmcal.harness.jobs.parameters import (
 )
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef
-from prmcal.registry.contracts.search import SearchStrategy
+from prmcal.registry.contracts.strategy import SearchStrategy
 from prmcal.registry.models.checkpoints import SPREAD, is_on_this_machine, read_config, resolve_checkpoint
 from prmcal.registry.plugins import KINDS, calibrators, strategies
 

@@ -34,8 +34,7 @@ from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.models import LLM
 from prmcal.registry.contracts.pool import PER_CALIBRATOR
-from prmcal.registry.contracts.search import SearchStrategy
-from prmcal.registry.contracts.strategy import PoolStrategy, Strategy
+from prmcal.registry.contracts.strategy import PoolStrategy, SearchStrategy, Strategy
 from prmcal.registry.plugins import strategies
 
 OF_TRAJECTORIES = frozenset(("trajectory_rewards", "step_rewards"))

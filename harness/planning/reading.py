@@ -19,9 +19,9 @@ from pydantic import ValidationError
 import prmcal
 from prmcal.errors import GridError
 from prmcal.harness.planning.grid import DEFAULT_STRATEGIES, GridSpec
-from prmcal.registry.arguments import arguments_model, documented_arguments
 from prmcal.registry.messages import reading, shown
 from prmcal.registry.plugins import KINDS
+from prmcal.registry.sources import arguments_model, documented_arguments
 
 _FOLDER = Path(prmcal.__file__).with_name("grids")
 

@@ -11,8 +11,17 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.text.board import Board
-from prmcal.db.text.formats import escape_latex, escape_markdown, interval, latex_line, markdown_grid, number
-from prmcal.db.text.presentation import COORDINATE_TITLES, DIGITS, MARKS
+from prmcal.db.text.formats import (
+    COORDINATE_TITLES,
+    DIGITS,
+    MARKS,
+    escape_latex,
+    escape_markdown,
+    interval,
+    latex_line,
+    markdown_grid,
+    number,
+)
 from prmcal.harness.report.evidence import PLACE
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from prmcal.db.charts import (
 )
 from prmcal.db.metrics import RANKING_METRIC
 from prmcal.db.statistics.paired import SIGNIFICANCE
-from prmcal.db.text.formats import number
-from prmcal.db.text.presentation import LEADERBOARDS
+from prmcal.db.text.formats import LEADERBOARDS, number
 from prmcal.harness.report.evidence import PLACE, Evidence, values, wanted
 from prmcal.harness.report.exhibits import Chart, numbered
 from prmcal.harness.report.pictures import (

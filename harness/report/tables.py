@@ -9,8 +9,8 @@ import pandas as pd
 from prmcal.db.queries.leaderboard import NAMED, reported
 from prmcal.db.queries.trajectories import MEDIAN
 from prmcal.db.reader import known_levels
+from prmcal.db.text.formats import LEADERBOARDS, MARKS, standings_legend
 from prmcal.db.text.overview import ranking_board
-from prmcal.db.text.presentation import LEADERBOARDS, MARKS, standings_legend
 from prmcal.harness.report.evidence import PLACE, Evidence, for_every_prm, values, wanted, with_none
 from prmcal.harness.report.exhibits import VERDICTS, Panel, Table, TextTable
 

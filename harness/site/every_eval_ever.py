@@ -23,8 +23,7 @@ import yaml
 
 from prmcal.db.metrics import RANKING_METRIC
 from prmcal.db.text.board import estimate
-from prmcal.db.text.presentation import LEADERBOARDS
-from prmcal.db.text.provenance import verified_text
+from prmcal.db.text.formats import LEADERBOARDS, verified_text
 from prmcal.harness.site.finished_cells import FinishedCell, FinishedCells, Row, portable
 from prmcal.harness.storage.written_folder import write_text
 

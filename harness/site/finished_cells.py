@@ -16,8 +16,7 @@ from prmcal.db import catalog
 from prmcal.db.metrics import COORDINATES, Leaderboard, Metrics
 from prmcal.db.reader import frame, reading
 from prmcal.db.tables import JobInput
-from prmcal.db.text.formats import missing
-from prmcal.db.text.presentation import LEADERBOARDS
+from prmcal.db.text.formats import LEADERBOARDS, missing
 
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 """The name of a repository on the hub."""

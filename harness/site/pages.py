@@ -7,7 +7,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from prmcal.db.html.overview import template
+from prmcal.db.html.boards import template
 
 _HERE = Path(__file__).parent
 

@@ -14,8 +14,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from prmcal.db.catalog import leaderboard, runs, submissions, verifications
-from prmcal.db.html.boards import board_json, boards_script, boards_style
-from prmcal.db.html.overview import league_html, overview_html, overview_style
+from prmcal.db.html.boards import (
+    board_json,
+    boards_script,
+    boards_style,
+    league_html,
+    overview_html,
+    overview_style,
+)
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.overview.league import league
 from prmcal.db.overview.query import overview
@@ -24,10 +30,17 @@ from prmcal.db.queries.leaderboard import REPORTED_TABLES, reported
 from prmcal.db.queries.two_runs import compare_runs
 from prmcal.db.reader import Source, reading
 from prmcal.db.text.board import difference_board, web_board
-from prmcal.db.text.formats import missing, number
+from prmcal.db.text.formats import (
+    COORDINATE_TITLES,
+    LEADERBOARDS,
+    TIER_MEANINGS,
+    missing,
+    number,
+    renewal,
+    signature_text,
+    verified_text,
+)
 from prmcal.db.text.overview import PURPOSE, measured, tiles
-from prmcal.db.text.presentation import COORDINATE_TITLES, LEADERBOARDS
-from prmcal.db.text.provenance import TIER_MEANINGS, renewal, signature_text, verified_text
 from prmcal.errors import PrmcalError
 from prmcal.harness.report.evidence import read_evidence
 from prmcal.harness.report.exhibits import Chart

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
-from prmcal.registry.arguments import arguments_model, validate_arguments
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.messages import excerpt, message_of
+from prmcal.registry.sources import arguments_model, validate_arguments
 
 _HEAVY = re.compile("accelerate|datasets|jax|pandas|peft|sklearn|tensorflow|torch|transformers|vllm")
 _LONGEST_LINE = 100

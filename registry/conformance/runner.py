@@ -16,8 +16,7 @@ from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.plugin import Plugin
-from prmcal.registry.contracts.search import SearchStrategy
-from prmcal.registry.contracts.strategy import PoolStrategy
+from prmcal.registry.contracts.strategy import PoolStrategy, SearchStrategy
 
 if TYPE_CHECKING:
     import pytest

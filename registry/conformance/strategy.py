@@ -13,8 +13,7 @@ from scipy.special import expit, logit
 from prmcal.arrays import Floats
 from prmcal.registry.conformance.plugin import expect, expect_array, failed, further_checks
 from prmcal.registry.contracts.pool import PER_CALIBRATOR, PER_TRAJECTORY, READS, Pool
-from prmcal.registry.contracts.search import SearchStrategy
-from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting, Strategy
+from prmcal.registry.contracts.strategy import Answered, PoolStrategy, SearchStrategy, Setting, Strategy
 from prmcal.registry.strategies.best_of import pass_at_n
 
 _QUESTIONS, _SIZE, _STEPS, _TARGET = 30, 16, 4, 0.9

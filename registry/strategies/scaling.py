@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 from prmcal.arrays import Floats, Ints
 from prmcal.registry.contracts.plugin import FinitePositive
 from prmcal.registry.contracts.pool import Pool, Reads
-from prmcal.registry.contracts.search import SearchStrategy
-from prmcal.registry.contracts.strategy import Answered, Setting
+from prmcal.registry.contracts.strategy import Answered, SearchStrategy, Setting
 from prmcal.registry.strategies.best_of import (
     RanksByScore,
     best_of_each,

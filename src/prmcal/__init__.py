@@ -71,8 +71,14 @@ if TYPE_CHECKING:
     )
     from prmcal.registry.contracts.models import LLM, PRM
     from prmcal.registry.contracts.pool import Pool
-    from prmcal.registry.contracts.search import SearchStrategy
-    from prmcal.registry.contracts.strategy import Answered, Asked, Choice, PoolStrategy, Setting
+    from prmcal.registry.contracts.strategy import (
+        Answered,
+        Asked,
+        Choice,
+        PoolStrategy,
+        SearchStrategy,
+        Setting,
+    )
     from prmcal.registry.plugins import calibrator, dataset, llm, metric, prm, strategy
     from prmcal.registry.prms.generative import GenerativePRM
     from prmcal.registry.prms.transformers import TransformersPRM
@@ -148,8 +154,7 @@ _MODULES = {
     "registry.contracts.metric": "AbsoluteSum Known Metric PrefixRows QuestionRatio UnderWeights",
     "registry.contracts.models": "LLM PRM",
     "registry.contracts.pool": "Pool",
-    "registry.contracts.search": "SearchStrategy",
-    "registry.contracts.strategy": "Answered Asked Choice PoolStrategy Setting",
+    "registry.contracts.strategy": "Answered Asked Choice PoolStrategy SearchStrategy Setting",
     "registry.plugins": "calibrator dataset llm metric prm strategy",
     "registry.prms.generative": "GenerativePRM",
     "registry.prms.transformers": "TransformersPRM",

@@ -17,8 +17,7 @@ from prmcal.db.html.boards import board_json
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.run_folder import published_path
 from prmcal.db.text.board import web_board
-from prmcal.db.text.formats import escape_markdown
-from prmcal.db.text.presentation import SYMBOLS
+from prmcal.db.text.formats import SYMBOLS, escape_markdown
 from tests.dashboard.conftest import HOSTILE, SECONDS, as_shown, choose, drawn
 from tests.db import factory
 from tests.measured import DESCRIBED

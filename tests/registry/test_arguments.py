@@ -9,7 +9,6 @@ import pytest
 from pydantic import AfterValidator, Field
 
 from prmcal.errors import InvalidArgumentsError
-from prmcal.registry.arguments import arguments_model, validate_arguments
 from prmcal.registry.contracts.plugin import (
     Count,
     FiniteFromZero,
@@ -20,6 +19,7 @@ from prmcal.registry.contracts.plugin import (
     ShareOrOne,
     ShareOrZero,
 )
+from prmcal.registry.sources import arguments_model, validate_arguments
 
 
 def _even(value: int) -> int:

@@ -11,7 +11,7 @@ import pytest
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts import calibrator as features
 from prmcal.registry.contracts import data
-from prmcal.registry.contracts.search import SearchStrategy
+from prmcal.registry.contracts.strategy import SearchStrategy
 from prmcal.registry.plugins import calibrators, llms, load_plugin_file, prms, strategies
 from tests.conftest import PLUGINS
 

@@ -17,11 +17,19 @@ from prmcal.db.queries.two_cells import CellComparison, compare_cells
 from prmcal.db.queries.two_runs import RunComparison, compare_runs
 from prmcal.db.reader import Source, reading
 from prmcal.db.statistics.paired import SIGNIFICANCE
-from prmcal.db.text.board import Board, Column, difference_board, estimate
-from prmcal.db.text.comparison import comparison_board, questions_board
-from prmcal.db.text.formats import amount, counted, escape_markdown, graded, kept, missing, number
-from prmcal.db.text.presentation import LEADERBOARDS
-from prmcal.db.text.provenance import renewal, verified_text
+from prmcal.db.text.board import Board, Column, comparison_board, difference_board, estimate, questions_board
+from prmcal.db.text.formats import (
+    LEADERBOARDS,
+    amount,
+    counted,
+    escape_markdown,
+    graded,
+    kept,
+    missing,
+    number,
+    renewal,
+    verified_text,
+)
 from prmcal.harness.cli.options import (
     DEFAULT_RUN,
     FORMATS,

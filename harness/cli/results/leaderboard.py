@@ -26,10 +26,9 @@ from prmcal.db.overview.types import League, Overview
 from prmcal.db.queries.leaderboard import BETWEEN_SEEDS, costs
 from prmcal.db.queries.leaderboard import leaderboard as cells_of
 from prmcal.db.text.board import Board, Column, cost_board, leaderboard_board
+from prmcal.db.text.formats import LEADERBOARDS, SECONDS_LEGEND, renewal
 from prmcal.db.text.league import league_board, league_measured, league_sentence
 from prmcal.db.text.overview import measured, ranking_board, tiles
-from prmcal.db.text.presentation import LEADERBOARDS, SECONDS_LEGEND
-from prmcal.db.text.provenance import renewal
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli.options import (
     FORMATS,

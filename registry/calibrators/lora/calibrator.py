@@ -201,7 +201,7 @@ class QuantileLora(Calibrator):
 
     def save(self, folder: Path) -> None:
         """Write the adapter in PEFT's format (safetensors and JSON) and the card (JSON) to `folder`."""
-        from prmcal.registry.calibrators.lora.files import ADAPTER_FILES, file_hash, write_adapter
+        from prmcal.registry.calibrators.lora.export import ADAPTER_FILES, file_hash, write_adapter
 
         self.check_fitted()
         write_adapter(folder, self.adapter_, self.config_)
@@ -215,7 +215,7 @@ class QuantileLora(Calibrator):
 
     def load(self, folder: Path) -> Self:
         """Read what ``save`` wrote; see :meth:`prmcal.Calibrator.load`."""
-        from prmcal.registry.calibrators.lora.files import file_hash, read_adapter
+        from prmcal.registry.calibrators.lora.export import file_hash, read_adapter
 
         with reading(f"{folder} does not contain a saved adapter", "Fit it again."):
             card = json.loads((folder / _CARD_FILE).read_text())
@@ -261,7 +261,7 @@ class QuantileLora(Calibrator):
 
     def _forward(self, features: ScoredPrefixes) -> Floats:
         """The log-odds of the outputs."""
-        from prmcal.registry.calibrators.lora.batches import predict_log_odds
+        from prmcal.registry.calibrators.lora.fitting import predict_log_odds
 
         self.check_fitted()
         self.check_features(features)

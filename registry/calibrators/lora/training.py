@@ -27,7 +27,7 @@ from transformers.utils import logging
 from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.calibrators.lora.files import newest_whole, read_adapter, seal, write_adapter
+from prmcal.registry.calibrators.lora.export import newest_whole, read_adapter, seal, write_adapter
 from prmcal.registry.calibrators.lora.model import ADAPTER, load_adapter
 from prmcal.registry.contracts.calibrator import FitSupport
 

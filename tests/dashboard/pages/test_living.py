@@ -11,8 +11,7 @@ from threading import Event, Thread
 import pytest
 import sqlalchemy as sa
 
-from prmcal.dashboard.controls.address import link
-from prmcal.dashboard.data import REFRESH_SECONDS
+from prmcal.dashboard.controls.address import REFRESH_SECONDS, link
 from prmcal.db import catalog
 from prmcal.db.metrics import cell_id
 from prmcal.db.queries.runs import planned_shards

@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 from scipy.stats import rankdata
 
-from prmcal.db.html.overview import overview_html, overview_style
+from prmcal.db.html.boards import overview_html, overview_style
 from prmcal.db.metrics import PLACE, RANKING_METRIC
-from prmcal.db.overview.gains import against_equal_cost
 from prmcal.db.overview.query import overview
 from prmcal.db.overview.ranking import mean_over_places, means_over_places, rank_by_means, relative_cut
+from prmcal.db.overview.reading import against_equal_cost
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.statistics.intervals import bounded_interval
 from prmcal.db.text.overview import measured, ranking_board, ranking_legend, tiles

@@ -15,8 +15,8 @@ from prmcal.db.metrics import TIERS
 from prmcal.db.queries.submissions import PROVENANCE
 from prmcal.db.run_folder import published_path
 from prmcal.db.text.board import web_board
+from prmcal.db.text.formats import renewal, verified_text
 from prmcal.db.text.overview import measured, ranking_board
-from prmcal.db.text.provenance import renewal, verified_text
 from tests.db import factory, merged_factory
 from tests.db.merged_factory import ADA, BOB, CLEO, OUTDATED, OUTDATED_CELL
 

@@ -9,7 +9,7 @@ import pytest
 from prmcal.db import catalog
 from prmcal.db.metrics import COORDINATES, Leaderboard
 from prmcal.db.text.board import leaderboard_board
-from prmcal.db.text.presentation import (
+from prmcal.db.text.formats import (
     COORDINATE_TITLES,
     LEADERBOARDS,
     MARKS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prmcal.db.text.provenance import renewal
+from prmcal.db.text.formats import renewal
 from prmcal.harness.cli.results.cells import render_cell
 from prmcal.harness.cli.results.leaderboard import render_leaderboard
 from tests.db import merged_factory

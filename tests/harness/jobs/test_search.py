@@ -26,7 +26,7 @@ from prmcal.registry.contracts.data import (
     Sampling,
 )
 from prmcal.registry.contracts.models import LLM, PRM
-from prmcal.registry.contracts.search import First, SearchStrategy
+from prmcal.registry.contracts.strategy import First, SearchStrategy
 from prmcal.registry.plugins import datasets, llms, load_plugin_file, prms, strategies
 from prmcal.registry.strategies.scaling import beams_needed, expansions_needed
 from tests.conftest import PLUGINS, Prmcal

@@ -17,7 +17,7 @@ import pytest
 
 from prmcal import LLM, PRM, Completion, Prefix, PrefixScores, Question, Sampling
 from prmcal.harness.jobs.search import Searched, beam_search
-from prmcal.registry.contracts.search import SearchStrategy
+from prmcal.registry.contracts.strategy import SearchStrategy
 from prmcal.registry.plugins import strategies
 from prmcal.steps import STEP_SEPARATOR
 from tests.registry.create import create_as

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from prmcal.harness.planning.reading import grid_schema, shipped_grids
-from prmcal.registry.arguments import documented_arguments
 from prmcal.registry.plugins import KINDS, calibrators
+from prmcal.registry.sources import documented_arguments
 from tests.conftest import PLUGINS, ROOT, Prmcal
 
 FILE = ROOT / "grids" / "grid.schema.json"

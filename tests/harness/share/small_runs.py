@@ -16,7 +16,7 @@ from prmcal.db.catalog import leaderboard
 from prmcal.db.queries.submissions import PROVENANCE
 from prmcal.db.reader import reading
 from prmcal.db.run_folder import artifacts_root, published_path
-from prmcal.db.text.presentation import LEADERBOARDS
+from prmcal.db.text.formats import LEADERBOARDS
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.planning.reading import grid_of
 from prmcal.registry.plugins import load_plugin_file

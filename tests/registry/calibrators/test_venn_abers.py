@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
-from prmcal.registry.calibrators.venn_abers import VennAbers
+from prmcal.registry.calibrators.reward import VennAbers
 from prmcal.registry.plugins import calibrators
 from tests.registry.create import create_as
 

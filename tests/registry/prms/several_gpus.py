@@ -24,8 +24,13 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 from prmcal import Prefix, ScoringRequest
-from prmcal.registry.calibrators.lora.batches import Packing, predict_log_odds, token_ids
-from prmcal.registry.calibrators.lora.fitting import batch_parts, row_loss
+from prmcal.registry.calibrators.lora.fitting import (
+    Packing,
+    batch_parts,
+    predict_log_odds,
+    row_loss,
+    token_ids,
+)
 from prmcal.registry.calibrators.lora.model import adapted, lora_config, quantile_model
 from prmcal.registry.calibrators.lora.training import TreeTrainer
 from prmcal.registry.models import pretrained

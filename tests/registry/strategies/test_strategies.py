@@ -14,8 +14,7 @@ from scipy.special import expit
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.registry.conformance import parametrize_with_checks, run_checks
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.search import SearchStrategy
-from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
+from prmcal.registry.contracts.strategy import Answered, PoolStrategy, SearchStrategy, Setting
 from prmcal.registry.plugins import strategies
 from prmcal.registry.strategies.best_of import best_of_n
 from prmcal.registry.strategies.votes import majority_of_n

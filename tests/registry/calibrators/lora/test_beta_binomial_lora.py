@@ -15,7 +15,7 @@ from scipy.special import expit
 from prmcal import PRM, ScoredPrefixes
 from prmcal.errors import PluginFailedError
 from prmcal.registry.calibrators.beta_binomial import negative_log_likelihood
-from prmcal.registry.calibrators.lora.beta_binomial import BetaBinomialLora
+from prmcal.registry.calibrators.lora.adapter import BetaBinomialLora
 from prmcal.registry.calibrators.lora.fitting import beta_binomial_loss
 from prmcal.registry.plugins import calibrators, prms
 from tests.arrays import Ints

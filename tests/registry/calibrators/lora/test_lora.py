@@ -242,7 +242,7 @@ def test_what_is_saved_is_what_is_loaded(
 def test_peft_reads_the_adapter(fitted: QuantileLora, features: ScoredPrefixes, tmp_path: Path) -> None:
     from peft import PeftModel
 
-    from prmcal.registry.calibrators.lora.batches import predict_log_odds
+    from prmcal.registry.calibrators.lora.fitting import predict_log_odds
     from prmcal.registry.calibrators.lora.model import quantile_model
 
     fitted.save(tmp_path)

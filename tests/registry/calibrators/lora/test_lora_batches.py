@@ -14,8 +14,15 @@ from hypothesis import strategies as st
 
 from prmcal import Prefix
 from prmcal.errors import PluginFailedError
-from prmcal.registry.calibrators.lora.batches import Packing, pack, plan_batches, token_ids, trajectories_of
-from prmcal.registry.calibrators.lora.fitting import batch_parts, quantile_loss
+from prmcal.registry.calibrators.lora.fitting import (
+    Packing,
+    batch_parts,
+    pack,
+    plan_batches,
+    quantile_loss,
+    token_ids,
+    trajectories_of,
+)
 from prmcal.registry.calibrators.lora.model import adapted, lora_config, quantile_model
 from prmcal.registry.plugins import prms
 

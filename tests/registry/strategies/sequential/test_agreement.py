@@ -15,13 +15,13 @@ from scipy.integrate import quad
 
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
-from prmcal.registry.strategies.agreement import (
+from prmcal.registry.strategies.orders import Orders
+from prmcal.registry.strategies.posterior_vote import (
     AdaptiveConsistency,
     CertifiedSelfConsistency,
     EarlyStoppingSelfConsistency,
     log_evidence,
 )
-from prmcal.registry.strategies.orders import Orders
 from prmcal.registry.strategies.sequential import Drawn
 from prmcal.registry.strategies.votes import Votes, count_votes, majority_of_n, right_if_most_votes
 from tests.arrays import Floats, Ints
