@@ -81,13 +81,9 @@ class Series:
 def series_of(grid: Sequence[str], used: Collection[str]) -> Series:
     """Return the style of the series in a chart.
 
-    Parameters
-    ----------
-    grid : sequence of str
-        All calibrators, in the order of the grid. The position of a calibrator decides its style. Up to 32 calibrators
-        have styles of their own.
-    used : collection of str
-        The series in the chart. A series that is no calibrator of the grid is drawn in :data:`INK`, its lines dashed.
+    `grid` has all calibrators, in the order of the grid. The position of a calibrator decides its style, and up to 32
+    have styles of their own. `used` has the series in the chart. One that is no calibrator of the grid is drawn in
+    :data:`INK`, its lines dashed.
     """
     known = [name for name in grid if name in used]
     others = sorted(set(used) - set(known))

@@ -68,10 +68,7 @@ class Transaction:
     def record(self, rows: Sequence[Base]) -> None:
         """Insert rows into tables with a primary key. A row with the same key is replaced.
 
-        Parameters
-        ----------
-        rows : sequence of Base
-            Instances of the models. Attributes that are not set get the default of the column, or null.
+        Attributes of the models that are not set get the default of the column, or null.
         """
         by_table: dict[sa.Table, dict[Any, dict[str, Any]]] = defaultdict(dict)
         for row in rows:
@@ -86,26 +83,15 @@ class Transaction:
             _insert_columns(self._connection, table, [columns])
 
     def load(self, table_name: str, files: Files) -> int:
-        """Load Parquet files into a table without a primary key, such as ``rewards``.
+        """Load Parquet files into a table without a primary key, such as ``rewards``. Return the number of rows.
 
-        The rows of the files replace all rows of the given owners. Loading the same files again changes nothing, and
-        an owner without files has no rows afterwards. Rows are stored in the order of the owners, and those of an owner
-        in the order of the columns that identify them, independent of the order of its files.
+        The rows of the files replace all rows of the given owners: of a cell by its id if the table has ``cell_id``,
+        else of a job by its key. Loading the same files again changes nothing, and an owner without files has no rows
+        afterwards. Rows are stored in the order of the owners, and those of an owner in the order of the columns that
+        identify them, independent of the order of its files. Columns are matched by name. Columns that allow null may
+        be absent. Several owners may have the same file.
 
         Raises a LoadError if a file cannot be read or does not fit the table. The transaction must then be rolled back.
-
-        Parameters
-        ----------
-        table_name : str
-            Any table without a primary key: a :class:`prmcal.db.tables.runs.BulkBase`.
-        files : mapping of str to sequence of Path
-            The Parquet files of each owner: of a cell by its id if the table has ``cell_id``, else of a job by its key.
-            Columns are matched by name. Columns that allow null may be absent. Several owners may have the same file.
-
-        Returns
-        -------
-        int
-            The number of rows loaded.
         """
         table = Base.metadata.tables[table_name]
         owner = "cell_id" if "cell_id" in table.columns else "job_key"

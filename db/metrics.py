@@ -151,12 +151,9 @@ def cell_id(
 ) -> str:
     """Return the identifier of the cell with these coordinates. It is the same in every run.
 
-    Returns
-    -------
-    str
-        For example ``calibration/weak/qwen/isotonic/nano-math`` or
-        ``scaling/weak/qwen/isotonic/nano-math/best-of-n+ias/C=0.99/beta=0.1``.
-        Coordinates that are None or empty are left out.
+    For example ``calibration/weak/qwen/isotonic/nano-math`` or
+    ``scaling/weak/qwen/isotonic/nano-math/best-of-n+ias/C=0.99/beta=0.1``. Coordinates that are None or empty are left
+    out.
     """
     parts = [leaderboard, llm, prm, calibrator, dataset]
     if strategy:

@@ -187,16 +187,10 @@ def fingerprint(path: Path) -> tuple[int, int, int] | None:
 def reading(path: Path, patience: float = 5.0) -> Iterator[sa.Connection]:
     """Open a database read-only for a short time. All queries on one connection see the same state.
 
-    Raises a MissingDatabaseError if there is no such file. Raises a DamagedDatabaseError, a DatabaseVersionError or a
+    `path` is the published copy, :func:`prmcal.db.run_folder.published_path`. The file of the writer can be opened only
+    between its transactions. `patience` is the time in seconds to wait for a program that locks the file. Raises a
+    MissingDatabaseError if there is no such file. Raises a DamagedDatabaseError, a DatabaseVersionError or a
     LockedDatabaseError if the file cannot be read.
-
-    Parameters
-    ----------
-    path : Path
-        The published copy, :func:`prmcal.db.run_folder.published_path`. The file of the writer can
-        be opened only between its transactions.
-    patience : float
-        Seconds to wait for a program that locks the file.
     """
     if fingerprint(path) is None:
         raise MissingDatabaseError(

@@ -32,22 +32,14 @@ Threads are limited, because each of them needs memory of its own."""
 class Writer:
     """Writes a database file. Each file must have one writer at a time.
 
-    The file is open, and locked for all other programs, only during a transaction. If it does not exist, it is created
-    together with its folder. If a process that was killed has left it damaged, it is replaced by the published copy,
-    or made anew if there is none.
+    The file is open, and locked for all other programs, only during a transaction. `patience` is the time in seconds to
+    wait for another program that locks it. If it does not exist, it is created together with its folder. If a process
+    that was killed has left it damaged, it is replaced by the published copy, or made anew if there is none. By
+    default, `path` and `published` are :func:`prmcal.db.run_folder.database_path` and ``published_path`` of one folder.
 
     Raises a DatabaseVersionError if the file was written by another version of prmcal or DuckDB. Raises a
     DamagedDatabaseError if the file is damaged or was not written by prmcal. Raises a DatabaseStorageError if the
     folder cannot be written.
-
-    Parameters
-    ----------
-    path : Path
-        The file, usually :func:`prmcal.db.run_folder.database_path` of the output folder.
-    published : Path, optional
-        The copy for readers. Default: :func:`prmcal.db.run_folder.published_path` of the same folder.
-    patience : float
-        Seconds to wait for another program that locks the file.
     """
 
     def __init__(self, path: Path, published: Path | None = None, patience: float = 30.0) -> None:

@@ -116,15 +116,10 @@ def _exact_interval(k: float, n: float) -> tuple[float, float]:
 def step_table(prefixes: pd.DataFrame, trajectory: int, target: float) -> pd.DataFrame:
     """Return one row for each prefix of a trajectory, with the budgets that its rewards and success rate imply for C.
 
-    `prefixes` are those of a question, as :func:`prmcal.db.catalog.prefixes` returns them.
-
-    Returns
-    -------
-    DataFrame
-        Columns step, reward, over_long, successes, follow_ups, terminal; calibrated (the median), band_low and
-        band_high (the lowest and the highest quantile); success with its interval low and high, which has width 0
-        where the prefix contains the final answer; and the samples needed: budget_reward, budget_calibrated
-        and budget_success. Unknown values are missing.
+    `prefixes` are those of a question, as :func:`prmcal.db.catalog.prefixes` returns them. The columns are step,
+    reward, over_long, successes, follow_ups, terminal; calibrated (the median), band_low and band_high (the lowest and
+    the highest quantile); success with its interval low and high, which has width 0 where the prefix contains the final
+    answer; and the samples needed: budget_reward, budget_calibrated and budget_success. Unknown values are missing.
     """
     own = prefixes[prefixes["trajectory"] == trajectory]
     table = own.drop_duplicates("step").set_index("step")[

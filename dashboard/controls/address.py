@@ -126,19 +126,11 @@ REFRESH_SECONDS = 2
 def ask(
     query: Callable[Concatenate[Path, _P], _T], path: Path, *arguments: _P.args, **named: _P.kwargs
 ) -> _T:
-    """Call a query on the published copy, or return its cached result.
+    """Call a query on the published copy at `path`, or return its cached result.
 
-    Raises a DatabaseError if the copy is missing or cannot be read, or if the query raises one.
-
-    Parameters
-    ----------
-    query : callable
-        A function of :mod:`prmcal.db.catalog`, or one that takes longer to compute than to read again and asks by
-        itself.
-    path : Path
-        The published copy.
-    *arguments, **named
-        What else the query takes. Another path is that of the published copy of another run.
+    The query is a function of :mod:`prmcal.db.catalog`, or one that takes longer to compute than to read again and asks
+    by itself. Another path among its arguments is that of the published copy of another run. Raises a DatabaseError if
+    the copy is missing or cannot be read, or if the query raises one.
     """
     files = [path, *(each for each in arguments if isinstance(each, Path))]
     known = tuple((str(each), fingerprint(each)) for each in files)

@@ -46,12 +46,8 @@ def league(
 ) -> League:
     """Rank the strategies of a grid by their accuracy over budgets from 1 sample to N.
 
-    Parameters
-    ----------
-    llm, prm, dataset, tier
-        As for :func:`prmcal.db.overview.query.overview`.
-    calibrator, strategy : sequence of str, optional
-        Keep only entries with these names. Strategies without a calibrator stay.
+    `llm`, `prm`, `dataset` and `tier` are as for :func:`prmcal.db.overview.query.overview`. `calibrator` and `strategy`
+    keep only entries with these names. Strategies without a calibrator stay.
     """
     chosen = {"llm": llm, "prm": prm, "dataset": dataset, "calibrator": calibrator, "strategy": strategy}
     with connection_of(source) as connection:
@@ -117,11 +113,8 @@ def league_points(
 ) -> pd.DataFrame:
     """Return the curves of all strategies at a place; with the first conditions of the place for None.
 
-    Returns
-    -------
-    DataFrame
-        Columns cell_id, strategy, calibrator, level, point, samples and accuracy with their intervals
-        (``samples_low`` and so on), order_error and questions.
+    The columns are cell_id, strategy, calibrator, level, point, samples and accuracy with their intervals
+    (``samples_low`` and so on), order_error and questions.
     """
     columns = [column for column in LeaguePoint.__table__.columns if column.name != "cell_id"]
     query = (
@@ -171,15 +164,12 @@ def _cells(
 
 
 def league_frame(found: League) -> pd.DataFrame:
-    """Return the league with one row per entry, the best first.
+    """Return the league with one row per entry, the best first. A reference has no rank.
 
-    Returns
-    -------
-    DataFrame
-        Columns strategy, calibrator, level, rank, rank_low, rank_high, mean_rank, places, wins, ties, losses,
-        area_gain, ``accuracy_at_<n>``, saving_95, order_error and citation: see
-        :class:`prmcal.db.overview.types.LeagueRow`. A ``Quantity`` has two columns more, ``<column>_low`` and
-        ``<column>_high``. A reference has no rank.
+    The columns are strategy, calibrator, level, rank, rank_low, rank_high, mean_rank, places, wins, ties, losses,
+    area_gain, ``accuracy_at_<n>``, saving_95, order_error and citation: see
+    :class:`prmcal.db.overview.types.LeagueRow`. A ``Quantity`` has two columns more, ``<column>_low`` and
+    ``<column>_high``.
     """
     import pandas as pd
 

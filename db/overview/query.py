@@ -45,12 +45,8 @@ def overview(
 ) -> Overview:
     """Rank the calibrators of a grid, and measure what IAS gains with each.
 
-    Parameters
-    ----------
-    llm, prm, dataset : sequence of str, optional
-        Keep only places with these names.
-    tier : str, optional
-        Keep only cells that were verified at this tier or at a higher one.
+    `llm`, `prm` and `dataset` keep only places with these names, and `tier` only cells that were verified at this tier
+    or at a higher one.
     """
     with connection_of(source) as connection:
         cells = kept(_cells(connection, tier), llm=llm, prm=prm, dataset=dataset)
@@ -177,16 +173,12 @@ def _fit_seconds(
 
 
 def ranking_frame(found: Overview) -> pd.DataFrame:
-    """Return the ranking with one row per calibrator, the best first.
+    """Return the ranking with one row per calibrator, the best first. What was not measured is missing.
 
-    Returns
-    -------
-    DataFrame
-        Columns calibrator, rank, rank_low, rank_high, mean_rank, places, lowest, wins, ties, losses, brier, cut, the
-        other main metrics of the calibration leaderboard, ias_accuracy, ias_samples, ias_share, ias_to_best_of_n,
-        ias_to_equal_cost, fit_seconds and citation: see :class:`prmcal.db.overview.types.Standing` and
-        :class:`prmcal.db.overview.types.Gain`. A ``Quantity`` has two columns more, ``<column>_low`` and
-        ``<column>_high``. What was not measured is missing.
+    The columns are calibrator, rank, rank_low, rank_high, mean_rank, places, lowest, wins, ties, losses, brier, cut,
+    the other main metrics of the calibration leaderboard, ias_accuracy, ias_samples, ias_share, ias_to_best_of_n,
+    ias_to_equal_cost, fit_seconds and citation: see :class:`prmcal.db.overview.types.Standing` and
+    :class:`prmcal.db.overview.types.Gain`. A ``Quantity`` has two columns more, ``<column>_low`` and ``<column>_high``.
     """
     import pandas as pd
 

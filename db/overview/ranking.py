@@ -38,12 +38,8 @@ def _question_means(values: pd.DataFrame) -> dict[str, tuple[int, NDArray[np.flo
 def mean_over_places(values: pd.DataFrame, rule: IntervalRule = skewed_interval) -> Quantity:
     """Return the mean over places of the mean over questions.
 
-    Parameters
-    ----------
-    values : DataFrame
-        Columns dataset, llm, prm, conditions, question_id and value, with at least one row.
-    rule : callable
-        The rule for the interval of a mean over the questions of one data set.
+    `values` has the columns dataset, llm, prm, conditions, question_id and value, and at least one row. `rule` gives
+    the interval of a mean over the questions of one data set.
     """
     return _combined(_question_means(values), rule)
 
@@ -51,21 +47,9 @@ def mean_over_places(values: pd.DataFrame, rule: IntervalRule = skewed_interval)
 def means_over_places(
     values: pd.DataFrame, key: str, rule: IntervalRule = skewed_interval
 ) -> dict[Any, Quantity]:
-    """Return the mean over places for each value of a column, at once.
+    """Return :func:`mean_over_places` of the rows with each value of the column `key`, at once.
 
-    Parameters
-    ----------
-    values : DataFrame
-        As for :func:`mean_over_places`, with the column `key`.
-    key : str
-        The column. Rows with an equal value belong to one mean.
-    rule : callable
-        As for :func:`mean_over_places`, also for several means at once.
-
-    Returns
-    -------
-    dict
-        What :func:`mean_over_places` returns for the rows of each value.
+    The rule is also one for several means at once.
     """
     sizes = values.groupby([key, *PLACE], sort=False)["value"].transform("size")
     weighted = values.assign(value=values["value"] / sizes)
@@ -97,12 +81,7 @@ def _alike(table: pd.DataFrame) -> list[list[Any]]:
 def relative_cut(values: pd.DataFrame, baseline: pd.DataFrame) -> Quantity:
     """Return 1 - (mean of `values`) / (mean of `baseline`), where both have the same places and questions.
 
-    The interval is that of the mean of the linearised ratio.
-
-    Parameters
-    ----------
-    values, baseline : DataFrame
-        As for :func:`mean_over_places`.
+    Both are as for :func:`mean_over_places`. The interval is that of the mean of the linearised ratio.
     """
     keys = [*PLACE, "question_id"]
     both = values.merge(baseline, on=keys, suffixes=("", "_baseline"))
@@ -120,15 +99,10 @@ def relative_cut(values: pd.DataFrame, baseline: pd.DataFrame) -> Quantity:
 
 
 def mean_of_ends(cells: pd.DataFrame) -> Quantity:
-    """Return the mean over cells of a value and of both ends of its interval.
+    """Return the mean over cells of a value and of both ends of its interval: the columns value, low and high.
 
-    The interval contains the mean of the true values in at least 95% of cases: the spread of a mean is at most the
-    mean of the spreads, however the cells depend on each other.
-
-    Parameters
-    ----------
-    cells : DataFrame
-        Columns value, low and high, with at least one row.
+    The interval contains the mean of the true values in at least 95% of cases: the spread of a mean is at most the mean
+    of the spreads, however the cells depend on each other.
     """
     return Quantity(*(float(cells[name].astype(float).mean()) for name in ("value", "low", "high")))
 
@@ -161,21 +135,11 @@ def rank_by_means(values: pd.DataFrame, competitor: str) -> dict[Any, Rank]:
     """Rank competitors by the mean of their ranks at single places.
 
     All places of a data set are resampled with the same questions. At a place, the competitor with the lowest mean has
-    rank 1, and equal ones share the mean of their ranks.
+    rank 1, and equal ones share the mean of their ranks. The ranks are in the order of the mean ranks, the lowest
+    first; equal ones are ordered by the mean value, and then by name.
 
-    Parameters
-    ----------
-    values : DataFrame
-        Columns dataset, llm, prm, question_id, value (lower is better), and one with the competitor. Places with a
-        single competitor are left out.
-    competitor : str
-        The name of this column, such as "calibrator". Its values can be sorted.
-
-    Returns
-    -------
-    dict
-        The ranks by competitor, the lowest mean rank first. Equal mean ranks are ordered by the mean value, and
-        then by name.
+    `values` has the columns dataset, llm, prm, question_id, value (lower is better), and the column `competitor`, such
+    as "calibrator", whose values can be sorted. Places with a single competitor are left out.
     """
     ranks: dict[Any, list[NDArray[np.float64]]] = {}
     smallest = values.groupby("dataset")["question_id"].nunique().min() if len(values) else 0

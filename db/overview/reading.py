@@ -51,11 +51,8 @@ def tests_between(
 ) -> pd.DataFrame:
     """Return the paired tests of a metric between finished cells of one leaderboard.
 
-    Returns
-    -------
-    DataFrame
-        Columns metric, cell_a, cell_b, difference (A - B), p_adjusted, first and second: what the column `competitor`
-        has for A and for B.
+    The columns are metric, cell_a, cell_b, difference (A - B), p_adjusted, first and second: the values of the column
+    `competitor` for A and for B.
     """
     query = sa.select(*Comparison.columns("metric", "cell_a", "cell_b", "difference", "p_adjusted")).where(
         Comparison.metric == metric
@@ -112,20 +109,9 @@ def status_counts(cells: pd.DataFrame) -> dict[str, int]:
 
 
 def read_gains(connection: sa.Connection, places: pd.DataFrame) -> tuple[float | None, dict[str, Gain]]:
-    """Read what IAS gains at some places, for the highest target C of the grid.
+    """Read the highest target C of the grid, and what IAS gains with it at some places, by calibrator.
 
-    Parameters
-    ----------
-    connection : Connection
-    places : DataFrame
-        Columns dataset, llm and prm.
-
-    Returns
-    -------
-    float or None
-        The target C; None if no cell of best-of-n + IAS is done.
-    dict of str to Gain
-        The gains by calibrator.
+    `places` has the columns dataset, llm and prm. The target is None if no cell of best-of-n + IAS is done.
     """
     adaptive = _cells(connection, "recomputed", places)
     adaptive = adaptive[adaptive["target"].notna()]

@@ -88,14 +88,10 @@ def numbered(source: Source) -> dict[str, int]:
 def find_cell(source: Source, name: str) -> str:
     """Return the identifier of the cell that a reader names.
 
-    Raises an UnknownCellError if there is no such cell or several. The message has up to three cells that may be meant.
-
-    Parameters
-    ----------
-    name : str
-        A short number (``12`` or ``#12``), an identifier, or a part of it that only one cell has. The parts between
-        slashes or spaces may leave out others: ``weak/isotonic/math`` is a part of
-        ``calibration/weak/qwen/isotonic/nano-math``.
+    The name is a short number (``12`` or ``#12``), an identifier, or a part of it that only one cell has. The parts
+    between slashes or spaces may leave out others: ``weak/isotonic/math`` is a part of
+    ``calibration/weak/qwen/isotonic/nano-math``. Raises an UnknownCellError if there is no such cell or several. The
+    message has up to three cells that may be meant.
     """
     numbers = numbered(source)
     text = name.strip()

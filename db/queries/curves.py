@@ -134,14 +134,8 @@ class ExactCurves:
     ) -> Curve:
         """Return the curve of best-of-n with the same n for every question.
 
-        Parameters
-        ----------
-        counts : sequence of int
-            The values of n, each in [1, N]. Each gives a point.
-        tokens : bool
-            Whether the cost is counted in generated tokens instead of samples.
-        question_level : int, optional
-            Keep only questions of this difficulty.
+        `counts` are the values of n, each in [1, N]; each gives a point. With `tokens`, the cost is counted in
+        generated tokens instead of samples. `question_level` keeps only questions of this difficulty.
         """
         samples = np.tile(np.asarray(counts, dtype=np.int64), (len(self.question_ids), 1))
         return self._curve(samples, known_interval, tokens, question_level)
@@ -155,17 +149,10 @@ class ExactCurves:
         tokens: bool = False,
         question_level: int | str | None = None,
     ) -> Curve:
-        """Return the curve of best-of-n + IAS with the rewards of a calibrator at one level.
+        """Return the curve of best-of-n + IAS with the rewards of a calibrator at one level beta.
 
-        Parameters
-        ----------
-        calibrator : str
-        level : float
-            Quantile level beta. Together with `calibrator`, it must be a key of `rewards`.
-        targets : sequence of float
-            Target probabilities C in (0, 1). Each gives a point.
-        tokens, question_level
-            As for :meth:`fixed`.
+        The calibrator and the level must be a key of `rewards`. `targets` are target probabilities C in (0, 1); each
+        gives a point. `tokens` and `question_level` are as for :meth:`fixed`.
         """
         rule = partial(bounded_interval, upper=float(self.most))
         return self._curve(self._samples(calibrator, level, targets), rule, tokens, question_level)

@@ -95,16 +95,9 @@ def health(
     dataset: Sequence[str] | None = None,
     all_checks: bool = False,
 ) -> tuple[Finding, ...]:
-    """Return what was found, the most serious first.
+    """Return what was found, the most serious first; with `all_checks`, also the checks that found nothing to mention.
 
-    Parameters
-    ----------
-    source : Path or Connection
-        The published copy.
-    llm, prm, dataset : sequence of str, optional
-        Keep only findings about these. Those about an LLM's solutions belong to every PRM.
-    all_checks : bool
-        Also return the checks that found nothing to mention.
+    `llm`, `prm` and `dataset` keep only findings about these. Those about an LLM's solutions belong to every PRM.
     """
     table = HealthCheck.__table__
     query = sa.select(*table.columns).order_by(*table.primary_key)
@@ -308,11 +301,7 @@ def areas_within(solutions: pd.DataFrame) -> pd.Series:
     """Return the area under the curve of each question that has right and wrong solutions.
 
     It is the chance that a right solution has a higher reward than a wrong one, where equal rewards count one half.
-
-    Parameters
-    ----------
-    solutions : DataFrame
-        Columns job_key, question_id, reward and correct.
+    `solutions` has the columns job_key, question_id, reward and correct.
     """
     keys = [solutions["job_key"], solutions["question_id"]]
     correct = solutions["correct"].astype(float)

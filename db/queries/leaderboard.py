@@ -37,31 +37,20 @@ def measurements(
 ) -> pd.DataFrame:
     """Return the measured values of a leaderboard, one per row, in the order of the grid.
 
-    Parameters
-    ----------
-    table : {"calibration", "scaling"}
-        Which leaderboard.
-    llm, prm, calibrator, dataset, strategy : sequence of str, optional
-        Keep only cells with these names, and cells without a plugin of the kind: a strategy without a PRM is a
-        baseline for every PRM.
-    tier : str, optional
-        Keep only cells that were verified at this tier of :data:`prmcal.db.metrics.TIERS` or at a higher one.
-        Standings are those among all cells.
-    question_level : int, optional
-        Return values over the questions of this difficulty instead of all. They have no standing.
+    `llm`, `prm`, `calibrator`, `dataset` and `strategy` keep only cells with these names, and cells without a plugin of
+    the kind: a strategy without a PRM is a baseline for every PRM. `tier` keeps only cells that were verified at this
+    tier of :data:`prmcal.db.metrics.TIERS` or at a higher one; standings are those among all cells. With
+    `question_level`, the values are those over the questions of this difficulty, and have no standing.
 
-    Returns
-    -------
-    DataFrame
-        Columns cell_id, number (the short number), those of :data:`prmcal.db.metrics.COORDINATES`, status, reason,
-        metric, value, low, high, rows, questions, standing, letters. A cell without values (failed or pending) has one
-        row with a null metric. The database of a merged leaderboard adds the columns of
-        :data:`prmcal.db.queries.submissions.PROVENANCE`.
+    The columns are cell_id, number (the short number), those of :data:`prmcal.db.metrics.COORDINATES`, status, reason,
+    metric, value, low, high, rows, questions, standing, letters. A cell without values (failed or pending) has one row
+    with a null metric. The database of a merged leaderboard adds the columns of
+    :data:`prmcal.db.queries.submissions.PROVENANCE`.
 
-        Cells with the same data set, LLM and PRM compete. The standing is "best", "tied" (not significantly different
-        from the best after Holm's correction), "worse" (significantly different), or null if the value was not
-        compared. Cells of a group that share a letter do not differ significantly, and the best has "a". Letters are
-        null if the value was not compared or the alphabet is too short.
+    Cells with the same data set, LLM and PRM compete. The standing is "best", "tied" (not significantly different from
+    the best after Holm's correction), "worse" (significantly different), or null if the value was not compared. Cells
+    of a group that share a letter do not differ significantly, and the best has "a". Letters are null if the value was
+    not compared or the alphabet is too short.
     """
     cells = numbered_cells(*COORDINATES, "conditions", "status", "reason").where(Cell.leaderboard == table)
     same_level = (
@@ -103,22 +92,13 @@ def measurements(
 def leaderboard(source: Source, /, table: Leaderboard = "calibration", **filters: Any) -> pd.DataFrame:
     """Return a leaderboard with one row per cell and separate columns for every metric.
 
-    Parameters
-    ----------
-    source, table
-        As for :func:`measurements`.
-    **filters
-        The filters of :func:`measurements`.
-
-    Returns
-    -------
-    DataFrame
-        Columns cell_id, number and those of :data:`prmcal.db.metrics.COORDINATES`; for each metric ``<metric>``,
-        ``<metric>_low``, ``<metric>_high``, ``<metric>_standing`` and ``<metric>_letters``; then rows and questions
-        (the smallest numbers behind any value of the cell), status and reason. The database of a merged leaderboard
-        adds the columns of :data:`prmcal.db.queries.submissions.PROVENANCE`. If it has cells of several seeds, it also
-        adds ``seeds`` (their number) and for each metric ``<metric>_between_seeds`` (the standard deviation of the
-        value between seeds, with n - 1).
+    The filters are those of :func:`measurements`. The columns are cell_id, number and those of
+    :data:`prmcal.db.metrics.COORDINATES`; for each metric ``<metric>``, ``<metric>_low``, ``<metric>_high``,
+    ``<metric>_standing`` and ``<metric>_letters``; then rows and questions (the smallest numbers behind any value of
+    the cell), status and reason. The database of a merged leaderboard adds the columns of
+    :data:`prmcal.db.queries.submissions.PROVENANCE`. If it has cells of several seeds, it also adds ``seeds`` (their
+    number) and for each metric ``<metric>_between_seeds`` (the standard deviation of the value between seeds, with n -
+    1).
     """
     import pandas as pd
 
@@ -155,22 +135,14 @@ def _between_seeds(spreads: pd.DataFrame, metrics: Sequence[str], cells: pd.Inde
 def costs(source: Source, /, **filters: Any) -> pd.DataFrame:
     """Return the costs of the cells of the scaling leaderboard, in the order of the grid.
 
-    Parameters
-    ----------
-    **filters
-        The filters of :func:`prmcal.db.queries.leaderboard.measurements`.
+    The filters are those of :func:`measurements`. The columns are cell_id, number, those of
+    :data:`prmcal.db.metrics.COORDINATES`, accuracy and questions. Then samples (LLM calls), generated_tokens,
+    prefill_tokens, prm_tokens and seconds: the mean per question, and the sum over all questions in a column whose name
+    ends in ``_total``. Unknown costs are missing. A strategy that asks several LLMs has the tokens and the seconds of
+    all of them.
 
-    Returns
-    -------
-    DataFrame
-        Columns cell_id, number, those of :data:`prmcal.db.metrics.COORDINATES`, accuracy and questions. Then samples
-        (LLM calls), generated_tokens, prefill_tokens, prm_tokens and seconds: the mean per question, and the sum over
-        all questions in a column whose name ends in ``_total``. Unknown costs are missing.
-
-        A strategy that asks several LLMs has the tokens and the seconds of all of them.
-
-        Seconds are single-worker seconds, measured on the generation and scoring jobs: their seconds per token,
-        multiplied by the tokens of the cell. They do not include fitting the calibrator.
+    Seconds are single-worker seconds, measured on the generation and scoring jobs: their seconds per token, multiplied
+    by the tokens of the cell. They do not include fitting the calibrator.
     """
     with connection_of(source) as connection:
         table = leaderboard(connection, "scaling", **filters)
@@ -242,20 +214,12 @@ NAMED = ["dataset", "llm", "prm", "calibrator", "strategy", "metric"]
 
 
 def reported(**filters: str) -> pd.DataFrame:
-    """Return the numbers of the paper, one per row.
+    """Return the numbers of the paper, one per row. Filters such as ``dataset="math500"`` select rows.
 
-    Parameters
-    ----------
-    **filters : str
-        Values of columns that select rows, such as ``dataset="math500"``.
-
-    Returns
-    -------
-    DataFrame
-        Columns table (a key of :data:`REPORTED_TABLES`), dataset, llm, prm, calibrator, strategy, metric, value, digits
-        (decimal places in the paper) and status, which is ``reported``. Calibrators and strategies have the names under
-        which they are registered, and LLMs, PRMs and data sets those of ``grids/paper.yaml``. A coordinate that does
-        not apply is None: a calibration error has no strategy.
+    The columns are table (a key of :data:`REPORTED_TABLES`), dataset, llm, prm, calibrator, strategy, metric, value,
+    digits (decimal places in the paper) and status, which is ``reported``. Calibrators and strategies have the names
+    under which they are registered, and LLMs, PRMs and data sets those of ``grids/paper.yaml``. A coordinate that does
+    not apply is None: a calibration error has no strategy.
     """
     import pandas as pd
 
@@ -270,19 +234,11 @@ def reported(**filters: str) -> pd.DataFrame:
 
 
 def beside_measured(source: Source, table: str) -> pd.DataFrame:
-    """Return a table of the paper with the values that a database has for the same names.
+    """Return a table of the paper, one of :data:`REPORTED_TABLES`, with the values of a database for the same names.
 
-    Parameters
-    ----------
-    table : str
-        One of :data:`REPORTED_TABLES`.
-
-    Returns
-    -------
-    DataFrame
-        The columns of :func:`reported`, then measured, low and high (the 95% interval) and questions, which are null if
-        the run has no such cell. If cells differ only in C or beta, the one with the largest C is used, and then the
-        one with the smallest beta, as in the paper.
+    The columns are those of :func:`reported`, then measured, low and high (the 95% interval) and questions, which are
+    null if the run has no such cell. If cells differ only in C or beta, the one with the largest C is used, and then
+    the one with the smallest beta, as in the paper.
     """
     import pandas as pd
 
@@ -301,11 +257,8 @@ def beside_measured(source: Source, table: str) -> pd.DataFrame:
 def error_histograms(source: Source) -> pd.DataFrame:
     """Return the histograms of the errors of the rewards: point estimate minus success rate.
 
-    Returns
-    -------
-    DataFrame
-        Columns dataset, prm, llm, calibrator, cell_id, bin (from 0), lower and upper (the edges, in [-1, 1]) and
-        count (the number of prefixes), sorted by these. Only finished cells have rows.
+    The columns are dataset, prm, llm, calibrator, cell_id, bin (from 0), lower and upper (the edges, in [-1, 1]) and
+    count (the number of prefixes). Rows are sorted by these. Only finished cells have rows.
     """
     place = Cell.columns("dataset", "prm", "llm", "calibrator", "cell_id")
     bars = SignedErrorBin.columns("bin", "lower", "upper", "count")

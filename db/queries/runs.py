@@ -37,13 +37,10 @@ def job_page(source: Source, *, kind: str | None = None, limit: int = 25) -> tup
 
 
 def planned_shards(source: Source) -> pd.DataFrame:
-    """Return the shards of every kind of job in the database.
+    """Return the shards of every kind of job in the database, sorted by kind.
 
-    Returns
-    -------
-    DataFrame
-        Columns kind, jobs, failed (number of failed or blocked jobs), shard_keys (list of keys) and seconds_per_shard
-        (mean over finished jobs; missing if there is none), sorted by kind.
+    The columns are kind, jobs, failed (number of failed or blocked jobs), shard_keys (list of keys) and
+    seconds_per_shard (mean over finished jobs; missing if there is none).
     """
     import pandas as pd
 
@@ -75,11 +72,8 @@ def _keys(planned: pd.Series[Any]) -> list[str]:
 def progress(planned: pd.DataFrame, directory: Path) -> pd.DataFrame:
     """Return the progress of a run, from its plan (:func:`planned_shards`) and the artifacts in its folder.
 
-    Returns
-    -------
-    DataFrame
-        Columns kind, jobs, failed, shards, done (number of finished shards) and seconds_left (single-worker seconds;
-        missing if shards are left and no job of the kind is finished).
+    The columns are kind, jobs, failed, shards, done (number of finished shards) and seconds_left (single-worker
+    seconds; missing if shards are left and no job of the kind is finished).
     """
     shards = planned["shard_keys"].map(len)
     done = [

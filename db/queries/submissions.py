@@ -54,13 +54,10 @@ def cell_provenance(source: Source) -> pd.DataFrame:
 def submissions(source: Source) -> pd.DataFrame:
     """Return the submissions, those that were measured first before the others.
 
-    Returns
-    -------
-    DataFrame
-        The columns of the table ``submissions``; grid_name, grid_key, grid, started_at, finished_at, prmcal_version and
-        hardware of their runs; tier, verified_by and verified_at of the
-        highest tier that a verification passed (of several, the first; None if none did); and failed, the number of
-        verifications that did not pass. What is missing is None.
+    The columns are those of the table ``submissions``; grid_name, grid_key, grid, started_at, finished_at,
+    prmcal_version and hardware of their runs; tier, verified_by and verified_at of the highest tier that a verification
+    passed (of several, the first; None if none did); and failed, the number of verifications that did not pass. What is
+    missing is None.
     """
     about = ("grid_name", "grid_key", "grid", "started_at", "finished_at", "prmcal_version", "hardware")
     query = (
@@ -93,17 +90,9 @@ def verifications(source: Source, submission_id: str | None = None) -> pd.DataFr
 def history(source: Source, base_id: str, metric: str) -> pd.DataFrame:
     """Return the values of a metric in all cells that share an identifier, from the first to the last measured.
 
-    Parameters
-    ----------
-    base_id : str
-        The identifier by the names in the grids.
-    metric : str
-
-    Returns
-    -------
-    DataFrame
-        Columns cell_id, number, seed, conditions, version, conflict, measured_at, outdated, tier, value, low, high,
-        questions, and seeds (the number of seeds that the cell's spread is over; missing if there is none).
+    `base_id` is the identifier by the names in the grids. The columns are cell_id, number, seed, conditions, version,
+    conflict, measured_at, outdated, tier, value, low, high, questions, and seeds (the number of seeds that the cell's
+    spread is over; missing if there is none).
     """
     names = ("seed", "conditions", "version", "conflict", "measured_at", "outdated", "tier")
     cells = numbered_cells(*names)

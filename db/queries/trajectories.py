@@ -31,12 +31,8 @@ def same_prefix(first: Any, second: Any) -> sa.ColumnElement[bool]:
 def counted(terminal: sa.ColumnElement[bool], *cell: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
     """Return the condition that the metrics of a calibration cell count a prefix.
 
-    Parameters
-    ----------
-    terminal : column
-        The column that tells whether the prefix contains its final answer.
-    *cell : conditions
-        They select the cell in the table ``cells``.
+    The column `terminal` has whether the prefix contains its final answer. `cell` selects the cell in the table
+    ``cells``.
     """
     chosen = Job.parameters["terminal"].as_string() == "true"
     measured = (Cell.leaderboard == "calibration", Job.job_key == Cell.job_key, chosen)
@@ -74,19 +70,12 @@ def questions(source: Source, cell_id: str) -> list[str]:
 
 
 def question_page(source: Source, cell_id: str, *, limit: int = 25) -> tuple[int, pd.DataFrame]:
-    """Return the first `limit` questions of a cell, sorted by identifier, and the number of all questions.
+    """Return the number of all questions of a cell, and the first `limit` of them, sorted by identifier.
 
-    Raises an UnknownCellError if there is no such cell.
-
-    Returns
-    -------
-    int
-        Number of all questions.
-    DataFrame
-        Columns question_id, text, subject, question_level, trajectories, correct (number of correct trajectories),
-        pass_at_1, prefixes, success, reward_error and calibrated_error. The last four are about the prefixes that the
-        metrics of the cell count: their number, their mean success rate, and the mean of reward minus success rate,
-        before and after calibration. Errors above 0 are overestimates.
+    The columns are question_id, text, subject, question_level, trajectories, correct (number of correct trajectories),
+    pass_at_1, prefixes, success, reward_error and calibrated_error. The last four are about the prefixes that the
+    metrics of the cell count: their number, their mean success rate, and the mean of reward minus success rate, before
+    and after calibration. Errors above 0 are overestimates. Raises an UnknownCellError if there is no such cell.
     """
     with connection_of(source) as connection:
         jobs = jobs_of(connection, cell_id)
@@ -119,24 +108,11 @@ def worst_prefixes(
     over: bool = True,
     limit: int = 25,
 ) -> pd.DataFrame:
-    """Return the prefixes whose rewards most exceed the success rates, or fall below them.
+    """Return the `limit` prefixes whose rewards most exceed the success rates, or without `over` most fall below them.
 
-    Parameters
-    ----------
-    cell_id : str
-        The cell.
-    column : {"reward", "calibrated_reward"}
-        Which reward is compared with the success rate.
-    over : bool
-        Whether the most overestimated prefixes come first, or the most underestimated.
-    limit : int
-        Largest number of prefixes.
-
-    Returns
-    -------
-    DataFrame
-        Columns question_id, trajectory, step, successes, follow_ups, terminal, reward, calibrated_reward (the median;
-        null if there is none) and error. A prefix that several trajectories share has one row.
+    The reward that is compared is that of `column`. The columns are question_id, trajectory, step, successes,
+    follow_ups, terminal, reward, calibrated_reward (the median; null if there is none) and error. A prefix that several
+    trajectories share has one row.
     """
     with connection_of(source) as connection:
         judged = _judged(jobs_of(connection, cell_id))
@@ -158,22 +134,9 @@ def trajectories(
 ) -> pd.DataFrame:
     """Return the trajectories that a cell was measured on, with their questions.
 
-    Raises an UnknownCellError if there is no such cell.
-
-    Parameters
-    ----------
-    cell_id : str
-        The cell.
-    question_id : str, optional
-        Keep the trajectories of this question.
-    limit : int, optional
-        Largest number of trajectories.
-
-    Returns
-    -------
-    DataFrame
-        Columns question_id, question, reference (the reference answer), question_level, trajectory, text, steps,
-        tokens, finish_reason, answer, verdict and correct.
+    There are at most `limit`, or those of one question. The columns are question_id, question, reference (the reference
+    answer), question_level, trajectory, text, steps, tokens, finish_reason, answer, verdict and correct. Raises an
+    UnknownCellError if there is no such cell.
     """
     with connection_of(source) as connection:
         query = sampled([jobs_of(connection, cell_id).rollout])
@@ -183,15 +146,11 @@ def trajectories(
 
 
 def prefixes(source: Source, cell_id: str, question_id: str) -> pd.DataFrame:
-    """Return every scored prefix of one question: reward, success counts and calibrated rewards.
+    """Return every scored prefix of one question, with one row per level beta.
 
-    Raises an UnknownCellError if there is no such cell.
-
-    Returns
-    -------
-    DataFrame
-        Columns trajectory, step, logit, reward, over_long, successes, follow_ups, terminal (null if there are no
-        follow-ups), level and calibrated_reward (null if the cell has no calibrator). One row per level beta.
+    The columns are trajectory, step, logit, reward, over_long, successes, follow_ups, terminal (null if there are no
+    follow-ups), level and calibrated_reward (null if the cell has no calibrator). Raises an UnknownCellError if there
+    is no such cell.
     """
     with connection_of(source) as connection:
         jobs = jobs_of(connection, cell_id)

@@ -79,18 +79,10 @@ class CellComparison:
 def compare_cells(database: Path, cell_a: str, cell_b: str, metric: str | None = None) -> CellComparison:
     """Compare two finished cells of a leaderboard and data set over the questions that they were measured on.
 
-    Raises an IncomparableCellsError if the cells cannot be compared, or one does not have the metric. The message has
-    the reason. Raises an ArtifactError if the cells do not compete and their artifacts are absent. Raises a
-    DatabaseError if there is no such cell, or no readable database.
-
-    Parameters
-    ----------
-    database : Path
-        The published copy. Cells that do not compete are compared from the artifacts in its folder.
-    cell_a, cell_b : str
-        Identifiers of the cells.
-    metric : str, optional
-        Name of a metric. Default: all metrics that both cells have.
+    They are compared by one metric, or by all that both have. `database` is the published copy; cells that do not
+    compete are compared from the artifacts in its folder. Raises an IncomparableCellsError if the cells cannot be
+    compared, or one does not have the metric. The message has the reason. Raises an ArtifactError if the cells do not
+    compete and their artifacts are absent. Raises a DatabaseError if there is no such cell, or no readable database.
     """
     import pandas as pd
 

@@ -51,18 +51,10 @@ class _Run:
 def compare_runs(first: Path, other: Path, table: Leaderboard = "calibration") -> RunComparison:
     """Compare the cells that two runs call by the same names, and those that are results of the same job.
 
-    The ids of cells on a merged leaderboard tell replicates and versions apart. Such cells have the ids of `first`.
-    Cells are paired if they were measured on the same questions with the same bootstrap, and if the artifacts of both
-    are in the folders of the runs.
-
-    Raises a DatabaseError if one of the databases cannot be read.
-
-    Parameters
-    ----------
-    first, other : Path
-        The published copies.
-    table : {"calibration", "scaling", "league"}
-        The leaderboard.
+    `first` and `other` are the published copies. The ids of cells on a merged leaderboard tell replicates and versions
+    apart. Such cells have the ids of `first`. Cells are paired if they were measured on the same questions with the
+    same bootstrap, and if the artifacts of both are in the folders of the runs. Raises a DatabaseError if one of the
+    databases cannot be read.
     """
     metric = MAIN_METRICS[table][0]
     # One after the other: connections to two files are not open at the same time.

@@ -44,10 +44,8 @@ class Statistic(ABC):
     def interval(self, replicates: Floats) -> tuple[float, float]:
         """Return the ends of the 95% interval: percentiles of the replicates, unless a better rule is known.
 
-        Parameters
-        ----------
-        replicates : ndarray of shape (replicates,)
-            Values under the weights of a bootstrap. There are at least 2 questions.
+        `replicates`, of shape (replicates,), are values under the weights of a bootstrap. There are at least 2
+        questions.
         """
         return percentile_interval(replicates, len(self.question_ids))
 
@@ -74,19 +72,12 @@ class LinearisedStatistic(Statistic):
 class Ratio(LinearisedStatistic):
     """The sum of S_q over the questions q, divided by the sum of c_q.
 
-    Its interval is that of the mean of the linearised values (Cochran, 1977, "Sampling Techniques", section 6.3).
+    `sums` and `counts`, of shape (questions,), are S_q and c_q, such as the sum of a quantity over the rows of a
+    question and the number of these rows. The counts are not negative, and their sum is positive. The questions are all
+    different. `interval` is the rule for the interval, which is that of the mean of the linearised values (Cochran,
+    1977, "Sampling Techniques", section 6.3).
 
     Raises a ValueError if the shapes differ or a value is not finite.
-
-    Parameters
-    ----------
-    sums, counts : array-like of shape (questions,)
-        S_q and c_q, such as the sum of a quantity over the rows of a question and the number of these rows. The counts
-        are not negative, and their sum is positive.
-    question_ids : array-like of shape (questions,)
-        The questions, all different.
-    interval : callable
-        The rule for the interval.
     """
 
     def __init__(

@@ -23,17 +23,8 @@ _CEILING_TOLERANCE = 1e-9
 def whole_samples_needed(probability: ArrayLike, target: float) -> Floats:
     """Return ceil(N_IAS(p, C)), at least 1: samples for a correct answer with probability C (Proposition 1).
 
-    Parameters
-    ----------
-    probability : array-like
-        Success probability p of one sample, in [0, 1]; it is clipped to [1e-4, 1 - 1e-4]. NaN gives NaN.
-    target : float
-        Target probability C in (0, 1).
-
-    Returns
-    -------
-    ndarray of the shape of `probability`, float64
-        Whole numbers.
+    `probability` is the success probability p of one sample, in [0, 1]; it is clipped to [1e-4, 1 - 1e-4]. NaN gives
+    NaN. `target` is C in (0, 1). The result has the shape of p, and whole numbers in float64.
     """
     p = np.clip(np.asarray(probability, dtype=np.float64), _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE)
     needed = np.log1p(-target) / np.log1p(-p)
@@ -101,13 +92,10 @@ _TAIL = 0.025
 def at_equal_cost(accuracy: Floats, samples: Ints) -> dict[str, Floats]:
     """Compare numbers of samples that differ between questions with one fixed n of the same mean.
 
-    The interval is Student's t interval of the mean of :func:`equal_cost_values`, whose parameters these are.
-
-    Returns
-    -------
-    dict of str to ndarray of shape (points,), float64
-        samples: mean number of samples per question; fixed: accuracy of the fixed n of this cost; difference, low and
-        high: accuracy minus that of the fixed n, and its 95% interval, which is NaN for a single question.
+    The interval is Student's t interval of the mean of :func:`equal_cost_values`, whose parameters these are. The
+    result has arrays of shape (points,): samples, the mean number per question; fixed, the accuracy of the fixed n of
+    this cost; difference, low and high: accuracy minus that of the fixed n, and its 95% interval, which is NaN for a
+    single question.
     """
     questions = len(accuracy)
     values = equal_cost_values(accuracy, samples)
@@ -133,19 +121,11 @@ def equal_cost_values(accuracy: Floats, samples: Ints) -> Floats:
 
         x_q = a_q(n_q) - a_q(m) - s (n_q - m),
 
-    where s is the slope at m of the mean accuracy against n. The last term carries the error of the estimated cost
-    into the interval (delta method). Its mean is 0, so it does not change D.
+    where s is the slope at m of the mean accuracy against n. The last term carries the error of the estimated cost into
+    the interval (delta method). Its mean is 0, so it does not change D.
 
-    Parameters
-    ----------
-    accuracy : ndarray of shape (questions, N)
-        Expected accuracy of best-of-n for n from 1 to N.
-    samples : ndarray of shape (questions, points)
-        n_q in [1, N].
-
-    Returns
-    -------
-    ndarray of shape (questions, points), float64
+    `accuracy`, of shape (questions, N), is the expected accuracy of best-of-n for n from 1 to N. `samples` and the
+    result have the shape (questions, points); n_q is in [1, N].
     """
     return against_fixed(np.take_along_axis(accuracy, samples - 1, axis=1), samples, accuracy)
 
@@ -185,18 +165,9 @@ _ROUNDING = 1e-12
 def more_accurate(accuracies: Floats) -> Bools:
     """Return which points are significantly more accurate than which others.
 
-    The test is the paired t test over questions, two-sided at the level .05, without a correction for the number of
-    pairs.
-
-    Parameters
-    ----------
-    accuracies : ndarray of shape (questions, points), float64
-
-    Returns
-    -------
-    ndarray of shape (points, points), bool
-        In row i and column j: whether i is significantly more accurate than j. All are False for fewer than 6
-        questions, since no pattern of so few signs is significant.
+    `accuracies` has the shape (questions, points), and the result (points, points): in row i and column j, whether i is
+    more accurate than j. The test is the paired t test over questions, two-sided at the level .05, without a correction
+    for the number of pairs. All are False for fewer than 6 questions, since no pattern of so few signs is significant.
     """
     questions, points = accuracies.shape
     if questions < _FEWEST:
@@ -213,19 +184,13 @@ def more_accurate(accuracies: Floats) -> Bools:
 
 
 def frontier(costs: ArrayLike, accuracy: ArrayLike, better: Bools) -> Bools:
-    """Return which points are on the frontier.
+    """Return which points are on the frontier, from the mean cost and the mean accuracy of each, of shape (points,).
 
     The points are read from the lowest cost to the highest, and at equal cost from the most accurate to the least. The
-    first is on the frontier. Any other is on it if it is significantly more accurate than every point that is already
-    on it. So each step of the frontier is a real gain, and noise in the third digit adds no points. Points with the
-    same cost and the same accuracy are on the frontier together.
-
-    Parameters
-    ----------
-    costs, accuracy : array-like of shape (points,)
-        The mean cost and the mean accuracy of each point.
-    better : ndarray of shape (points, points)
-        The result of :func:`more_accurate`.
+    first is on the frontier. Any other is on it if it is significantly more accurate (`better`, from
+    :func:`more_accurate`) than every point that is already on it. So each step of the frontier is a real gain, and
+    noise in the third digit adds no points. Points with the same cost and the same accuracy are on the frontier
+    together.
     """
     cost = np.round(np.asarray(costs, dtype=np.float64), _DIGITS)
     gain = np.round(np.asarray(accuracy, dtype=np.float64), _DIGITS)

@@ -39,20 +39,10 @@ def bounded_interval(
     t_{n-1} instead of a chi-squared value. With the additions, equal values have an interval too: 100 of 100 right
     answers give [.967, 1]. An LLM with an accuracy of .967 would answer all of them correctly with a chance of 3%.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,) or (n, means), float64
-        One value for each question, for one mean or for several. Values of a linearised ratio may lie slightly outside
-        of the range.
-    lower, upper : float
-        The range, `lower` < `upper`.
-    counted : ndarray of the shape of `values`, bool, optional
-        The values that belong to each mean. By default, all do.
-
-    Returns
-    -------
-    tuple of two ndarrays of shape () or (means,), float64
-        The ends, in the range. The interval contains the mean if it lies in the range. NaN for less than two values.
+    `values`, of shape (n,) or (n, means), has one value for each question, for one mean or for several. Values of a
+    linearised ratio may lie slightly outside of the range. `counted`, of the same shape, has the values that belong to
+    each mean; by default, all do. The ends have the shape () or (means,), and lie in the range. The interval contains
+    the mean if that lies in the range. It is NaN for less than two values.
     """
     shape = values.shape[1:]
     columns = values.reshape(len(values), math.prod(shape))
@@ -126,20 +116,13 @@ def skewed_interval(values: Floats) -> Ends:
 
     It is the interval of Hall's cubic transformation of Student's t (Hall, 1992, "On the removal of skewness by
     transformation", Journal of the Royal Statistical Society B 54, 221-228). The transformation removes the effect of
-    the skewness, so that the interval reaches farther to the side of the long tail. In small samples, the tail is
-    often not seen. So the standard deviation and the skewness are those of the sample in which the smallest and the
-    largest value are counted twice.
+    the skewness, so that the interval reaches farther to the side of the long tail. In small samples, the tail is often
+    not seen. So the standard deviation and the skewness are those of the sample in which the smallest and the largest
+    value are counted twice.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,) or (n, means), float64
-        One value for each question, for one mean or for several.
-
-    Returns
-    -------
-    tuple of two ndarrays of shape () or (means,), float64
-        The ends. The interval contains the mean, and both ends are the mean if all values are equal. NaN for a single
-        value.
+    `values`, of shape (n,) or (n, means), has one value for each question, for one mean or for several. The ends have
+    the shape () or (means,). The interval contains the mean, and both ends are the mean if all values are equal. It is
+    NaN for a single value.
     """
     n, shape = len(values), values.shape[1:]
     if n < 2:
@@ -177,17 +160,10 @@ def known_interval(values: Floats) -> Ends:
 def percentile_interval(replicates: Floats, questions: int) -> tuple[float, float]:
     """Return the ends of the 95% interval of any statistic, which are percentiles of its bootstrap replicates.
 
-    For many questions they are the 2.5th and the 97.5th percentile. For few questions, plain percentile intervals are
-    too narrow: the spread of the resamples is too small by the factor sqrt(1 - 1/questions), and their tails are
-    normal instead of Student's. The percentiles are therefore moved outwards as far as both effects require for a
-    mean ("expanded percentile interval", Hesterberg, 2015).
-
-    Parameters
-    ----------
-    replicates : ndarray of shape (replicates,)
-        Values of the resamples.
-    questions : int
-        Number of resampled questions, at least 2.
+    For many questions they are the 2.5th and the 97.5th percentile. For few questions (there are at least 2), plain
+    percentile intervals are too narrow: the spread of the resamples is too small by the factor sqrt(1 - 1/questions),
+    and their tails are normal instead of Student's. The percentiles are therefore moved outwards as far as both effects
+    require for a mean ("expanded percentile interval", Hesterberg, 2015).
     """
     outermost = scipy.special.stdtrit(questions - 1, _TAIL) * np.sqrt(questions / (questions - 1))
     tail = float(scipy.special.ndtr(outermost))
@@ -198,18 +174,10 @@ def percentile_interval(replicates: Floats, questions: int) -> tuple[float, floa
 def centred_interval(value: float, replicates: Floats, questions: int) -> tuple[float, float]:
     """Return the ends of the 95% interval of a statistic that is not negative and that noise increases.
 
-    The replicates have the noise twice: that of the questions, and that of drawing from them. So they tend to lie above
-    the value. Their percentiles are moved by the difference between the value and their mean. The interval contains the
-    value, and it is one of the statistic's expectation for as many questions, which includes the increase.
-
-    Parameters
-    ----------
-    value : float
-        The statistic, at least 0.
-    replicates : ndarray of shape (replicates,)
-        Values of the resamples.
-    questions : int
-        Number of resampled questions, at least 2.
+    The replicates, of shape (replicates,), have the noise twice: that of the questions, and that of drawing from them.
+    So they tend to lie above the value. Their percentiles are moved by the difference between the value and their mean.
+    The interval contains the value, and it is one of the statistic's expectation for as many questions, at least 2,
+    which includes the increase.
     """
     low, high = percentile_interval(replicates, questions)
     centre = float(replicates.mean())
@@ -223,17 +191,9 @@ _HALVINGS = 60
 def without_noise(terms: Floats, noise: Floats) -> Floats:
     """Estimate sums of absolute values without the increase by noise.
 
-    Parameters
-    ----------
-    terms : ndarray of shape (sums, terms)
-        The measured terms e.
-    noise : ndarray of shape (terms,)
-        Their standard errors s. A term without noise is taken as it is.
-
-    Returns
-    -------
-    ndarray of shape (sums,)
-        The sums of |e| - 2 s phi(e / s). They can be below 0.
+    They are the sums of |e| - 2 s phi(e / s), which can be below 0. `terms`, of shape (sums, terms), are the measured
+    e, and `noise`, of shape (terms,), their standard errors s. A term without noise is taken as it is. The result has
+    the shape (sums,).
     """
     relative = terms / np.where(noise > 0, noise, 1.0)
     density = np.exp(-(relative**2) / 2) / np.sqrt(2 * np.pi)
@@ -250,14 +210,8 @@ def absolute_sum_interval(terms: Floats, drawn: Floats, questions: int) -> tuple
     sums are the measured ones, moved towards 0 in proportion to their variances until they are 0 (the closest terms
     with this sum, by least squares).
 
-    Parameters
-    ----------
-    terms : ndarray of shape (terms,)
-        The measured terms.
-    drawn : ndarray of shape (replicates, terms)
-        The terms of the resamples.
-    questions : int
-        Number of resampled questions, at least 2.
+    `terms`, of shape (terms,), are the measured ones, and `drawn`, of shape (replicates, terms), those of the
+    resamples. There are at least 2 questions.
     """
     size, high = np.abs(terms), percentile_interval(np.abs(drawn).sum(axis=1), questions)[1]
     # Few questions: the resamples vary too little, and their tails are normal instead of Student's.

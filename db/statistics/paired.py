@@ -131,17 +131,10 @@ def _p_values(difference: Floats, error: Floats, questions: int) -> Floats:
 
 
 def holm(p_values: ArrayLike) -> Floats:
-    """Adjust p values for multiple comparisons by Holm's step-down method.
+    """Adjust p values, of shape (comparisons,), for multiple comparisons by Holm's step-down method.
 
-    Parameters
-    ----------
-    p_values : array-like of shape (comparisons,)
-        Values in [0, 1]. NaN, for a comparison that was not possible, stays NaN and is not counted.
-
-    Returns
-    -------
-    ndarray of shape (comparisons,), float64
-        Adjusted p values. Rejecting those below alpha has a family-wise error rate of at most alpha.
+    NaN, for a comparison that was not possible, stays NaN and is not counted. Rejecting adjusted values below alpha has
+    a family-wise error rate of at most alpha.
     """
     raw = np.asarray(p_values, dtype=np.float64)
     adjusted = np.full(raw.shape, np.nan)
@@ -161,20 +154,11 @@ def standings(
 ) -> dict[str, list[str | None]]:
     """Rank every value among those that it competes with.
 
-    Parameters
-    ----------
-    found : DataFrame
-        One row per value, with the columns dataset, llm, prm, cell_id, metric and value.
-    compared : DataFrame
-        Columns metric, cell_a, cell_b and p_adjusted. A missing p value means that the comparison was not possible.
-    better : mapping of str to {"lower", "higher", "near zero", None}
-        Which value of a metric wins. With None, its values have no standing.
-
-    Returns
-    -------
-    dict
-        "standing" and "letters", each with an entry per row, as described in
-        :func:`prmcal.db.queries.leaderboard.measurements`.
+    `found` has one row per value, with the columns dataset, llm, prm, cell_id, metric and value. `compared` has the
+    columns metric, cell_a, cell_b and p_adjusted, where a missing p value means that the comparison was not possible.
+    `better` has which value of a metric wins: "lower", "higher" or "near zero"; with None, its values have no standing.
+    The result has "standing" and "letters", each with an entry per row: see
+    :func:`prmcal.db.queries.leaderboard.measurements`.
     """
     real = _real_differences(compared)
     standing: list[str | None] = [None] * len(found)
@@ -222,23 +206,13 @@ def _groups(
 
 
 def tie_letters(cells: Sequence[str], distinct: Set[frozenset[str]]) -> dict[str, str]:
-    """Give letters to cells, such that two cells share a letter unless they differ significantly.
+    """Give letters to cells, the best first, such that two cells share a letter unless they differ significantly.
 
     A letter stands for a maximal set of cells without a significant difference, and "a" for a set with the best cell
     (Piepho, 2004, "An algorithm for a letter-based representation of all-pairwise comparisons"). Ties are not
-    transitive: the best cell may tie with two cells that differ, and then has two letters.
-
-    Parameters
-    ----------
-    cells : sequence of str
-        The cells, the best first.
-    distinct : set of frozenset of two str
-        Pairs that differ significantly.
-
-    Returns
-    -------
-    dict
-        The letters of each cell, in alphabetical order. Empty if the alphabet is too short.
+    transitive: the best cell may tie with two cells that differ, and then has two letters. `distinct` has the pairs
+    that differ significantly. The letters of each cell are in alphabetical order. There are none if the alphabet is too
+    short.
     """
     place = {cell: index for index, cell in enumerate(cells)}
     # A set of cells is an integer with a bit for each cell.

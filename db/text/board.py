@@ -129,22 +129,9 @@ def leaderboard_board(
 ) -> Board:
     """Return a leaderboard with intervals, marks, and the reasons of failed cells.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        As :func:`prmcal.db.queries.leaderboard.leaderboard` returns it.
-    leaderboard : {"calibration", "scaling", "league"}
-    described : Metrics
-        The metrics of the run, for their titles.
-    metrics : sequence of str, optional
-        Metrics to show. Default: all metrics of `frame`.
-    marks : mapping of str to str
-        The marks of standings.
-
-    Returns
-    -------
-    Board
-        The first column has the short numbers of the cells. Each value is followed by its mark and its letters.
+    `frame` is from :func:`prmcal.db.queries.leaderboard.leaderboard`, and `described` are the metrics of the run, for
+    their titles. Only `metrics` are shown, or all of `frame`. The first column has the short numbers of the cells. Each
+    value is followed by the mark of its standing and its letters.
     """
     text = LEADERBOARDS[leaderboard]
     measured = [name for name in frame.columns if f"{name}_low" in frame.columns]

@@ -198,14 +198,9 @@ _MEANINGS = {
 
 
 def standings_legend(marks: Mapping[str, str], group: str) -> str:
-    """Explain the marks of standings in one sentence.
+    """Explain the marks of standings, such as :data:`MARKS`, in one sentence.
 
-    Parameters
-    ----------
-    marks : mapping of str to str
-        The mark of each standing that has one, such as :data:`MARKS`.
-    group : str
-        The values that compete with each other, such as "its row".
+    `group` names the values that compete with each other, such as "its row".
     """
     meanings = "; ".join(
         f"{mark}: {_MEANINGS[standing].format(group=group)}" for standing, mark in marks.items()
@@ -239,15 +234,7 @@ _KINDS = ("llm", "prm", "calibrator", "dataset", "strategy")
 def verified_text(tier: Any, verified_by: Any = None, verified_at: Any = None, failed: int = 0) -> str:
     """Return who verified something at which tier, and when, such as ``scored again by Ada, 2026-03-04``.
 
-    Verifications that failed are told too, such as ``not verified; 1 verification failed``.
-
-    Parameters
-    ----------
-    tier, verified_by : str or missing
-    verified_at : str, datetime or missing
-        A UTC time. Only its day is shown.
-    failed : int
-        The number of verifications that failed.
+    The day is in UTC. Verifications that failed are counted too, such as ``not verified; 1 verification failed``.
     """
     failures = f"; {counted(failed, 'verification')} failed" if failed else ""
     if missing(tier):
@@ -269,12 +256,9 @@ def signature_text(signed_by: Any) -> str:
 
 
 def renewal(cell: Mapping[str, Any]) -> str:
-    """Return the command that measures a cell again with the versions that are current.
+    """Return the command that measures a cell, given by its coordinates, again with the versions that are current.
 
-    Parameters
-    ----------
-    cell : mapping
-        The coordinates of the cell. ``GRID.yaml`` in the command stands for the grid of the run that measured it.
+    ``GRID.yaml`` in the command stands for the grid of the run that measured it.
     """
     names = {kind: cell.get(kind) for kind in _KINDS}
     named = [f"{kind}={name}" for kind, name in names.items() if isinstance(name, str)]

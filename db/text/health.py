@@ -92,10 +92,7 @@ def summaries(found: Iterable[Finding]) -> list[tuple[str, str, str]]:
 def answers_read(checks: Iterable[Finding]) -> list[tuple[str, str, str]]:
     """Return title, figure and sentence for each part of the data with answers that stood elsewhere than in a box.
 
-    Parameters
-    ----------
-    checks : iterable of Finding
-        All checks, also those that found nothing to mention.
+    It needs all checks, also those that found nothing to mention.
     """
     parts: dict[str, list[Finding]] = {}
     for each in checks:
