@@ -61,19 +61,8 @@ def message_of(error: BaseException) -> str:
 def reading(what: str, advice: str = "", kind: type[PrmcalError] = DataError) -> Iterator[None]:
     """Turn any error of the block into an error that says what cannot be read, why, and what to do.
 
-    Parameters
-    ----------
-    what : str
-        The beginning of the message, such as "The rewards r.npy cannot be read" or "own.jsonl, line 3".
-    advice : str
-        What to do, in a sentence.
-    kind : type
-        The class of the error.
-
-    Raises
-    ------
-    PrmcalError
-        An error of the class `kind`. Errors of prmcal itself are raised as they are.
+    `what` is the beginning of the message, such as "The rewards r.npy cannot be read" or "own.jsonl, line 3", and
+    `advice` a sentence. The error is of the class `kind`. Errors of prmcal itself are raised as they are.
     """
     try:
         yield

@@ -83,14 +83,9 @@ _quiet_until: dict[str, float] = {}
 
 
 class IncompleteReplyError(Exception):
-    """A server replied, but not with what it was asked for. Another attempt may succeed.
+    """A server replied, but not with what it was asked for: `text` says what was wrong. Another attempt may succeed.
 
-    Parameters
-    ----------
-    text : str
-        What was wrong.
-    response : object, optional
-        The reply, with a ``status_code`` and ``headers``, if its status says that it is an error.
+    `response` is the reply, with a ``status_code`` and ``headers``, if its status says that it is an error.
     """
 
     def __init__(self, text: str, response: Any = None) -> None:
@@ -274,16 +269,8 @@ Address = Annotated[
 class ServerClient:
     """A client of one endpoint of a server. The numbers are those of :class:`prmcal.registry.llms.openai.OpenAILLM`.
 
-    Parameters
-    ----------
-    base_url, path : str
-        The address of the server, and what is appended to it.
-    key_variable : str or None
-        The environment variable with the server's key.
-    concurrency : int
-    timeout, patience : float
-    not_found, refused : str
-        What to do if the server answers 404, and if it refuses a request with another status.
+    `path` is appended to the address of the server. `key_variable` is the environment variable with the server's key.
+    `not_found` and `refused` say what to do if the server answers 404, and if it refuses a request with another status.
     """
 
     base_url: str
@@ -298,18 +285,11 @@ class ServerClient:
     def ask(
         self, requests: Sequence[Mapping[str, Any]], read: Callable[[httpx2.Response, Mapping[str, Any]], T]
     ) -> list[T]:
-        """Return what is read from the reply to each request, in the order of the requests.
+        """Return what is read from the reply to each request, a JSON body, in the order of the requests.
 
-        Raises a NoAnswerError if a request fails for longer than the patience. The other requests are cancelled. Raises
-        a PluginFailedError if the server refuses a request, or the key is not set.
-
-        Parameters
-        ----------
-        requests : sequence of mapping
-            The JSON bodies.
-        read : callable
-            Called with a reply of status 200 and its request. If it raises IncompleteReplyError, the request is sent
-            again.
+        `read` is called with a reply of status 200 and its request. If it raises IncompleteReplyError, the request is
+        sent again. Raises a NoAnswerError if a request fails for longer than the patience. The other requests are
+        cancelled. Raises a PluginFailedError if the server refuses a request, or the key is not set.
         """
         asked = self._ask(requests, read)
         try:

@@ -53,14 +53,8 @@ _BUILTIN: dict[str, dict[str, str]] = tomllib.loads(
 class Registry(Generic[P]):
     """The plugins of one kind, by their names.
 
-    Parameters
-    ----------
-    kind : str
-        The kind in the singular, as in error messages.
-    contract : type
-        The class that every plugin of this kind derives from.
-    plural : str, optional
-        The kind in the plural, for the group of entry points. The default is the kind with an s.
+    `kind` is the singular, as in error messages. Every plugin of the kind derives from the contract. The plural, for
+    the group of entry points, is by default the kind with an s.
     """
 
     def __init__(self, kind: str, contract: type[P], plural: str = "") -> None:
@@ -137,12 +131,8 @@ class Registry(Generic[P]):
     def create(self, plugin_name: str, /, **arguments: Any) -> P:
         """Build a plugin from data. The validated arguments are kept in its attribute `arguments`.
 
-        Raises
-        ------
-        UnknownPluginError, InvalidPluginError
-            As in :meth:`get`.
-        InvalidArgumentsError
-            If an argument is unknown, missing, of a wrong type or out of range, or if the plugin refuses the arguments.
+        Raises an UnknownPluginError or an InvalidPluginError as :meth:`get` does. Raises an InvalidArgumentsError if an
+        argument is unknown, missing, of a wrong type or out of range, or if the plugin refuses the arguments.
         """
         cls = self.get(plugin_name)
         model = self._models.get(cls) or self._models.setdefault(cls, arguments_model(cls))
@@ -273,14 +263,8 @@ def _forget(files: Collection[Path]) -> None:
 def plugin_entry(parameter: str, given: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the name and the arguments of a plugin that an argument of another plugin names.
 
-    Raises a ValueError if it is neither.
-
-    Parameters
-    ----------
-    parameter : str
-        The name of the argument, for the error message.
-    given : str or mapping
-        The registered name, or ``{"plugin": name, "arguments": {...}}``.
+    `parameter` is the name of that argument, for the error message. What is given is the registered name, or
+    ``{"plugin": name, "arguments": {...}}``. Raises a ValueError if it is neither.
     """
     entry: Mapping[str, Any] = {"plugin": given} if isinstance(given, str) else given
     name, arguments = entry.get("plugin"), entry.get("arguments", {})

@@ -61,16 +61,8 @@ def recording_identity(identity: dict[str, Any], path: str) -> dict[str, Any]:
 def read_recording(path: str, solutions: str, logits: str, skip: bool = False) -> dict[str, RecordedQuestion]:
     """Read the questions of a recording, by their text.
 
-    Raises a DataError if the file cannot be read, records are invalid, or a question occurs twice.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    solutions, logits : str
-        The fields with the solutions and their logits.
-    skip : bool
-        Leave out bad records with a warning.
+    `solutions` and `logits` are the fields with the solutions and their logits. With `skip`, bad records are left out
+    with a warning. Raises a DataError if the file cannot be read, records are invalid, or a question occurs twice.
     """
     questions: dict[str, RecordedQuestion] = {}
 

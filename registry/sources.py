@@ -51,14 +51,10 @@ class _Module(NamedTuple):
 
 
 def source_hash(cls: type) -> str:
-    """Hash the code that decides what a class outside prmcal does.
+    """Hash the code that decides what a class outside prmcal does. Return 16 hexadecimal digits.
 
-    Raises an InvalidPluginError if the class is not in a file, or a local module is not valid Python.
-
-    Returns
-    -------
-    str
-        16 hexadecimal digits. They do not depend on the place of the files.
+    They do not depend on the place of the files. Raises an InvalidPluginError if the class is not in a file, or a local
+    module is not valid Python.
     """
     own = _modules_of(cls)
     local = [module for module in own if not _distribution(module)]
@@ -69,20 +65,11 @@ def source_hash(cls: type) -> str:
 
 
 def local_files(plugin: Path | type) -> dict[str, Path]:
-    """Return the local modules that a plugin consists of: its own, and all that it imports directly or indirectly.
+    """Return the local modules of a plugin file or of a class: its own, and all that it imports directly or indirectly.
 
+    The result has the absolute path of each module by its full name, such as ``helpers.text``. Packages are included
+    with their ``__init__.py``. The first entry of a plugin file is the file itself, under its name without ``.py``.
     Raises an InvalidPluginError if the class is not in a file, or a module is not valid Python.
-
-    Parameters
-    ----------
-    plugin : Path or type
-        A plugin file, or a class.
-
-    Returns
-    -------
-    dict of str to Path
-        The absolute path of each module by its full name, such as ``helpers.text``. Packages are included with their
-        ``__init__.py``. The first entry of a plugin file is the file itself, under its name without ``.py``.
     """
     if isinstance(plugin, Path):
         start = [_Module(plugin.stem, plugin.resolve())]
@@ -247,23 +234,11 @@ def documented_arguments(cls: type) -> dict[str, str]:
 
 
 def validate_arguments(model: type[BaseModel], plugin: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Validate arguments, and fill in the defaults of those that are not given.
+    """Validate arguments by the model of :func:`arguments_model`, and fill in the defaults of those that are not given.
 
-    Raises an InvalidArgumentsError if an argument is unknown, is missing, or has a wrong type or value.
-
-    Parameters
-    ----------
-    model : type
-        The model of :func:`arguments_model`.
-    plugin : str
-        The plugin in error messages, such as "calibrator 'histogram'".
-    arguments : mapping
-        The given arguments.
-
-    Returns
-    -------
-    dict
-        The value of every argument, in the order of the constructor.
+    The result has every argument, in the order of the constructor. `plugin` is named in error messages, such as
+    "calibrator 'histogram'". Raises an InvalidArgumentsError if an argument is unknown, is missing, or has a wrong type
+    or value.
     """
     known = model.model_fields
     unknown = [name for name in arguments if name not in known]

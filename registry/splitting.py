@@ -103,14 +103,7 @@ _ENDS = {BLANK_LINE: BLANK_LINES, "lines": ENDS_OF_LINES, "sentences": re.compil
 def split_text(text: str, splitting: StepSplitting, thinking: bool, count: Count) -> tuple[Step, ...]:
     """Split a text into steps, which hold all that was sampled.
 
-    Parameters
-    ----------
-    text : str
-    splitting : StepSplitting
-    thinking : bool
-        Whether the text begins inside a thought.
-    count : callable
-        Returns the number of tokens of a text.
+    `thinking` is whether the text begins inside a thought, and `count` returns the number of tokens of a text.
     """
     steps = steps_of(_pieces(text, thinking, splitting))
     if splitting.least_tokens is not None:

@@ -309,16 +309,7 @@ def verify(
 
 
 def rendered(found: Verification, asked: Tier, seconds: float) -> str:
-    """Return the outcome of a verification, in lines of at most 80 columns.
-
-    Parameters
-    ----------
-    found : Verification
-    asked : {"consistent", "graded again", "scored again", "reproduced"}
-        The tier that was asked for.
-    seconds : float
-        What it took.
-    """
+    """Return the outcome of a verification, which was to reach a tier, in lines of at most 80 columns."""
     name = f"The submission {found.submission}" if found.submission else "The run"
     outcome = "passed" if found.passed else "did NOT pass"
     lines = [f"{name} {outcome} the tier '{found.tier}', in {duration(seconds)}."]

@@ -27,12 +27,7 @@ R = TypeVar("R")
 class Together(Generic[T, R]):
     """Make one call for all items that wait. A call starts at once if none is in progress, so no timer is needed.
 
-    Parameters
-    ----------
-    call : callable
-        Takes some items and returns a result or an error for each.
-    most : int
-        The largest number of items in a call.
+    `call` takes at most `most` items and returns a result or an error for each.
     """
 
     def __init__(self, call: Callable[[Sequence[T]], list[R | PrmcalError]], most: int = 256) -> None:

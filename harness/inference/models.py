@@ -114,24 +114,10 @@ _FILE, _CALIBRATOR, _REWARDS = "calibrated_prm.json", "calibrator", "rewards.saf
 class Answerer:
     """The models that answer new questions, with all that the calibration questions say. Several threads may share it.
 
-    Parameters
-    ----------
-    card : Card
-    models : Models
-        It holds the LLM and the PRM.
-    calibrator : Calibrator
-        A fitted one.
-    calibration : CalibrationQuestions or None
-        None if they are not known.
-    fitted : Path, optional
-        The folder of the calibrator, without which nothing can be saved.
-    question_rewards : ndarray of shape (questions, levels), float64, optional
-        The calibrated rewards of the bare calibration questions. By default they are computed when they are needed.
-
-    Attributes
-    ----------
-    levels : tuple of float
-        The levels of the calibrated rewards, ascending.
+    The calibrator is a fitted one. `calibration` is None if the calibration questions are not known. `fitted` is the
+    folder of the calibrator, without which nothing can be saved. `question_rewards`, of shape (questions, levels), are
+    the calibrated rewards of the bare calibration questions; by default they are computed when they are needed.
+    `levels` are those of the calibrated rewards, ascending.
     """
 
     def __init__(

@@ -40,11 +40,8 @@ def solve(
 ) -> Iterator[Step | tuple[int, Solution]]:
     """Answer questions. With `by_steps`, trajectories are drawn step by step; a search gives no steps.
 
-    Yields
-    ------
-    Step, or tuple of (int, Solution)
-        Steps, with `by_steps`. The solution of each question with its place, as soon as it is there. A question that
-        fails has an `error`.
+    Yields the steps, with `by_steps`, and the solution of each question with its place, as soon as it is there. The
+    solution of a question that fails has an `error`.
     """
     searching = isinstance(asking.strategy, SearchStrategy)
     draw: Draw = search if searching else draw_by_steps if by_steps else draw_whole

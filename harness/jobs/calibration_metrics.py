@@ -56,16 +56,10 @@ def metric_tables(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return metrics with their 95% intervals as a table, and their bootstrap replicates as another.
 
-    Two cells of a data set are resampled alike, so their paired difference is the difference of their replicates. The
-    column `resampled` is a hash of the questions that were resampled.
-
-    Parameters
-    ----------
-    groups : mapping of (a level or None) to (mapping of str to Statistic)
-        Metrics by their names: over all questions (None), and over those of each difficulty, whose replicates are not
-        returned.
-    compared : collection of str, optional
-        The metrics whose replicates are returned. By default, these are all metrics over all questions.
+    `groups` has metrics by their names: over all questions (None), and over those of each difficulty, whose replicates
+    are not returned. `compared` has the names whose replicates are returned, by default all. Two cells of a data set
+    are resampled alike, so their paired difference is the difference of their replicates. The column `resampled` is a
+    hash of the questions that were resampled.
     """
     metrics = groups[None]
     chosen = [name for name in metrics if compared is None or name in compared]
@@ -108,15 +102,9 @@ def _key_of(question_ids: tuple[Hashable, ...]) -> str:
 
 
 def mean_of(axis: QuestionAxis, values: NDArray[np.float64], interval: IntervalRule) -> MetricOf:
-    """Return the mean of one value per question as a metric.
+    """Return the mean of one value per question as a metric, with a rule for its interval.
 
-    Parameters
-    ----------
-    axis : QuestionAxis
-        The questions of the values.
-    values : ndarray of shape (questions,)
-    interval : callable
-        The rule for the interval.
+    The values have the shape (questions,) and belong to the questions of `axis`.
     """
     return lambda chosen: QuestionMean(values[chosen], axis.question_ids[chosen], interval)
 
@@ -131,16 +119,8 @@ def question_output(
 
     The value of a question is the linearised one of the metric, so that the mean over questions is the result, and the
     mean over resampled questions is the result for these questions, to first order. For a mean of one value per
-    question, it is this value.
-
-    Parameters
-    ----------
-    axis : QuestionAxis
-        The questions that are selected from.
-    metrics : mapping of str to callable
-        The metrics by name.
-    rows : int
-        Trajectories behind the value of one question.
+    question, it is this value. The questions are selected from those of `axis`, and `rows` is the number of
+    trajectories behind the value of one.
     """
     groups = {
         level: {name: metric(chosen) for name, metric in metrics.items()}

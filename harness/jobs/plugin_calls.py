@@ -138,16 +138,9 @@ def whole_completions(
 def next_steps(llm: LLM, requests: Sequence[GenerationRequest], sampling: Sampling) -> list[list[Completion]]:
     """Continue several prefixes by one step each, in as few calls as possible.
 
-    Parameters
-    ----------
-    sampling : Sampling
-        How whole trajectories are sampled.
-
-    Returns
-    -------
-    list of list of Completion
-        For each request its completions, in the form in which texts are stored. The finish reason is ``stop`` if the
-        LLM may have had more to say. A text can have several steps: with markers, or if it had to be cut.
+    `sampling` is that of whole trajectories. For each request, its completions have the form in which texts are stored.
+    The finish reason is ``stop`` if the LLM may have had more to say. A text can have several steps: with markers, or
+    if it had to be cut.
     """
     drawn = _generated(llm, requests, sampling)
     for _ in range(sampling.max_tokens):  # Every further piece has at least one token.

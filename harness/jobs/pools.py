@@ -146,14 +146,8 @@ def last_scores(
 ) -> NDArray[np.float64]:
     """Return the PRM's logit of every whole trajectory, of shape (questions, M). NaN: too long for the PRM.
 
-    Logits have the same order as rewards, except where rewards are so close to 1 that they are equal as numbers.
-
-    Parameters
-    ----------
-    role : str
-        The input with the scores.
-    trajectories : int, optional
-        How many trajectories of each question to return; by default all.
+    Logits have the same order as rewards, except where rewards are so close to 1 that they are equal as numbers. `role`
+    is the input with the scores. There are all trajectories of each question, or the first ones of a number.
     """
     return context.made_of(shard, role, "rewards", scores_of_whole, trajectories)
 
@@ -242,20 +236,11 @@ def pool_of(
     level: float | None,
     others: Mapping[str, Pool] = MappingProxyType({}),
 ) -> Pool:
-    """Return trajectories with what a strategy reads.
+    """Return trajectories with what a strategy reads; see :data:`prmcal.registry.contracts.pool.READS`.
 
-    Parameters
-    ----------
-    table : Tables
-        It has the table ``rewards`` of the role "score", ``calibrated_rewards`` of the roles "calibrated" (of bare
-        questions) and "pool_rewards" (of all trajectories), and ``successes`` of the role "success". It is asked for
-        what `reads` needs.
-    reads : sequence of str
-        What the strategy reads; see :data:`prmcal.registry.contracts.pool.READS`.
-    level : float or None
-        The level beta of ``rewards``.
-    others : mapping of str to Pool
-        The pools of other LLMs, by their names.
+    `table` has the table ``rewards`` of the role "score", ``calibrated_rewards`` of the roles "calibrated" (of bare
+    questions) and "pool_rewards" (of all trajectories), and ``successes`` of the role "success". It is asked for what
+    `reads` needs. `level` is the level beta of ``rewards``, and `others` has the pools of other LLMs by their names.
     """
     found: dict[str, NDArray[np.float64]] = {}
     levels: tuple[float, ...] = ()
@@ -295,17 +280,11 @@ def bare_rewards(rewards: pd.DataFrame, question_ids: NDArray[Any]) -> NDArray[n
 
 
 def success_rates(successes: pd.DataFrame, axis: QuestionAxis) -> NDArray[np.float64]:
-    """Return the share of correct ones among the follow-ups of each bare question; NaN where there are none.
+    """Return the share of correct ones among the follow-ups of each bare question of `axis`; NaN where there are none.
 
-    The follow-ups at step 0 of all measured trajectories are summed, since the bare question is their common prefix.
-    They are not the trajectories of the pool, on which a strategy is judged.
-
-    Parameters
-    ----------
-    successes : DataFrame
-        The table of success counts, with one row for each prefix and block of follow-ups.
-    axis : QuestionAxis
-        The questions of the result.
+    `successes` has one row for each prefix and block of follow-ups. Those at step 0 of all measured trajectories are
+    summed, since the bare question is their common prefix. They are not the trajectories of the pool, on which a
+    strategy is judged.
     """
     bare = successes[successes["step"] == 0]
     sums = bare.groupby("question_id")[["successes", "follow_ups"]].sum().reindex(axis.question_ids)

@@ -163,15 +163,10 @@ def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output
 
 
 def chosen_prefixes(steps: int, most: int | None) -> list[int]:
-    """Return which prefixes of a trajectory are followed up, by their numbers of steps t.
+    """Return which prefixes of a trajectory of T steps are followed up, by their numbers of steps t.
 
-    Parameters
-    ----------
-    steps : int
-        T, the number of steps of the trajectory.
-    most : int or None
-        The largest number of prefixes, at least 2: the bare question, the whole trajectory, and prefixes at equal
-        distances between them, rounded to whole steps. With None, all T+1 are followed up.
+    There are at most `most`, at least 2: the bare question, the whole trajectory, and prefixes at equal distances
+    between them, rounded to whole steps. With None, all T+1 are followed up.
     """
     if most is None or most > steps:
         return list(range(steps + 1))

@@ -123,31 +123,12 @@ def beam_search(
     seed: int,
     ways: Ways = BOXED,
 ) -> list[Searched]:
-    """Search all questions.
+    """Search all questions. The same questions, plugins, sampling and seed give the same result.
 
-    Parameters
-    ----------
-    llm : LLM
-        Samples the steps.
-    prm : PRM
-        Scores the prefixes.
-    strategy : SearchStrategy
-        Decides how many prefixes are kept, and how many continuations each of them gets.
-    calibrate : callable
-        Maps the PRM's logits to rewards.
-    sampling : Sampling
-        How whole trajectories are sampled. A trajectory ends with the step in which it reaches `max_tokens`.
-    target : float or None
-        Target probability C, if the strategy has one.
-    seed : int
-        The same questions, plugins, sampling and seed give the same result.
-    ways : str, mapping or sequence
-        Where answers stand, as in the argument `answers` of a data set. A trajectory ends with its answer.
-
-    Returns
-    -------
-    list of Searched
-        One for each question.
+    The LLM samples the steps, the PRM scores the prefixes, and `calibrate` maps its logits to rewards. The strategy
+    decides how many prefixes are kept, and how many continuations each of them gets; `target` is its C, if it has one.
+    `sampling` is that of whole trajectories. A trajectory ends with the step in which it reaches `max_tokens`, or with
+    its answer, which stands where `ways` says, as in the argument `answers` of a data set.
     """
     search = _Search(llm, prm, strategy, calibrate, sampling, target, seed, ways)
     found = [Searched(question) for question in questions]

@@ -29,13 +29,9 @@ _BLOCK = 2**15
 class RiskCoverageArea(Statistic):
     """The area under risk against coverage. Questions with equal rewards are answered in random order.
 
-    Parameters
-    ----------
-    rewards : array-like of shape (questions,)
-        Questions with higher rewards are answered first. NaN, a question that is too long for the PRM, is last.
-    accuracy : array-like of shape (questions,)
-        Probability in [0, 1] that the question is answered correctly.
-    question_ids : array-like of shape (questions,)
+    All three arguments have the shape (questions,). Questions with higher rewards are answered first. NaN, a question
+    that is too long for the PRM, is last. `accuracy` is the probability in [0, 1] that the question is answered
+    correctly.
     """
 
     def __init__(self, rewards: ArrayLike, accuracy: ArrayLike, question_ids: ArrayLike) -> None:
@@ -72,21 +68,12 @@ class RiskCoverageArea(Statistic):
 def risk_at(thresholds: ArrayLike, rewards: ArrayLike, accuracy: ArrayLike) -> dict[str, Floats]:
     """Return the coverage and the risk of answering the questions whose rewards are at least a threshold.
 
-    Parameters
-    ----------
-    thresholds : array-like of shape (thresholds,)
-        In [0, 1].
-    rewards : array-like of shape (questions, ...)
-        As for :class:`RiskCoverageArea`, such as those of each level.
-    accuracy : array-like of shape (questions,)
-        As for :class:`RiskCoverageArea`.
+    The thresholds, of shape (thresholds,), are in [0, 1]. Rewards, of shape (questions, ...), such as those of each
+    level, and accuracy, of shape (questions,), are as for :class:`RiskCoverageArea`.
 
-    Returns
-    -------
-    dict of str to ndarray of shape (..., thresholds)
-        coverage and risk, each with the ends of its 95% interval: coverage_low, coverage_high, and so on. The risk is
-        that of the answered questions, and so is its interval. It is 0 if no question is answered. With fewer than two
-        answered questions it has no interval (NaN).
+    The result, of shape (..., thresholds), has coverage and risk, each with the ends of its 95% interval: coverage_low,
+    coverage_high, and so on. The risk is that of the answered questions, and so is its interval. It is 0 if no question
+    is answered. With fewer than two answered questions it has no interval (NaN).
     """
     answered = _ordered(rewards)[..., None] >= np.asarray(thresholds, dtype=np.float64)
     coverage_low, coverage_high = bounded_interval(answered.astype(np.float64))
@@ -113,35 +100,21 @@ TARGETS = tuple(float(-np.expm1(-x)) for x in (0.125, 0.25, 0.5, 1.0, 2.0, 3.0, 
 
 
 def fixed_curve(table: Floats, counts: Sequence[int] | NDArray[np.int64]) -> Curve:
-    """Return the curve of best-of-n with the same n for every question.
+    """Return the curve of best-of-n with the same n for every question, with a point for each n in [1, N].
 
-    Parameters
-    ----------
-    table : ndarray of shape (questions, N)
-        ``best_of_each(scores, correct, N)``.
-    counts : sequence of int
-        The values of n, each in [1, N].
+    `table` is ``best_of_each(scores, correct, N)``, of shape (questions, N).
     """
     samples = np.tile(np.asarray(counts, dtype=np.int64), (len(table), 1))
     return _curve(table, samples, known_interval)
 
 
 def adaptive_curve(table: Floats, rewards: ArrayLike, targets: Sequence[float]) -> Curve:
-    """Return the curve of best-of-n + IAS, with a point for every target probability C.
+    """Return the curve of best-of-n + IAS, with a point for every target probability C in (0, 1).
 
-    Parameters
-    ----------
-    table : ndarray of shape (questions, N)
-        ``best_of_each(scores, correct, N)``. It is the same for all calibrators and levels.
-    rewards : array-like of shape (questions,) or (settings, questions)
-        Calibrated rewards of the bare questions, for one setting (a calibrator and a level) or for several.
-    targets : sequence of float
-        Values of C in (0, 1).
-
-    Returns
-    -------
-    Curve
-        The points of the first setting in the order of `targets`, then those of the next setting.
+    `table` is ``best_of_each(scores, correct, N)``, of shape (questions, N), which is the same for all calibrators and
+    levels. `rewards` are the calibrated rewards of the bare questions: of shape (questions,) for one setting (a
+    calibrator and a level), or (settings, questions) for several. The points of the first setting are in the order of
+    `targets`, then come those of the next setting.
     """
     settings = np.atleast_2d(np.asarray(rewards, dtype=np.float64)).T
     questions, most = table.shape
@@ -152,18 +125,8 @@ def adaptive_curve(table: Floats, rewards: ArrayLike, targets: Sequence[float]) 
 def area_under(ends: Curve, points: Curve, maximum: int, bootstrap: Bootstrap) -> tuple[float, float, float]:
     """Return the area under the curve through `points` and its two `ends`, and its 95% interval.
 
-    Raises a ValueError if N is below 2, because there is no range of budgets.
-
-    Parameters
-    ----------
-    ends : Curve
-        ``fixed_curve(table, [1, N])``.
-    points : Curve
-        The points of one setting, in any order.
-    maximum : int
-        N, at least 2.
-    bootstrap : Bootstrap
-        How the questions are resampled. A single question has no interval (NaN).
+    `ends` is ``fixed_curve(table, [1, N])``, and `points` has those of one setting, in any order. A single question has
+    no interval (NaN). Raises a ValueError if N is below 2, because there is no range of budgets.
     """
     if maximum < 2:
         raise ValueError(f"An area needs budgets from 1 to N with N of at least 2. Got N = {maximum}.")

@@ -38,18 +38,10 @@ _NARROW = 1e-6
 
 
 def accuracy_at(costs: Floats, accuracies: Floats, budget: ArrayLike) -> Floats:
-    """Return the accuracy of curves at a budget.
+    """Return the accuracy of curves at a budget, of shape (curves,).
 
-    Parameters
-    ----------
-    costs, accuracies : ndarray of shape (curves, points), float64
-        Mean samples, ascending along each curve, and mean accuracies.
-    budget : array-like of shape () or (curves,)
-        Mean samples, at least those of the first point.
-
-    Returns
-    -------
-    ndarray of shape (curves,), float64
+    `costs`, the mean samples, ascend along each curve. They and the mean accuracies have the shape (curves, points).
+    The budget, of shape () or (curves,), is in mean samples, and at least that of the first point.
     """
     wanted = np.broadcast_to(np.asarray(budget, dtype=np.float64), len(costs))
     right = np.clip((costs <= wanted[:, None]).sum(axis=1), 1, costs.shape[1] - 1)
@@ -77,18 +69,9 @@ def _accuracy_slopes(cost: Floats, accuracy: Floats, budget: float) -> Slopes:
 def area_of(costs: Floats, accuracies: Floats, maximum: int) -> Floats:
     """Return the mean accuracy over budgets from 1 to N samples, where every doubling has the same weight.
 
-    Parameters
-    ----------
-    costs, accuracies : ndarray of shape (curves, points), float64
-        Curves that begin at 1 and do not exceed N. Costs ascend.
-    maximum : int
-        N, at least 2.
-
-    Returns
-    -------
-    ndarray of shape (curves,), float64
-        1 / log N times the integral of the accuracy over the logarithm of the budget. Exact, since accuracy is linear
-        between points.
+    The curves, of shape (curves, points), begin at 1 and do not exceed N, which is at least 2. Costs ascend. The
+    result, of shape (curves,), is 1 / log N times the integral of the accuracy over the logarithm of the budget. It is
+    exact, since accuracy is linear between points.
     """
     left, right = costs[:, :-1], costs[:, 1:]
     # The exact integral of a narrow part would be a difference of two very large numbers.
@@ -124,16 +107,10 @@ def _area_slopes(cost: Floats, accuracy: Floats, maximum: int) -> Slopes:
 
 
 def samples_to(costs: Floats, accuracies: Floats, wanted: Floats, maximum: int) -> Floats:
-    """Return the smallest budget at which each curve reaches an accuracy; N if it never does.
+    """Return the smallest budget at which each curve reaches a wanted accuracy; N if it never does.
 
-    Parameters
-    ----------
-    costs, accuracies : ndarray of shape (curves, points), float64
-        Curves with ascending costs.
-    wanted : ndarray of shape (curves,), float64
-        The accuracy to be reached.
-    maximum : int
-        N.
+    The curves have the shape (curves, points) and ascending costs. The wanted accuracies and the result have the shape
+    (curves,).
     """
     reached = accuracies >= wanted[:, None] - 1e-12
     first = np.argmax(reached, axis=1)
@@ -169,14 +146,7 @@ def _sorted(curve: Curve) -> tuple[OneCurve, OneCurve]:
 
 
 class CurveStatistic(Statistic):
-    """A number of one or several curves over the same questions.
-
-    Parameters
-    ----------
-    question_ids : array-like of shape (questions,)
-    curves : Curve
-        The curves, each with pass@1 as its first point.
-    """
+    """A number of one or several curves over the same questions. Each curve has pass@1 as its first point."""
 
     def __init__(self, question_ids: ArrayLike, *curves: Curve) -> None:
         self.question_ids = np.asarray(question_ids)
@@ -209,10 +179,7 @@ class SmoothStatistic(CurveStatistic, LinearisedStatistic):
     def slopes(self, curves: Sequence[OneCurve]) -> Sequence[Slopes]:
         """Return the derivatives of the number by the mean cost and by the mean accuracy of each point.
 
-        Parameters
-        ----------
-        curves : sequence of (cost, accuracy)
-            Both of shape (points,), with ascending costs.
+        The costs, which ascend, and the accuracies of each curve have the shape (points,).
         """
 
     def linearised(self) -> Floats:

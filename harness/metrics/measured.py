@@ -44,13 +44,10 @@ Weighted = Callable[[Floats], Floats]
 def reliability_bins(rows: PrefixRows, bins: int = 10) -> pd.DataFrame:
     """Return rewards and measured success rates in equal-width bins over [0, 1]: the table of the reliability diagram.
 
-    Returns
-    -------
-    DataFrame
-        One row for each bin, with its number and edges (`bin`, `lower`, `upper`), its rows (`count`), the means of r
-        and of y = k/n (`mean_reward`, `mean_success`; NaN in an empty bin), and the 95% interval of the latter over the
-        questions in the bin (`low`, `high`; NaN with fewer than two). A bin contains its lower edge, and the last bin
-        also contains 1.
+    There is one row for each bin, with its number and edges (`bin`, `lower`, `upper`), its rows (`count`), the means of
+    r and of y = k/n (`mean_reward`, `mean_success`; NaN in an empty bin), and the 95% interval of the latter over the
+    questions in the bin (`low`, `high`; NaN with fewer than two). A bin contains its lower edge, and the last bin also
+    contains 1.
     """
     edges = bin_edges(bins)
     questions = len(rows.question_ids)
@@ -102,21 +99,11 @@ def _bins_table(edges: Floats, count: NDArray[Any], **columns: NDArray[Any]) -> 
 
 
 def statistic_of(metric: Metric, rows: PrefixRows, bootstrap: Bootstrap) -> Statistic | None:
-    """Measure a metric.
+    """Measure a metric. Return None if it is not defined for the rows.
 
-    Raises a PluginFailedError if the metric returns something else than its contract says. The message says what.
-
-    Parameters
-    ----------
-    rows : PrefixRows
-        For a metric that is measured at each level, the rows of one level.
-    bootstrap : Bootstrap
-        How questions are resampled, by which the noise of an :class:`AbsoluteSum` is measured.
-
-    Returns
-    -------
-    Statistic or None
-        None if the metric is not defined for the rows.
+    For a metric that is measured at each level, the rows are those of one level. `bootstrap` resamples the questions,
+    by which the noise of an :class:`AbsoluteSum` is measured. Raises a PluginFailedError if the metric returns
+    something else than its contract says. The message says what.
     """
     measured = metric.measure(rows)
     if measured is None:

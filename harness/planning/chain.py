@@ -124,10 +124,7 @@ class Calibrated(Scored):
 class Chain:
     """Plans trajectories and what follows from them, step by step.
 
-    Attributes
-    ----------
-    jobs : list of Job
-        Every job that was planned so far, after its inputs.
+    `jobs` has every job that was planned so far, after its inputs.
     """
 
     def __init__(self, resolved: ResolvedGrid) -> None:

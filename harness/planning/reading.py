@@ -58,12 +58,8 @@ _MOST_VALUES = 100_000
 def parse_yaml(text: str) -> Any:
     """Return the data of a YAML document.
 
-    Raises
-    ------
-    ValueError
-        If the document has more than 100,000 values. A short document has as many if aliases repeat other aliases.
-    Exception
-        Any other error of the parser, if the document is not valid.
+    Raises a ValueError if the document has more than 100,000 values. A short document has as many if aliases repeat
+    other aliases. Any other error of the parser is raised if the document is not valid.
     """
     loader = yaml.SafeLoader(text)
     loader.name = "the text"  # as messages name it

@@ -42,23 +42,13 @@ _KINDS = ("rollout", "imported", "score", "fit", "calibrated")
 class Places:
     """The LLMs of a run with their PRMs and calibrators: what is finished on calibration and on test questions.
 
-    `filters` has the names to keep, by llm, prm, calibrator or dataset.
+    `filters` has the names to keep, by llm, prm, calibrator or dataset. `tests` has the test questions of each data set
+    that is kept, `most` is N of the grid, the trajectories of a test question, and `further` has the trajectories that
+    were drawn after the run. `in_sample` names the calibrators that were fitted to the questions on which they are
+    judged here.
 
     Raises a RunError if no grid was run in the folder, it is a merged leaderboard, or its saved plan is damaged. Raises
     a PluginError if a plugin file of the run is no longer there.
-
-    Attributes
-    ----------
-    calibration : Questions
-    tests : list of Questions
-        The test questions of each data set that is kept.
-    most : int
-        N of the grid, the trajectories of a test question.
-    further : mapping
-        Trajectories that were drawn after the run.
-    left_out : list of LeftOut
-    in_sample : list of str
-        Calibrators that were fitted to the questions on which they are judged here.
     """
 
     def __init__(self, directory: Path, filters: Mapping[str, Sequence[str]]) -> None:

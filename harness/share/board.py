@@ -58,15 +58,8 @@ _WITHOUT_FILES = ("strategy", "metric")
 def write_board(folder: Path, store: Store, union: Union, recorded: Records) -> None:
     """Write the plan, the record, the failures and the database of a merged leaderboard into a folder.
 
-    Parameters
-    ----------
-    folder : Path
-        It exists, and need not be that of the leaderboard.
-    store : Store
-        The artifacts of the leaderboard.
-    union : Union
-    recorded : mapping of str to Verification
-        All records of verifications by their ids.
+    The folder exists, and need not be that of the leaderboard. `store` has the artifacts of the leaderboard, and
+    `recorded` all records of verifications by their ids.
     """
     # Its grid is always the same, so any of its plans belongs to it.
     record = RunRecord(
@@ -227,11 +220,8 @@ def _seed_spreads(union: Union, store: Store) -> Iterator[SeedSpread]:
 def _outdated(submission: Submitted, cell: Cell) -> str:
     """Return the versions behind a cell of a submission that are no longer current; empty if all are.
 
-    Returns
-    -------
-    str
-        Such as ``calibration_metrics 5, now 6; grader 2, now 3``. Plugins that are not registered on this machine are
-        not compared.
+    Such as ``calibration_metrics 5, now 6; grader 2, now 3``. Plugins that are not registered on this machine are not
+    compared.
     """
     jobs = with_inputs([cell.job])
     used = {(kind, getattr(job.labels, kind)) for job in jobs for kind in ("llm", "prm", "calibrator")}

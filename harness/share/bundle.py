@@ -136,14 +136,7 @@ def read_submission(content: bytes, where: str) -> Submission:
 
 
 def write_archive(entries: Mapping[str, Path | bytes], file: BinaryIO) -> None:
-    """Write a bundle to an open file.
-
-    Parameters
-    ----------
-    entries : mapping of str to Path or bytes
-        The files in the bundle by their names. A path is read when it is written.
-    file : binary file
-    """
+    """Write a bundle to an open file, from its files by their names. A path is read when it is written."""
     names = sorted(entries)
     with reading("The bundle cannot be written", kind=BundleError):
         _check_names(names)
@@ -205,13 +198,8 @@ _SECONDS = 60
 def sign(content: bytes, key: Path) -> bytes:
     """Return the signature of some bytes.
 
-    Raises a PrmcalError if the key cannot be used, or OpenSSH is not installed.
-
-    Parameters
-    ----------
-    content : bytes
-    key : Path
-        A private key, or a public key whose private key is in the agent.
+    The key is a private key, or a public key whose private key is in the agent. Raises a PrmcalError if it cannot be
+    used, or OpenSSH is not installed.
     """
     path = key.expanduser()
     if not path.is_file():
@@ -225,24 +213,11 @@ def sign(content: bytes, key: Path) -> bytes:
 def signer_of(
     content: bytes, signature: bytes, where: str, allowed: Path | None = None
 ) -> tuple[str, str | None]:
-    """Return who signed some bytes.
+    """Return the fingerprint of the key that signed some bytes, such as ``SHA256:...``, and its name.
 
-    Raises a BundleError if the signature is not valid for these bytes, or OpenSSH is not installed.
-
-    Parameters
-    ----------
-    content, signature : bytes
-    where : str
-        What is signed, for the messages.
-    allowed : Path, optional
-        A file of allowed signers in the format of OpenSSH: lines with a name and a public key.
-
-    Returns
-    -------
-    fingerprint : str
-        The key, such as ``SHA256:...``.
-    name : str or None
-        The first name that the file of allowed signers has for the key and that is valid now; None without one.
+    `where` is what is signed, for the messages. `allowed` is a file of allowed signers in the format of OpenSSH: lines
+    with a name and a public key. The name is the first one that it has for the key and that is valid now; None without
+    one. Raises a BundleError if the signature is not valid for these bytes, or OpenSSH is not installed.
     """
     with tempfile.NamedTemporaryFile() as file:
         file.write(signature)

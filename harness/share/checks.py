@@ -57,19 +57,12 @@ _ADVICE = "Ask the submitter for the bundle that `prmcal submit` wrote."
 
 
 def unpack(bundle: Path, folder: Path, allowed_signers: Path | None = None) -> Submission:
-    """Check a bundle and write its files into a folder, which then has the layout of a run's folder.
+    """Check a bundle and write its files into a new or empty folder, which then has the layout of a run's folder.
 
-    Raises a BundleError if the bundle is not exactly what was submitted, has something that no run writes, or its
-    signature is not valid. The folder is as it was before then. Raises a StorageError if the folder holds files, or the
-    disk is full or not writable.
-
-    Parameters
-    ----------
-    bundle : Path
-    folder : Path
-        It is new or empty.
-    allowed_signers : Path, optional
-        A file of allowed signers in the format of OpenSSH, which gives keys their names.
+    `allowed_signers` is a file in the format of OpenSSH, which gives keys their names. Raises a BundleError if the
+    bundle is not exactly what was submitted, has something that no run writes, or its signature is not valid. The
+    folder is as it was before then. Raises a StorageError if the folder holds files, or the disk is full or not
+    writable.
     """
     if not bundle.is_file():
         raise BundleError(f"{bundle} is {'a folder' if bundle.is_dir() else 'no file'}. A bundle is a file.")
@@ -92,17 +85,10 @@ def unpack(bundle: Path, folder: Path, allowed_signers: Path | None = None) -> S
 
 
 def check_unpacked(folder: Path, allowed_signers: Path | None = None) -> Submission:
-    """Check a folder as the bundle that was unpacked into it.
+    """Check a folder as the bundle that was unpacked into it; see :func:`unpack`.
 
-    What is there besides the files of a run, such as a database, is not looked at.
-
-    Raises a BundleError if a file was altered, deleted or added, or what :func:`unpack` raises.
-
-    Parameters
-    ----------
-    folder : Path
-    allowed_signers : Path, optional
-        See :func:`unpack`.
+    What is there besides the files of a run, such as a database, is not looked at. Raises a BundleError if a file was
+    altered, deleted or added, or what :func:`unpack` raises.
     """
     with reading(f"{folder} cannot be read", kind=BundleError):
         about = [folder / name for name in ABOUT_FILES]
@@ -253,12 +239,7 @@ _SHORTEST_SECRET, _SHORTEST_HOST = 8, 4
 class Machine:
     """The names of a machine and its user.
 
-    Parameters
-    ----------
-    user : str
-        The name of the user who submits.
-    names : sequence of str
-        The home folder, the names of the host, and secrets of the environment.
+    `names` are the home folder, the names of the host, and secrets of the environment.
     """
 
     def __init__(self, user: str = "", names: Sequence[str] = ()) -> None:
@@ -314,10 +295,7 @@ def check_values(name: str, content: Any, machine: Machine) -> None:
 def check_file(name: str, path: Path, machine: Machine) -> None:
     """Check that the text in a file of an artifact does not tell of a machine. Tables are not searched.
 
-    Raises
-    ------
-    BundleError
-        See :func:`check_values`.
+    Raises a BundleError as :func:`check_values` does.
     """
     if path.suffix == ".safetensors":
         from safetensors import safe_open

@@ -155,12 +155,7 @@ class Difference:
 def differences_between(first: Path, other: Path) -> list[Difference]:
     """Return the versions and conditions in which two leaderboards differ, as far as both have them.
 
-    Raises a PrmcalError if one of them has no run, or is damaged.
-
-    Parameters
-    ----------
-    first, other : Path
-        Folders of runs, or merged leaderboards.
+    Both are folders of runs or merged leaderboards. Raises a PrmcalError if one of them has no run, or is damaged.
     """
     sides: list[dict[str, set[str]]] = []
     for directory in (first, other):
@@ -226,10 +221,7 @@ def _short(value: Any) -> str:
 class Catalogue:
     """The plugins, data sets and metrics of all submissions. Of several versions of one name, the newest is described.
 
-    Parameters
-    ----------
-    submissions : sequence of Submitted
-        In their order.
+    The submissions are given in their order.
     """
 
     def __init__(self, submissions: Sequence[Submitted]) -> None:

@@ -64,16 +64,12 @@ class MergeSummary:
 def merge(out: Path, inputs: Sequence[Path]) -> MergeSummary:
     """Merge runs, bundles, unpacked or not, merged leaderboards and verifications into a leaderboard.
 
+    `out` is a new or an empty folder, or a merged leaderboard, which is extended. Without any inputs, the leaderboard
+    is written again from its submissions, whose hashes are compared.
+
     Raises a PrmcalError if `out` is something else, is locked or was written by a newer version of prmcal, or an input
     is damaged or altered. Nothing was merged then. Raises a StorageError if the disk is full. The leaderboard is as
     before then, and the same command continues.
-
-    Parameters
-    ----------
-    out : Path
-        A new or an empty folder, or a merged leaderboard, which is extended.
-    inputs : sequence of Path
-        Without any, the leaderboard is written again from its submissions, whose hashes are compared.
     """
     begin = time.monotonic()
     aside, new = out / _ASIDE, not out.exists()
@@ -102,10 +98,7 @@ def merge(out: Path, inputs: Sequence[Path]) -> MergeSummary:
 def rebuild_merged(directory: Path) -> int:
     """Write the artifacts and the database of a merged leaderboard again. Return the number of cells.
 
-    Raises
-    ------
-    PrmcalError
-        See :func:`merge`.
+    Raises a PrmcalError as :func:`merge` does.
     """
     return len(merge(directory, []).union.plan.cells)
 

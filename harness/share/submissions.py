@@ -97,20 +97,9 @@ class Submitted:
 def read_inputs(paths: Sequence[Path], scratch: Path) -> tuple[list[Submitted], list[Path]]:
     """Read and check everything that is merged, before anything of it is merged.
 
-    Raises a PrmcalError if one of them is something else, or is damaged or altered.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        Folders of runs, bundles, unpacked bundles, merged leaderboards, and records of verifications.
-    scratch : Path
-        An empty folder, in which each submission gets a folder of its own.
-
-    Returns
-    -------
-    submissions : list of Submitted
-    verifications : list of Path
-        The records of verifications.
+    The paths are folders of runs, bundles, unpacked bundles, merged leaderboards, and records of verifications.
+    `scratch` is an empty folder, in which each submission gets a folder of its own. Returns the submissions and the
+    paths of the records. Raises a PrmcalError if one of them is something else, or is damaged or altered.
     """
     submissions: list[Submitted] = []
     verifications: list[Path] = []

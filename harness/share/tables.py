@@ -99,16 +99,8 @@ def digest_of(table: pa.Table) -> str:
 def text_hashes(trajectories: pa.Table) -> pa.Table:
     """Return a short hash of the text of each trajectory, which tells equal texts without showing them.
 
-    Parameters
-    ----------
-    trajectories : Table
-        With the columns question_id, trajectory and text.
-
-    Returns
-    -------
-    Table
-        The columns question_id, trajectory, and text_hash: 16 hexadecimal digits of the SHA-256 of the question's id, a
-        zero byte, and the text. Its rows have the order of the trajectories.
+    The trajectories have the columns question_id, trajectory and text. The result has the first two in the same order,
+    and text_hash: 16 hexadecimal digits of the SHA-256 of the question's id, a zero byte, and the text.
     """
     import pyarrow as pa
 
@@ -165,14 +157,8 @@ def serve() -> None:
 def check_table(name: str, table: pa.Table) -> None:
     """Check that a table has columns that a run writes, with values that the database has room for.
 
-    Raises a BundleError if a column is unknown, absent or there twice, or has another type or a null. Raises an
-    ArrowInvalid if a number is too large, or a text is not UTF-8.
-
-    Parameters
-    ----------
-    name : str
-        The name of its file without the suffix.
-    table : Table
+    `name` is that of its file without the suffix. Raises a BundleError if a column is unknown, absent or there twice,
+    or has another type or a null. Raises an ArrowInvalid if a number is too large, or a text is not UTF-8.
     """
     import pyarrow as pa
 

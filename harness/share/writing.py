@@ -89,27 +89,14 @@ def write_bundle(
 ) -> Bundled:
     """Write cells of a run and all that is behind them into one file. Equal arguments give equal bytes.
 
+    `cells` has the ids of the cells; None is for all finished ones. If `out` exists, it must be a file, which is
+    replaced. `texts` includes the texts of questions, trajectories and searches, and the reference answers, and
+    `models` the fits that change the PRM. An SSH key signs the bundle. With `with_paths`, arguments of plugins may tell
+    of this machine, such as the path of a model.
+
     Raises a RunError if the folder has no run, is in use by a run, has a damaged artifact, or lacks artifacts of the
     cells. Raises a BundleError if the bundle would tell of this machine, or the key cannot sign it. Raises a
     StorageError if `out` is a folder or a device, or the disk is full or not writable.
-
-    Parameters
-    ----------
-    directory : Path
-        The output folder of a run.
-    cells : collection of str or None
-        The ids of the cells; None for all finished ones.
-    out : Path
-        The bundle. If it exists, it must be a file, which is replaced.
-    about : About
-    texts : bool
-        Whether to include the texts of questions, trajectories and searches, and the reference answers.
-    models : bool
-        Whether to include the fits that change the PRM.
-    key : Path, optional
-        The SSH key that signs the bundle.
-    with_paths : bool
-        Whether arguments of plugins may tell of this machine, such as the path of a model.
     """
     made = bundled(directory, cells, about, texts, models, with_paths)
     if key is not None:

@@ -150,16 +150,10 @@ def _generation_config(cell: FinishedCell) -> dict[str, Any]:
 
 
 def write_hub_results(board: FinishedCells, folder: Path, benchmark: str) -> None:
-    """Write the results of all PRMs whose rows are current.
+    """Write the results of all PRMs whose rows are current into an existing folder.
 
-    Parameters
-    ----------
-    board : FinishedCells
-    folder : Path
-        An existing folder. The files of a PRM are written to ``DEVELOPER/MODEL/.eval_results`` in it, and the
-        description of the benchmark to ``benchmark/eval.yaml``.
-    benchmark : str
-        The hub's data set repository of the benchmark, ``ORG/NAME``.
+    The files of a PRM are written to ``DEVELOPER/MODEL/.eval_results`` in it, and the description of the benchmark to
+    ``benchmark/eval.yaml``. `benchmark` is its data set repository on the hub, ``ORG/NAME``.
     """
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 

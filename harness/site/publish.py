@@ -35,25 +35,12 @@ def publish(
     hub: Path | None = None,
     benchmark: str | None = None,
 ) -> list[str]:
-    """Write the site of a merged leaderboard, and its exports. What was in the folders is replaced.
+    """Write the site of a merged leaderboard, and its exports. Return a sentence for each folder that was written.
 
-    Raises a PrmcalError if the folder is not a merged leaderboard, nothing is asked for, or the name of the benchmark
-    is wrong. Raises a DatabaseError if the database cannot be read. Raises a StorageError if a folder holds other
-    files, or cannot be written. What was in it stays.
-
-    Parameters
-    ----------
-    directory : Path
-        The folder of a merged leaderboard.
-    site, every_eval_ever, hub : Path, optional
-        The folders that are written.
-    benchmark : str, optional
-        The hub's data set repository of the benchmark, which `hub` needs.
-
-    Returns
-    -------
-    list of str
-        A sentence for each folder that was written.
+    What was in the folders is replaced. `benchmark` is the hub's data set repository of the benchmark, which `hub`
+    needs. Raises a PrmcalError if the folder is not a merged leaderboard, nothing is asked for, or the name of the
+    benchmark is wrong. Raises a DatabaseError if the database cannot be read. Raises a StorageError if a folder holds
+    other files, or cannot be written. What was in it stays.
     """
     published = RunFolder(directory).results()
     if not is_merged(published):
@@ -113,19 +100,10 @@ def without_licence(directory: Path) -> list[str]:
 
 
 def write_recipe(folder: Path) -> list[Path]:
-    """Write the files of a results repository into a folder, which may be a repository already.
+    """Write the files of a results repository into a folder, which may be a repository already. Return their paths.
 
-    Raises a StorageError if one of the files exists with another content. Nothing is written then.
-
-    Parameters
-    ----------
-    folder : Path
-        Its other files stay as they are.
-
-    Returns
-    -------
-    list of Path
-        The files that were written.
+    Its other files stay as they are. Raises a StorageError if one of the files exists with another content. Nothing is
+    written then.
     """
     texts = {
         target: (_TEMPLATE / name).read_text(encoding="utf-8").replace("@VERSION@", __version__)

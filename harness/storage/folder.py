@@ -102,18 +102,10 @@ class RunRecord:
 
 
 class RunFolder:
-    """The folder given with ``--out``.
+    """The folder given with ``--out``. The first run creates it.
 
-    The first run creates it.
-
-    Attributes
-    ----------
-    database : Path
-        The database that the run writes.
-    published : Path
-        The copy of the database that readers open.
-    store : Store
-        The artifacts.
+    `database` is the file that the run writes, `published` the copy of it that readers open, and `store` has the
+    artifacts.
     """
 
     def __init__(self, directory: Path) -> None:

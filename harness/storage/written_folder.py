@@ -16,19 +16,10 @@ from prmcal.harness.storage.store import storage_errors
 class WrittenFolder:
     """A folder that is new, empty, or an earlier version of what is written now.
 
-    Raises a StorageError if `out` is a file, or holds files that `mark` does not list: they would be lost. Nothing is
-    changed then.
-
-    Parameters
-    ----------
-    out : Path
-        The folder. If it has the same `mark`, it is replaced.
-    mark : str
-        Name of a JSON file in the folder that lists the folder's files.
-    kind : str
-        The name of the content in messages, such as ``report``.
-    option : str
-        The command-line option for the folder, such as ``--out``.
+    `mark` is the name of a JSON file that lists the folder's files. A folder with the same mark is replaced. `kind` is
+    the name of the content in messages, such as ``report``, and `option` that of the command-line option for the
+    folder, such as ``--out``. Raises a StorageError if `out` is a file, or holds files that `mark` does not list: they
+    would be lost. Nothing is changed then.
     """
 
     def __init__(self, out: Path, mark: str, kind: str, option: str) -> None:

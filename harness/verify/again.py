@@ -67,25 +67,9 @@ class Asked:
 class Again:
     """A working folder with links to the artifacts of a subject, in which parts of its plan are computed again.
 
-    Parameters
-    ----------
-    subject : Subject
-    folder : Path
-        An empty folder.
-    asked : Asked
-    seed : int
-        What all random choices are made with.
-    works : callable
-        Takes a line about the progress.
-    other : Subject or None
-        Where texts and questions are looked for that the subject lacks.
-
-    Attributes
-    ----------
-    store : Store
-        The artifacts of the working folder.
-    questions, unknown : dict
-        The questions by data set and split, and why their texts and answers are not known.
+    The folder is empty. All random choices are made with the seed. `works` takes a line about the progress, and `other`
+    is where texts and questions are looked for that the subject lacks. `store` has the artifacts of the working folder,
+    `questions` the questions by data set and split, and `unknown` why their texts and answers are not known.
     """
 
     def __init__(
@@ -126,13 +110,8 @@ class Again:
     ) -> Shard[Parameters]:
         """Return a shard with a key and random numbers of its own, which follow from the seed of the verification.
 
-        Parameters
-        ----------
-        shard : Shard
-        read : DataFrame, optional
-            The trajectories that it reads instead of those of the rollouts.
-        **changes
-            Other values of its parameters.
+        It reads the trajectories `read` instead of those of the rollouts, if they are given, and has other values of
+        some parameters.
         """
         key = content_key(["own", self.seed, shard.ref.key])
         parameters = replace(shard.parameters, **changes)
@@ -149,22 +128,11 @@ class Again:
         return replace(own, inputs={"rollout": (source,)})
 
     def compute(self, shards: Sequence[Shard[Parameters]], workers: int = 1) -> dict[ArtifactRef, str]:
-        """Compute shards in the working folder.
+        """Compute shards in the working folder. Return why shards could not be computed.
 
-        Raises a RunError if a process dies, for example because there is no memory left. Raises a StorageError if the
-        disk is full.
-
-        Parameters
-        ----------
-        shards : sequence of Shard
-            Those that read others of them read what is computed now. All others read the artifacts of the subject.
-        workers : int
-            Processes. With 1, this process computes them, and keeps its models loaded for the next call.
-
-        Returns
-        -------
-        dict of ArtifactRef to str
-            Why shards could not be computed.
+        Shards that read others of them read what is computed now. All others read the artifacts of the subject. With
+        one worker, this process computes them, and keeps its models loaded for the next call. Raises a RunError if a
+        process dies, for example because there is no memory left. Raises a StorageError if the disk is full.
         """
         for shard in shards:
             link = self.store.folder(shard.ref.kind, shard.ref.key)

@@ -56,20 +56,9 @@ class Flaw:
 class Subject:
     """A folder whose results are verified, and what is in it.
 
-    Parameters
-    ----------
-    directory : Path
-        The folder of a run, or an unpacked bundle, whose files match its list.
-    submission : Submission or None
-        What a bundle says of itself; None for the folder of a run.
-
-    Attributes
-    ----------
-    plan, record, store
-    manifests : dict of ArtifactRef to Manifest
-        The artifacts of the plan whose files match their manifests.
-    failed : set of str
-        The keys of shards that are said to have failed.
+    It is that of a run, or an unpacked bundle, whose files match its list. `submission` is what a bundle says of
+    itself; None for a run. `manifests` are those of the artifacts of the plan whose files match them, and `failed` has
+    the keys of shards that are said to have failed.
     """
 
     def __init__(self, directory: Path, submission: Submission | None = None) -> None:
@@ -114,16 +103,7 @@ class Subject:
         )
 
     def checked(self, tier: Tier, name: str, n: int, flaws: Iterable[Flaw], passed: str) -> Check:
-        """Return a check: failed with its first flaws, or passed with the message `passed`.
-
-        Parameters
-        ----------
-        tier, name, n
-            As in :class:`prmcal.harness.share.submissions.Check`.
-        flaws : iterable of Flaw
-        passed : str
-            What was found if there are no flaws, in sentences.
-        """
+        """Return a check of `n` things: failed with its first flaws, or passed with a message in sentences."""
         found = list(flaws)
         if not found:
             return Check(tier, name, True, n, passed)
@@ -155,13 +135,8 @@ class Subject:
 def opened(path: Path, allowed_signers: Path | None = None) -> Iterator[Subject]:
     """Open a bundle, an unpacked bundle or the folder of a run. A bundle is unpacked into a temporary folder.
 
-    Raises a PrmcalError if the bundle is damaged, altered or of a newer format, or the folder has no run.
-
-    Parameters
-    ----------
-    path : Path
-    allowed_signers : Path, optional
-        A file of allowed signers in the format of OpenSSH, which gives keys their names.
+    `allowed_signers` is a file in the format of OpenSSH, which gives keys their names. Raises a PrmcalError if the
+    bundle is damaged, altered or of a newer format, or the folder has no run.
     """
     if path.is_dir():
         is_bundle = (path / SUBMISSION_FILE).exists()

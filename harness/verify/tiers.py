@@ -62,22 +62,10 @@ def verified(
 ) -> Verification:
     """Verify a submission up to a tier. A tier with a failed check ends it.
 
-    Raises a PrmcalError if something else than the submission is wrong, such as the folder with the texts.
-
-    Parameters
-    ----------
-    subject : Subject
-    tier : {"consistent", "graded again", "scored again", "reproduced"}
-        The highest tier.
-    asked : Asked
-    begins : callable
-        Takes the next tier and its cost in words. Returns whether it is run.
-    works : callable
-        Takes a line about the progress.
-    by : str
-        The name of the verifier.
-    seed : int, optional
-        The seed of all random choices. By default it is drawn now, so that a submitter cannot know it.
+    `begins` takes the next tier and its cost in words, and returns whether it is run. `works` takes a line about the
+    progress. `by` is the name of the verifier. By default, the seed of all random choices is drawn now, so that a
+    submitter cannot know it. Raises a PrmcalError if something else than the submission is wrong, such as the folder
+    with the texts.
     """
     drawn = secrets.randbits(63) if seed is None else seed
     checks: list[Check] = []
@@ -345,15 +333,11 @@ class Compared(NamedTuple):
 def same_chance(
     c: NDArray[np.int64], m: NDArray[np.int64], k: NDArray[np.int64], n: NDArray[np.int64]
 ) -> Compared:
-    """Test whether c of m and k of n have the same chance in each question.
+    """Test whether c of m and k of n have the same chance in each question. All have the shape (questions,).
 
     Given c + k, the count c of a question has a hypergeometric distribution, and the questions are independent. So the
-    sum of c has a known distribution, and the test is exact: it is Cochran, Mantel and Haenszel's.
-
-    Parameters
-    ----------
-    c, m, k, n : ndarray of shape (questions,)
-        At least one question.
+    sum of c has a known distribution, and the test is exact: it is Cochran, Mantel and Haenszel's. There is at least
+    one question.
     """
     from scipy.special import ndtri
     from scipy.stats import hypergeom

@@ -39,17 +39,8 @@ _KEPT = 3
 class Memory:
     """Results by the functions and arguments that they come from. The least recently used ones are forgotten first.
 
-    Several threads may use it. Two that need the same result at the same time both compute it.
-
-    Parameters
-    ----------
-    limit : int
-        The bytes that all results may take together. A larger result is not kept.
-
-    Attributes
-    ----------
-    taken : int
-        The bytes that the results take.
+    Several threads may use it. Two that need the same result at the same time both compute it. All results may take
+    `limit` bytes together, and they take `taken`. A larger result is not kept.
     """
 
     def __init__(self, limit: int) -> None:
@@ -84,16 +75,10 @@ _memory = Memory(LIMIT)
 def remembered(function: Callable[P, R], memory: Memory = _memory) -> Callable[P, R]:
     """Remember the results of a function of arrays, within one limit of memory for all functions of a process.
 
-    The function must be pure, and its result must not contain its arguments, since the arrays of a result are made
-    read-only. Arguments are compared by content, which takes about a millisecond per megabyte. So arguments should be
-    small, and what is computed from them should take longer.
-
-    Parameters
-    ----------
-    function : callable
-        It takes and returns arrays, numbers, strings, None, and tuples and frozen dataclasses of these.
-    memory : Memory
-        Where results are kept; by default that of the process.
+    The function takes and returns arrays, numbers, strings, None, and tuples and frozen dataclasses of these. It must
+    be pure, and its result must not contain its arguments, since the arrays of a result are made read-only. Arguments
+    are compared by content, which takes about a millisecond per megabyte. So arguments should be small, and what is
+    computed from them should take longer. By default, the memory is that of the process.
     """
 
     @wraps(function)

@@ -18,15 +18,8 @@ def weighted_totals(weights: Floats, totals: Floats) -> Floats:
     depend on the order. So every total is divided into two parts of few digits. Under weights that are whole numbers,
     as in a bootstrap, the sums of each part are exact in any order. Under other weights they are as exact as usual.
 
-    Parameters
-    ----------
-    weights : ndarray of shape (resamples, questions), float64
-        Not negative: how often each question counts.
-    totals : ndarray of shape (questions, ...), float64
-
-    Returns
-    -------
-    ndarray of shape (resamples, ...), float64
+    The weights, of shape (resamples, questions), say how often each question counts, and are not negative. The totals
+    have the shape (questions, ...), and the result (resamples, ...).
     """
     columns = totals.reshape(len(totals), -1)
     most = _most(weights)

@@ -24,10 +24,7 @@ _ANY_LINE_END = re.compile(f"[{_LINE_ENDS}]")
 class Step(str):
     """A step: a text without blank lines in it, blank lines before it and white space behind it.
 
-    Attributes
-    ----------
-    sampled : str
-        The step with all white space that stood in it and around it.
+    `sampled` is the step with all white space that stood in it and around it.
     """
 
     sampled: str
