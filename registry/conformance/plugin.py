@@ -80,14 +80,9 @@ _CHANGING = ("append", "extend", "insert", "pop", "remove", "reverse", "sort", "
 
 
 def explained(cls: type[Plugin], error: BaseException) -> str:
-    """Return the explanation of an exception: what was raised, where, and what to write instead if that is known.
+    """Return the explanation of an exception of a plugin of a class that was checked.
 
-    Parameters
-    ----------
-    cls : type
-        The class of the plugin that was checked.
-    error : BaseException
-        What it raised.
+    It has what was raised, where, and what to write instead if that is known.
     """
     place = place_in(cls, error)
     said = str(error) if isinstance(error, PluginFailedError) else f"It raised {message_of(error)}"

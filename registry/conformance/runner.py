@@ -71,19 +71,10 @@ def _checks_of(plugin_: Plugin) -> tuple[tuple[Check, ...], tuple[Check, ...]]:
 
 
 def run_checks(plugin_: Plugin) -> list[CheckResult]:
-    """Run every check for a plugin, even after a failure.
+    """Run every check for a plugin that is not fitted, even after a failure. The results have a fixed order.
 
-    If what the class declares is wrong, the other checks are skipped, since they would fail for reasons that mislead.
-
-    Parameters
-    ----------
-    plugin_ : Plugin
-        The plugin, not yet fitted. It is not changed.
-
-    Returns
-    -------
-    list of CheckResult
-        The results in a fixed order.
+    The plugin is not changed. If what the class declares is wrong, the other checks are skipped, since they would fail
+    for reasons that mislead.
     """
     declarations, others = _checks_of(plugin_)
     results = [_run(check, plugin_) for check in declarations]
@@ -114,17 +105,8 @@ def check_build(build: Callable[[], Plugin], cls: type[Plugin]) -> Plugin | Chec
 def compare_with_published(plugin_: Plugin, checkpoint: str) -> list[CheckResult]:
     """Compare a PRM with the published rewards of a checkpoint, if there are any.
 
-    Parameters
-    ----------
-    plugin_ : Plugin
-        A plugin with the weights of that checkpoint. A PRM is closed afterwards.
-    checkpoint : str
-        The hub id of the published weights.
-
-    Returns
-    -------
-    list of CheckResult
-        A result for each published example. Empty for other plugins and checkpoints.
+    The plugin has the weights of that checkpoint, given by its hub id. A PRM is closed afterwards. There is a result
+    for each published example, and none for other plugins and checkpoints.
     """
     place = (plugin_.plugin_name, checkpoint.partition("@")[0])
     return [

@@ -33,20 +33,11 @@ def questions_of(
     check: Callable[[Question], None] | None = None,
     skip: bool | None = None,
 ) -> list[Question]:
-    """Convert records to questions.
+    """Convert records of :func:`read_records` to questions.
 
-    Raises a DataError if there are no records, or some are invalid or have an id that occurs before.
-
-    Parameters
-    ----------
-    records : list of (str, object)
-        The return value of :func:`read_records`.
-    source : str
-        The source of the records, for error messages.
-    check : callable, optional
-        Raises ValueError if a question cannot belong to the data set.
-    skip : bool, optional
-        As in :func:`good_records`.
+    `source` is that of the records, for error messages. `check` raises ValueError if a question cannot belong to the
+    data set, and `skip` is as in :func:`good_records`. Raises a DataError if there are no records, or some are invalid
+    or have an id that occurs before.
     """
     first_seen: dict[str, str] = {}
 

@@ -76,17 +76,9 @@ def good_records(
 ) -> list[T]:
     """Convert records, and report all bad ones at once.
 
-    Raises a DataError if there are bad records and `skip` is not True.
-
-    Parameters
-    ----------
-    records : iterable of (str, object)
-    convert : callable
-        Takes the place and the content of a record. It raises ValueError if the record is bad.
-    source : str
-        The source of the records, for messages.
-    skip : bool, optional
-        Whether bad records are left out with a warning. None: there is no such argument that a message could name.
+    `convert` takes the place and the content of a record. It raises ValueError if the record is bad. `source` is for
+    messages. With `skip`, bad records are left out with a warning; otherwise they raise a DataError. None is for data
+    sets without such an argument that a message could name.
     """
     good: list[T] = []
     bad: list[str] = []

@@ -63,20 +63,11 @@ def ways_of(answers: Ways) -> Sequence[Way]:
 
 
 def find_answer(text: str, answers: Ways = BOXED, whole: bool = True) -> Answer | None:
-    """Return the final answer of a text, or None if there is none.
+    """Return the final answer of a text, a solution or its beginning, or None if there is none.
 
-    What stands inside a thought, between ``<think>`` and ``</think>``, is no answer. A text whose thought has no end
-    has none.
-
-    Parameters
-    ----------
-    text : str
-        A solution or its beginning.
-    answers : str, mapping or sequence
-        Where the answer stands, as in the argument of a data set. The first way that finds something decides.
-    whole : bool
-        Whether the text is a whole solution. In a beginning, ``last number`` and ``whole`` find nothing, since another
-        number may follow.
+    The first of the ways in `answers`, the argument of a data set, that finds something decides. In a beginning, which
+    is not `whole`, ``last number`` and ``whole`` find nothing, since another number may follow. What stands inside a
+    thought, between ``<think>`` and ``</think>``, is no answer. A text whose thought has no end has none.
     """
     text = behind_thought(without_marks(text))
     for way in ways_of(answers):

@@ -28,22 +28,12 @@ _ARITHMETIC = re.compile(
 
 
 def grade_answer(answer: str, reference: str, grading: Grading = "symbolic") -> Verdict:
-    """Grade a final answer.
+    """Grade a final answer by the right answer, or by a JSON list of the answers that are accepted.
 
-    Raises a DataError if the process that compares cannot be run, gets no processor time, or is killed again and again.
-
-    Parameters
-    ----------
-    answer, reference : str
-        The answer of the trajectory, and the right answer, or a JSON list of the answers that are accepted.
-    grading : {"plain", "integer", "symbolic"}
-        The comparison. ``plain``: equal text or equal numbers in plain spelling. ``integer``: equal integers from 0 to
-        999, as in AIME. ``symbolic``: equal mathematics in LaTeX.
-
-    Returns
-    -------
-    {"correct", "incorrect", "timed out"}
-        "timed out" means that the symbolic comparison exceeded its limit on processor time or memory.
+    The comparisons are ``plain``: equal text or equal numbers in plain spelling; ``integer``: equal integers from 0 to
+    999, as in AIME; ``symbolic``: equal mathematics in LaTeX. The verdict "timed out" means that the symbolic
+    comparison exceeded its limit on processor time or memory. Raises a DataError if the process that compares cannot be
+    run, gets no processor time, or is killed again and again.
     """
     if len(accepted := _accepted(reference)) > 1 or accepted[0] != reference:
         verdicts = [grade_answer(answer, each, grading) for each in accepted]

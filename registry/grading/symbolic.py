@@ -33,19 +33,11 @@ _FAILURES = {
 class SymbolicComparer:
     """Compares mathematics with math-verify, in another process.
 
-    Parameters
-    ----------
-    seconds : float, default=2.0
-        The limit on the processor time of one comparison, in seconds. Time in which the process does not run does not
-        count, so that verdicts do not depend on other load on the machine.
-    megabytes : int, default=1024
-        The limit on the address space of the comparing process, in MiB.
-    patience : float, default=60.0
-        The time to wait for a comparing process that neither answers nor reaches its limits, in seconds. After this
-        time, a new process is asked twice more, with four times the patience each.
+    `seconds` limits the processor time of one comparison. Time in which the process does not run does not count, so
+    that verdicts do not depend on other load on the machine. `megabytes` limits the address space of the comparing
+    process, in MiB. `patience` is the time in seconds to wait for a comparing process that neither answers nor reaches
+    its limits. After this time, a new process is asked twice more, with four times the patience each.
 
-    Notes
-    -----
     The program (``worker.py``) imports math-verify once and forks the comparing process. A fork that exceeds its limits
     is replaced within milliseconds. The program gets no environment variable that could contain a secret.
     """

@@ -31,12 +31,8 @@ def equal_width(rewards: Floats, bins: int) -> NDArray[np.intp]:
 class BinTotals:
     """The sum of r - y and the number of rows of each question in each bin.
 
-    Attributes
-    ----------
-    errors, counts : ndarray of shape (questions, bins), float64
-    under : callable
-        From weights of shape (resamples, questions) to the total errors and counts of the bins, both of shape
-        (resamples, bins).
+    `errors` and `counts` have the shape (questions, bins). `under` takes weights of shape (resamples, questions) and
+    returns the total errors and counts of the bins, both of shape (resamples, bins).
     """
 
     def __init__(self, rows: PrefixRows, bins: int) -> None:
@@ -124,16 +120,10 @@ class EqualMass:
 
 
 def _share_below(masses: Floats, group: NDArray[np.intp], wanted: Floats) -> Floats:
-    """Return the share of each row that lies below a cut, of the shape of `masses`.
+    """Return the share of each row that lies below a cut, of the shape of `masses`: (rows, resamples).
 
-    Parameters
-    ----------
-    masses : ndarray of shape (rows, resamples), float64
-        The mass of each row: whole numbers.
-    group : ndarray of shape (rows,), int
-        The group of each row, from 0, ascending.
-    wanted : ndarray of shape (resamples,), float64
-        The mass below the cut, at least 0 and less than the mass of all rows.
+    Masses are whole numbers. `group` has the group of each row, from 0, ascending. `wanted`, of shape (resamples,), is
+    the mass below the cut, at least 0 and less than the mass of all rows.
     """
     up_to_groups = (group < np.arange(group[-1] + 2)[:, None]).astype(np.float64) @ masses
     whole = (up_to_groups[1:] <= wanted).sum(axis=0)  # Groups that lie below the cut entirely.

@@ -17,19 +17,9 @@ _MOST_POWERS = 1000
 
 
 def binomial(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
-    """Return the probability of k successes of n, each with the probability p.
+    """Return the probability of k successes of n, each with the probability p in [0, 1], for 0 <= k <= n.
 
-    Parameters
-    ----------
-    k, n : array-like of int
-        0 <= k <= n.
-    p : array-like of float
-        In [0, 1].
-
-    Returns
-    -------
-    ndarray, float64
-        Of the shape to which all three are broadcast.
+    The result has the shape to which all three are broadcast.
     """
     successes, failures = np.asarray(k), np.asarray(n) - np.asarray(k)
     ways = gammaln(np.add(n, 1)) - gammaln(successes + 1) - gammaln(failures + 1)
@@ -40,16 +30,7 @@ def binomial(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
 def every_outcome(n: int, p: Floats) -> Floats:
     """Return :func:`binomial` of k = 0, ..., n. Powers take a part of the time of logarithms.
 
-    Parameters
-    ----------
-    n : int
-        At least 0.
-    p : ndarray of any shape, float64
-        It is clipped to [0, 1].
-
-    Returns
-    -------
-    ndarray of shape (n + 1, ...), float64
+    p, of any shape, is clipped to [0, 1]. The result has the shape (n + 1, ...).
     """
     p, k = np.clip(p, 0.0, 1.0), np.arange(n + 1).reshape(-1, *[1] * p.ndim)
     if n > _MOST_POWERS:
@@ -90,15 +71,9 @@ class Mixing:
     def by_mass(self, by_density: Floats) -> Floats:
         """Return the derivative of a function of the densities by the mass of each outcome, by the chain rule.
 
-        Parameters
-        ----------
-        by_density : ndarray of shape (groups, points), float64
-            The derivative of the function by `density`.
-
-        Returns
-        -------
-        ndarray of shape (groups, outcomes), float64
-            Its mean over the outcomes, weighted by their mass, is 0. It is 0 for outcomes without mass.
+        `by_density`, of shape (groups, points), is the derivative of the function by `density`. The result has the
+        shape (groups, outcomes). Its mean over the outcomes, weighted by their mass, is 0. It is 0 for outcomes without
+        mass.
         """
         total = self._mass.sum(axis=1, keepdims=True)
         shares = self._mass / total
@@ -120,12 +95,8 @@ def fit_mixing(
     It starts from the uniform distribution and stops after 50 iterations. The likelihood depends only on the first n
     moments of the distribution, and its maximum is a distribution of few spikes. Stopping early keeps it smooth.
 
-    Parameters
-    ----------
-    mass : ndarray of shape (groups, outcomes), float64
-        The mass of each outcome: not negative, with a positive sum in each group.
-    successes, follow_ups : ndarray of shape (outcomes,), int
-        The outcomes: k of n.
+    `mass`, of shape (groups, outcomes), is that of each outcome: not negative, with a positive sum in each group.
+    `successes` and `follow_ups`, of shape (outcomes,), are the outcomes: k of n.
     """
     # No `@` here: with other numbers of threads BLAS may sum in another order, and results must be equal to the bit.
     likelihood = binomial(successes[:, None], follow_ups[:, None], GRID)
@@ -287,20 +258,10 @@ class LawScore(Metric):
 
 
 def implied_law(quantiles: Floats, levels: tuple[float, ...], follow_ups: int) -> Floats:
-    """Return the probabilities of k = 0, ..., n successes that quantiles of p imply.
+    """Return the probabilities of k = 0, ..., n successes that quantiles of p imply, of shape (rows, n + 1).
 
-    Parameters
-    ----------
-    quantiles : ndarray of shape (rows, levels), float64
-        Not decreasing along the levels, in [0, 1].
-    levels : tuple of float
-        ``(0.5,)`` is a point estimate: p is the quantile with certainty.
-    follow_ups : int
-        n, at least 1.
-
-    Returns
-    -------
-    ndarray of shape (rows, n + 1), float64
+    The quantiles, of shape (rows, levels), are in [0, 1] and do not decrease along the levels. The levels ``(0.5,)``
+    are a point estimate: p is the quantile with certainty. n is at least 1.
     """
     if levels == (0.5,):
         return every_outcome(follow_ups, quantiles[:, 0]).T

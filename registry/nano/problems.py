@@ -166,16 +166,9 @@ def make_problem(
 
 
 def draw_problem(generator: random.Random, dataset: str, level: int) -> Problem:
-    """Draw a random problem of a data set. The problem can be in any split.
+    """Draw a random problem of `"nano-math"` or `"nano-aime"`. The problem can be in any split.
 
-    Parameters
-    ----------
-    generator : random.Random
-        The source of randomness.
-    dataset : str
-        `"nano-math"` or `"nano-aime"`.
-    level : int
-        1 to 5. nano-aime ignores it.
+    The level is from 1 to 5. nano-aime ignores it.
     """
     if dataset == "nano-math":
         length, hard_share = LENGTHS[level], HARD_SHARES[level]
@@ -201,21 +194,10 @@ def stream_split(dataset: str, split: str) -> Iterator[Problem]:
 
 
 def generate_split(dataset: str, split: str, count: int) -> list[Problem]:
-    """Return the first problems of a split.
+    """Return the first problems of a split. A smaller count returns a prefix of the list for a larger count.
 
-    Parameters
-    ----------
-    dataset : str
-        `"nano-math"` or `"nano-aime"`.
-    split : str
-        `"train"`, `"calibration"` or `"test"`. nano-aime has no calibration split.
-    count : int
-        The number of problems. A smaller count returns a prefix of the list for a larger count.
-
-    Returns
-    -------
-    list of Problem
-        Levels 1 to 5 alternate in nano-math.
+    The data set is `"nano-math"` or `"nano-aime"`, and the split `"train"`, `"calibration"` or `"test"`. nano-aime has
+    no calibration split. Levels 1 to 5 alternate in nano-math.
     """
     stream = stream_split(dataset, split)
     return [next(stream) for _ in range(count)]

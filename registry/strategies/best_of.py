@@ -23,21 +23,11 @@ from prmcal.remembered import remembered
 
 
 def best_of_n(scores: NDArray[np.floating[Any]], correct: ArrayLike, counts: ArrayLike) -> Floats:
-    """Compute the expected accuracy of the best-scored of n samples.
+    """Compute the expected accuracy of the best-scored of n samples, in [0, 1], of shape (questions, N).
 
-    Parameters
-    ----------
-    scores : ndarray of shape (questions, M)
-        Rewards or logits. Only their order matters. NaN (too long for the PRM) ranks last.
-    correct : array-like of shape (questions, M), bool
-        Whether each sample's final answer is right.
-    counts : array-like of int, shape (N,)
-        The values of n, each in [1, M].
-
-    Returns
-    -------
-    ndarray of shape (questions, N), float64
-        In [0, 1].
+    Only the order of the scores matters. They have the shape (questions, M), and NaN (too long for the PRM) ranks last.
+    `correct`, of the same shape, is whether each sample's final answer is right. `counts`, of shape (N,), are the
+    values of n, each in [1, M].
     """
     return _expected(ranked(scores, correct)[1], rank_chances(scores.shape[1], counts))
 
@@ -71,19 +61,9 @@ def pass_at_1(correct: ArrayLike) -> Floats:
 
 
 def rank_chances(size: int, counts: ArrayLike) -> Floats:
-    """Return the probability that each rank of the pool is the best of n samples.
+    """Return the probability that each rank of a pool of M is the best of n samples, of shape (N, M).
 
-    Parameters
-    ----------
-    size : int
-        M.
-    counts : array-like of int, shape (N,)
-        The values of n, each in [1, M].
-
-    Returns
-    -------
-    ndarray of shape (N, M), float64
-        Rank 0 is the best of the pool.
+    `counts`, of shape (N,), are the values of n, each in [1, M]. Rank 0 is the best of the pool.
     """
     n = np.asarray(counts)
     # Each rank's probability is that of the rank above times a ratio. Binomials would overflow.
@@ -93,19 +73,9 @@ def rank_chances(size: int, counts: ArrayLike) -> Floats:
 
 
 def ranked(scores: NDArray[np.floating[Any]], correct: ArrayLike) -> tuple[NDArray[np.floating[Any]], Floats]:
-    """Return scores and correctness in descending order of the scores.
+    """Return scores and correctness, both of shape (questions, M), in descending order of the scores.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (questions, M)
-        NaN (too long for the PRM) ranks last.
-    correct : array-like of shape (questions, M), bool
-
-    Returns
-    -------
-    scores : ndarray of shape (questions, M)
-    correct : ndarray of shape (questions, M), float64
-        Samples with equal scores have their mean correctness.
+    NaN (too long for the PRM) ranks last. Samples with equal scores have their mean correctness.
     """
     graded = np.asarray(correct, dtype=np.float64)
     # argsort puts NaN last, also for negated scores.
@@ -142,21 +112,13 @@ def aggregated(step_scores: Floats, scores: Floats, aggregate: Aggregate) -> Flo
 
     The bare question (t = 0) does not count. With one step, all are equal. Which one suits a PRM depends on what its
     scores mean (Zhang et al., 2025, arXiv:2501.07301, table 13): the product suits probabilities that a step is
-    correct. A reward that is a success probability already contains what comes after, and for it the last one is
-    right. Product and sum-logit depend on the number of steps.
+    correct. A reward that is a success probability already contains what comes after, and for it the last one is right.
+    Product and sum-logit depend on the number of steps.
 
-    Parameters
-    ----------
-    step_scores : ndarray of shape (..., T + 1), float64
-        Log-odds after t steps. NaN after the last step of a trajectory.
-    scores : ndarray of shape (...), float64
-        Log-odds of the whole trajectory. NaN if it is too long for the PRM, also if its first steps are not.
-    aggregate : "last", "min", "product", "mean" or "sum-logit"
-
-    Returns
-    -------
-    ndarray of shape (...), float64
-        Log-odds. NaN where `scores` is. A trajectory without steps has its score.
+    `step_scores`, of shape (..., T + 1), are log-odds after t steps, with NaN after the last step of a trajectory.
+    `scores`, of shape (...), are those of the whole trajectory. NaN if it is too long for the PRM, also if its first
+    steps are not. The result has their shape, is in log-odds, and is NaN where they are. A trajectory without steps has
+    its score.
     """
     if aggregate == "last":
         return scores
@@ -238,19 +200,10 @@ class FixedBudget(PoolStrategy):
 
     @abstractmethod
     def accuracies(self, pool: Pool, counts: Ints) -> tuple[Floats, Floats | None]:
-        """Return the expected accuracy with n samples, and its standard error.
+        """Return the expected accuracy with n samples, and its standard error, both of shape (questions, N).
 
-        Parameters
-        ----------
-        pool : Pool
-        counts : ndarray of shape (N,), int64
-            The values of n, each in [1, M].
-
-        Returns
-        -------
-        accuracy : ndarray of shape (questions, N), float64
-        order_error : ndarray of shape (questions, N), float64, or None
-            None if the accuracy is exact. It is also exact where the error is 0 for all questions.
+        `counts`, of shape (N,), are the values of n, each in [1, M]. The error is None if the accuracy is exact. It is
+        also exact where the error is 0 for all questions.
         """
 
     @property

@@ -35,13 +35,8 @@ class ScoreEvidence:
         """Fit slope and offset by maximum likelihood.
 
         The labels of r right and w wrong trajectories are (r + 1) / (r + 2) and 1 / (w + 2), as Platt proposes, so that
-        scores that separate them perfectly do not give an infinite slope.
-
-        Parameters
-        ----------
-        scores : ndarray of any shape, float64
-            Log-odds; NaN where the trajectory was too long for the PRM, which is left out.
-        correct : ndarray of the same shape, bool
+        scores that separate them perfectly do not give an infinite slope. Scores are log-odds of any shape; NaN, where
+        the trajectory was too long for the PRM, is left out.
         """
         read = np.isfinite(scores)
         values, graded = scores[read].astype(np.float64), correct[read]
@@ -67,22 +62,12 @@ class ScoreEvidence:
         return np.clip(np.nan_to_num(ratio, nan=0.0), -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO)
 
     def gain(self, success: Floats, best: Floats) -> Floats:
-        """Return how much one more trajectory is expected to add to the probability of a right answer.
+        """Return how much one more trajectory is expected to add to the probability of a right answer, in [0, 1].
 
         It is sum_s max(p f1(s) - c [p f1(s) + (1 - p) f0(s)], 0) over the scores it was fitted to. Here f1(s) and f0(s)
-        are the shares of the score s among right and among wrong trajectories.
-
-        Parameters
-        ----------
-        success : ndarray of shape (..., n), float64
-            p, the probability that the trajectory is right.
-        best : ndarray of the same shape, float64
-            c, the probability that the best trajectory in hand is right.
-
-        Returns
-        -------
-        ndarray of the same shape, float64
-            In [0, 1].
+        are the shares of the score s among right and among wrong trajectories. `success`, of shape (..., n), is p, the
+        probability that the trajectory is right, and `best`, of the same shape, is c, the probability that the best
+        trajectory in hand is right.
         """
         right, wrong, ratios = self._of_known
         gained, lost = success * (1 - best), best * (1 - success)

@@ -204,25 +204,16 @@ def one_step_gain(lead: Floats, freedom: float) -> Floats:
 
 @lru_cache(maxsize=8)
 def reservation_costs(most: int) -> Floats:
-    """Return h_k(z) on a grid, by backward induction.
+    """Return h_k(z) on a grid, by backward induction from N.
 
-    Let G_k(z, c) be the expected gain of the best decisions after k draws, in units of sigma, if a sample costs c
-    times sigma. With the next draw m + sigma T, the lead z becomes z' and sigma becomes rho sigma, so
+    Let G_k(z, c) be the expected gain of the best decisions after k draws, in units of sigma, if a sample costs c times
+    sigma. With the next draw m + sigma T, the lead z becomes z' and sigma becomes rho sigma, so
 
         G_k(z, c) = max(0, E[max(T - z, 0) + rho G_{k+1}(z', c / rho)] - c),   G_N = 0,
         rho^2 = (k + 2) (k - 1 + T^2) / (k + 1)^2,   z' = (max(z, T) - T / (k + 1)) / rho.
 
-    G is kept on a grid of leads and of logarithms of costs, and the expectation is a sum over 48 values of T.
-
-    Parameters
-    ----------
-    most : int
-        N.
-
-    Returns
-    -------
-    ndarray of shape (max(N, 3) + 1, leads), float64
-        h_k at the leads 0, .1, ..., 8, for k = 3 to N - 1; 0 for other k.
+    G is kept on a grid of leads and of logarithms of costs, and the expectation is a sum over 48 values of T. The
+    result, of shape (max(N, 3) + 1, leads), has h_k at the leads 0, .1, ..., 8, for k = 3 to N - 1; 0 for other k.
     """
     found = np.zeros((max(most, _FIRST) + 1, len(_LEADS)))
     costs = np.exp(_LOG_COSTS)

@@ -34,16 +34,10 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 @dataclass(frozen=True, eq=False)
 class Orders:
-    """Orders in which the trajectories of a question are drawn.
+    """Orders in which `draws` trajectories of a question with `size` trajectories are drawn.
 
-    Parameters
-    ----------
-    size : int
-        M, the number of trajectories of the question.
-    draws : int
-        N, the number of trajectories that are drawn, in [1, M].
-    given : ndarray of shape (orders, N), int64, optional
-        The trajectories that are drawn, the first one first. By default the orders are those of :func:`orders_of`.
+    `given`, of shape (orders, draws), has the trajectories, the first one first. By default the orders are those of
+    :func:`orders_of`.
     """
 
     size: int
@@ -80,17 +74,9 @@ class Orders:
 
 @lru_cache(maxsize=8)
 def orders_of(size: int) -> Ints:
-    """Return the orders of a pool.
+    """Return the orders of a pool with M trajectories of each question, of shape (blocks, M, M).
 
-    Parameters
-    ----------
-    size : int
-        M, the number of trajectories of each question, at least 1.
-
-    Returns
-    -------
-    ndarray of shape (blocks, M, M), int64
-        The order [block, i] begins with the trajectory i. Along the last axis, position 0 is drawn first.
+    The order [block, i] begins with the trajectory i. Along the last axis, position 0 is drawn first.
     """
     blocks = max(_LEAST_BLOCKS, -(-ORDERS // size))
     random = np.random.default_rng(_SEED)
@@ -149,30 +135,17 @@ def sum_so_far(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def block_means(values: NDArray[Any], size: int) -> Floats:
-    """Return the mean over each block of the orders of :func:`orders_of`.
+    """Return the mean over each block of the orders of :func:`orders_of`, of shape (..., blocks).
 
-    Parameters
-    ----------
-    values : ndarray of shape (..., blocks x M)
-        A value for each order. The orders of a block are consecutive.
-    size : int
-        M.
-
-    Returns
-    -------
-    ndarray of shape (..., blocks), float64
+    `values`, of shape (..., blocks x M), has one for each order. The orders of a block are consecutive.
     """
     blocks = values.reshape(*values.shape[:-1], -1, size)
     return np.asarray(blocks.sum(axis=-1) / size, dtype=np.float64)
 
 
 def mean_of_blocks(means: Floats) -> tuple[Floats, Floats]:
-    """Return the mean over all orders, and its standard error, each of shape (...).
-
-    Parameters
-    ----------
-    means : ndarray of shape (..., blocks), float64
-        The mean over each block of orders.
+    """Return the mean over all orders, and its standard error, each of shape (...), from means of shape (...,
+    blocks).
     """
     # Without the difference, rounding would leave equal means a tiny error.
     error = (means - means[..., :1]).std(axis=-1, ddof=1) / np.sqrt(means.shape[-1])

@@ -51,13 +51,8 @@ class SuccessPrior:
         """Choose the share, and for one level the concentration, that make the number of right trajectories likeliest.
 
         The shares are .02, .05, .1, .2, .4, .7 and 1. The calibrator was fitted to the same questions, so the rewards
-        look better than they are, and the share is at least .02.
-
-        Parameters
-        ----------
-        rewards : ndarray of shape (questions, levels)
-        levels : tuple of float
-        correct : ndarray of shape (questions, M), bool
+        look better than they are, and the share is at least .02. Rewards have the shape (questions, levels), and
+        `correct` has (questions, M).
         """
         right, size = correct.sum(axis=1), correct.shape[1]
         likelihood = GRID ** right[:, None] * (1 - GRID) ** (size - right)[:, None]
@@ -75,18 +70,10 @@ class SuccessPrior:
         return found
 
     def cells(self, rewards: Floats, levels: tuple[float, ...]) -> Floats:
-        """Return the probabilities of the cells for one question.
+        """Return the probabilities of the cells for one question, of shape (cells,), with the sum 1.
 
-        Parameters
-        ----------
-        rewards : ndarray of shape (levels,)
-            The rewards of the bare question. With a NaN (too long for the PRM), nothing is known of the question.
-        levels : tuple of float
-
-        Returns
-        -------
-        ndarray of shape (cells,), float64
-            With the sum 1.
+        The rewards, of shape (levels,), are those of the bare question. With a NaN (too long for the PRM), nothing is
+        known of the question.
         """
         if not np.isfinite(rewards).all():
             return self.overall
@@ -96,18 +83,10 @@ class SuccessPrior:
 
 
 def beta_of(correct: Bools) -> tuple[float, float]:
-    """Return the Beta law of the success probability that makes the numbers of right trajectories likeliest.
+    """Return a and b of the Beta law of the success probability that makes the numbers of right trajectories likeliest.
 
-    Its mean is the share of right trajectories. Its size a + b is one of 40 values from .05 to 100.
-
-    Parameters
-    ----------
-    correct : ndarray of shape (questions, M), bool
-
-    Returns
-    -------
-    a, b : float
-        The parameters of the law, above 0.
+    Its mean is the share of right trajectories. Its size a + b is one of 40 values from .05 to 100. `correct` has the
+    shape (questions, M).
     """
     right, size = correct.sum(axis=1), correct.shape[1]
     base = (right.sum() + 1) / (correct.size + 2)
@@ -159,13 +138,8 @@ class Beliefs(NamedTuple):
 def believe(prior: Floats, log_ratio: Floats, orders: Orders) -> Beliefs:
     """Return what is known after each draw.
 
-    Parameters
-    ----------
-    prior : ndarray of shape (cells,), float64
-        The probabilities of the success probabilities in ``GRID``.
-    log_ratio : ndarray of shape (M,), float64
-        log L of each trajectory.
-    orders : Orders
+    `prior`, of shape (cells,), has the probabilities of the success probabilities in ``GRID``, and `log_ratio`, of
+    shape (M,), is log L of each trajectory.
     """
     # Trajectories are numbered by their ratios, so the best one in hand has the highest number.
     ascending = np.argsort(log_ratio)

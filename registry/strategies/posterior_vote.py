@@ -70,19 +70,11 @@ class PosteriorVote(TargetedRule):
         self.diversity_ = diversity_of(pool.answers, pool.correct)
 
     def chances(self, scores: Floats, answers: Ints) -> Floats:
-        """Return the probability that each answer of one question is right.
+        """Return the probability that each answer of one question is right, in [0, 1], of shape (answers,).
 
-        Parameters
-        ----------
-        scores : ndarray of shape (drawn,), float64
-            NaN for a trajectory that is too long for the PRM.
-        answers : ndarray of shape (drawn,), int64
-            From 0 upwards; -1 for a trajectory without an answer.
-
-        Returns
-        -------
-        ndarray of shape (answers,), float64
-            In [0, 1]. What is missing to 1 is the probability that none is right.
+        Scores and answers have the shape (drawn,). A score is NaN for a trajectory that is too long for the PRM.
+        Answers count from 0 upwards; -1 is for a trajectory without an answer. What is missing to 1 is the probability
+        that none is right.
         """
         best = np.full(max(int(answers.max()) + 1, 1), -np.inf)
         votes = np.zeros(len(best), np.int64)
@@ -217,18 +209,8 @@ def _log_votes(a: float, b: float, theta: float, drawn: int, agreement: float) -
 def diversity_of(answers: Ints, correct: Bools) -> float:
     """Return theta, which says how rarely wrong answers agree: two of them are equal with probability 1 / (1 + theta).
 
-    It is estimated from all pairs of wrong answers of the same question, with one equal and one different pair added.
-
-    Parameters
-    ----------
-    answers : ndarray of shape (questions, M), int64
-        -1 for a trajectory without an answer, which is left out.
-    correct : ndarray of shape (questions, M), bool
-
-    Returns
-    -------
-    float
-        Above 0.
+    It is above 0, and is estimated from all pairs of wrong answers of the same question, with one equal and one
+    different pair added. Both arguments have the shape (questions, M). A trajectory without an answer, -1, is left out.
     """
     wrong = ~correct & (answers >= 0)
     pair = wrong[:, :, None] & wrong[:, None, :] & ~np.eye(answers.shape[1], dtype=np.bool_)

@@ -25,21 +25,11 @@ _CEILING_TOLERANCE = 1e-9
 
 
 def samples_needed(probability: ArrayLike, target: ArrayLike) -> Floats:
-    """Return N_IAS(p, C) = log(1 - C) / log(1 - p) (Proposition 1).
+    """Return N_IAS(p, C) = log(1 - C) / log(1 - p) (Proposition 1), above 0 and not rounded.
 
-    With so many samples, at least one is right with probability C.
-
-    Parameters
-    ----------
-    probability : array-like of any shape
-        Success probability p of one sample, in [0, 1]. It is clipped to [1e-4, 1 - 1e-4]. NaN gives NaN.
-    target : array-like
-        Target probability C in (0, 1), or several, of a shape that is broadcast with that of `probability`.
-
-    Returns
-    -------
-    ndarray, float64
-        Above 0, not rounded.
+    With so many samples, at least one is right with probability C. `probability`, of any shape, is p of one sample in
+    [0, 1]. It is clipped to [1e-4, 1 - 1e-4]. NaN gives NaN. `target` is C in (0, 1), or several, of a shape that is
+    broadcast with that of p.
     """
     p = np.clip(np.asarray(probability, dtype=np.float64), _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE)
     return np.asarray(np.log1p(-np.asarray(target, dtype=np.float64)) / np.log1p(-p), dtype=np.float64)
@@ -55,14 +45,8 @@ def adaptive_samples(probability: ArrayLike, target: ArrayLike, maximum: int) ->
 def expansions_needed(rewards: ArrayLike, target: float, maximum: int) -> int:
     """Return M_IAS = min(ceil(N_IAS(r_min, C) / K), M_max), the continuations of each of K prefixes (section 4.1).
 
-    Parameters
-    ----------
-    rewards : array-like of shape (K,)
-        Calibrated rewards of at least one prefix. With a NaN (too long for the PRM), the result is M_max.
-    target : float
-        Target probability C in (0, 1).
-    maximum : int
-        M_max, at least 1.
+    The rewards, of shape (K,), are the calibrated ones of at least one prefix. With a NaN (too long for the PRM), the
+    result is M_max, which is at least 1. C is in (0, 1).
     """
     chances = np.asarray(rewards, dtype=np.float64)
     needed = samples_needed(chances.min(), target) / chances.size
@@ -73,17 +57,9 @@ def expansions_needed(rewards: ArrayLike, target: float, maximum: int) -> int:
 def beams_needed(rewards: ArrayLike, target: float, expansions: int, maximum: int) -> int:
     """Return K_IAS, the smallest k with N_IAS(r_k, C) <= k M, or K_max if there is none (section 4.1).
 
-    Parameters
-    ----------
-    rewards : array-like of shape (candidates,)
-        Calibrated rewards of the candidate prefixes, the best first. A NaN (too long for the PRM) fulfils the condition
-        for no k.
-    target : float
-        Target probability C in (0, 1).
-    expansions : int
-        M, the continuations of each prefix.
-    maximum : int
-        K_max, at least 1.
+    The rewards, of shape (candidates,), are the calibrated ones of the candidate prefixes, the best first. A NaN (too
+    long for the PRM) fulfils the condition for no k. C is in (0, 1), M are the continuations of each prefix, and K_max
+    is at least 1.
     """
     chances = np.asarray(rewards, dtype=np.float64)[:maximum]
     tries = expansions * np.arange(1, len(chances) + 1)
@@ -238,22 +214,11 @@ class MarginalGains(RanksByScore):
 
 
 def allocated(rewards: Floats, means: Floats, most: int) -> Floats:
-    """Return the expected number of samples of each question, for each mean.
+    """Return the expected number of samples of each question, in [1, N], for each mean: of shape (means, questions).
 
-    Parameters
-    ----------
-    rewards : ndarray of shape (questions,), float64
-        Success probabilities in [0, 1]; NaN where nothing is known.
-    means : ndarray of shape (means,), float64
-        The mean number of samples of all questions, at least 1.
-    most : int
-        N, the largest number of samples of a question.
-
-    Returns
-    -------
-    ndarray of shape (means, questions), float64
-        In [1, N]. With the fraction x above a whole number b, a question gets b + 1 samples with probability x and b
-        otherwise.
+    The rewards, of shape (questions,), are success probabilities in [0, 1]; NaN where nothing is known. `means` are
+    mean numbers of samples of all questions, at least 1, and N is the largest number of samples of a question. With the
+    fraction x above a whole number b, a question gets b + 1 samples with probability x and b otherwise.
     """
     samples = np.repeat(np.minimum(means, most)[:, None], len(rewards), axis=1)
     read = np.isfinite(rewards)

@@ -32,14 +32,7 @@ from prmcal.registry.strategies.votes import Votes, count_votes, numbered, right
 class Drawn:
     """The trajectories of one question in many orders. Axis 0 of arrays counts the orders, axis 1 the draws.
 
-    Parameters
-    ----------
-    pool : Pool
-    question : int
-        Its place in the pool.
-    orders : Orders
-    reads : tuple of str
-        What the rule reads of the pool.
+    `question` is its place in the pool, and `reads` is what the rule reads of the pool.
     """
 
     pool: Pool
@@ -204,18 +197,10 @@ class TargetedRule(SequentialRule):
 
 
 def first_at_least(values: Floats, points: tuple[float, ...]) -> NDArray[np.unsignedinteger]:
-    """Return the first draw after which a value is at least each point, or N if there is none.
+    """Return the first draw, in [1, N], after which a value is at least each point, or N if there is none.
 
-    Parameters
-    ----------
-    values : ndarray of shape (orders, N), float64
-        A value after each draw. NaN is below every point.
-    points : tuple of float
-
-    Returns
-    -------
-    ndarray of shape (points, orders), in a small type
-        In [1, N].
+    `values`, of shape (orders, N), has one after each draw. NaN is below every point. The result has the shape (points,
+    orders), in a small type.
     """
     return first_reached(highest_so_far(values), points)
 

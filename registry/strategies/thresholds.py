@@ -111,18 +111,8 @@ class AbstainingBestOfN(RanksByScore):
 def risk_bound(scores: Floats, correct: Bools, count: int, risk: float) -> float:
     """Return the lowest bound above which the best score of n samples may be, for the promised risk.
 
-    Parameters
-    ----------
-    scores, correct : ndarray of shape (questions, M)
-        The trajectories of the calibration questions.
-    count : int
-        n, in [1, M].
-    risk : float
-
-    Returns
-    -------
-    float
-        A score; -inf if everything may be answered, and inf if nothing may.
+    Scores and correctness, of shape (questions, M), are those of the calibration questions, and n is in [1, M]. The
+    bound is -inf if everything may be answered, and inf if nothing may.
     """
     values, right = ranked(scores, correct)
     losses = rank_chances(scores.shape[1], np.array([count]))[0] * (1 - right)

@@ -25,20 +25,10 @@ _UNITS = 2.0**40
 
 @remembered
 def right_if_best(scores: Floats, correct: Bools, orders: Orders) -> Floats:
-    """Return whether the best-scored of the first 1, 2, ..., N trajectories is right.
+    """Return whether the best-scored of the first 1, 2, ..., N trajectories is right, in [0, 1], of shape (orders, N).
 
+    Scores or rewards, and correctness, have the shape (M,). NaN, where the input is too long for the PRM, ranks last.
     Trajectories with equal scores are equally likely to be chosen.
-
-    Parameters
-    ----------
-    scores, correct : ndarray of shape (M,)
-        Scores or rewards, NaN where the input is too long for the PRM, which ranks last.
-    orders : Orders
-
-    Returns
-    -------
-    ndarray of shape (orders, N), float64
-        In [0, 1].
     """
     ranks = np.unique(np.where(np.isnan(scores), -np.inf, scores), return_inverse=True)[1]
     found = np.empty(orders.shape[::-1])
@@ -70,14 +60,9 @@ class Votes:
 
 @remembered
 def count_votes(answers: Ints, correct: Bools, orders: Orders) -> Votes:
-    """Count the votes after each draw.
+    """Count the votes after each draw, from answers as numbers and their correctness, both of shape (M,).
 
-    Parameters
-    ----------
-    answers : ndarray of shape (M,), int64
-        The answers as numbers; -1 for a trajectory without an answer, which does not vote.
-    correct : ndarray of shape (M,), bool
-    orders : Orders
+    A trajectory without an answer, -1, does not vote.
     """
     return _counted(answers, correct, orders, _ones(answers))
 
@@ -86,24 +71,12 @@ def count_votes(answers: Ints, correct: Bools, orders: Orders) -> Votes:
 def right_if_most_votes(
     answers: Ints, correct: Bools, orders: Orders, weights: Floats | None = None
 ) -> Floats:
-    """Return whether the answer with most votes among the first 1, 2, ..., N trajectories is right.
+    """Return whether the answer with most votes among the first 1, 2, ..., N trajectories is right, in [0, 1].
 
-    Answers with equal votes are equally likely to win. Without a vote it is 0.
-
-    Parameters
-    ----------
-    answers : ndarray of shape (M,), int64
-        The answers as numbers; -1 for a trajectory without an answer, which does not vote.
-    correct : ndarray of shape (M,), bool
-    orders : Orders
-    weights : ndarray of shape (M,), float64, optional
-        The weight of each vote in [0, 1]. It is rounded to 2^-40, so that sums do not depend on the order of the
-        draws. The default is 1 vote each.
-
-    Returns
-    -------
-    ndarray of shape (orders, N), float64
-        In [0, 1].
+    The result has the shape (orders, N), and all other arrays have (M,). Answers are numbers; -1 is for a trajectory
+    without an answer, which does not vote. Answers with equal votes are equally likely to win. Without a vote it is 0.
+    `weights` are those of the votes in [0, 1], by default 1. They are rounded to 2^-40, so that sums do not depend on
+    the order of the draws.
     """
     votes = _ones(answers) if weights is None else np.rint(weights * _UNITS).astype(np.int64)
     return _counted(answers, correct, orders, votes).right
@@ -254,25 +227,15 @@ def _over_orders(pool: Pool, weights: Floats | None, counts: Ints) -> tuple[Floa
 
 
 def majority_of_n(answers: Ints, correct: Bools, count: int) -> Floats:
-    """Return the exact probability that the most frequent answer of n drawn trajectories is right.
+    """Return the exact probability that the most frequent answer of n drawn trajectories is right, of shape
+    (questions,).
 
     Let c_a be the number of trajectories with answer a in the pool. The number of draws in which a has v votes and wins
     is C(c_a, v) times the coefficient of x^(n - v) in the product over the other answers b of sum_{j <= v} C(c_b, j)
     x^j. Terms with j = v are ties, in which each winner gets an equal share. For trajectories without an answer, j is
     not limited.
 
-    Parameters
-    ----------
-    answers : ndarray of shape (questions, M), int64
-        The answers as numbers, -1 for a trajectory without an answer.
-    correct : ndarray of shape (questions, M), bool
-    count : int
-        n, in [1, M].
-
-    Returns
-    -------
-    ndarray of shape (questions,), float64
-        In [0, 1].
+    Answers, as numbers or -1 for none, and correctness have the shape (questions, M). n is in [1, M].
     """
     return np.array([_majority(*each, count) for each in zip(answers, correct, strict=True)])
 
