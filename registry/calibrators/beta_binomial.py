@@ -51,17 +51,10 @@ def fit_beta_law(
     is the one of BetaPRM: `lam` times the mean of \|mean - k/n\| size, in which the mean counts as a constant. So the
     residuals are held, the loss is minimised by L-BFGS, and both are repeated until the residuals settle.
 
-    Parameters
-    ----------
-    inputs : ndarray of shape (rows, inputs), float64
-    k, n : ndarray of shape (rows,), int64
-    start : ndarray of shape (2, inputs + 1), float64
-        Offsets and the weights of the logit are pulled towards this law by 1e-6 of the squared distance, which decides
-        where the likelihood has no maximum.
-    least_size, decay, lam : float
-        From 0.
-    near : ndarray of shape (2, inputs + 1), float64
-        Where the search begins, such as the solution of a similar problem.
+    Inputs have the shape (rows, inputs), and k and n (rows,). Laws have the shape (2, inputs + 1). Offsets and the
+    weights of the logit are pulled towards `start` by 1e-6 of the squared distance, which decides where the likelihood
+    has no maximum. The search begins at `near`, such as the solution of a similar problem. The three numbers are at
+    least 0.
     """
     from scipy.optimize import minimize
 

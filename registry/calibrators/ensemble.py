@@ -26,16 +26,10 @@ _ROWS = 1024
 
 
 def weighted_quantiles(values: Floats, weights: Floats, levels: Sequence[float]) -> Floats:
-    """Return quantiles of weighted points, of shape (rows, levels).
+    """Return quantiles of weighted points, of shape (rows, levels), at levels in (0, 1).
 
     A point is the quantile at the middle of its share of the weight. In between, quantiles are linear in the level.
-
-    Parameters
-    ----------
-    values, weights : ndarray of shape (rows, points), float64
-        The weights of a row sum to 1.
-    levels : sequence of float
-        Levels in (0, 1).
+    Values and weights have the shape (rows, points). The weights of a row sum to 1.
     """
     order = np.argsort(values, axis=1, kind="stable")
     ascending, shares = (np.take_along_axis(each, order, axis=1) for each in (values, weights))

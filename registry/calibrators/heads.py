@@ -44,14 +44,9 @@ class HeadCalibrator(Calibrator):
 
     @abstractmethod
     def train(self, inputs: Floats, k: Ints, n: Ints, questions: Ints) -> None:
-        """Fit the head.
+        """Fit the head to success counts, all of shape (rows,), with the number of the question of each prefix.
 
-        Parameters
-        ----------
-        inputs : ndarray of shape (rows, inputs), float64
-            The standardised logit in the first column, then the state.
-        k, n, questions : ndarray of shape (rows,), int64
-            Success counts, and the number of the question of each prefix.
+        The inputs, of shape (rows, inputs), have the standardised logit in the first column, then the state.
         """
 
     @abstractmethod
@@ -134,15 +129,9 @@ def _principal_axes(states: Floats, most: int) -> Floats:
 
 
 def held_out_rows(questions: Ints, share: float, seed: int) -> Bools:
-    """Return the rows of a share of the questions, chosen at random and rounded down.
+    """Return the rows of a share of the questions in [0, 1), chosen at random and rounded down.
 
-    Parameters
-    ----------
-    questions : ndarray of shape (rows,), int64
-        Equal numbers mark prefixes of the same question.
-    share : float
-        In [0, 1).
-    seed : int
+    Equal numbers in `questions`, of shape (rows,), mark prefixes of the same question.
     """
     numbers = np.unique(questions)
     chosen = np.random.default_rng(seed).permutation(numbers)[: int(share * len(numbers))]

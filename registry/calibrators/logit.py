@@ -23,24 +23,13 @@ def fit_logistic(inputs: Floats, k: Ints, n: Ints, centre: Floats) -> tuple[Floa
 
     scikit-learn's LogisticRegression cannot do it: its penalty pulls towards 0, and it ends at other last digits.
 
-    The loss is the negative log-likelihood in nats plus 1e-6 times the squared distance of the weights from `centre`.
-    The second term decides where the likelihood has no single maximum, for instance if all follow-ups are right, or if
-    there is only one prefix. Otherwise it changes the weights by about 1e-6 over the number of follow-ups.
+    The loss is the negative log-likelihood in nats plus 1e-6 times the squared distance of the weights from `centre`,
+    where the search begins. The second term decides where the likelihood has no single maximum, for instance if all
+    follow-ups are right, or if there is only one prefix. Otherwise it changes the weights by about 1e-6 over the number
+    of follow-ups.
 
-    Parameters
-    ----------
-    inputs : ndarray of shape (rows, inputs), float64
-        Finite. A constant is an input like every other.
-    k, n : ndarray of shape (rows,), int64
-        Success counts.
-    centre : ndarray of shape (inputs,), float64
-        Where the search begins.
-
-    Returns
-    -------
-    weights : ndarray of shape (inputs,), float64
-    loss : float
-        Its lowest value.
+    Inputs, of shape (rows, inputs), are finite. A constant is an input like every other. k and n have the shape
+    (rows,). The result is the weights, of the shape (inputs,) of `centre`, and the lowest value of the loss.
     """
     from scipy.special import expit
 

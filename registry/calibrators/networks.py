@@ -65,29 +65,12 @@ def train(
     count: int,
     held_out_loss: Callable[[], float] | None,
 ) -> int:
-    """Minimise a loss, and report the progress after each epoch.
+    """Minimise a loss, and report the progress after each epoch. Return the epoch whose weights are kept.
 
-    Raises a PluginFailedError if the loss becomes NaN or infinite.
-
-    Parameters
-    ----------
-    module : Module
-    what : str
-        The name of the network in progress and errors.
-    calibrator : Trained
-    loss_of : callable
-        Maps a batch to its loss.
-    batches : callable
-        Returns the batches of an epoch in random order, each with its share in the mean loss that is reported.
-    count : int
-        The number of batches in an epoch.
-    held_out_loss : callable or None
-        The loss on held-out questions. The epoch with the lowest one is kept. With None, the last epoch is kept.
-
-    Returns
-    -------
-    int
-        The epoch whose weights are kept; 0 means the start.
+    0 means the start. `what` is the name of the network in progress and errors. `loss_of` maps a batch to its loss.
+    `batches` returns the `count` batches of an epoch in random order, each with its share in the mean loss that is
+    reported. The epoch with the lowest `held_out_loss`, that on held-out questions, is kept. With None, the last epoch
+    is kept. Raises a PluginFailedError if the loss becomes NaN or infinite.
     """
     epochs, rate = calibrator.epochs, calibrator.learning_rate
     groups = [
@@ -176,12 +159,9 @@ def fitted(module: Module, weights: Floats32) -> Module:
 
 
 class Heads(nn.Module):
-    """Heads LayerNorm, Linear, GELU, Linear with weights of their own, computed together.
+    """A number of heads LayerNorm, Linear, GELU, Linear with weights of their own, computed together.
 
-    Parameters
-    ----------
-    heads, inputs, width : int
-        The numbers of heads, inputs and hidden units.
+    `width` is the number of hidden units of each.
     """
 
     def __init__(self, heads: int, inputs: int, width: int) -> None:
@@ -267,13 +247,8 @@ _DRAWS = 8
 class MonotoneNetwork(nn.Module):
     """Map inputs to the log-odds of the quantiles at the knots.
 
-    The log-odds at the middle knot are a linear function plus a network of one hidden layer. The steps from knot to
-    knot are the softplus of such a network's other outputs, so they are positive.
-
-    Parameters
-    ----------
-    inputs, width : int
-        The numbers of inputs and of hidden units.
+    The log-odds at the middle knot are a linear function plus a network of one hidden layer of some width. The steps
+    from knot to knot are the softplus of such a network's other outputs, so they are positive.
     """
 
     def __init__(self, inputs: int, width: int) -> None:

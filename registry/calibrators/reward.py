@@ -239,7 +239,7 @@ class _Hull:
 
 
 def values_with_one_more(follow_ups: Floats, successes: Floats, outcome: int) -> Floats:
-    r"""Return the value of an isotonic fit at an added outcome, for every place of this outcome.
+    r"""Return the value of an isotonic fit at an added outcome (0 or 1), for every place of this outcome.
 
     An isotonic fit has the slopes of the greatest convex minorant of the cumulative sums. If the points before the
     added outcome are moved by (-1, -outcome), one line joins both sides of the gap: it touches both parts from below,
@@ -247,17 +247,9 @@ def values_with_one_more(follow_ups: Floats, successes: Floats, outcome: int) ->
     hulls are kept as stacks, so all places together take O(points log points) steps. This is the idea of algorithms 1
     to 4 of Vovk et al. (2015).
 
-    Parameters
-    ----------
-    follow_ups, successes : ndarray of shape (points,), float64
-        Sums over the prefixes with the same reward, by ascending reward. `follow_ups` is positive.
-    outcome : {0, 1}
-        The added outcome, with the weight of one follow-up.
-
-    Returns
-    -------
-    ndarray of shape (2 points + 1,), float64
-        The values before the first point, at it, between it and the second, and so on. They do not decrease.
+    Follow-ups, which are positive, and successes, of shape (points,), are sums over the prefixes with the same reward,
+    by ascending reward. The added outcome has the weight of one follow-up. The result, of shape (2 points + 1,), has
+    the values before the first point, at it, between it and the second, and so on. They do not decrease.
     """
     x = np.concatenate([[0.0], np.cumsum(follow_ups)]).tolist()
     y = np.concatenate([[0.0], np.cumsum(successes)]).tolist()

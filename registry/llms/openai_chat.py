@@ -55,14 +55,9 @@ def reply_text(message: Mapping[str, Any], so_far: str) -> str:
     """Return the text of a reply, with the thoughts of a reasoning LLM between ``<think>`` and ``</think>``.
 
     A server that separates the two removes these tags. They are put back as the LLM wrote them, so that the text, cut
-    into steps, can be continued.
-
-    Parameters
-    ----------
-    message : mapping
-        The assistant's message: ``content``, and ``reasoning`` or ``reasoning_content``. Each may be absent or null.
-    so_far : str
-        The text that the message continues. If it ends within thoughts, they go on without another ``<think>``.
+    into steps, can be continued. The assistant's message has ``content``, and ``reasoning`` or ``reasoning_content``.
+    Each may be absent or null. If the text that it continues, `so_far`, ends within thoughts, they go on without
+    another ``<think>``.
     """
     content = message.get("content") or ""
     thoughts = next((message[name] for name in _REASONING if message.get(name)), "")

@@ -77,18 +77,9 @@ def render(
 ) -> str:
     """Write the prompt of a question with a template that is not the model's own.
 
+    It is the name of a shipped template, the path of a file, or Jinja text. It gets `messages`, as templates of
+    transformers do, and the special tokens of the tokenizer, such as ``bos_token``; those that are missing are empty.
     Raises an InvalidArgumentsError if there is no such template, or it cannot be rendered.
-
-    Parameters
-    ----------
-    chat_template : str
-        The name of a shipped template, the path of a file, or Jinja text. It gets `messages`, as templates of
-        transformers do, and the special tokens.
-    question : str
-    system_prompt : str or None
-    special_tokens : mapping of str to str
-        Those of the tokenizer, such as ``bos_token``. In the template, those that are missing are empty.
-    few_shot : sequence of Example
     """
     try:
         return _compiled(_template_text(chat_template)).render(
@@ -223,16 +214,9 @@ def prompt_text(
 ) -> str:
     """Return the prompt of a prefix. Its steps begin the assistant's turn, each followed by a blank line.
 
-    Raises a PluginFailedError or an InvalidArgumentsError if the template cannot write the prompt, or leaves out the
-    question or the system prompt.
-
-    Parameters
-    ----------
-    tokenizer : PreTrainedTokenizerBase or None
-        Its special tokens are those of the template. The model's own template needs one.
-    prefix : Prefix
-    chat_template, system_prompt, few_shot
-        As in the LLM `transformers`.
+    The special tokens of the tokenizer are those of the template. The model's own template needs one. The other
+    arguments are as in the LLM `transformers`. Raises a PluginFailedError or an InvalidArgumentsError if the template
+    cannot write the prompt, or leaves out the question or the system prompt.
     """
     if chat_template != NATIVE:
         special_tokens = {} if tokenizer is None else tokenizer.special_tokens_map

@@ -59,22 +59,11 @@ def batches_of_rows(rows: Sequence[Row], batch_tokens: int) -> Iterator[list[Row
 def sample_tokens(
     logits: torch.Tensor, uniforms: torch.Tensor, temperature: float, top_p: float
 ) -> torch.Tensor:
-    """Draw one token per row by the inverse of the cumulative distribution.
+    """Draw one token per row by the inverse of the cumulative distribution, of shape (rows,), int64.
 
-    Parameters
-    ----------
-    logits : tensor of shape (rows, vocabulary)
-        Logits of the next token.
-    uniforms : tensor of shape (rows,), float64
-        One random number in [0, 1) per row.
-    temperature : float
-        The logits are divided by it. Above 0.
-    top_p : float
-        Nucleus mass in (0, 1]. Tokens are drawn from the smallest set of most likely tokens with at least this mass.
-
-    Returns
-    -------
-    tensor of shape (rows,), int64
+    The logits of the next token, of shape (rows, vocabulary), are divided by a temperature above 0. `uniforms`, of
+    shape (rows,), float64, are random numbers in [0, 1). Tokens are drawn from the smallest set of most likely tokens
+    with at least the mass `top_p` in (0, 1].
     """
     probabilities = torch.softmax(logits.float() / temperature, dim=-1)
     order = None
@@ -102,20 +91,9 @@ def sample_rows(
 ) -> None:
     """Sample all rows of one batch until they are finished, in place.
 
-    Parameters
-    ----------
-    model : PreTrainedModel
-        A causal language model in evaluation mode.
-    rows : sequence of Row
-        The batch.
-    temperature, top_p : float
-        As in :func:`sample_tokens`.
-    pad_id : int
-        The token that pads prompts on the left.
-    end_ids : frozenset of int
-        The tokens that end a completion.
-    stops : callable
-        Returns whether the tokens of a completion contain a stop string.
+    The model is a causal language model in evaluation mode. Temperature and top_p are as in :func:`sample_tokens`.
+    `pad_id` pads prompts on the left, and `end_ids` end a completion. `stops` returns whether the tokens of a
+    completion contain a stop string.
     """
 
     def ends(tokens: list[int]) -> Literal["end", "stop"] | None:

@@ -68,14 +68,9 @@ _NAME = "prmcal_shared_prompts"
 class SharedPrompts:
     """The prompts of a batch, and the prompt of each row.
 
-    Parameters
-    ----------
-    cache : DynamicCache
-        The keys and values of the prompts in every layer, of shape (prompts, heads, length, width).
-    mask : tensor of shape (prompts, length)
-        1 at the tokens of a prompt, and 0 at the padding on its left.
-    chosen : tensor of shape (rows,), int64
-        The index of every row's prompt.
+    The cache has the keys and values of the prompts in every layer, of shape (prompts, heads, length, width). The mask,
+    of shape (prompts, length), is 1 at the tokens of a prompt, and 0 at the padding on its left. `chosen`, of shape
+    (rows,), is the index of every row's prompt.
     """
 
     def __init__(self, cache: DynamicCache, mask: torch.Tensor, chosen: torch.Tensor) -> None:
@@ -132,18 +127,8 @@ class SharedPrompts:
     ) -> torch.Tensor:
         """Attention of every row's newest token to its prompt and to its own tokens.
 
-        Parameters
-        ----------
-        layer : int
-        query : tensor of shape (rows, query heads, 1, width)
-        key, value : tensors of shape (rows, heads, tokens, width)
-            The keys and values of the rows' own tokens.
-        scaling : float
-            Factor of the products before the softmax.
-
-        Returns
-        -------
-        tensor of shape (rows, 1, query heads, width)
+        The query has the shape (rows, query heads, 1, width). The keys and values of the rows' own tokens have (rows,
+        heads, tokens, width). Products are scaled before the softmax. The result has (rows, 1, query heads, width).
         """
         rows, query_heads, _, width = query.shape
         heads = key.shape[1]

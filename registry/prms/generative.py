@@ -45,17 +45,10 @@ _PROBE = ("What is 6 times 7?", ("It is 6 + 36.", "So 42."))
 
 
 def asked(template: str, question: str, steps: Sequence[str]) -> str:
-    """Fill in a template.
+    """Fill in a template, Jinja text.
 
-    Raises an InvalidArgumentsError if it cannot be filled in.
-
-    Parameters
-    ----------
-    template : str
-        Jinja text. It gets `question`, `steps` (a list of texts) and `solution` (the steps with blank lines between
-        them, empty for the bare question).
-    question : str
-    steps : sequence of str
+    It gets `question`, `steps` (a list of texts) and `solution` (the steps with blank lines between them, empty for the
+    bare question). Raises an InvalidArgumentsError if it cannot be filled in.
     """
     try:
         return _compiled(template).render(question=question, steps=list(steps), solution=join_steps(steps))

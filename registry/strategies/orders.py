@@ -144,8 +144,9 @@ def block_means(values: NDArray[Any], size: int) -> Floats:
 
 
 def mean_of_blocks(means: Floats) -> tuple[Floats, Floats]:
-    """Return the mean over all orders, and its standard error, each of shape (...), from means of shape (...,
-    blocks).
+    """Return the mean over all orders, and its standard error, each of shape (...).
+
+    The means of blocks have the shape (..., blocks).
     """
     # Without the difference, rounding would leave equal means a tiny error.
     error = (means - means[..., :1]).std(axis=-1, ddof=1) / np.sqrt(means.shape[-1])

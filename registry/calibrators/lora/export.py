@@ -84,21 +84,11 @@ def export_checkpoint(
     card: Mapping[str, Any],
     folder: Path,
 ) -> None:
-    """Write a calibrated PRM with its tokenizer and its card.
+    """Write a calibrated PRM with its tokenizer and its card into a new or existing folder.
 
-    Parameters
-    ----------
-    model : PeftModel
-        The PRM with the adapter. They share their weights, which the merge changes, so the PRM is closed afterwards.
-    prm : QwenPRM
-    levels : sequence of float
-        The level of each output of the head.
-    level : float
-        The level of the reward.
-    card : mapping
-        What the calibrator was fitted to, and how.
-    folder : Path
-        The folder of the new checkpoint. It is created if it does not exist.
+    The model is the PRM with the adapter. They share their weights, which the merge changes, so the PRM is closed
+    afterwards. `levels` has that of each output of the head, and `level` is that of the reward. The card says what the
+    calibrator was fitted to, and how.
     """
     trunk, _ = prm.modules
     config: Any = copy.deepcopy(trunk.config)
@@ -136,7 +126,7 @@ def check_head(head: QuantileHead) -> None:
 
 
 def _saved_name(name: str) -> str:
-    return f"score.{name.removeprefix(_OWN_HEAD)}" if name.startswith(_HEAD) else name
+    return f"score.{name.removeprefix(_OWN_HEAD)}" if name.startswith(_OWN_HEAD) else name
 
 
 def _readme(

@@ -36,22 +36,11 @@ from prmcal.registry.prms.transformers import TransformersPRM
 
 
 def quantile_loss(predicted: torch.Tensor, target: torch.Tensor, levels: Sequence[float]) -> torch.Tensor:
-    """Return the weighted quantile loss (wQL, section 3.2 of the paper) of each row.
+    """Return the weighted quantile loss (wQL, section 3.2 of the paper) of each row, of shape (...).
 
-    Parameters
-    ----------
-    predicted : tensor of shape (..., levels)
-        Predicted quantiles of the success probability, in [0, 1].
-    target : tensor of shape (...)
-        Measured success rate k/n.
-    levels : sequence of float
-        The quantile levels beta.
-
-    Returns
-    -------
-    tensor of shape (...)
-        The mean over levels of ``beta max(0, y - r) + (1 - beta) max(0, r - y)``, for the prediction r and the target
-        y. Its expectation is smallest if r is the beta-quantile of y.
+    It is the mean over levels of ``beta max(0, y - r) + (1 - beta) max(0, r - y)``, for the prediction r in [0, 1], of
+    shape (..., levels), and the target y = k/n, of shape (...). Its expectation is smallest if r is the beta-quantile
+    of y.
     """
     betas = predicted.new_tensor(tuple(levels))
     short = target[..., None] - predicted
@@ -71,19 +60,10 @@ def beta_binomial_loss(
 ) -> torch.Tensor:
     """Return the negative Beta-Binomial log-likelihood of each row in nats, with the penalty of the size.
 
-    Parameters
-    ----------
-    mean, size : tensor of shape (...), float64
-        Of the Beta distribution of the success probability.
-    counts : tensor of shape (..., 2)
-        k successes of n follow-ups. The loss of 0 of 0 is the penalty.
-    lam : float
-        The factor of the penalty ``|mean - k/n| size``, in which the mean counts as a constant.
-
-    Returns
-    -------
-    tensor of shape (...)
-        Without ``ln C(n, k)``, as in :func:`prmcal.registry.calibrators.beta_binomial.negative_log_likelihood`.
+    Mean and size of the Beta distribution of the success probability have the shape (...) of the result, in float64.
+    `counts`, of shape (..., 2), are k successes of n follow-ups. The loss of 0 of 0 is the penalty, which is `lam`
+    times ``|mean - k/n| size``, in which the mean counts as a constant. ``ln C(n, k)`` is left out, as in
+    :func:`prmcal.registry.calibrators.beta_binomial.negative_log_likelihood`.
     """
     k, n = counts.double().unbind(-1)
     a, b = mean * size + 1e-6, (1 - mean) * size + 1e-6
@@ -106,32 +86,12 @@ def fit_adapter(
     support: FitSupport,
     fit: str,
 ) -> tuple[dict[str, torch.Tensor], LoraConfig, int]:
-    """Train an adapter.
+    """Train an adapter. Return its weights on the CPU, its settings, and the number of training batches.
 
-    Parameters
-    ----------
-    prm : TransformersPRM
-        It is not changed.
-    base : QuantileRewardModel
-        The PRM with the outputs to train.
-    prefixes : sequence of Prefix
-    targets : ndarray of float64, shape (rows,) or (rows, numbers)
-        What the loss compares the outputs of each prefix with.
-    loss : callable
-        Maps log-odds, of shape (..., outputs), and targets to losses of shape (...).
-    settings : mapping
-        The calibrator's arguments.
-    support : FitSupport
-    fit : str
-        A hash of everything above. Checkpoints of other fits are ignored.
-
-    Returns
-    -------
-    adapter : dict of str to tensor
-        The trained weights on the CPU.
-    config : LoraConfig
-    steps : int
-        The number of training batches.
+    The PRM is not changed. `base` is the PRM with the outputs to train. The targets, of shape (rows,) or (rows,
+    numbers), are what the loss compares the outputs of each prefix with. The loss maps log-odds, of shape (...,
+    outputs), and targets to losses of shape (...). `settings` are the calibrator's arguments, and `fit` is a hash of
+    everything else. Checkpoints of other fits are ignored.
     """
     sequences, packing = token_ids(prm, prefixes), Packing.of(prm)
     whole = settings["batches"] == "trajectories"
@@ -275,19 +235,8 @@ def pack(
 ) -> list[list[list[int]]]:
     """Pack prefixes into token trees, and trees of similar size into forward passes.
 
-    The prefixes of one trajectory go into the same tree.
-
-    Parameters
-    ----------
-    prefixes : sequence of Prefix
-    sequences : sequence of sequences of int
-        Their token ids.
-    packing : Packing
-
-    Returns
-    -------
-    list of lists of lists of int
-        Passes of trees of indices into `prefixes`.
+    The prefixes of one trajectory go into the same tree. `sequences` are their token ids. The result has passes of
+    trees of indices into `prefixes`.
     """
     order = sorted(range(len(prefixes)), key=lambda index: (prefixes[index].question, prefixes[index].steps))
     ordered = [prefixes[index] for index in order]

@@ -24,26 +24,14 @@ _TOLERANCE = 1e-5
 class QuantileHead(nn.Module):
     """Map hidden states to the log-odds of each quantile (Appendix C, "quantile prediction").
 
-    If `log_odds` is linear in the head's outputs, as in ``good - bad``, the new last layer has one row per quantile,
-    the same combination of the old rows. If it is not linear, as in ReasonEval's ``1 - p(negative)``, the new last
-    layer has a copy of all old outputs per quantile, and `log_odds` is applied to each copy. In both cases the first
-    prediction is the PRM's own reward. (The reference implementation starts ReasonEval at the average of two
-    differences, which is not the PRM's reward.)
+    If `log_odds`, which maps outputs of shape (..., outputs) to shape (...), is linear in the head's outputs, as in
+    ``good - bad``, the new last layer has one row per quantile, the same combination of the old rows. If it is not
+    linear, as in ReasonEval's ``1 - p(negative)``, the new last layer has a copy of all old outputs per quantile, and
+    `log_odds` is applied to each copy. In both cases the first prediction is the PRM's own reward. (The reference
+    implementation starts ReasonEval at the average of two differences, which is not the PRM's reward.)
 
-    Parameters
-    ----------
-    head : Module
-        The PRM's head: a Linear, or a Sequential that ends in one. The weights of the last layer are copied, and the
-        others are shared.
-    log_odds : callable
-        The PRM's `log_odds`, which maps outputs of shape (..., outputs) to shape (...).
-    quantiles : int
-        The number of quantiles.
-
-    Attributes
-    ----------
-    layers : Sequential
-        The head's layers in order. The last one is new.
+    The PRM's head is a Linear, or a Sequential that ends in one. In `layers`, the last one is new, with copied weights,
+    and the others are shared.
     """
 
     def __init__(self, head: nn.Module, log_odds: LogOdds, quantiles: int) -> None:
@@ -132,14 +120,7 @@ _LARGE = 1_000_000_000
 
 
 class QuantileRewardModel(PreTrainedModel):
-    """The PRM's trunk under a head with one output per quantile.
-
-    Parameters
-    ----------
-    trunk : PreTrainedModel
-        Computes the hidden states.
-    score : QuantileHead
-    """
+    """The PRM's trunk, which computes the hidden states, under a head with one output per quantile."""
 
     def __init__(self, trunk: PreTrainedModel, score: QuantileHead) -> None:
         config = copy.deepcopy(trunk.config)
@@ -160,18 +141,10 @@ class QuantileRewardModel(PreTrainedModel):
         attention_mask: torch.Tensor | None,
         leaves: torch.Tensor,
     ) -> torch.Tensor:
-        """Return the log-odds of each quantile at the ends of prefixes.
+        """Return the log-odds of each quantile at the ends of prefixes, of shape (trees, prefixes, quantiles), float32.
 
-        Parameters
-        ----------
-        input_ids, position_ids, attention_mask : tensors
-            The output of :func:`prmcal.registry.prms.token_tree.collate_token_trees`.
-        leaves : tensor of shape (trees, prefixes), int64
-            The node of each prefix's last token.
-
-        Returns
-        -------
-        tensor of shape (trees, prefixes, quantiles), float32
+        The first three arguments are from :func:`prmcal.registry.prms.token_tree.collate_token_trees`. `leaves`, of
+        shape (trees, prefixes), int64, is the node of each prefix's last token.
         """
         hidden = self.model(
             input_ids=input_ids, position_ids=position_ids, attention_mask=attention_mask, use_cache=False

@@ -161,22 +161,11 @@ def train(
 ) -> None:
     """Train a model's adapter in place, from the newest complete checkpoint of the same fit if there is one.
 
-    Raises a PluginFailedError if the loss or a weight becomes NaN or infinite.
-
-    Parameters
-    ----------
-    model : PeftModel
-        Its forward pass returns log-odds of shape (trees, slots, outputs).
-    tokenizer : PreTrainedTokenizerBase
-        The PRM's tokenizer. The trainer aligns the model's special tokens with it.
-    parts_of : callable
-        Returns the forward passes of a batch, by its number. Their weights sum to 1.
-    row_loss : callable
-        Maps log-odds, of shape (..., outputs), and the targets of `parts_of` to losses of shape (...).
-    schedule : Schedule
-    support : FitSupport
-    fit : str
-        A hash of everything that the result depends on. Checkpoints of other fits are ignored.
+    The model's forward pass returns log-odds of shape (trees, slots, outputs). The trainer aligns its special tokens
+    with the PRM's tokenizer. `parts_of` returns the forward passes of a batch, by its number; their weights sum to 1.
+    `row_loss` maps log-odds, of shape (..., outputs), and the targets of `parts_of` to losses of shape (...). `fit` is
+    a hash of everything that the result depends on. Checkpoints of other fits are ignored. Raises a PluginFailedError
+    if the loss or a weight becomes NaN or infinite.
     """
     with ExitStack() as stack:
         folder = support.checkpoints
