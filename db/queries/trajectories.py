@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import sqlalchemy as sa
@@ -10,7 +10,16 @@ import sqlalchemy as sa
 from prmcal.db.queries.cells import sampled
 from prmcal.db.queries.runs import CellJobs, jobs_of
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.tables import CalibratedReward, Cell, Job, Question, Reward, SuccessCount, Trajectory
+from prmcal.db.tables import (
+    CalibratedReward,
+    Cell,
+    Job,
+    JobInput,
+    Question,
+    Reward,
+    SuccessCount,
+    Trajectory,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -173,6 +182,52 @@ def prefixes(source: Source, cell_id: str, question_id: str) -> pd.DataFrame:
             .order_by(Reward.trajectory, Reward.step, calibrated.c.level)
         )
         return frame(connection, query)
+
+
+def scored_places(source: Source) -> pd.DataFrame:
+    """Return what a run has scored and drawn follow-ups of: llm, prm, dataset and split, and the keys of the jobs.
+
+    The columns of the keys are score, rollout and success. On a merged leaderboard, several rows can have equal names.
+    """
+    success, below, of_success = sa.orm.aliased(Job), sa.orm.aliased(JobInput), sa.orm.aliased(JobInput)
+    query = (
+        sa.select(
+            *(Job.llm, Job.prm, Job.dataset, Job.split),
+            Job.job_key.label("score"),
+            below.input_key.label("rollout"),
+            success.job_key.label("success"),
+        )
+        .join(below, below.job_key == Job.job_key)
+        .join(of_success, of_success.input_key == below.input_key)
+        .join(success, success.job_key == of_success.job_key)
+        .where(Job.kind == "score", Job.status == "done", success.kind == "success", success.status == "done")
+        .order_by(Job.llm, Job.prm, Job.dataset, Job.split, Job.job_key, success.job_key)
+    )
+    return frame(source, query)
+
+
+def scored_prefixes(source: Source, place: Mapping[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the trajectories and the prefixes of a row of :func:`scored_places`.
+
+    Returns
+    -------
+    DataFrame
+        The trajectories, as :func:`trajectories` returns them.
+    DataFrame
+        All prefixes with a score: question_id, trajectory, step, logit (null if the prefix is too long), and successes
+        and follow_ups (null without follow-ups, and for prefixes with a final answer that no metric of the run counts).
+    """
+    counts = success_counts([place["success"]]).subquery()
+    cell = (Cell.llm == place["llm"], Cell.prm == place["prm"], Cell.dataset == place["dataset"])
+    measured = sa.and_(same_prefix(counts, Reward), counted(counts.c.terminal, *cell))
+    query = (
+        sa.select(*Reward.columns(*PREFIX, "logit"), counts.c.successes, counts.c.follow_ups)
+        .outerjoin(counts, measured)
+        .where(Reward.job_key == place["score"])
+        .order_by(Reward.question_id, Reward.trajectory, Reward.step)
+    )
+    with connection_of(source) as connection:
+        return frame(connection, sampled([place["rollout"]])), frame(connection, query)
 
 
 def _asked(jobs: CellJobs) -> list[sa.ColumnElement[bool]]:

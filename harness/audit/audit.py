@@ -13,6 +13,7 @@ import pandas as pd
 from prmcal.errors import DataError
 from prmcal.harness.audit.choices import Choices, choices
 from prmcal.harness.audit.estimates import Measured, Rows, fitted, measured
+from prmcal.harness.audit.runs import is_run, scored_run
 from prmcal.harness.audit.saved import parameters_of, save
 from prmcal.harness.audit.scored import Fields, Scored, scored
 from prmcal.harness.audit.shapes import SCORES
@@ -108,7 +109,11 @@ def _without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and value != value else value
 
 
-def audit(source: str | Path | pd.DataFrame | Sequence[str | Path], fields: Fields | None = None) -> Audit:
+def audit(
+    source: str | Path | pd.DataFrame | Sequence[str | Path],
+    fields: Fields | None = None,
+    only: Mapping[str, Sequence[str]] | None = None,
+) -> Audit:
     """Say what the scores in files are worth.
 
     Raises a DataError if a file cannot be read, or can be read in two ways.
@@ -116,17 +121,32 @@ def audit(source: str | Path | pd.DataFrame | Sequence[str | Path], fields: Fiel
     Parameters
     ----------
     source : str, Path, DataFrame or sequence of paths
-        Files with scored solutions. Of two files, the second one can have the scores of the first.
+        Files with scored solutions, or the output folder of a run. Of two files, the second one can have the scores of
+        the first.
     fields : Fields, optional
         The fields that cannot be found by their names.
+    only : mapping, optional
+        The names that are audited of a run with several, by ``llm``, ``prm``, ``dataset`` and ``split``.
     """
     if isinstance(source, pd.DataFrame):
         rows = source.astype(object).where(source.notna(), None).to_dict("records")
         named, records = "The table", [(f"row {number}", row) for number, row in enumerate(rows, start=1)]
     else:
         paths = [Path(each) for each in ([source] if isinstance(source, str | Path) else source)]
-        named, records = ", ".join(map(str, paths)), _records(paths)
-    found = scored(records, named, fields or Fields())
+        named = ", ".join(map(str, paths))
+        if len(paths) == 1 and is_run(paths[0]):
+            if fields not in (None, Fields()):
+                raise DataError(
+                    f"{named} is a run, whose fields are known. Leave out the options that name fields."
+                )
+            return _measured(named, scored_run(paths[0], only or {}))
+        records = _records(paths)
+    if only:
+        raise DataError(f"{named} is no run, and --only chooses from a run. Leave it out.")
+    return _measured(named, scored(records, named, fields or Fields()))
+
+
+def _measured(named: str, found: Scored) -> Audit:
     if found.prefixes["question"].nunique() < 2:
         raise DataError(
             f"{named} has scored solutions of one question only. An audit fits on some questions and measures on "

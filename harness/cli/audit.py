@@ -10,14 +10,15 @@ from typing import Annotated, Any
 import typer
 
 from prmcal.errors import DataError
-from prmcal.harness.cli.options import argument, one_of, option
+from prmcal.harness.cli.options import argument, names_by_kind, one_of, option
 
 
 def audit(
     files: Annotated[
         list[Path],
         argument(
-            "FILE...", "Scored solutions. Of two files, the second one can have the scores of the first."
+            "FILE...",
+            "Scored solutions, or the folder of a run. Of two files, the second one can have the scores of the first.",
         ),
     ],
     question: Annotated[str | None, option("FIELD", "The field with the question.", "--question")] = None,
@@ -28,6 +29,10 @@ def audit(
     scale: Annotated[
         str | None,
         option("SCALE", "Meaning of the scores: probability or logit. Default: by their range.", "--as"),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        option("KIND=NAME", "Choose the llm, prm, dataset or split of a run; repeatable.", "--only"),
     ] = None,
     out: Annotated[
         Path | None,
@@ -43,7 +48,8 @@ def audit(
     from prmcal.harness.audit.audit import audit as audit_files
     from prmcal.harness.audit.scored import Fields
 
-    found = audit_files(files, Fields(question, score, label, scale))  # type: ignore[arg-type]  # checked above
+    fields = Fields(question, score, label, scale)  # type: ignore[arg-type]  # checked above
+    found = audit_files(files, fields, names_by_kind(only))
     typer.echo(str(found))
     if out is not None:
         found.save(out)
