@@ -35,7 +35,7 @@ from prmcal.harness.execution.machine import describe_gpus, hardware, visible_gp
 from prmcal.harness.planning.gpu_hours import ALL_GPUS, billions, checkpoint_of, gpus_of
 from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
 from prmcal.harness.planning.reading import grid_schema
-from prmcal.harness.planning.resolved import absent_checkpoint
+from prmcal.harness.planning.resolved import absent_checkpoints
 from prmcal.harness.terminal import broken, terminal_width, text_table, wrapped
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.plugins import KINDS, calibrators
@@ -251,8 +251,7 @@ def _problems(kind: str, spec: PluginSpec) -> Iterator[str]:
         if find_spec(package) is None:
             extra = _EXTRAS.get(package, package)
             yield f"The package {package} is not installed: pip install {extra}"
-    checkpoint = absent_checkpoint(plugin)
-    if checkpoint is not None:
+    for checkpoint in absent_checkpoints(plugin):
         yield f"{checkpoint} is not on this machine: hf download {checkpoint.partition('@')[0]}"
     variable = plugin.key_variable
     if variable and not os.environ.get(variable):

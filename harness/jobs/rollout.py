@@ -193,7 +193,7 @@ def compute_imported(shard: Shard[ImportedParameters], context: Context) -> Outp
     dataset, llm = context.dataset(parameters.data.dataset), parameters.llm.name
     if not isinstance(dataset, FollowedUpDataset):
         raise PluginFailedError(f"The data set '{parameters.data.dataset.name}' has no success rates.")
-    published = dataset.trajectories(llm, parameters.follow_ups.stop)
+    published = dataset.trajectories(llm, parameters.follow_ups.stop, parameters.data.split)
     drawn, counts = [], []
     for question in context.questions(parameters.data):
         if question.text not in published:

@@ -206,33 +206,46 @@ class Chain:
     def calibration(self, llm: PlannedPlugin[LLM]) -> Sampled:
         """Plan the trajectories that calibrators are fitted to: sampled ones, or published ones with success rates."""
         spec, data = self.grid.calibration, self.resolved.calibration
-        published = data.dataset.built
-        if not isinstance(published, FollowedUpDataset):
-            return self.sampled(
-                llm, data, spec.trajectories, spec.trajectories, spec.follow_ups, spec.most_prefixes
-            )
+        if data.followed_up is not None:
+            return self._published(llm, data, data.followed_up, spec.trajectories, spec.follow_ups)
+        return self.sampled(
+            llm, data, spec.trajectories, spec.trajectories, spec.follow_ups, spec.most_prefixes
+        )
+
+    def _published(
+        self,
+        llm: PlannedPlugin[LLM],
+        data: GridQuestions,
+        published: FollowedUpDataset,
+        trajectories: int,
+        follow_ups: int,
+    ) -> Sampled:
+        """Plan to read published trajectories of an LLM with the success rates of their prefixes."""
         content = published.content(llm.name)
         shards = [
             make_shard(
                 {
-                    "trajectories": [0, spec.trajectories],
-                    "follow_ups": [0, spec.follow_ups],
+                    "trajectories": [0, trajectories],
+                    "follow_ups": [0, follow_ups],
                     "data": data.key(questions),
                     "published": content,
                 },
-                ImportedParameters(
-                    range(spec.trajectories), range(spec.follow_ups), llm.reference, questions
-                ),
+                ImportedParameters(range(trajectories), range(follow_ups), llm.reference, questions),
                 {},
             )
             for questions in data.slices()
         ]
         imported = self.add(make_job(_labels(llm, data), shards))
-        return Sampled(llm, data, spec.trajectories, imported, imported)
+        return Sampled(llm, data, trajectories, imported, imported)
 
     def test_pool(self, llm: PlannedPlugin[LLM], data: GridQuestions) -> Sampled:
-        """Plan the pool of test questions, with the success rates of the measured trajectories."""
+        """Plan the pool of test questions, with the success rates of the measured trajectories.
+
+        A published pool has the measured trajectories only.
+        """
         spec = self.grid.measurement
+        if data.followed_up is not None:
+            return self._published(llm, data, data.followed_up, spec.measured, spec.follow_ups)
         samples = self.grid.scaling.samples
         return self.sampled(llm, data, samples, spec.measured, spec.follow_ups, spec.most_prefixes)
 

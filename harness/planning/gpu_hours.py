@@ -33,6 +33,8 @@ SHARE_OF_LONGEST = 0.4
 STEP_TOKENS = 60
 """Tokens of a step. The paper's 40,000 to 80,000 prefixes of 4,000 trajectories are 10 to 20 per trajectory."""
 _FEWEST_PREFIXES = 6
+_LONGEST = 2048
+"""The max_tokens of published solutions, which is that of the paper."""
 
 
 def trajectory_tokens(max_tokens: int) -> float:
@@ -52,9 +54,11 @@ def followed_up(max_tokens: int, most_prefixes: int | None) -> int:
 
 
 def longest_completion(plan: Plan) -> int:
-    """Return the grid's max_tokens; 0 if nothing is generated."""
+    """Return the grid's max_tokens; that of the paper if nothing is generated."""
     found = (shard.parameters for shard in plan.shards())
-    return next((each.sampling.max_tokens for each in found if isinstance(each, GeneratingParameters)), 0)
+    return next(
+        (each.sampling.max_tokens for each in found if isinstance(each, GeneratingParameters)), _LONGEST
+    )
 
 
 def completion_tokens(parameters: GeneratingParameters) -> float:
@@ -272,11 +276,12 @@ def space_needed(plan: Plan, done: Collection[ArtifactRef]) -> Space:
         each.size * completion_tokens(each) for each in given if isinstance(each, RolloutParameters)
     )
     others = sum(not isinstance(each, HiddenParameters | RolloutParameters) for each in given)
+    weights = {each.absent for kind in ("llm", "prm") for each in plan.plugins.get(kind, ())}
     return Space(
         hidden=_BYTES_OF_STATE * sum(states[shard.ref] for shard in shards if shard.ref in states),
         solutions=_BYTES_OF_TOKEN * solutions,
         rest=_BYTES_OF_SHARD * float(others),
-        models=sum(_BYTES_OF_PARAMETER * 1e9 * (billions(name) or 0) for name in plan.absent),
+        models=sum(_BYTES_OF_PARAMETER * 1e9 * (billions(each) or 0) for each in weights & {*plan.absent}),
         memory=_BYTES_IN_MEMORY * max(fits, default=0.0),
     )
 

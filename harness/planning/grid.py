@@ -283,7 +283,7 @@ def _one_strategy_per_name(specs: list[StrategySpec]) -> list[StrategySpec]:
 Plugins = Annotated[list[PluginSpec], Entries, AfterValidator(_unique_names)]
 Calibrators = Annotated[list[CalibratorSpec], Entries, AfterValidator(_unique_names)]
 Datasets = Annotated[list[DatasetSpec], Entries, AfterValidator(_unique_names)]
-Strategies = Annotated[list[StrategySpec], Entries, AfterValidator(_one_strategy_per_name)]
+Strategies = Annotated[list[StrategySpec], Field(max_length=1000), AfterValidator(_one_strategy_per_name)]
 
 
 class GridSpec(_Spec):
@@ -317,7 +317,8 @@ class GridSpec(_Spec):
     scaling: ScalingSpec = ScalingSpec()
     """The settings of strategies."""
     strategies: Strategies = [StrategySpec(name=name, plugin=name) for name in DEFAULT_STRATEGIES]
-    """The strategies. All of them use the same pool of samples, except searches, which generate again."""
+    """The strategies. All of them use the same pool of samples, except searches, which generate again. With an empty
+    list, only calibration is measured."""
     league: bool = False
     """If true, the whole curve of every strategy is computed, so that strategies are compared at equal cost."""
     shards: ShardSpec = ShardSpec()

@@ -267,12 +267,13 @@ class _Planner(Chain):
         fitted, scored = self.scored(own.prm, calibration), self.scored(own.prm, pool)
         if not isinstance(own, Calibrated):
             return StrategyInputs(scored, fitted)
-        calibrator = own.calibrator
-        if calibrator not in self.resolved.calibrators_for(llm.name, own.prm.name):
+        known = {each.name: each for each in self.resolved.calibrators_for(llm.name, own.prm.name)}
+        calibrator = known.get(own.calibrator.name)
+        if calibrator is None:
             raise GridError(
                 f"The strategy '{strategy}' reads rewards of the LLM '{llm.name}', but the calibrator "
-                f"'{calibrator.name}' is not fitted for it. Add it to 'llms' of the calibrator, or choose others in "
-                "'calibrators' of the strategy."
+                f"'{own.calibrator.name}' is not fitted for it. Add it to 'llms' of the calibrator, or choose others "
+                "in 'calibrators' of the strategy."
             )
         fit = self.fit(calibrator, fitted)
         calibrated = self.calibrated(calibrator, scored, fit)
@@ -326,7 +327,9 @@ class _Planner(Chain):
         )
 
     def _curves(self, scored: Scored) -> None:
-        """Compute accuracy against budget: of fixed n, or of IAS with a calibrator."""
+        """Compute accuracy against budget: of fixed n, or of IAS with a calibrator. It needs whole solutions."""
+        if scored.data.followed_up is not None:
+            return
         inputs: dict[str, Job[Parameters]] = {"rollout": scored.rollout, "score": scored.scores}
         if isinstance(scored, Calibrated):
             inputs["calibrated"] = scored.rewards

@@ -101,6 +101,11 @@ class GridQuestions:
     _hashes: dict[range, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
+    def followed_up(self) -> FollowedUpDataset | None:
+        """The data set if it has success rates, so that nothing is sampled of it; None otherwise."""
+        return self.dataset.built if isinstance(self.dataset.built, FollowedUpDataset) else None
+
+    @property
     def whole(self) -> QuestionSlice:
         """All questions as one slice."""
         return self._slice(range(len(self.questions)))
@@ -153,18 +158,37 @@ class ResolvedGrid:
     metrics: tuple[PlannedPlugin[Metric], ...]
     tests: tuple[GridQuestions, ...]
     calibration: GridQuestions
+    _of_llms: dict[tuple[str, str], PlannedPlugin[Calibrator]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """Models and data sets that are not on this machine, each once."""
+        """Models, adapters and data sets that are not on this machine, each once."""
         models = [plugin.absent for plugin in (*self.llms, *self.prms)]
+        for calibrator in self.calibrators:
+            models += absent_checkpoints(calibrator.built) if calibrator.absent else []
         data = [each.dataset.name for each in self.datasets if each.stand_in]
         return tuple(dict.fromkeys(name for name in (*models, *data) if name))
 
     def calibrators_for(self, llm: str, prm: str) -> list[PlannedPlugin[Calibrator]]:
         """Return the calibrators that are fitted for an LLM and a PRM, by their names in the grid."""
         specs = zip(self.calibrators, self.spec.calibrators, strict=True)
-        return [calibrator for calibrator, spec in specs if spec.is_for(llm, prm)]
+        return [self._own(calibrator, spec, llm) for calibrator, spec in specs if spec.is_for(llm, prm)]
+
+    def _own(
+        self, calibrator: PlannedPlugin[Calibrator], spec: PluginSpec, llm: str
+    ) -> PlannedPlugin[Calibrator]:
+        """Return the calibrator of one LLM, which may have arguments of its own."""
+        place = (spec.name, llm)
+        if place not in self._of_llms:
+            with plugin_guard(calibrators.kind, spec.name, "tell the arguments for an LLM"):
+                own = calibrator.built.arguments_for(llm)
+            changed = None if own is None else spec.model_copy(update={"arguments": own})
+            self._of_llms[place] = (
+                build_plugin(calibrators, changed, bool(calibrator.absent)) if changed else calibrator
+            )
+        return self._of_llms[place]
 
     @property
     def datasets(self) -> tuple[GridQuestions, ...]:
@@ -197,7 +221,7 @@ def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
         spec=grid,
         llms=tuple(build_plugin(llms, spec, stand_ins) for spec in grid.llms),
         prms=tuple(build_plugin(prms, spec, stand_ins) for spec in grid.prms),
-        calibrators=tuple(build_plugin(calibrators, spec) for spec in grid.calibrators),
+        calibrators=tuple(build_plugin(calibrators, spec, stand_ins) for spec in grid.calibrators),
         strategies=tuple(build_plugin(strategies, spec) for spec in grid.entries["strategy"]),
         metrics=tuple(build_plugin(metrics, spec) for spec in metric_specs(grid)),
         tests=tuple(_questions(grid, spec, stand_ins) for spec in grid.datasets),
@@ -206,14 +230,13 @@ def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
     _check_disjoint(resolved)
     _check_others(resolved)
     _check_shards(resolved)
-    _check_most_prefixes(resolved)
+    _check_followed_up(resolved)
     return resolved
 
 
-def absent_checkpoint(plugin: Plugin) -> str | None:
-    """Return the hub id of the first checkpoint that a plugin needs and this machine does not have, or None."""
-    absent = (each for each in plugin.checkpoints if not is_on_this_machine(each))
-    return next(absent, None)
+def absent_checkpoints(plugin: Plugin) -> list[str]:
+    """Return the hub ids of the checkpoints that a plugin needs and this machine does not have."""
+    return [each for each in plugin.checkpoints if not is_on_this_machine(each)]
 
 
 def build_plugin(
@@ -223,7 +246,7 @@ def build_plugin(
     reference = spec.reference()
     with plugin_guard(registry.kind, spec.name, "take its arguments"):
         built = reference.build(registry)
-    absent = absent_checkpoint(built) if stand_ins else None
+    absent = next(iter(absent_checkpoints(built)), None) if stand_ins else None
     identity = {"kind": registry.kind, "absent": absent, "arguments": dict(reference.arguments)}
     if absent is None:
         with plugin_guard(registry.kind, spec.name, "tell its identity"):
@@ -269,12 +292,23 @@ def _check_questions(questions: Sequence[Question]) -> None:
     content_hash(questions)  # Half of a surrogate pair raises an error.
 
 
-def _check_most_prefixes(grid: ResolvedGrid) -> None:
-    if grid.spec.calibration.most_prefixes and isinstance(grid.calibration.dataset.built, FollowedUpDataset):
-        raise GridError(
-            f"The data set '{grid.calibration.dataset.name}' has the success rates of its prefixes, so none of them is "
-            "followed up. Remove 'calibration.most_prefixes'."
-        )
+def _check_followed_up(grid: ResolvedGrid) -> None:
+    """Raise a GridError if something is asked of published success rates that they do not have."""
+    for data in filter(lambda each: each.followed_up is not None, grid.datasets):
+        part = "calibration" if data is grid.calibration else "measurement"
+        name = data.dataset.name
+        if getattr(grid.spec, part).most_prefixes:
+            raise GridError(
+                f"The data set '{name}' has the success rates of its prefixes, so none of them is followed up. Remove "
+                f"'{part}.most_prefixes'."
+            )
+        asked = [each for each in grid.spec.strategies if each.is_for(name, "", "")]
+        if asked and part == "measurement":
+            raise GridError(
+                f"The data set '{name}' has prefixes with their success rates and no whole solutions, so the strategy "
+                f"'{asked[0].name}' cannot be run on it. Write 'strategies: []', or name other data sets in 'datasets' "
+                "of the strategies."
+            )
 
 
 def _check_shards(grid: ResolvedGrid) -> None:
@@ -307,7 +341,7 @@ def _shards_of(
 ) -> int:
     """Return how many shards sample, follow up and score the trajectories of all LLMs on some questions."""
     size = grid.spec.shards.trajectories
-    if isinstance(data.dataset.built, FollowedUpDataset):
+    if data.followed_up is not None:
         blocks = 1 + len(grid.prms)
     else:
         drawn, first, followed = (math.ceil(each / size) for each in (trajectories, measured, follow_ups))

@@ -46,13 +46,15 @@ def numbered(reasons: Iterable[str | None]) -> dict[str, int]:
 
 
 def lines_of(row: Mapping[str, Any], notes: Mapping[str, int]) -> list[str]:
-    """Return the lines of a value: the value with its mark, its interval, and the number of the paper."""
+    """Return the lines of a value: the value with its mark, its interval, the paper's number and the difference."""
     published = f"paper {row['published']}" if row.get("published") else ""
     if row["value"] is None:
         return [f"\N{EN DASH} ({notes[row['reason']]})", *([published] if published else [])]
     standing = row["standing"]
     mark = f" ({standing})" if standing in VERDICTS else MARKS.get(standing, "")
     between = "" if row["low"] is None else interval(row["low"], row["high"], DIGITS)
+    if published:
+        published += f" ({number(row['value'] - float(row['published']), DIGITS, signed=True)})"
     return [each for each in (number(row["value"], DIGITS) + mark, between, published) if each]
 
 

@@ -21,8 +21,8 @@ _STRATEGIES = (*LEADERBOARDS["scaling"].main_metrics, "samples")
 _OF_SEARCH = {"bon": "best-of-n", "bs": "beam search"}
 _FIXED = (1, 4, 16, 64)
 _PUBLISHED = (
-    "'paper' is the number that the paper reports for the same names. Such numbers have no interval here and are not "
-    "ranked."
+    "'paper' is the number that the paper reports for the same names, followed by the measured value minus this "
+    "number. Such numbers have no interval here and are not ranked."
 )
 
 

@@ -110,6 +110,13 @@ class Calibrator(Plugin, ABC):
     levels: tuple[float, ...] = (0.5,)
     any_level: bool = False
 
+    def arguments_for(self, llm: str) -> dict[str, Any] | None:
+        """Return the arguments of the calibrator of one LLM, by its name in the grid, if they are not those of all.
+
+        By default None: the calibrators of all LLMs have the same arguments. A grid plans each with its own.
+        """
+        return None
+
     @abstractmethod
     def fit(self, features: Any, k: Ints, n: Ints) -> Self:
         """Fit to Monte Carlo success counts.

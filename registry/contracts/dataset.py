@@ -78,19 +78,22 @@ class FollowedUp:
 
 
 class FollowedUpDataset(Dataset):
-    """Questions with trajectories of LLMs whose prefixes were followed up already. Calibrators can be fitted to it.
+    """Questions with trajectories of LLMs whose prefixes were followed up already, to fit and to measure calibrators.
 
-    Nothing is generated or graded, so its questions need no answers.
+    Nothing is generated or graded, so its questions need no answers. Whole solutions are not part of it, so no strategy
+    can be run on it.
     """
 
-    splits = ("calibration",)
+    splits: tuple[str, ...] = ("calibration",)
 
     @abstractmethod
     def content(self, llm: str) -> Any:
         """Return JSON data that identifies the data of an LLM, for the job keys."""
 
     @abstractmethod
-    def trajectories(self, llm: str, follow_ups: int) -> Mapping[str, Sequence[FollowedUp]]:
+    def trajectories(
+        self, llm: str, follow_ups: int, split: str = "calibration"
+    ) -> Mapping[str, Sequence[FollowedUp]]:
         """Return the trajectories of an LLM, by the text of their question.
 
         Parameters
@@ -99,6 +102,8 @@ class FollowedUpDataset(Dataset):
             The LLM's name in the grid.
         follow_ups : int
             How many follow-ups a prefix had, if the data does not say.
+        split : str, default="calibration"
+            One of `splits`.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The data set `success-rates`: calibration prefixes with published success rates."""
+"""The data set `success-rates`: prefixes with published success rates, to calibrate or to test on."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from prmcal.errors import DataError
-from prmcal.registry.contracts.data import Question
+from prmcal.errors import DataError, PluginFailedError
+from prmcal.registry.contracts.data import Completion, Prefix, Question, Sampling
 from prmcal.registry.contracts.dataset import FollowedUp, FollowedUpDataset
+from prmcal.registry.contracts.models import LLM
+from prmcal.registry.contracts.plugin import Count
 from prmcal.registry.datasets.jsonl import first_questions
 from prmcal.registry.datasets.records import good_records, read_records
 from prmcal.registry.messages import excerpt, file_hash, is_file, shown
@@ -24,6 +26,22 @@ _TOLERANCE = 1e-6
 _MOST_FOLLOW_UPS = 1_000_000
 
 
+class PublishedLLM(LLM):
+    """The LLM of published trajectories, such as those of `success-rates`. It is not loaded and generates nothing.
+
+    Its name in the grid is the one under which the data set has its files.
+    """
+
+    def generate(
+        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
+    ) -> list[list[Completion]]:
+        """Raise a PluginFailedError."""
+        raise PluginFailedError(
+            "The LLM 'published' generates nothing: it stands for trajectories that a data set has. Use another LLM "
+            "plugin to sample, such as 'vllm'."
+        )
+
+
 class SuccessRates(FollowedUpDataset):
     """Published prefixes with their success rates. The LLM is not loaded and generates nothing.
 
@@ -32,28 +50,35 @@ class SuccessRates(FollowedUpDataset):
     these fields. `first_pass_prefix` and `accuracy`, the fields of the published ``*_mc_accuracy.json``, have the same
     meaning. Optional fields are `follow_ups` (the number of follow-ups) and `trajectory` (or `response_id`), which
     identifies the trajectory of a prefix. Without `trajectory`, each prefix that no other prefix of its question
-    continues is the end of a trajectory. If records have an `llm` or a `split`, only those of the grid's LLM and of the
-    calibration split are used.
+    continues is the end of a trajectory, and rows that are left over make more of them, so that every row counts once.
+    If records have an `llm` or a `split`, only those of the grid's LLM and of the split are used; others are for both.
+
+    Whole solutions are not published, so no strategy can be run on the test split.
 
     Parameters
     ----------
     files : dict of str to (str or list of str)
         The file or files (.jsonl, .json or .parquet) for each LLM, by its name in the grid, such as
         ``{Llama-3.2-1B: prm_calibration/math500train/Llama-3.2-1B-Instruct/data.json}``.
+    expected : int, default=500
+        The number of questions that a plan assumes as long as a file is not on this machine.
     """
 
     citation = "Park et al. (2025), NeurIPS, arXiv:2506.09338"
+    splits = ("calibration", "test")
 
-    def __init__(self, files: dict[str, str | list[str]]) -> None:
+    def __init__(self, files: dict[str, str | list[str]], expected: Count = 500) -> None:
         self.files = files
+        self.expected = expected
 
     def check_arguments(self) -> None:
-        """Raise ValueError if an LLM has no file, or if a file does not exist."""
+        """Raise ValueError if an LLM has no file."""
         if not self.files or not all(self.files.values()):
             raise ValueError("The 'files' parameter must name a file for each LLM of the grid.")
-        gone = [path for llm in self.files for path in self._paths(llm) if not is_file(path)]
-        if gone:
-            raise ValueError(f"The file of success rates {gone[0]} does not exist.")
+
+    def absent_size(self, split: str) -> int | None:
+        """Return the expected number of questions if a file is not on this machine, else None."""
+        return self.expected if self._absent else None
 
     def identity(self) -> dict[str, Any]:
         """Return the identity, with the hashes of all files in place of their paths."""
@@ -64,19 +89,28 @@ class SuccessRates(FollowedUpDataset):
         }
 
     def content(self, llm: str) -> list[str]:
-        """Return the name of the LLM, which selects rows of its files, and the hashes of its files."""
-        return [llm, *(file_hash(path) for path in self._paths(llm))]
+        """Return the name of the LLM, which selects rows of its files, and the hashes of its files that are here."""
+        return [llm, *(file_hash(path) if is_file(path) else "absent" for path in self._paths(llm))]
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
         """Return the questions in the first LLM's files, in order; see :meth:`prmcal.Dataset.questions`."""
         if split not in self.splits:
-            raise DataError(f"The data set 'success-rates' has no split '{split}'. It has: {self.splits[0]}.")
+            raise DataError(
+                f"The data set 'success-rates' has no split '{split}'. It has: {', '.join(self.splits)}."
+            )
+        if self._absent:
+            raise DataError(
+                f"The file of success rates {self._absent[0]} does not exist. Those of the paper's authors: "
+                "hf download young-j-park/prm_calibration --repo-type dataset --local-dir prm_calibration"
+            )
         first = next(iter(self.files))
-        texts = dict.fromkeys(row.question for row in _rows(self._paths(first), first))
+        texts = dict.fromkeys(row.question for row in _rows(self._paths(first), first, split))
         questions = [Question(str(number), text, "") for number, text in enumerate(texts, start=1)]
         return first_questions(questions, count, ", ".join(self._paths(first)))
 
-    def trajectories(self, llm: str, follow_ups: int) -> Mapping[str, Sequence[FollowedUp]]:
+    def trajectories(
+        self, llm: str, follow_ups: int, split: str = "calibration"
+    ) -> Mapping[str, Sequence[FollowedUp]]:
         """See :meth:`prmcal.registry.contracts.dataset.FollowedUpDataset.trajectories`."""
         if llm not in self.files:
             raise DataError(
@@ -84,12 +118,16 @@ class SuccessRates(FollowedUpDataset):
                 f"It has files for: {', '.join(self.files)}."
             )
         groups: dict[str, dict[Any, list[_Row]]] = defaultdict(lambda: defaultdict(list))
-        for row in _rows(self._paths(llm), llm):
+        for row in _rows(self._paths(llm), llm, split):
             groups[row.question][row.trajectory].append(row)
         return {
             question: [each for rows in by_trajectory.values() for each in _chains(rows, follow_ups)]
             for question, by_trajectory in groups.items()
         }
+
+    @property
+    def _absent(self) -> list[str]:
+        return [path for llm in self.files for path in self._paths(llm) if not is_file(path)]
 
     def _paths(self, llm: str) -> tuple[str, ...]:
         given = self.files.get(llm, [])
@@ -122,20 +160,25 @@ def _chains(rows: Sequence[_Row], follow_ups: int) -> list[FollowedUp]:
     """Return the trajectories of one question. A trajectory ends with a prefix that no other prefix continues.
 
     Trajectories that share a prefix take turns with its rows. If the prefix has one row per trajectory, each
-    trajectory gets its own counts.
+    trajectory gets its own counts. A trajectory can also be the beginning of another one: its rows are left over, and
+    the longest of them are its end.
     """
     by_steps: dict[tuple[str, ...], list[_Row]] = defaultdict(list)
     for row in rows:
         by_steps[row.steps].append(row)
     continued = {steps[:count] for steps in by_steps for count in range(len(steps))}
     ends = [row.steps for row in rows if row.steps not in continued]
+    beginnings = sorted((row.steps for row in rows if row.steps in continued), key=len, reverse=True)
     taken: Counter[tuple[str, ...]] = Counter()
     found = []
-    for end in ends:
+    for place, end in enumerate([*ends, *beginnings]):
+        extra = place >= len(ends)
+        if extra and taken[end] >= len(by_steps[end]):
+            continue
         counts = {}
         for count in range(len(end) + 1):
-            same = by_steps.get(end[:count])
-            if same:
+            same = by_steps.get(end[:count], [])
+            if len(same) > (taken[end[:count]] if extra else 0):
                 counts[count] = same[taken[end[:count]] % len(same)].counts(follow_ups)
                 taken[end[:count]] += 1
         found.append(FollowedUp(end, counts))
@@ -143,20 +186,20 @@ def _chains(rows: Sequence[_Row], follow_ups: int) -> list[FollowedUp]:
 
 
 @lru_cache(maxsize=4)
-def _rows(paths: tuple[str, ...], llm: str) -> list[_Row]:
+def _rows(paths: tuple[str, ...], llm: str, split: str) -> list[_Row]:
     rows: list[_Row] = []
     for path in paths:
 
         def convert(place: str, record: Any, path: str = path) -> _Row | None:
-            return _row(f"{path}, {place}", record, llm)
+            return _row(f"{path}, {place}", record, llm, split)
 
         rows += filter(None, good_records(read_records(Path(path)), convert, path))
     if not rows:
-        raise DataError(f"{', '.join(paths)} contains no calibration prefixes of the LLM '{llm}'.")
+        raise DataError(f"{', '.join(paths)} contains no {split} prefixes of the LLM '{llm}'.")
     return rows
 
 
-def _row(place: str, record: Any, llm: str) -> _Row | None:
+def _row(place: str, record: Any, llm: str, split: str) -> _Row | None:
     """Return the row of a record, or None if it has another LLM, another split or no prefix."""
     fields: Mapping[str, Any] = record if isinstance(record, dict) else {}
     question, prefix, rate = (
@@ -169,7 +212,7 @@ def _row(place: str, record: Any, llm: str) -> _Row | None:
             "it must have a 'question', a 'reasoning_prefix' and a 'success_prob'. "
             f"Its fields are: {excerpt(', '.join(map(str, fields))) or 'none'}"
         )
-    if fields.get("llm", llm) != llm or fields.get("split", "calibration") != "calibration" or prefix is None:
+    if fields.get("llm", llm) != llm or fields.get("split", split) != split or prefix is None:
         return None
     if (
         not isinstance(prefix, str)

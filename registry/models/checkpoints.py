@@ -87,7 +87,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def is_on_this_machine(checkpoint: str) -> bool:
-    """Return whether a checkpoint can be loaded without network access.
+    """Return whether a checkpoint, or an adapter of the hub, can be loaded without network access.
 
     Raises
     ------
@@ -109,7 +109,12 @@ def is_on_this_machine(checkpoint: str) -> bool:
         )
     except Exception:  # The errors for "not in the cache" have no common base class.
         return False
-    return (Path(folder) / "config.json").is_file()
+    return any((Path(folder) / name).is_file() for name in ("config.json", "adapter_config.json"))
+
+
+def is_hub_id(checkpoint: str) -> bool:
+    """Return whether a text has the form of a hub id."""
+    return _HUB_ID.fullmatch(checkpoint) is not None
 
 
 def checkpoint_identity(checkpoint: str) -> str:
@@ -147,7 +152,7 @@ def _local_folder(checkpoint: str) -> Path | None:
                 f"The checkpoint folder {checkpoint} has no config.json, so it is not a model."
             )
         return path.resolve()
-    if path.exists() or not _HUB_ID.fullmatch(checkpoint):
+    if path.exists() or not is_hub_id(checkpoint):
         raise InvalidArgumentsError(
             f"There is no checkpoint folder {checkpoint!r}. Give an existing folder, 'nano:NAME' for a model that "
             "ships with prmcal, or a hub id such as 'Qwen/Qwen2.5-Math-1.5B-Instruct'."

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from prmcal.errors import PluginFailedError
+from prmcal.registry.contracts.plugin import Own, own
 from prmcal.registry.models.checkpoints import chat_text
 from prmcal.registry.prms.transformers import TransformersPRM
 from prmcal.steps import join_steps
@@ -27,14 +28,23 @@ class QwenPRM(TransformersPRM):
     markers : {"last", "every"}, default="last"
         One marker behind the whole prefix, as in the paper, or one behind every step, as in the model's documentation.
         The score of a prefix is read at its last marker in both cases.
+    system_prompt : str, default="Please reason step by step, and put your final answer within \\boxed{}."
+        That of the model's documentation. The paper's ends with "in \\boxed{}."
     """
 
     citation = "Zhang et al. (2025), arXiv:2501.07301"
     checkpoint = "Qwen/Qwen2.5-Math-PRM-7B"
     marker = "<extra_0>"
-    system_prompt = "Please reason step by step, and put your final answer within \\boxed{}."
 
     markers: Literal["last", "every"] = "last"
+    system_prompt: Own[str] = own("Please reason step by step, and put your final answer within \\boxed{}.")
+
+    def identity(self) -> dict[str, Any]:
+        """Return the identity, with the system prompt if it is not the class's own."""
+        known = super().identity()
+        if known["arguments"].get("system_prompt") is None:
+            known["arguments"].pop("system_prompt", None)
+        return known
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
         """Return the chat up to the end of the prefix, in the assistant's turn."""

@@ -19,6 +19,7 @@ from prmcal.registry.calibrators.lora.calibrator import QuantileLora, Quantiles,
 from prmcal.registry.contracts.calibrator import ScoredPrefixes
 from prmcal.registry.contracts.models import PRM
 from prmcal.registry.contracts.plugin import FiniteFromZero, FinitePositive
+from prmcal.registry.models.checkpoints import is_hub_id, resolve_checkpoint
 from prmcal.registry.prms.heads import QwenPRM
 
 if TYPE_CHECKING:
@@ -39,9 +40,10 @@ class QuantileAdapter(QuantileLora):
 
     Parameters
     ----------
-    adapter : str
-        A folder that PEFT wrote, with ``adapter_config.json`` and ``adapter_model.safetensors``. The command
-        ``hf download REPOSITORY --local-dir FOLDER`` downloads one from the hub.
+    adapter : str or dict of str to str
+        A folder that PEFT wrote, with ``adapter_config.json`` and ``adapter_model.safetensors``, or a hub id such as
+        ``young-j-park/Qwen2.5-Math-PRM-7B-calibrated-Llama-3.2-1B-Instruct``. In a grid with several LLMs, it is the
+        adapter of each, by its name in the grid.
     quantiles : sequence of float, default (0.1, 0.5, 0.9)
         The levels of the outputs, ascending in (0, 1).
 
@@ -54,24 +56,47 @@ class QuantileAdapter(QuantileLora):
     The tests use adapters that PEFT writes in this layout. The adapters on the hub have not been tried yet.
 
     The system prompt of the paper's code has "in \\boxed{}", while the PRM's documentation and the plugin `qwen` have
-    "within \\boxed{}". For the exact prompt of the paper's code, register a class that derives from ``QwenPRM`` with
-    that `system_prompt`.
+    "within \\boxed{}". For the exact prompt of the paper's code, set the `system_prompt` of `qwen`, as the grid
+    `published` does.
     """
 
     training_passes = 0
 
-    def __init__(self, adapter: str, quantiles: Quantiles = (0.1, 0.5, 0.9)) -> None:
+    def __init__(self, adapter: str | dict[str, str], quantiles: Quantiles = (0.1, 0.5, 0.9)) -> None:
         super().__init__(quantiles=quantiles)
         self.adapter = adapter
 
     def check_arguments(self) -> None:
-        """Raise ValueError if the folder lacks one of the adapter's two files."""
-        missing = [name for name in _FILES if not (self._folder / name).is_file()]
-        if missing:
+        """Raise ValueError if there is no adapter, or if a folder lacks one of the adapter's two files."""
+        if not self._adapters or not all(self._adapters):
             raise ValueError(
-                f"The adapter {self.adapter} has no {missing[0]}. Give 'adapter' the folder that PEFT wrote, with "
-                f"{' and '.join(_FILES)}. Weights as a pickle (.bin) are not read."
+                "The 'adapter' parameter must name an adapter: one, or one for each LLM of the grid."
             )
+        for adapter in self._adapters:
+            folder = Path(adapter).expanduser()
+            missing = [name for name in _FILES if not (folder / name).is_file()]
+            if not missing or (not folder.exists() and is_hub_id(adapter)):
+                continue
+            raise ValueError(
+                f"The adapter {adapter} has no {missing[0]}. Give 'adapter' the folder that PEFT wrote, with "
+                f"{' and '.join(_FILES)}, or its hub id. Weights as a pickle (.bin) are not read."
+            )
+
+    @property
+    def checkpoints(self) -> tuple[str, ...]:
+        """The adapters that are read from the hub."""
+        return tuple(each for each in self._adapters if not Path(each).expanduser().is_dir())
+
+    def arguments_for(self, llm: str) -> dict[str, Any] | None:
+        """Return the arguments with the adapter of one LLM. Raise a PluginFailedError if it has none."""
+        if isinstance(self.adapter, str):
+            return None
+        if llm not in self.adapter:
+            raise PluginFailedError(
+                f"The calibrator 'quantile-adapter' has no adapter for the LLM '{llm}'. It has those of: "
+                f"{', '.join(self.adapter)}. Restrict the calibrator to these with 'llms'."
+            )
+        return {**self.arguments, "adapter": self.adapter[llm]}
 
     def identity(self) -> dict[str, Any]:
         """Return the identity, with the hashes of the adapter's files in place of their path."""
@@ -79,8 +104,14 @@ class QuantileAdapter(QuantileLora):
 
         known = super().identity()
         arguments = {name: value for name, value in known["arguments"].items() if name != "adapter"}
-        files = {name: file_hash(self._folder / name) for name in _FILES}
-        return {**known, "arguments": arguments, "files": files}
+        files = [{name: file_hash(_folder(adapter) / name) for name in _FILES} for adapter in self._adapters]
+        return {
+            **known,
+            "arguments": arguments,
+            "files": files[0]
+            if isinstance(self.adapter, str)
+            else dict(zip(self.adapter, files, strict=True)),
+        }
 
     def fit(self, features: ScoredPrefixes, k: Ints, n: Ints) -> Self:
         """Read the adapter and measure its loss on the data; see :meth:`prmcal.Calibrator.fit`."""
@@ -97,14 +128,22 @@ class QuantileAdapter(QuantileLora):
                 f"Only adapters of PRMs in Qwen's format can be read. '{prm.plugin_name}' is a {type(prm).__name__}. "
                 "For such PRMs, the paper's code does not save all of the head."
             )
-        self.adapter_, self.config_ = read_published_adapter(self._folder, len(self.levels))
+        if not isinstance(self.adapter, str):
+            raise PluginFailedError("It has an adapter for each LLM. Give 'adapter' the one of this LLM.")
+        self.adapter_, self.config_ = read_published_adapter(_folder(self.adapter), len(self.levels))
         identity = json.loads(json.dumps(prm.identity()))
         self.card_ = {"what": _WHAT, "prm": identity, "arguments": {"quantiles": list(self.quantiles)}}
         return self
 
     @property
-    def _folder(self) -> Path:
-        return Path(self.adapter).expanduser()
+    def _adapters(self) -> tuple[str, ...]:
+        return (self.adapter,) if isinstance(self.adapter, str) else tuple(self.adapter.values())
+
+
+def _folder(adapter: str) -> Path:
+    """The folder of an adapter. One of the hub is downloaded if it is not on this machine."""
+    folder = Path(adapter).expanduser()
+    return folder if folder.is_dir() else resolve_checkpoint(adapter)
 
 
 _FIRST_SIZE = 4.0

@@ -149,8 +149,8 @@ def test_a_folder_in_the_place_of_a_file(suffix: str, tmp_path: Path) -> None:
     for registry in (llms, prms):
         with pytest.raises(InvalidArgumentsError, match="There is no recording"):
             registry.create("recorded", path=str(path))
-    with pytest.raises(InvalidArgumentsError, match="does not exist"):
-        datasets.create("success-rates", files={"m": str(path)})
+    with pytest.raises(DataError, match="does not exist"):
+        datasets.create("success-rates", files={"m": str(path)}).questions("test")
 
 
 @pytest.mark.parametrize("path", ["x" * 5000, "~nobody-has-this-name/x", "a\x00b", "a\ud800b"])

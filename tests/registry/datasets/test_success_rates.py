@@ -44,6 +44,26 @@ def test_a_trajectory_id_groups_prefixes(tmp_path: Path) -> None:
     assert (second.steps, second.counts) == (("a", "b"), {2: (2, 4)})
 
 
+def test_a_trajectory_that_another_one_continues_keeps_its_rows(tmp_path: Path) -> None:
+    """Three trajectories: a and b, only a, and one whose first step already has the answer."""
+    rows = [("", 0.5), ("a", 0.75), ("a\n\nb", 1.0), ("", 0.25), ("a", 0.5), ("", 0.125)]
+    plugin = built(tmp_path, [published(*each) for each in rows])
+    found = plugin.trajectories("llm", 8)["1+1?"]
+    assert [(each.steps, each.counts) for each in found] == [
+        (("a", "b"), {0: (4, 8), 1: (6, 8), 2: (8, 8)}),
+        (("a",), {0: (2, 8), 1: (4, 8)}),
+        ((), {0: (1, 8)}),
+    ]
+
+
+def test_a_split_has_its_own_rows_and_those_without_a_split(tmp_path: Path) -> None:
+    rows = [published("a", 1.0, split="test"), published("b", 0.5, split="calibration"), published("c", 0.0)]
+    plugin = built(tmp_path, rows)
+    for split, step in (("test", "a"), ("calibration", "b")):
+        found = plugin.trajectories("llm", 8, split)["1+1?"]
+        assert [each.steps for each in found] == [(step,), ("c",)]
+
+
 @pytest.mark.parametrize(
     ("record", "message"),
     [
@@ -65,8 +85,10 @@ def test_invalid_records_are_refused(record: Any, message: str, tmp_path: Path) 
 
 
 def test_missing_files_and_llms_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentsError, match=r"The file of success rates gone.json does not exist"):
-        datasets.create("success-rates", files={"llm": "gone.json"})
+    absent = datasets.create("success-rates", files={"llm": "gone.json"}, expected=60)
+    assert absent.absent_size("test") == 60
+    with pytest.raises(DataError, match=r"The file of success rates gone.json does not exist. .*hf download"):
+        absent.questions("test")
     with pytest.raises(InvalidArgumentsError, match="must name a file for each LLM"):
         datasets.create("success-rates", files={})
     with pytest.raises(DataError, match=r"no file for the LLM 'another'. It has files for: llm"):

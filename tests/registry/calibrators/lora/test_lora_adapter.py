@@ -25,14 +25,16 @@ from tests.registry.calibrators.lora.test_lora import ThreeClassPRM, labels, sco
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 
 
-def as_published(checkpoint: str, folder: Path, targets: tuple[str, ...] = ("q_proj", "v_proj")) -> PeftModel:
+def as_published(
+    checkpoint: str, folder: Path, targets: tuple[str, ...] = ("q_proj", "v_proj"), seed: int = 5
+) -> PeftModel:
     """Save an adapter with random updates for a model with three outputs that start at good - bad."""
     model = load_pretrained(QwenRewardModel, checkpoint, "float32", "cpu")
     assert isinstance(model, QwenRewardModel)
     old = model.score[2]
     assert isinstance(old, nn.Linear)
     with torch.random.fork_rng(), torch.no_grad():
-        torch.manual_seed(5)
+        torch.manual_seed(seed)
         last = nn.Linear(old.in_features, 3)
         last.weight[:] = old.weight[1] - old.weight[0]
         last.bias[:] = old.bias[1] - old.bias[0]
