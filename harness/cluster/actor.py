@@ -250,6 +250,8 @@ class NodeWorker:
                 if process.connection.poll(_SECONDS_BETWEEN_LOOKS):
                     message = process.receive(shard)
                     if isinstance(message, Outcome):
+                        if process.spent:
+                            self.close()
                         return message
                     self._note = message
                 if time.monotonic() - begin > self._settings.time_limit:

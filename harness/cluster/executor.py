@@ -22,7 +22,14 @@ from prmcal.harness.cluster.actor import ActorSettings, Death, NodeWorker, token
 from prmcal.harness.cluster.connection import ClusterSettings, FileServer, connected
 from prmcal.harness.cluster.nodes import Census, cause_of, on_node, slots_of, too_large
 from prmcal.harness.execution.placement import Seat, Slot, Worker, hand_out, next_start
-from prmcal.harness.execution.schedule import Event, Notice, Outcome, Schedule, after_death
+from prmcal.harness.execution.schedule import (
+    Event,
+    Notice,
+    Outcome,
+    Schedule,
+    after_death,
+    after_outcome,
+)
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.grid import GridSpec
@@ -215,6 +222,8 @@ class RayExecutor:
             worker.shard, worker.loaded = shard, shard.resource or worker.loaded
             worker.answer = worker.actor.compute.remote(shard)
             schedule.workers[worker.name] = shard.ref
+        if all(each.ready for each in self._workers) and not schedule.running and schedule.forgive():
+            self._hand_out(schedule)
 
     def _answered(self, answers: Sequence[Any]) -> list[Any]:
         """Return all answers that have come. Wait a moment for the first of them."""
@@ -253,7 +262,7 @@ class RayExecutor:
             reason = f"{answer.reason} on the node {self._name_of(worker)}"
             return after_death(schedule, shard, reason, answer.lines)
         self._census.started(worker.node)
-        return list(schedule.finish(answer))
+        return after_outcome(schedule, answer, worker.name)
 
     def _fail(self, worker: _Worker, reason: str, schedule: Schedule) -> list[Outcome | Notice]:
         """End a worker whose actor raised an error. This counts as a try of its shard."""

@@ -11,9 +11,9 @@ import subprocess
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 
 from prmcal.db.run_folder import FAILURES_FILE
 from prmcal.db.text.formats import duration
-from prmcal.errors import NoAnswerError, PluginFailedError, PrmcalError
+from prmcal.errors import ModelBrokenError, NoAnswerError, PluginFailedError, PrmcalError
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import write_atomically
 from prmcal.registry.messages import excerpt, message_of
@@ -159,12 +159,14 @@ def run_on_finish(command: str, directory: Path, summary: RunSummary, seconds: f
     return f"The command of --on-finish failed with exit code {code}." if code else ""
 
 
-Cause = Literal["network", "plugin", "input", "crash", "time", "error"]
-"""The part that failed: the network of a plugin, a plugin, an input such as a damaged file, the worker process, a
-shard that took too long, or prmcal."""
+Cause = Literal["network", "model", "plugin", "input", "crash", "time", "error"]
+"""The part that failed: the network of a plugin, a model that broke, a plugin, an input such as a damaged file, the
+worker process, a shard that took too long, or prmcal."""
 
 _ADVICE: dict[Cause, str] = {
     "network": "Check the server, then run the same command again. It tries only the failed cells again.",
+    "model": "The model was loaded again for each try. {log} has the tracebacks and the last lines of its processes. "
+    "Remove the cause, then run the same command again. It tries only the failed cells again.",
     "plugin": "The traceback is in {log}. Correct the plugin, then run the same command again.",
     "input": "When this is corrected, run the same command again. It tries only the failed cells again.",
     "crash": "The process ran out of memory, or native code crashed. {log} has the last lines that it wrote. Try again "
@@ -200,12 +202,35 @@ class Failure:
         """Return the failure of a shard of this kind of job that raised an error."""
         if isinstance(error, NoAnswerError):
             return cls(str(error), "network")
+        if isinstance(error, ModelBrokenError):
+            return cls(str(error), "model")
         if isinstance(error, PluginFailedError):
             return cls(str(error), "plugin")
         if isinstance(error, PrmcalError):
             return cls(str(error), "input")
         return cls(f"{kind}: {message_of(error)}", "error")
 
+    def with_root(self, lines: Sequence[str]) -> Failure:
+        """Return the failure of a model with the last lines that its processes wrote and that tell of a fault.
+
+        The processes of an engine write there why they ended. Their parent knows only that they did.
+        """
+        told = [_LOG_HEAD.sub("", line) for line in lines if line[:1].strip()]
+        told = [line for line in told if line[:1].strip() and not line.startswith("Traceback (")]
+        faults = [line for line in told if _FAULT.search(line)] or told[-1:]
+        new = [line for line in dict.fromkeys(reversed(faults)) if line not in self.reason][:2]
+        if not new:
+            return self
+        return replace(
+            self, reason=f"{self.reason.rstrip('.')}. Its processes wrote: {' '.join(reversed(new))}"
+        )
+
+
+# The head of a line of vLLM, such as "(EngineCore pid=7) ERROR 11-26 09:00:00 [core.py:7] ".
+_LOG_HEAD = re.compile(r"^(?:\(\S+ pid=\d+\) ?)?(?:[A-Z]+ [\d-]+ [\d:.,]+ )?(?:\[\S+:\d+\] ?)?")
+_FAULT = re.compile(
+    r"error|exception|fail|fatal|killed|out of memory|no space|cannot|denied|abort|fault", re.IGNORECASE
+)
 
 _FAILURES = TypeAdapter(dict[str, Failure])
 

@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Self
@@ -26,6 +26,7 @@ from prmcal.harness.execution.schedule import (
     Outcome,
     Schedule,
     after_death,
+    after_outcome,
 )
 from prmcal.harness.execution.worker import ONE_THREAD, MessageError, read_message, serve, starting_with
 from prmcal.harness.jobs.job import Shard
@@ -57,6 +58,8 @@ class WorkerProcess:
         It is ready to be read when the process has sent a message or has ended.
     started : bool
         Whether it has sent a message. If it dies before, no shard is to blame.
+    spent : bool
+        Whether another process must take its place: its models broke twice in a row, or it broke with one.
     """
 
     def __init__(
@@ -67,7 +70,8 @@ class WorkerProcess:
         variables: Mapping[str, str] | None = None,
         questions: Mapping[tuple[str, str], Sequence[Question]] | None = None,
     ) -> None:
-        self.started = False
+        self.started = self.spent = False
+        self._breaks = self._written = 0
         self._output = output
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_bytes(b"")  # An earlier process may have written it.
@@ -99,6 +103,8 @@ class WorkerProcess:
 
         Raises a WorkerDiedError if it has ended.
         """
+        with suppress(OSError):
+            self._written = self._output.stat().st_size
         try:
             self.connection.send(shard)
         except OSError as error:
@@ -112,11 +118,20 @@ class WorkerProcess:
         try:
             message = read_message(self.connection.recv_bytes(), shard.ref)
             self.started = True
-            return message
+            return self._judged(message) if isinstance(message, Outcome) else message
         except MessageError as error:
             raise WorkerDiedError(str(error).rstrip(".")) from error
         except (EOFError, OSError) as error:
             raise WorkerDiedError(self._death()) from error
+
+    def _judged(self, outcome: Outcome) -> Outcome:
+        """Count the failures of models in a row. Return an outcome with the root of its failure."""
+        self._breaks = self._breaks + 1 if outcome.broken else 0
+        self.spent = outcome.broken == "process" or self._breaks > 1
+        if outcome.failure is None or not outcome.broken:
+            return outcome
+        lines = self.last_lines(self._written)
+        return replace(outcome, failure=outcome.failure.with_root(lines), log=(*outcome.log, *lines))
 
     def end(self) -> None:
         """Stop it and all processes that its plugins started, such as an engine on a GPU."""
@@ -127,12 +142,12 @@ class WorkerProcess:
         self._process.join()
         self.connection.close()
 
-    def last_lines(self) -> tuple[str, ...]:
-        """Return the last lines that it wrote to its standard output and standard error."""
+    def last_lines(self, begin: int = 0) -> tuple[str, ...]:
+        """Return the last lines that it wrote to its standard output and standard error, behind the byte `begin`."""
         try:
             with self._output.open("rb") as file:
                 file.seek(0, os.SEEK_END)
-                file.seek(max(0, file.tell() - _BYTES_OF_LAST_LINES))
+                file.seek(max(begin, file.tell() - _BYTES_OF_LAST_LINES))
                 text = file.read().decode("utf-8", "replace")
         except OSError:
             return ()
@@ -228,6 +243,8 @@ class LocalExecutor:
     def _hand_out(self, schedule: Schedule) -> None:
         for worker, shard in hand_out(schedule, self._running):
             self._send(worker, shard, schedule)
+        if not schedule.running:
+            schedule.forgive()
         for _ in self._slots:
             start = next_start(schedule, self._slots, self._running)
             if start is None:
@@ -276,7 +293,9 @@ class LocalExecutor:
             self._failed_starts = 0
             if isinstance(message, Outcome):
                 worker.shard = schedule.workers[worker.name] = None
-                return list(schedule.finish(message))
+                if worker.process.spent:
+                    self._end(worker, schedule)
+                return after_outcome(schedule, message, worker.name)
             schedule.notes[shard.ref] = message
         if time.monotonic() - schedule.started[shard.ref] > self.time_limit:
             self._end(worker, schedule)

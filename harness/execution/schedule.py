@@ -7,13 +7,14 @@ folder and the plugin files.
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Container, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from operator import itemgetter
-from typing import Protocol
+from typing import Literal, Protocol
 
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.jobs.job import Shard
@@ -42,6 +43,8 @@ class Outcome:
     """Whether it was not computed because a shard that it needs failed."""
     fatal: bool = False
     """Whether the run must stop because the machine failed, for example with a full disk."""
+    broken: Literal["", "model", "process"] = ""
+    """What broke, if another try may succeed: the model, which the worker has closed, or the process with it."""
     log: tuple[str, ...] = ()
     """Lines for the log: repeated requests, warnings, and the traceback of an error."""
 
@@ -72,7 +75,7 @@ class Schedule:
     workers : dict
         What each worker computes now, by the names that executors give to them; None for an idle one.
     deaths : Counter
-        How often the worker of a shard died.
+        How often the worker of a shard died, or its model broke.
     started : dict
         When running shards began, in seconds of ``time.monotonic``.
     """
@@ -82,6 +85,13 @@ class Schedule:
         self.workers: dict[str, ArtifactRef | None] = {}
         self.deaths: Counter[ArtifactRef] = Counter()
         self.started: dict[ArtifactRef, float] = {}
+        self._broken_at: dict[
+            ArtifactRef, str
+        ] = {}  # The worker at which the model of a shard broke the last time.
+        self._kept: dict[ArtifactRef, str] = {}  # Shards that wait for another worker than this one.
+        self._in_vain: set[tuple[str, str]] = (
+            set()
+        )  # Models, and failures with which all tries of a shard ended.
         self._unfinished = {shard.ref: shard for shard in plan.shards() if shard.ref not in done}
         self._shards = list(self._unfinished.values())
         self._position = {ref: position for position, ref in enumerate(self._unfinished)}
@@ -100,8 +110,8 @@ class Schedule:
 
     @property
     def finished(self) -> bool:
-        """True if no shard is ready or running."""
-        return not self._ready and not self._running
+        """True if no shard is waiting for a worker or running."""
+        return not self._ready and not self._running and not self._kept
 
     @property
     def running(self) -> Collection[Shard[Parameters]]:
@@ -118,14 +128,24 @@ class Schedule:
         return {needed: count for needed, count in sorted(self._counts.items()) if count}
 
     def take(
-        self, loaded: str = "", models: bool | None = None, gpus: Container[int] = ANY_GPUS
+        self,
+        loaded: str = "",
+        models: bool | None = None,
+        gpus: Container[int] = ANY_GPUS,
+        worker: str = "",
     ) -> Shard[Parameters] | None:
         """Return the next shard for a worker.
 
         `loaded` is the model that the worker has loaded, as shards name it; empty if it has none. With `models` it is a
         shard that needs a model, or with False one that needs none; by default either. If it needs a model, the GPUs
-        that it needs are in `gpus`. Returns None if no such shard is ready.
+        that it needs are in `gpus`. A shard whose model broke twice at another worker than the one of this name comes
+        first. Returns None if no such shard is ready.
         """
+        for ref in [ref for ref, other in self._kept.items() if worker != other]:
+            needed = self._gpus[ref]
+            if models is not False and needed in gpus if needed else models is not True:
+                del self._kept[ref]
+                return self._handed(self._unfinished[ref])
         lines = [] if models is True else [[self._without_model]]
         if models is not False:
             fitting = [line for needed, line in self._with_any_model.items() if needed in gpus]
@@ -138,10 +158,13 @@ class Schedule:
                 shard = self._shards[turn[-1]]
                 self._ready.remove(shard.ref)
                 self._counts[self._gpus[shard.ref]] -= 1
-                self._running[shard.ref] = shard
-                self.started[shard.ref] = time.monotonic()
-                return shard
+                return self._handed(shard)
         return None
+
+    def _handed(self, shard: Shard[Parameters]) -> Shard[Parameters]:
+        self._running[shard.ref] = shard
+        self.started[shard.ref] = time.monotonic()
+        return shard
 
     def refuse(self, why: Callable[[Shard[Parameters]], str]) -> list[Outcome]:
         """Let the shards fail for which there is a reason not to hand them out. Return their outcomes.
@@ -180,6 +203,40 @@ class Schedule:
             self._open_gates(outcome.ref)
             return [outcome]
         return [outcome, *self._block(outcome)]
+
+    def tries_again(self, outcome: Outcome, worker: str) -> bool:
+        """Put the shard of an outcome back if its model broke at a worker. Return whether it is tried again.
+
+        It is not after three tries. If a model ended all tries of a shard with a failure, as on a machine that does not
+        suit it, its further shards have one try with this failure, until a later try of one succeeds.
+        """
+        shard, failure = self._running.get(outcome.ref), outcome.failure
+        if shard is None:
+            return False
+        if failure is None and self.deaths[outcome.ref]:
+            self._in_vain = {case for case in self._in_vain if case[0] != shard.resource}
+        if failure is None or not outcome.broken:
+            return False
+        self.deaths[outcome.ref] += 1
+        case = shard.resource, re.sub(r"\d+", "0", failure.reason)
+        if self.deaths[outcome.ref] >= MOST_TRIES or case in self._in_vain:
+            self._in_vain.add(case)
+            return False
+        if self._broken_at.get(outcome.ref) == worker and self.workers.keys() - {worker}:
+            self._stop(outcome.ref)
+            self._kept[outcome.ref] = worker
+        else:
+            self.put_back(outcome.ref)
+        self._broken_at[outcome.ref] = worker
+        return True
+
+    def forgive(self) -> bool:
+        """Let every worker have every shard, because no other one is at work. Return whether this changes anything."""
+        kept = list(self._kept)
+        self._kept.clear()
+        for ref in kept:
+            self._line_up(ref, first=True)
+        return bool(kept)
 
     def _close_gates(self) -> dict[ArtifactRef, int]:
         """Return how many gates are closed before each shard that waits for unfinished shards."""
@@ -268,7 +325,22 @@ class Executor(Protocol):
 
 
 MOST_TRIES = 3
-"""The most times that a shard is computed if its workers die."""
+"""The most times that a shard is computed if its workers die or its model breaks."""
+
+
+def after_outcome(schedule: Schedule, outcome: Outcome, worker: str) -> list[Outcome | Notice]:
+    """Finish a shard, or put it back if its model broke at the worker of this name.
+
+    The first two tries are at the same worker. After two failures in a row a new process takes its place, and the shard
+    goes to another worker, if there is one. Returns the outcomes and notices to be reported.
+    """
+    if not schedule.tries_again(outcome, worker):
+        return list(schedule.finish(outcome))
+    assert outcome.failure is not None
+    where = f"{worker or 'this machine'} at {outcome.ref.kind}/{outcome.ref.key}"
+    tries = f"try {schedule.deaths[outcome.ref]} of {MOST_TRIES}"
+    line = f"A model broke on {where} ({tries}). It is tried again."
+    return [Notice(line, (outcome.failure.reason, *outcome.log))]
 
 
 def after_death(

@@ -5,8 +5,10 @@ Each worker keeps one context. A model stays loaded until a shard needs another 
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,6 +50,7 @@ Model = TypeVar("Model", bound=LLM | PRM)
 R = TypeVar("R")
 
 _MADE_BYTES = 64 * 2**20
+_SECONDS_TO_CLOSE = 60.0
 _PREFIX, _COUNTS = ["question_id", "trajectory", "step", "terminal"], ["successes", "follow_ups"]
 
 
@@ -102,6 +105,8 @@ class Models:
         if registry.kind not in self._held:
             self._held[registry.kind] = reference, reference.build(registry)
             self.models_loaded += 1
+        if "llm" in self._held:
+            self._held["llm"][1].share_gpus(beside)
         model: Model = self._held[registry.kind][1]
         return model
 
@@ -128,6 +133,29 @@ class Models:
         """Return the PRM's scores of trajectories, beside the LLM, by request and trajectory."""
         with self.lock, plugin_guard("prm", prm.name, "score"):
             return checked_scores(self.prm(prm, beside=True), requests)
+
+    def drop(self, seconds: float = _SECONDS_TO_CLOSE) -> bool:
+        """Let go of the models because one of them broke. They are loaded again when they are asked for.
+
+        Returns False if closing them raised an error or took longer than this, so that their memory may not be free.
+        """
+        with self.lock:
+            held = [model for _, model in self._held.values()]
+            self._held.clear()
+        closed = threading.Event()
+
+        def close() -> None:
+            with suppress(Exception):
+                for model in held:
+                    model.close()
+                closed.set()
+
+        thread = threading.Thread(target=close, daemon=True)
+        thread.start()
+        thread.join(seconds)
+        held.clear()
+        gc.collect()
+        return closed.is_set()
 
     def close(self) -> None:
         """Unload the models. They are loaded again when they are asked for."""

@@ -16,7 +16,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from prmcal.errors import NoAnswerError, PluginFailedError, PrmcalError, StorageError
+from prmcal.errors import ModelBrokenError, PluginFailedError, PrmcalError, StorageError
 from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.data import (
     Completion,
@@ -44,6 +44,11 @@ from prmcal.steps import (
 )
 
 _MOST_TOKENS = 2**31 - 1
+_WITH_MODELS = ("llm", "prm", "calibrator")
+_MISTAKES = (
+    *(ArithmeticError, AttributeError, ImportError, LookupError, NameError, NotImplementedError),
+    *(RecursionError, SyntaxError, TypeError, ValueError),
+)
 
 
 @contextmanager
@@ -52,16 +57,25 @@ def plugin_guard(kind: str, name: str, action: str) -> Iterator[None]:
 
     Errors of prmcal that a plugin passes on, such as a DataError, stay as they are. A StorageError does not: it would
     end the whole run.
+
+    A second try is worth its cost after a ModelBrokenError only. That is what an LLM, a PRM or a calibrator raises
+    when its engine, its GPU or its memory fails: a RuntimeError, an OSError, an exception of a library. These
+    would fail again, and are final: a result outside the contract, any other error of prmcal, and what Python raises
+    for mistakes in code or data, such as a TypeError, a ValueError, a KeyError or a ZeroDivisionError. A plugin that
+    knows better raises a ModelBrokenError itself.
     """
+    failed: type[PluginFailedError]
     try:
         yield
     except PluginFailedError as error:
-        failed = NoAnswerError if isinstance(error, NoAnswerError) else PluginFailedError
+        failed = type(error)
         raise failed(f"The {kind} '{name}' failed to {action}: {error}") from error
     except (Exception, SystemExit) as error:
         if isinstance(error, PrmcalError) and not isinstance(error, StorageError):
             raise
-        raise PluginFailedError(f"The {kind} '{name}' failed to {action}: {message_of(error)}") from error
+        final = kind not in _WITH_MODELS or isinstance(error, (*_MISTAKES, StorageError))
+        failed = PluginFailedError if final else ModelBrokenError
+        raise failed(f"The {kind} '{name}' failed to {action}: {message_of(error)}") from error
 
 
 def require(condition: bool, message: str) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from prmcal.errors import PrmcalError, RunError, StorageError
 from prmcal.harness.execution.local import LocalExecutor
-from prmcal.harness.execution.schedule import Outcome, Schedule
+from prmcal.harness.execution.schedule import Outcome, Schedule, after_outcome
 from prmcal.harness.execution.worker import run_shard
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Job, Labels, Shard
@@ -162,7 +162,8 @@ class Again:
         loaded = ""
         while (shard := schedule.take(loaded)) is not None:
             loaded = shard.resource or loaded
-            yield from schedule.finish(run_shard(shard, self.context))
+            found = after_outcome(schedule, run_shard(shard, self.context), "")
+            yield from (each for each in found if isinstance(each, Outcome))
 
     def flaws(self, shard: Shard[Parameters], tolerance: Tolerance) -> Iterator[str]:
         """Yield how the tables of a shard differ from those computed again, in sentences without full stops."""

@@ -99,6 +99,12 @@ class LLM(Plugin, ABC):
         """Return what the LLM reads for a bare question, for `prmcal plan --prompt`; empty if it is not known."""
         return ""
 
+    def share_gpus(self, beside: bool) -> None:
+        """Leave memory on the GPUs for a PRM `beside` it, or take all of it again. By default nothing happens.
+
+        Called before the model is used, and before a PRM is loaded. Override it if the model reserves memory.
+        """
+
     def close(self) -> None:
         """Free the model's memory. Called when no more work needs the model."""
 

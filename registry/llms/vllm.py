@@ -42,8 +42,9 @@ class VLLM(ChatLLM):
         needs less memory.
     tensor_parallel : int, default=1
         The number of GPUs that the model is spread over.
-    gpu_memory : float, default=0.9
-        The share of each GPU's memory that the engine uses, in (0, 1].
+    gpu_memory, gpu_memory_beside : float, default=0.9, 0.4
+        The share of each GPU's memory that the engine uses, in (0, 1]: when it is alone, and beside a PRM, as in a beam
+        search. The engine is started again in between.
 
     Notes
     -----
@@ -53,7 +54,7 @@ class VLLM(ChatLLM):
     """
 
     version = "2"
-    suits_machine = ("tensor_parallel", "gpu_memory")
+    suits_machine = ("tensor_parallel", "gpu_memory", "gpu_memory_beside")
     packages = ("vllm",)
 
     checkpoint: str = field()
@@ -61,6 +62,7 @@ class VLLM(ChatLLM):
     context: Count | None = None
     tensor_parallel: Count = 1
     gpu_memory: ShareOrOne = 0.9
+    gpu_memory_beside: ShareOrOne = 0.4
     chat_template: str = NATIVE
     system_prompt: str | None = None
     splitting: Splitting = BLANK_LINE
@@ -86,9 +88,20 @@ class VLLM(ChatLLM):
         )
         return [list(islice(completions, each.n)) for each in requests]
 
+    def share_gpus(self, beside: bool) -> None:
+        """Stop the engine if it has another share of the memory than it needs; see :meth:`prmcal.LLM.share_gpus`."""
+        share = self.gpu_memory_beside if beside else self.gpu_memory
+        if share != self._share:
+            self.close()
+            self._share = share
+
     def close(self) -> None:
         """Stop the engine. Another one starts at the next use."""
         stop_engine(self)
+
+    @cached_property
+    def _share(self) -> float:
+        return self.gpu_memory
 
     def _sampled(
         self, requests: Sequence[tuple[Prefix, int, int, int]], sampling: Sampling
@@ -131,7 +144,7 @@ class VLLM(ChatLLM):
             self.dtype,
             self.context,
             self.tensor_parallel,
-            self.gpu_memory,
+            self._share,
             prefix_caching=True,
         )
 

@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from prmcal.errors import PluginFailedError
+from prmcal.errors import ModelBrokenError, PluginFailedError
 from prmcal.registry.models.checkpoints import SPREAD, resolve_checkpoint
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json")
@@ -86,7 +86,9 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) 
             **placement,
         )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise PluginFailedError(f"The checkpoint {checkpoint} cannot be loaded: {error}") from error
+        # Such as memory that another process uses.
+        failed = ModelBrokenError if isinstance(error, RuntimeError) else PluginFailedError
+        raise failed(f"The checkpoint {checkpoint} cannot be loaded: {error}") from error
     finally:
         logging.set_verbosity(verbosity)
     missing = sorted(report["missing_keys"])
@@ -125,6 +127,11 @@ def move_to(module: torch.nn.Module, device: torch.device) -> torch.nn.Module:
 def unload(plugin: Any, name: str) -> None:
     """Delete the model in a plugin's attribute, and release its GPU memory, which an engine may need."""
     vars(plugin).pop(name, None)
+    free_reserved()
+
+
+def free_reserved() -> None:
+    """Give the GPUs back what torch keeps for later tensors. An engine that starts counts the free memory."""
     gc.collect()
     torch.cuda.empty_cache()  # Without a GPU, this does nothing.
 

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from prmcal.errors import PluginFailedError
+from prmcal.errors import ModelBrokenError, PluginFailedError
 from prmcal.registry.models.checkpoints import read_config, resolve_checkpoint
 
 
@@ -52,8 +52,10 @@ def start_engine(
 
     Parameters
     ----------
-    checkpoint, dtype, context, tensor_parallel, gpu_memory
+    checkpoint, dtype, context, tensor_parallel
         As in the LLM `vllm`.
+    gpu_memory : float
+        The share of each GPU's memory, in (0, 1].
     prefix_caching : bool
         Whether the common beginning of several prompts is computed once.
     **settings
@@ -72,7 +74,10 @@ def start_engine(
         # In this process, the engine starts within seconds. On GPUs it gets its own, whose end frees all GPU memory.
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
         settings = {**_ON_CPU, **settings}
+    from prmcal.registry.models.pretrained import free_reserved
+
     _allow_children()
+    free_reserved()
     try:
         return vllm.LLM(
             str(folder),
@@ -85,7 +90,7 @@ def start_engine(
             **settings,
         )
     except (OSError, ValueError, RuntimeError) as error:
-        raise PluginFailedError(f"vLLM cannot load the checkpoint {checkpoint}: {error}") from error
+        raise ModelBrokenError(f"vLLM cannot load the checkpoint {checkpoint}: {error}") from error
 
 
 def start_pooling_engine(checkpoint: str, dtype: str, tensor_parallel: int, gpu_memory: float) -> Any:

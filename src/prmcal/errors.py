@@ -7,6 +7,7 @@
     │   ├── InvalidPluginError       it does not fulfil its contract, or its file does not load
     │   └── InvalidArgumentsError    its constructor arguments are wrong
     ├── PluginFailedError            a plugin raised, or returned NaN, a wrong shape, a score above 1
+    │   ├── ModelBrokenError         its model broke, and may work when it is loaded again
     │   └── NoAnswerError            the server behind a plugin did not answer
     ├── DataError                    a data set or an artifact cannot be read as it should be
     │   └── BundleError              a bundle is damaged, altered, or not what it says
@@ -57,6 +58,10 @@ class InvalidArgumentsError(PluginError):
 
 class PluginFailedError(PrmcalError):
     """A plugin raised while it worked, or returned something outside its contract."""
+
+
+class ModelBrokenError(PluginFailedError):
+    """The model of a plugin broke while it was loaded or used. Loaded again, it may work: the shard is tried again."""
 
 
 class NoAnswerError(PluginFailedError):

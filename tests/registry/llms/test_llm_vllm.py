@@ -74,7 +74,7 @@ def test_what_decides_the_texts_is_in_the_identity_and_the_machine_is_not() -> N
         {"system_prompt": "Be brief."},
     ]
     assert len({identity(**change) for change in changes}) == len(changes)
-    assert identity(tensor_parallel=4, gpu_memory=0.5) == identity()
+    assert identity(tensor_parallel=4, gpu_memory=0.5, gpu_memory_beside=0.3) == identity()
 
 
 @given(
