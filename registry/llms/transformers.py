@@ -104,9 +104,13 @@ class TransformersLLM(ChatLLM):
     def _sampled(self, rows: Sequence[Row], sampling: Sampling) -> list[Completion]:
         """The completions of the rows, in their order."""
         from prmcal.registry.llms.sampling import batches_of_rows, sample_rows
+        from prmcal.registry.models.memory import in_halves
 
         stops = StopStrings(self._tokenizer, sampling.stop)
-        for batch in batches_of_rows(rows, self.batch_tokens):
+
+        def sample(batch: Sequence[Row]) -> None:
+            for row in batch:
+                row.tokens, row.ended = [], None  # The batch may have run out of memory in the middle.
             sample_rows(
                 self._model,
                 batch,
@@ -116,7 +120,18 @@ class TransformersLLM(ChatLLM):
                 end_ids=self._end_ids,
                 stops=stops,
             )
+
+        for batch in batches_of_rows(rows, self.batch_tokens):
+            in_halves(sample, batch, self._smaller)
         return [self._completion(row, stops) for row in rows]
+
+    def _smaller(self, batch: Sequence[Row]) -> str:
+        """Halve the batches of a size that did not fit. Return what avoids this, or nothing if they are smaller now."""
+        allowed = max(1, max(len(row.prompt) + row.limit for row in batch) * len(batch) // 2)
+        if allowed >= self.batch_tokens:
+            return ""
+        self.batch_tokens = allowed
+        return f"Set 'batch_tokens' of the LLM '{self.plugin_name}' to {allowed} or less to avoid this."
 
     @cached_property
     def _model(self) -> PreTrainedModel:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from transformers.utils import logging
 
 from prmcal.errors import ModelBrokenError, PluginFailedError
 from prmcal.registry.models.checkpoints import SPREAD, resolve_checkpoint
+from prmcal.registry.models.memory import free_reserved
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json")
 
@@ -128,12 +128,6 @@ def unload(plugin: Any, name: str) -> None:
     """Delete the model in a plugin's attribute, and release its GPU memory, which an engine may need."""
     vars(plugin).pop(name, None)
     free_reserved()
-
-
-def free_reserved() -> None:
-    """Give the GPUs back what torch keeps for later tensors. An engine that starts counts the free memory."""
-    gc.collect()
-    torch.cuda.empty_cache()  # Without a GPU, this does nothing.
 
 
 def _check_spread(model: PreTrainedModel, checkpoint: str) -> None:

@@ -74,7 +74,7 @@ def start_engine(
         # In this process, the engine starts within seconds. On GPUs it gets its own, whose end frees all GPU memory.
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
         settings = {**_ON_CPU, **settings}
-    from prmcal.registry.models.pretrained import free_reserved
+    from prmcal.registry.models.memory import free_reserved
 
     _allow_children()
     free_reserved()

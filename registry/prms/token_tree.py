@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from prmcal.arrays import Bools, Ints
+from prmcal.arrays import Ints
 
 if TYPE_CHECKING:
     import torch
@@ -93,6 +93,38 @@ def build_token_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
     )
 
 
+def subtree(tree: TokenTree, sequences: Ints) -> tuple[Ints, TokenTree]:
+    """Return the part of a tree that some of its sequences need.
+
+    Parameters
+    ----------
+    tree : TokenTree
+    sequences : ndarray of int64, shape (some,)
+        Their numbers.
+
+    Returns
+    -------
+    nodes : ndarray of int64, shape (nodes of the part,)
+        The nodes of the part in the whole tree, in ascending order.
+    part : TokenTree
+        `leaves[i]` belongs to the sequence `sequences[i]`.
+    """
+    needed = np.zeros(len(tree), dtype=np.bool_)
+    needed[tree.leaves[sequences]] = True
+    for node in range(len(tree) - 1, -1, -1):
+        if needed[node] and tree.parents[node] != ROOT:
+            needed[tree.parents[node]] = True
+    nodes = np.flatnonzero(needed)
+    parents = tree.parents[nodes]
+    part = TokenTree(
+        input_ids=tree.input_ids[nodes],
+        position_ids=tree.position_ids[nodes],
+        parents=np.where(parents == ROOT, ROOT, np.searchsorted(nodes, parents)),
+        leaves=np.searchsorted(nodes, tree.leaves[sequences]),
+    )
+    return nodes, part
+
+
 def token_tree_size(sequences: Sequence[Sequence[int]]) -> int:
     """Return the number of nodes in the tree of some token sequences, without building it."""
     ordered = sorted(set(map(tuple, sequences)))
@@ -114,8 +146,10 @@ def shared_length(first: Sequence[int], second: Sequence[int]) -> int:
     return shared
 
 
-def ancestor_mask(parents: Ints) -> Bools:
-    """Return which nodes every node attends to: its ancestors and itself.
+def depth_first(parents: Ints) -> tuple[Ints, Ints]:
+    """Number the nodes of a forest depth first.
+
+    Node j is an ancestor of node i, or i itself, if and only if ``place[j] <= place[i] < end[j]``.
 
     Parameters
     ----------
@@ -124,18 +158,30 @@ def ancestor_mask(parents: Ints) -> Bools:
 
     Returns
     -------
-    ndarray of bool, shape (nodes, nodes)
-        Row i is true at i and at every ancestor of i.
+    place, end : ndarrays of int64, shape (nodes,)
+        The place of every node, and the place behind its last descendant.
     """
-    mask = np.eye(len(parents), dtype=np.bool_)
-    for node, parent in enumerate(parents.tolist()):
-        if parent != ROOT:
-            mask[node, : parent + 1] = mask[parent, : parent + 1]
-    return mask
+    sizes = [1] * len(parents)
+    above = parents.tolist()
+    for node in range(len(above) - 1, -1, -1):
+        if above[node] != ROOT:
+            sizes[above[node]] += sizes[node]
+    place, free, behind = np.empty(len(above), dtype=np.int64), [0] * len(above), 0
+    for node, parent in enumerate(above):
+        at = behind if parent == ROOT else free[parent]
+        place[node], free[node] = at, at + 1
+        if parent == ROOT:
+            behind += sizes[node]
+        else:
+            free[parent] += sizes[node]
+    return place, place + np.array(sizes, dtype=np.int64)
 
 
 def collate_token_trees(
-    trees: Sequence[TokenTree], pad_id: int, dtype: torch.dtype | None = None
+    trees: Sequence[TokenTree],
+    pad_id: int,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str = "cpu",
 ) -> dict[str, torch.Tensor]:
     """Pad trees to a batch, as the keyword arguments of a transformers model.
 
@@ -147,6 +193,8 @@ def collate_token_trees(
         The token of the padding nodes.
     dtype : torch.dtype, optional
         The floating-point type of the mask, which must be the model's. The default is float32.
+    device : torch.device or str, default="cpu"
+        Where the tensors are. The mask is made there, since it is by far the largest.
 
     Returns
     -------
@@ -165,20 +213,21 @@ def collate_token_trees(
     longest = max(len(tree) for tree in trees)
     input_ids = np.full((len(trees), longest), pad_id, dtype=np.int64)
     position_ids = np.zeros((len(trees), longest), dtype=np.int64)
-    allowed = np.zeros((len(trees), longest, longest), dtype=np.bool_)
+    place = np.tile(np.arange(longest), (len(trees), 1))
+    end = place + 1
     for row, tree in enumerate(trees):
         size = len(tree)
         input_ids[row, :size] = tree.input_ids
         position_ids[row, :size] = tree.position_ids
-        allowed[row, :size, :size] = ancestor_mask(tree.parents)
-        padding = np.arange(size, longest)
-        allowed[row, padding, padding] = True
-    attention_mask = torch.zeros((len(trees), 1, longest, longest), dtype=dtype)
-    attention_mask.masked_fill_(~torch.from_numpy(allowed)[:, None], torch.finfo(dtype).min)
+        place[row, :size], end[row, :size] = depth_first(tree.parents)
+    first, behind = (torch.from_numpy(each).to(device)[:, None] for each in (place, end))
+    node = first.transpose(1, 2)
+    attention_mask = torch.zeros((len(trees), longest, longest), dtype=dtype, device=device)
+    attention_mask.masked_fill_((node < first) | (node >= behind), torch.finfo(dtype).min)
     return {
-        "input_ids": torch.from_numpy(input_ids),
-        "position_ids": torch.from_numpy(position_ids),
-        "attention_mask": attention_mask,
+        "input_ids": torch.from_numpy(input_ids).to(device),
+        "position_ids": torch.from_numpy(position_ids).to(device),
+        "attention_mask": attention_mask[:, None],
     }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prmcal.arrays import Floats32
+from prmcal.arrays import Floats32, Ints
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import HiddenStates, PrefixScores, ScoringRequest
 from prmcal.registry.contracts.models import PRM
@@ -23,7 +23,7 @@ from prmcal.registry.prms.token_tree import (
     build_token_tree,
     collate_token_trees,
     pack_trajectories,
-    token_tree_size,
+    subtree,
     whole_sequences,
 )
 from prmcal.steps import behind_thought, join_steps, split_steps
@@ -48,6 +48,10 @@ class TokenPRM(PRM):
     @abstractmethod
     def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> Floats32:
         """The log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
+
+    def _values(self, sequences: Sequence[Sequence[Sequence[int]]]) -> Floats32:
+        """The same as `_forward`, also where a batch does not fit into the memory."""
+        return self._forward(sequences)
 
     def _batches(self, trajectories: Sequence[TokenizedTrajectory]) -> list[list[list[int]]]:
         """Batches of token trees of indices into `trajectories`. By default one, for what makes its own batches."""
@@ -89,7 +93,7 @@ class TokenPRM(PRM):
         trajectories = [self._read(requests[number], steps, prefix_ids) for number, steps in distinct]
         scores: dict[tuple[int, tuple[str, ...]], PrefixScores] = {}
         for batch in self._batches(trajectories):
-            values = self._forward(
+            values = self._values(
                 [[ids for i in tree for ids in trajectories[i].sequences] for tree in batch]
             )
             for i in (i for tree in batch for i in tree):
@@ -137,6 +141,15 @@ def _prefix_scores(trajectory: TokenizedTrajectory, values: Floats32) -> PrefixS
     return PrefixScores(
         logit=logit, reward=expit(logit.astype(np.float64)), over_long=over_long, tokens=trajectory.size
     )
+
+
+_NO_TREE = TokenTree(*[np.empty(0, dtype=np.int64)] * 4)
+"""The tree of a question of which all prefixes are too long."""
+
+
+def _halves(whole: Any) -> list[Any]:
+    middle = len(whole) // 2
+    return [whole[:middle], whole[middle:]] if middle else []
 
 
 @dataclass(eq=False)
@@ -291,20 +304,43 @@ class TransformersPRM(TokenPRM):
     def hidden_states(self, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
         """Return the last layer's states at every token of every prefix, one forest per request."""
         # One at a time, so that what a run stores does not depend on the other questions of a shard.
-        return [self._states([self._sequences(request)])[0] for request in requests]
+        return [self.hidden_states_together([request])[0] for request in requests]
 
     def hidden_states_together(self, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
         """Return the same as ``hidden_states`` up to rounding, from fewer passes."""
-        sequences = [self._sequences(request) for request in requests]
-        found: dict[int, HiddenStates] = {}
-        sizes = [token_tree_size(of_request) for of_request in sequences]
-        for batch in batch_by_size(sizes, self.batch_tokens):
-            found |= zip(batch, self._states([sequences[index] for index in batch]), strict=True)
-        return [found[index] for index in range(len(requests))]
+        from prmcal.registry.models.memory import in_halves
 
-    def _sequences(self, request: ScoringRequest) -> list[tuple[int, ...]]:
-        read = [self._read(request, steps, self.prefix_ids) for steps in request.trajectories]
-        return [ids for trajectory in read for ids in trajectory.sequences]
+        width = int(getattr(self.modules[0].config, "hidden_size", 0))
+        trees: list[TokenTree] = []
+        pieces: list[tuple[int, Ints]] = []
+        for number, request in enumerate(requests):
+            read = [self._read(request, steps, self.prefix_ids) for steps in request.trajectories]
+            sequences = [ids for trajectory in read for ids in trajectory.sequences]
+            trees.append(build_token_tree(sequences) if sequences else _NO_TREE)
+            # The mask of a pass takes the square of its largest tree, so a large tree is read in pieces.
+            ends = np.cumsum([len(trajectory.sequences) for trajectory in read])
+            for (piece,) in pack_trajectories(read, self.batch_tokens, 1):
+                rows = [np.arange(ends[i] - len(read[i].sequences), ends[i]) for i in piece]
+                pieces.append((number, np.concatenate(rows)))
+        found = [
+            HiddenStates(
+                np.empty((len(tree), width), np.float32),
+                tree.parents,
+                tree.leaves,
+                np.empty(len(tree.leaves)),
+            )
+            for tree in trees
+        ]
+        pieces = [each for each in pieces if len(each[1])]
+        sizes = [len(subtree(trees[number], rows)[1]) for number, rows in pieces]
+        for batch in batch_by_size(sizes, self.batch_tokens):
+            in_halves(
+                lambda some: self._read_states(some, trees, found),
+                [pieces[index] for index in batch],
+                lambda some: self._smaller([subtree(trees[number], rows)[1] for number, rows in some]),
+                lambda piece: [(piece[0], rows) for rows in _halves(piece[1])],
+            )
+        return found
 
     def _check_window(self, trunk: torch.nn.Module) -> None:
         """Raise PluginFailedError if `max_tokens` exceeds the trunk's sliding window.
@@ -340,38 +376,45 @@ class TransformersPRM(TokenPRM):
             )
         return np.asarray(logits.float().cpu().numpy(), dtype=np.float32)
 
+    def _values(self, sequences: Sequence[Sequence[Sequence[int]]]) -> Floats32:
+        """The same as `_forward`, also where a batch does not fit into the memory."""
+        from prmcal.registry.models.memory import in_halves
+
+        found = in_halves(
+            self._forward,
+            sequences,
+            lambda some: self._smaller([build_token_tree(of_tree) for of_tree in some if of_tree]),
+            _halves,
+        )
+        return np.concatenate(found)
+
+    def _smaller(self, trees: Sequence[TokenTree]) -> str:
+        """Halve the batches of a size that did not fit. Return what avoids this, or nothing if they are smaller now."""
+        allowed = max(1, max(map(len, trees)) * len(trees) // 2)
+        if allowed >= self.batch_tokens:
+            return ""
+        self.batch_tokens = allowed
+        self.tree_tokens = min(self.tree_tokens, allowed)
+        return f"Set 'batch_tokens' of the PRM '{self.plugin_name}' to {allowed} or less to avoid this."
+
     def _hidden(self, trees: Sequence[TokenTree]) -> torch.Tensor:
         """The last layer's states at every node, of shape (trees, nodes, width), from one pass."""
         trunk, _ = self.modules
         weights = next(trunk.parameters())
-        inputs = collate_token_trees(trees, pad_id=0, dtype=weights.dtype)
-        inputs = {name: tensor.to(weights.device) for name, tensor in inputs.items()}
+        inputs = collate_token_trees(trees, pad_id=0, dtype=weights.dtype, device=weights.device)
         hidden: torch.Tensor = trunk(**inputs, use_cache=False).last_hidden_state
         return hidden
 
-    def _states(self, sequences: Sequence[Sequence[Sequence[int]]]) -> list[HiddenStates]:
-        """The states and log-odds of the sequences of each tree, from one pass."""
+    def _read_states(
+        self, pieces: Sequence[tuple[int, Ints]], trees: Sequence[TokenTree], found: Sequence[HiddenStates]
+    ) -> None:
+        """Read some sequences of some trees in one pass, and write the states and log-odds where they belong."""
         import torch
 
-        trunk, head = self.modules
-        none = np.empty(0, dtype=np.int64)
-        width = int(getattr(trunk.config, "hidden_size", 0))
-        # All prefixes of a question may be too long.
-        empty = HiddenStates(np.empty((0, width), dtype=np.float32), none, none, np.empty(0))
-        trees = [build_token_tree(of_tree) for of_tree in sequences if of_tree]
-        if not trees:
-            return [empty] * len(sequences)
+        head = self.modules[1]
+        parts = [subtree(trees[number], rows) for number, rows in pieces]
         with torch.inference_mode():
-            hidden = self._hidden(trees).float()
-            states = [own[: len(tree)] for own, tree in zip(hidden, trees, strict=True)]
-            logits = [self.log_odds(head(own[tree.leaves])) for own, tree in zip(states, trees, strict=True)]
-        found = (
-            HiddenStates(
-                states=own.cpu().numpy(),
-                parents=tree.parents,
-                leaves=tree.leaves,
-                logit=logit.cpu().numpy().astype(np.float64),
-            )
-            for own, tree, logit in zip(states, trees, logits, strict=True)
-        )
-        return [next(found) if of_tree else empty for of_tree in sequences]
+            hidden = self._hidden([tree for _, tree in parts]).float()
+            for (number, rows), (nodes, tree), own in zip(pieces, parts, hidden, strict=True):
+                found[number].states[nodes] = own[: len(tree)].cpu().numpy()
+                found[number].logit[rows] = self.log_odds(head(own[tree.leaves])).cpu().numpy()

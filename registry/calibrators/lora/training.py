@@ -30,6 +30,7 @@ from prmcal.errors import PluginFailedError
 from prmcal.registry.calibrators.lora.export import newest_whole, read_adapter, seal, write_adapter
 from prmcal.registry.calibrators.lora.model import ADAPTER, load_adapter
 from prmcal.registry.contracts.calibrator import FitSupport
+from prmcal.registry.models.memory import advise, free_reserved, too_small
 
 Parts = list[dict[str, Any]]
 """The forward passes of one batch. Each has the model's `inputs`, and the `target` and `weight` of every slot."""
@@ -70,12 +71,14 @@ class TreeTrainer(SFTTrainer):
         self.row_loss = row_loss
         self.fit = fit
         self.newest_loss = math.nan
+        self.most_tokens = math.inf
+        """The largest pass of several trees that is tried: half of one that did not fit into the memory."""
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         """Return the weighted sum of the losses of the prefixes in one pass."""
-        outputs = model(**{name: tensor.to(model.device) for name, tensor in inputs["inputs"].items()})
+        outputs = model(**inputs["inputs"])
         target, weight = (inputs[name].to(outputs.device) for name in ("target", "weight"))
         loss = (self.row_loss(outputs, target) * weight).sum()
         return (loss, outputs) if return_outputs else loss
@@ -83,16 +86,25 @@ class TreeTrainer(SFTTrainer):
     def training_step(
         self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any = None
     ) -> torch.Tensor:
-        """Add up the gradients of the passes of a batch.
+        """Add up the gradients of the passes of a batch, in smaller passes if they do not fit into the memory.
 
-        Raises a PluginFailedError if the loss becomes NaN or infinite.
+        Raises a PluginFailedError if the loss becomes NaN or infinite, or a single tree does not fit.
         """
         model.train()
-        total = torch.zeros((), device=self.args.device)
-        for part in inputs["parts"]:
-            loss = self.compute_loss(model, part)
-            self.accelerator.backward(loss)
-            total += loss.detach().to(total.device)
+        parts: Parts = inputs["parts"]
+        while True:
+            parts = [piece for part in parts for piece in _within(part, self.most_tokens)]
+            try:
+                total = self._backward(model, parts)
+                break
+            except torch.OutOfMemoryError as error:
+                sizes = [_size(part) for part in parts if len(part["target"]) > 1]
+                if not sizes:
+                    raise too_small(error) from error
+                self.most_tokens = max(sizes) // 2
+            model.zero_grad()  # The passes before have added theirs.
+            free_reserved()
+            advise(f"Set 'batch_tokens' of the PRM to {self.most_tokens} or less to avoid this.")
         self.newest_loss = float(total)
         if not math.isfinite(self.newest_loss):
             raise PluginFailedError(
@@ -100,6 +112,14 @@ class TreeTrainer(SFTTrainer):
                 f"{self.state.global_step + 1} of {self.state.max_steps}. Lower the learning rate "
                 f"({self.args.learning_rate:g})."
             )
+        return total
+
+    def _backward(self, model: Any, parts: Parts) -> torch.Tensor:
+        total = torch.zeros((), device=self.args.device)
+        for part in parts:
+            loss = self.compute_loss(model, part)
+            self.accelerator.backward(loss)
+            total += loss.detach().to(total.device)
         return total
 
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
@@ -123,6 +143,24 @@ class TreeTrainer(SFTTrainer):
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         adapted: Any = self.model
         load_adapter(adapted, read_adapter(Path(resume_from_checkpoint))[0])
+
+
+def _size(part: dict[str, Any]) -> int:
+    return int(part["inputs"]["input_ids"].numel())
+
+
+def _within(part: dict[str, Any], most_tokens: float) -> Parts:
+    """Divide a pass into passes over fewer trees, each of at most so many tokens. A larger tree is one alone."""
+    count = len(part["target"])
+    if count == 1 or _size(part) <= most_tokens:
+        return [part]
+
+    def some(trees: slice) -> dict[str, Any]:
+        tensors = {name: tensor[trees] for name, tensor in part["inputs"].items()}
+        return {"inputs": tensors, "target": part["target"][trees], "weight": part["weight"][trees]}
+
+    halves = slice(count // 2), slice(count // 2, None)
+    return [each for half in halves for each in _within(some(half), most_tokens)]
 
 
 class Progress(TrainerCallback):

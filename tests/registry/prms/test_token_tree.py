@@ -8,12 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal.registry.prms.token_tree import (
-    ancestor_mask,
     build_token_tree,
     collate_token_trees,
+    depth_first,
     shared_length,
     token_tree_size,
 )
+
+
+def ancestor_mask(parents: np.ndarray) -> np.ndarray:
+    place, end = depth_first(parents)
+    return (place[:, None] >= place) & (place[:, None] < end)
 
 
 def test_shared_beginnings_are_merged_and_equal_sequences_share_a_leaf() -> None:

@@ -73,7 +73,7 @@ def test_the_order_changes_with_the_epoch_and_the_seed() -> None:
 @pytest.mark.parametrize("tree_tokens", [1, 20, 40, 10_000])
 def test_packing_takes_every_prefix_once_and_keeps_trajectories_together(tree_tokens: int) -> None:
     sequences = [tuple(f"<{p.question}>{''.join(p.steps)}".encode()) for p in PREFIXES]
-    passes = pack(PREFIXES, sequences, Packing(tree_tokens, 200, torch.float32))
+    passes = pack(PREFIXES, sequences, Packing(tree_tokens, 200, torch.float32, torch.device("cpu")))
     trees = [tree for each in passes for tree in each]
     assert sorted(index for tree in trees for index in tree) == list(range(len(PREFIXES)))
     assert len(trees) == {1: 4, 20: 4, 40: 2, 10_000: 1}[tree_tokens]

@@ -1,0 +1,177 @@
+"""Divide prefixes into batches and forward passes over token trees, and predict with a PRM and its adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from peft import PeftModel
+
+from prmcal.arrays import Bools, Floats, Ints
+from prmcal.errors import PluginFailedError
+from prmcal.registry.contracts.data import Prefix
+from prmcal.registry.models.memory import in_halves
+from prmcal.registry.prms.token_tree import (
+    TokenizedTrajectory,
+    build_token_tree,
+    collate_token_trees,
+    pack_trajectories,
+)
+from prmcal.registry.prms.transformers import TransformersPRM
+
+_LEAST_SHARE = 0.75
+"""A tree smaller than this share of a pass's largest tree goes into another pass, to avoid padding."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """The numbers of tokens in a token tree and in a forward pass, and the type and place of the attention mask."""
+
+    tree_tokens: int
+    batch_tokens: int
+    dtype: torch.dtype
+    device: torch.device
+
+    @classmethod
+    def of(cls, prm: TransformersPRM) -> Packing:
+        """The packing that a PRM uses when it scores."""
+        trunk, _ = prm.modules
+        weights = next(trunk.parameters())
+        return cls(prm.tree_tokens, prm.batch_tokens, weights.dtype, weights.device)
+
+
+class TreeBatch(NamedTuple):
+    """Prefixes as token trees for one forward pass.
+
+    `inputs` are the model's: the trees, and `leaves` of shape (trees, slots), where a slot holds one prefix. `taken`,
+    of the same shape, says which slots hold a prefix, and `rows`, of shape (prefixes,), which prefixes these are.
+    """
+
+    inputs: dict[str, torch.Tensor]
+    rows: Ints
+    taken: Bools
+
+
+def token_ids(prm: TransformersPRM, prefixes: Sequence[Prefix]) -> list[tuple[int, ...]]:
+    """Return the token ids of each prefix as the PRM reads it.
+
+    Raises a PluginFailedError if a prefix is too long for the PRM.
+    """
+    read = {prefix: prm.prefix_ids(prefix.question, prefix.steps) for prefix in set(prefixes)}
+    found = []
+    for prefix in prefixes:
+        ids = read[prefix]
+        if ids is None:
+            raise PluginFailedError(
+                f"A prefix of {len(prefix.steps)} steps is longer than the {prm.max_tokens} tokens that the PRM reads. "
+                "Leave out prefixes with the flag 'over_long'."
+            )
+        found.append(ids)
+    return found
+
+
+def trajectories_of(prefixes: Sequence[Prefix]) -> list[Ints]:
+    """Return the rows of each trajectory: a run in which each prefix continues or repeats the one before."""
+    starts = [
+        row for row, prefix in enumerate(prefixes) if row == 0 or not _continues(prefix, prefixes[row - 1])
+    ]
+    return [np.arange(a, b) for a, b in zip(starts, [*starts[1:], len(prefixes)], strict=True)]
+
+
+def plan_batches(units: Sequence[Ints], batch_size: int, epochs: int, seed: int) -> list[list[Ints]]:
+    """Return the rows of every batch, for every epoch.
+
+    A batch has about `batch_size` rows and consists of whole units. Their order is random in each epoch, and the
+    batches of an epoch are as even in size as possible. The plan depends on the arguments alone.
+    """
+    sizes = np.array([len(unit) for unit in units])
+    batches = max(1, round(int(sizes.sum()) / batch_size))
+    plan = []
+    for epoch in range(epochs):
+        order = np.random.default_rng([seed, epoch]).permutation(len(units))
+        starts = np.concatenate([[0], np.cumsum(sizes[order])[:-1]])
+        batch = starts * batches // sizes.sum()
+        plan.append(
+            [np.concatenate([units[unit] for unit in order[batch == number]]) for number in np.unique(batch)]
+        )
+    return plan
+
+
+def pack(
+    prefixes: Sequence[Prefix], sequences: Sequence[Sequence[int]], packing: Packing
+) -> list[list[list[int]]]:
+    """Pack prefixes into token trees, and trees of similar size into forward passes.
+
+    The prefixes of one trajectory go into the same tree.
+
+    Parameters
+    ----------
+    prefixes : sequence of Prefix
+    sequences : sequence of sequences of int
+        Their token ids.
+    packing : Packing
+
+    Returns
+    -------
+    list of lists of lists of int
+        Passes of trees of indices into `prefixes`.
+    """
+    order = sorted(range(len(prefixes)), key=lambda index: (prefixes[index].question, prefixes[index].steps))
+    ordered = [prefixes[index] for index in order]
+    runs = [[order[place] for place in run] for run in trajectories_of(ordered)]
+    trajectories = [TokenizedTrajectory.of([tuple(sequences[index]) for index in run]) for run in runs]
+    passes = pack_trajectories(trajectories, packing.tree_tokens, packing.batch_tokens, _LEAST_SHARE)
+    return [[[index for run in tree for index in runs[run]] for tree in each] for each in passes]
+
+
+def collate(
+    sequences: Sequence[Sequence[int]],
+    trees: Sequence[Sequence[int]],
+    packing: Packing,
+) -> TreeBatch:
+    """Build the inputs of one forward pass, over the sequences whose indices are in `trees`."""
+    built = [build_token_tree([sequences[index] for index in tree]) for tree in trees]
+    slots = max(len(tree) for tree in trees)
+    leaves = np.zeros((len(trees), slots), dtype=np.int64)
+    taken = np.zeros((len(trees), slots), dtype=np.bool_)
+    for number, tree in enumerate(built):
+        leaves[number, : len(tree.leaves)] = tree.leaves
+        taken[number, : len(tree.leaves)] = True
+    inputs = collate_token_trees(built, pad_id=0, dtype=packing.dtype, device=packing.device)
+    return TreeBatch(
+        inputs={**inputs, "leaves": torch.from_numpy(leaves).to(packing.device)},
+        rows=np.concatenate([np.asarray(tree, dtype=np.int64) for tree in trees]),
+        taken=taken,
+    )
+
+
+def _continues(prefix: Prefix, before: Prefix) -> bool:
+    count = len(before.steps)
+    return (
+        prefix.question == before.question
+        and len(prefix.steps) >= count
+        and prefix.steps[:count] == before.steps
+    )
+
+
+def predict_log_odds(
+    model: PeftModel, prm: TransformersPRM, prefixes: Sequence[Prefix], quantiles: int
+) -> Floats:
+    """Return the log-odds of each quantile of prefixes, of shape (rows, quantiles). Equal ones are computed once."""
+    distinct = sorted(set(prefixes), key=lambda prefix: (prefix.question, prefix.steps))
+    number = {prefix: index for index, prefix in enumerate(distinct)}
+    rows = np.array([number[prefix] for prefix in prefixes], dtype=np.int64)
+    sequences, packing = token_ids(prm, distinct), Packing.of(prm)
+    found = np.empty((len(distinct), quantiles))
+
+    def predict(trees: Sequence[Sequence[int]]) -> None:
+        batch = collate(sequences, trees, packing)
+        with torch.inference_mode():
+            found[batch.rows] = model(**batch.inputs).double().cpu().numpy()[batch.taken]
+
+    for trees in pack(distinct, sequences, packing):
+        in_halves(predict, trees, lambda _: "")
+    return found[rows]

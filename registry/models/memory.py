@@ -1,0 +1,72 @@
+"""Go on with smaller batches where the memory of a GPU is not enough."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+
+from prmcal.errors import PluginFailedError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def in_halves(
+    run: Callable[[Sequence[T]], R],
+    batch: Sequence[T],
+    smaller: Callable[[Sequence[T]], str],
+    divide: Callable[[T], Sequence[T]] = lambda item: (),
+) -> list[R]:
+    """Return the result of a batch, or those of its halves where the batch does not fit into the GPU's memory.
+
+    Raises a PluginFailedError if a single item does not fit and cannot be divided.
+
+    Parameters
+    ----------
+    run : callable
+        Computes a batch. It may raise torch's OutOfMemoryError, and is then called again for each half.
+    batch : sequence
+    smaller : callable
+        Makes later batches smaller than this one, and returns what the user can set to avoid the lost time, or nothing
+        if the user knows already.
+    divide : callable, optional
+        Returns the parts of a single item that does not fit, or nothing if it cannot be divided.
+    """
+    try:
+        return [run(batch)]
+    except torch.OutOfMemoryError as error:
+        middle = len(batch) // 2
+        parts = [batch[:middle], batch[middle:]] if middle else [[part] for part in divide(batch[0])]
+        if not parts:
+            raise too_small(error) from error
+    # Behind the `except`, since the error holds the frames that hold the tensors of the batch.
+    free_reserved()
+    advise(smaller(batch))
+    return [result for part in parts for result in in_halves(run, part, smaller, divide)]
+
+
+def advise(advice: str) -> None:
+    """Log that a batch did not fit, with what avoids it; nothing if there is no advice."""
+    if advice:
+        logging.getLogger(__name__).warning(
+            "A batch did not fit into the memory of the GPU. It is computed in smaller parts. %s", advice
+        )
+
+
+def too_small(error: torch.OutOfMemoryError) -> PluginFailedError:
+    """Return the error for a batch that cannot be divided further."""
+    reason = str(error).split("\n", maxsplit=1)[0]
+    return PluginFailedError(
+        f"The smallest possible batch does not fit into the memory of the GPU. {reason} Use a GPU with more memory, "
+        "free what other programs take of it, or let the model read shorter texts ('max_tokens')."
+    )
+
+
+def free_reserved() -> None:
+    """Give the GPUs back what torch keeps for later tensors. Without a GPU, this does nothing."""
+    gc.collect()
+    torch.cuda.empty_cache()
