@@ -24,7 +24,7 @@ import transformers
 
 from benchmarks.gpu import runs, scoring, training
 from benchmarks.gpu.measuring import Row, Settings, Step, measure, peak
-from prmcal.registry.models.memory import release
+from prmcal.registry.models.memory import free_reserved
 
 
 def machine(settings: Settings) -> Iterator[Row]:
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             failed += 1
             reason = f"Failed: {type(error).__name__}: {error}"
             traceback.print_exc()
-        release()
+        free_reserved()
         seconds = time.perf_counter() - begun
         print(f"{name}: {seconds:.0f} s. {reason}", flush=True)
         parts.append(f"## `{name}`\n\n{text}\n\n{_table(rows)}{reason}\n\nThe step took {seconds:.0f} s.\n")

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from prmcal.registry.models.memory import release
+from prmcal.registry.models.memory import free_reserved
 
 Row = dict[str, Any]
 """One line of a step's table: the name of a column, and a text or a number."""
@@ -67,7 +67,7 @@ def no_more_than(gibibytes: int) -> Iterator[None]:
     if not torch.cuda.is_available():
         yield
         return
-    release()
+    free_reserved()
     torch.cuda.set_per_process_memory_fraction(
         min(1.0, gibibytes * 2**30 / torch.cuda.get_device_properties(0).total_memory)
     )

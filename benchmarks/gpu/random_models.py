@@ -91,6 +91,7 @@ def _default_type(dtype: torch.dtype) -> Any:
 class RandomPRM(TransformersPRM):
     """A PRM of some shape. One token per word, and a marker behind every prefix."""
 
+    plugin_name = "random"
     marker = " <marker>"
 
     def __init__(self, shape: str, tiny: bool, batch_tokens: int = 4096, tree_tokens: int = 512) -> None:
@@ -114,8 +115,12 @@ class RandomPRM(TransformersPRM):
 
     def tokenize(self, text: str) -> list[int]:
         """Hash each word to a token id."""
-        words = shaped(self.shape, self.tiny)[1].vocab_size
-        return [zlib.crc32(word.encode()) % words for word in text.split()]
+        return [zlib.crc32(word.encode()) % self.vocabulary for word in text.split()]
+
+    @cached_property
+    def vocabulary(self) -> int:
+        """The number of different tokens."""
+        return int(shaped(self.shape, self.tiny)[1].vocab_size)
 
     @property
     def parameters(self) -> int:

@@ -12,7 +12,7 @@ from benchmarks.gpu.measuring import Row, Settings, advice, no_more_than
 from benchmarks.gpu.random_models import RandomPRM, prefixes, requests
 from prmcal.registry.calibrators.lora.batches import token_ids
 from prmcal.registry.contracts.calibrator import ScoredPrefixes
-from prmcal.registry.models.memory import release
+from prmcal.registry.models.memory import free_reserved
 from prmcal.registry.plugins import calibrators
 from prmcal.registry.prms.token_tree import token_tree_size
 
@@ -49,7 +49,7 @@ def _fit(settings: Settings, shape: str, batch_size: int, batch_tokens: int) -> 
     seconds = perf_counter() - begun
     most = torch.cuda.max_memory_allocated() / 2**30 if cuda else float("nan")
     plugin.close()
-    release()
+    free_reserved()
     return {
         "shape": shape,
         "batch_size": batch_size,

@@ -126,9 +126,9 @@ class TransformersLLM(ChatLLM):
         return [self._completion(row, stops) for row in rows]
 
     def _smaller(self, batch: Sequence[Row]) -> str:
-        """Halve the batches of a size that did not fit. Return what avoids this, or nothing if they are smaller now."""
+        """Halve the batches of a size that did not fit. Return what avoids this, or nothing if they are that small."""
         allowed = max(1, max(len(row.prompt) + row.limit for row in batch) * len(batch) // 2)
-        if allowed >= self.batch_tokens:
+        if 2 * allowed > self.batch_tokens:
             return ""
         self.batch_tokens = allowed
         return f"Set 'batch_tokens' of the LLM '{self.plugin_name}' to {allowed} or less to avoid this."

@@ -36,6 +36,20 @@ def in_halves(
     divide : callable, optional
         Returns the parts of a single item that does not fit, or nothing if it cannot be divided.
     """
+    said: list[str] = []
+    found = _in_halves(run, batch, smaller, divide, said)
+    if said:
+        advise(said[-1])
+    return found
+
+
+def _in_halves(
+    run: Callable[[Sequence[T]], R],
+    batch: Sequence[T],
+    smaller: Callable[[Sequence[T]], str],
+    divide: Callable[[T], Sequence[T]],
+    said: list[str],
+) -> list[R]:
     try:
         return [run(batch)]
     except torch.OutOfMemoryError as error:
@@ -45,16 +59,15 @@ def in_halves(
             raise too_small(error) from error
     # Behind the `except`, since the error holds the frames that hold the tensors of the batch.
     free_reserved()
-    advise(smaller(batch))
-    return [result for part in parts for result in in_halves(run, part, smaller, divide)]
+    said += filter(None, [smaller(batch)])
+    return [result for part in parts for result in _in_halves(run, part, smaller, divide, said)]
 
 
 def advise(advice: str) -> None:
-    """Log that a batch did not fit, with what avoids it; nothing if there is no advice."""
-    if advice:
-        logging.getLogger(__name__).warning(
-            "A batch did not fit into the memory of the GPU. It is computed in smaller parts. %s", advice
-        )
+    """Log that a batch did not fit, and what avoids the lost time."""
+    logging.getLogger(__name__).warning(
+        "A batch did not fit into the memory of the GPU. It was computed in smaller parts. %s", advice
+    )
 
 
 def too_small(error: torch.OutOfMemoryError) -> PluginFailedError:

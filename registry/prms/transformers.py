@@ -389,9 +389,9 @@ class TransformersPRM(TokenPRM):
         return np.concatenate(found)
 
     def _smaller(self, trees: Sequence[TokenTree]) -> str:
-        """Halve the batches of a size that did not fit. Return what avoids this, or nothing if they are smaller now."""
+        """Halve the batches of a size that did not fit. Return what avoids this, or nothing if they are that small."""
         allowed = max(1, max(map(len, trees)) * len(trees) // 2)
-        if allowed >= self.batch_tokens:
+        if 2 * allowed > self.batch_tokens:
             return ""
         self.batch_tokens = allowed
         self.tree_tokens = min(self.tree_tokens, allowed)
