@@ -126,7 +126,8 @@ class RandomPRM(TransformersPRM):
     def parameters(self) -> int:
         """The number of weights of the trunk that multiply something for each token: all but the embedding."""
         trunk = self.modules[0]
-        return sum(each.numel() for each in trunk.parameters()) - trunk.embed_tokens.weight.numel()
+        embedding: Any = trunk.embed_tokens
+        return sum(each.numel() for each in trunk.parameters()) - int(embedding.weight.numel())
 
 
 class RandomLLM(TransformersLLM):
@@ -148,9 +149,8 @@ class RandomLLM(TransformersLLM):
     @property
     def parameters(self) -> int:
         """The number of weights that multiply something for each token: all but the embedding."""
-        return sum(each.numel() for each in self._model.parameters()) - (
-            self._model.model.embed_tokens.weight.numel()
-        )
+        every = sum(each.numel() for each in self._model.parameters())
+        return int(every - self._model.model.embed_tokens.weight.numel())
 
     def close(self) -> None:
         """Release the model's memory."""

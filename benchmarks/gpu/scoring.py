@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -127,7 +128,7 @@ def one_pass(settings: Settings) -> Iterator[Row]:
         for steps in each.prefixes(trajectory)
     ]
     read.sort(key=len, reverse=True)
-    trunk, head = plugin.modules
+    (trunk, head), where = plugin.modules, device(settings.tiny)
 
     def alone() -> list[np.ndarray]:
         values, start = [], 0
@@ -137,7 +138,7 @@ def one_pass(settings: Settings) -> Iterator[Row]:
                 start += len(rows)
                 ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(each) for each in rows], batch_first=True)
                 ends = torch.tensor([len(each) - 1 for each in rows])
-                hidden = trunk(input_ids=ids.to(trunk.device), use_cache=False).last_hidden_state
+                hidden = trunk(input_ids=ids.to(where), use_cache=False).last_hidden_state
                 values.append(
                     plugin.log_odds(head(hidden[torch.arange(len(rows)), ends].float())).cpu().numpy()
                 )
@@ -159,20 +160,21 @@ def one_pass(settings: Settings) -> Iterator[Row]:
 def masks(settings: Settings) -> Iterator[Row]:
     """Make the mask of a single tree on the device and on the CPU."""
     for size in (256,) if settings.tiny else (2048, 8192, 16_384):
-        random = np.random.default_rng(0)
-        sequences = [random.integers(0, 300, size // 8).tolist() for _ in range(8)]
-        tree = build_token_tree(sequences)
-        build = measure(lambda sequences=sequences: build_token_tree(sequences))
-        found = {
-            place: measure(lambda tree=tree, place=place: _mask(tree, settings, place)).seconds
-            for place in dict.fromkeys((device(settings.tiny), "cpu"))
-        }
-        yield {
-            "nodes": len(tree),
-            "MiB": round(len(tree) ** 2 * 2 / 2**20),
-            "building the tree, ms": round(1000 * build.seconds, 1),
-            **{f"mask on {place}, ms": round(1000 * seconds, 1) for place, seconds in found.items()},
-        }
+        yield _masks(settings, size)
+
+
+def _masks(settings: Settings, size: int) -> Row:
+    random = np.random.default_rng(0)
+    sequences = [random.integers(0, 300, size // 8).tolist() for _ in range(8)]
+    tree = build_token_tree(sequences)
+    places = dict.fromkeys((device(settings.tiny), "cpu"))
+    found = {place: measure(partial(_mask, tree, settings, place)).seconds for place in places}
+    return {
+        "nodes": len(tree),
+        "MiB": round(len(tree) ** 2 * 2 / 2**20),
+        "building the tree, ms": round(1000 * measure(partial(build_token_tree, sequences)).seconds, 1),
+        **{f"mask on {place}, ms": round(1000 * seconds, 1) for place, seconds in found.items()},
+    }
 
 
 def _mask(tree: TokenTree, settings: Settings, place: str) -> torch.Tensor:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import torch
 
 from benchmarks.gpu.measuring import Row, Settings, advice, no_more_than
 from benchmarks.gpu.random_models import RandomPRM, prefixes, requests
-from prmcal.registry.calibrators.lora.batches import token_ids
+from prmcal.registry.calibrators.lora.fitting import token_ids
 from prmcal.registry.contracts.calibrator import ScoredPrefixes
 from prmcal.registry.models.memory import free_reserved
 from prmcal.registry.plugins import calibrators
@@ -36,7 +37,7 @@ def _fit(settings: Settings, shape: str, batch_size: int, batch_tokens: int) -> 
     rows = prefixes(asked)
     count = np.random.default_rng(0).integers(0, 9, len(rows))
     parameters = plugin.parameters
-    calibrator = calibrators.create("quantile-lora", epochs=1, batch_size=batch_size)
+    calibrator: Any = calibrators.create("quantile-lora", epochs=1, batch_size=batch_size)
     cuda = torch.cuda.is_available()
     logits = np.concatenate([each.logit for of in plugin.score_batch(asked) for each in of])
     features = ScoredPrefixes(plugin, tuple(rows), logits.astype(np.float64))

@@ -26,6 +26,7 @@ from prmcal.registry.calibrators.lora.model import (
 from prmcal.registry.calibrators.lora.training import Parts, Schedule, isolated, train
 from prmcal.registry.contracts.calibrator import FitSupport
 from prmcal.registry.contracts.data import Prefix
+from prmcal.registry.models.memory import in_halves
 from prmcal.registry.prms.token_tree import (
     TokenizedTrajectory,
     build_token_tree,
@@ -160,17 +161,19 @@ _LEAST_SHARE = 0.75
 
 @dataclass(frozen=True)
 class Packing:
-    """The numbers of tokens in a token tree and in a forward pass, and the type of the attention mask."""
+    """The numbers of tokens in a token tree and in a forward pass, and the type and place of the attention mask."""
 
     tree_tokens: int
     batch_tokens: int
     dtype: torch.dtype
+    device: torch.device
 
     @classmethod
     def of(cls, prm: TransformersPRM) -> Packing:
         """The packing that a PRM uses when it scores."""
         trunk, _ = prm.modules
-        return cls(prm.tree_tokens, prm.batch_tokens, next(trunk.parameters()).dtype)
+        weights = next(trunk.parameters())
+        return cls(prm.tree_tokens, prm.batch_tokens, weights.dtype, weights.device)
 
 
 class TreeBatch(NamedTuple):
@@ -257,9 +260,9 @@ def collate(
     for number, tree in enumerate(built):
         leaves[number, : len(tree.leaves)] = tree.leaves
         taken[number, : len(tree.leaves)] = True
-    inputs = collate_token_trees(built, pad_id=0, dtype=packing.dtype)
+    inputs = collate_token_trees(built, pad_id=0, dtype=packing.dtype, device=packing.device)
     return TreeBatch(
-        inputs={**inputs, "leaves": torch.from_numpy(leaves)},
+        inputs={**inputs, "leaves": torch.from_numpy(leaves).to(packing.device)},
         rows=np.concatenate([np.asarray(tree, dtype=np.int64) for tree in trees]),
         taken=taken,
     )
@@ -283,10 +286,12 @@ def predict_log_odds(
     rows = np.array([number[prefix] for prefix in prefixes], dtype=np.int64)
     sequences, packing = token_ids(prm, distinct), Packing.of(prm)
     found = np.empty((len(distinct), quantiles))
-    for trees in pack(distinct, sequences, packing):
+
+    def predict(trees: Sequence[Sequence[int]]) -> None:
         batch = collate(sequences, trees, packing)
-        inputs = {name: tensor.to(model.device) for name, tensor in batch.inputs.items()}
         with torch.inference_mode():
-            values = model(**inputs)
-        found[batch.rows] = values.double().cpu().numpy()[batch.taken]
+            found[batch.rows] = model(**batch.inputs).double().cpu().numpy()[batch.taken]
+
+    for trees in pack(distinct, sequences, packing):
+        in_halves(predict, trees, lambda _: "")
     return found[rows]
