@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -128,6 +128,7 @@ def _follow_ups(values: Any) -> list[dict[str, Any]]:
     return found
 
 
+@dataclass(eq=False)
 class RecordedLLM(LLM):
     """Replay the recorded completions of a policy, in their order.
 
@@ -160,21 +161,12 @@ class RecordedLLM(LLM):
     version = "3"
     repeats = True
 
-    def __init__(
-        self,
-        path: str,
-        solutions: str = "solutions",
-        one_step: bool = False,
-        splitting: Splitting = BLANK_LINE,
-        answers: Answers | None = None,
-        skip_bad_rows: bool = False,
-    ) -> None:
-        self.path = path
-        self.solutions = solutions
-        self.one_step = one_step
-        self.splitting = splitting
-        self.answers = answers
-        self.skip_bad_rows = skip_bad_rows
+    path: str
+    solutions: str = "solutions"
+    one_step: bool = False
+    splitting: Splitting = BLANK_LINE
+    answers: Answers | None = None
+    skip_bad_rows: bool = False
 
     def check_arguments(self) -> None:
         """Raise InvalidArgumentsError if the file does not exist."""
@@ -243,6 +235,7 @@ _LEAST = 1e-7
 """A recorded probability of 0 or 1 becomes the logit of this distance from it."""
 
 
+@dataclass(eq=False)
 class RecordedPRM(PRM):
     """Replay the recorded scores of a reward model.
 
@@ -270,22 +263,13 @@ class RecordedPRM(PRM):
 
     version = "2"
 
-    def __init__(
-        self,
-        path: str,
-        solutions: str = "solutions",
-        logits: str = "logits",
-        splitting: Splitting = BLANK_LINE,
-        skip_bad_rows: bool = False,
-        scale: Literal["logit", "probability"] | None = None,
-    ) -> None:
-        self.path = path
-        self.solutions = solutions
-        self.logits = logits
-        self.scale = scale
-        self.splitting = splitting
-        self.skip_bad_rows = skip_bad_rows
-        self._scores: dict[str, dict[str, float]] = {}
+    path: str
+    solutions: str = "solutions"
+    logits: str = "logits"
+    splitting: Splitting = BLANK_LINE
+    skip_bad_rows: bool = False
+    scale: Literal["logit", "probability"] | None = None
+    _scores: dict[str, dict[str, float]] = field(init=False, repr=False, default_factory=dict)
 
     def check_arguments(self) -> None:
         """Raise InvalidArgumentsError if the file does not exist, or if its scores can be read in two ways."""

@@ -39,13 +39,13 @@ from prmcal.harness.metrics.curves import (
     risk_at,
 )
 from prmcal.harness.metrics.league import (
-    AccuracyAt,
-    Area,
-    AreaGain,
     CurveStatistic,
-    SamplesTo,
-    Saving,
     SmoothStatistic,
+    accuracy_at_budget,
+    area,
+    area_gain,
+    samples_to_share,
+    saving,
 )
 from prmcal.registry.contracts.strategy import SWEPT_TARGETS, Answered, Setting
 from prmcal.registry.strategies.best_of import best_of_each, curve_counts
@@ -234,13 +234,13 @@ def _metrics(
     ids = trajectories.question_ids
     metrics: dict[str, CurveStatistic] = {}
     if most > 1:
-        metrics["area"] = Area(ids, own, most)
-        metrics["area_gain"] = AreaGain(ids, own, fixed, most)
-    metrics["samples_to_95"] = SamplesTo(ids, own, fixed, most, LEAGUE_SHARE)
-    metrics["saving_95"] = Saving(ids, own, fixed, most, LEAGUE_SHARE)
+        metrics["area"] = area(ids, own, most)
+        metrics["area_gain"] = area_gain(ids, own, fixed, most)
+    metrics["samples_to_95"] = samples_to_share(ids, own, fixed, most, LEAGUE_SHARE)
+    metrics["saving_95"] = saving(ids, own, fixed, most, LEAGUE_SHARE)
     for budget in LEAGUE_BUDGETS:
         if budget <= most:
-            metrics[accuracy_at_name(budget)] = AccuracyAt(ids, own, budget)
+            metrics[accuracy_at_name(budget)] = accuracy_at_budget(ids, own, budget)
     return metrics
 
 

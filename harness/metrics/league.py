@@ -11,7 +11,6 @@ a strategy that gets worse with more samples is shown so.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 
@@ -21,7 +20,7 @@ from numpy.typing import ArrayLike
 from prmcal.arrays import Floats
 from prmcal.db.statistics.bootstrap import LinearisedStatistic, Statistic
 from prmcal.db.statistics.budgets import Curve
-from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
+from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, skewed_interval
 from prmcal.remembered import kept
 from prmcal.resamples import weighted_totals
 
@@ -146,11 +145,18 @@ def _sorted(curve: Curve) -> tuple[OneCurve, OneCurve]:
 
 
 class CurveStatistic(Statistic):
-    """A number of one or several curves over the same questions. Each curve has pass@1 as its first point."""
+    """A number of one or several curves over the same questions. Each curve has pass@1 as its first point.
 
-    def __init__(self, question_ids: ArrayLike, *curves: Curve) -> None:
+    `of` computes it from the mean costs and accuracies of each curve, both of shape (replicates, points), and returns
+    (replicates,). Its interval is that of the percentiles of the bootstrap, for a number that is not smooth where a
+    curve is flat.
+    """
+
+    def __init__(
+        self, question_ids: ArrayLike, of: Callable[[Sequence[Means]], Floats], *curves: Curve
+    ) -> None:
         self.question_ids = np.asarray(question_ids)
-        self.curves = curves
+        self.of, self.curves = of, curves
         self.rows = len(self.question_ids)
 
     def values(self, weights: Floats) -> Floats:
@@ -165,22 +171,29 @@ class CurveStatistic(Statistic):
     def _value(self) -> float:
         return super().value()
 
-    @abstractmethod
-    def of(self, curves: Sequence[Means]) -> Floats:
-        """Compute the number from mean costs and accuracies of each curve, both of shape (replicates, points)."""
+    def interval(self, replicates: Floats) -> tuple[float, float]:
+        """Return percentiles of the replicates, which contain the number."""
+        low, high = Statistic.interval(self, replicates)
+        return min(low, self.value()), max(high, self.value())
 
 
-class SmoothStatistic(CurveStatistic, LinearisedStatistic):
-    """A number of curves whose interval is that of the mean of one value for each question."""
+class SmoothStatistic(LinearisedStatistic, CurveStatistic):
+    """A number of curves whose interval is that of the mean of one value for each question.
 
-    rule = staticmethod(skewed_interval)
+    `slopes` returns the derivatives of the number by the mean cost and by the mean accuracy of each point. The costs,
+    which ascend, and the accuracies of each curve have the shape (points,).
+    """
 
-    @abstractmethod
-    def slopes(self, curves: Sequence[OneCurve]) -> Sequence[Slopes]:
-        """Return the derivatives of the number by the mean cost and by the mean accuracy of each point.
-
-        The costs, which ascend, and the accuracies of each curve have the shape (points,).
-        """
+    def __init__(
+        self,
+        question_ids: ArrayLike,
+        of: Callable[[Sequence[Means]], Floats],
+        slopes: Callable[[Sequence[OneCurve]], Sequence[Slopes]],
+        *curves: Curve,
+        rule: IntervalRule = skewed_interval,
+    ) -> None:
+        CurveStatistic.__init__(self, question_ids, of, *curves)
+        self.slopes, self.rule = slopes, rule
 
     def linearised(self) -> Floats:
         """Return one value for each question, of shape (questions,), whose mean is the number."""
@@ -196,94 +209,64 @@ class SmoothStatistic(CurveStatistic, LinearisedStatistic):
         return values
 
 
-class AccuracyAt(SmoothStatistic):
-    """Accuracy at a mean number of samples."""
-
-    rule = staticmethod(bounded_interval)
-
-    def __init__(self, question_ids: ArrayLike, curve: Curve, budget: float) -> None:
-        super().__init__(question_ids, curve)
-        self.budget = budget
-
-    def of(self, curves: Sequence[Means]) -> Floats:
-        """Compute the accuracy at the budget; see :func:`accuracy_at`."""
-        return accuracy_at(*curves[0], self.budget)
-
-    def slopes(self, curves: Sequence[OneCurve]) -> Sequence[Slopes]:
-        """Return the derivatives of the accuracy."""
-        return [_accuracy_slopes(*curves[0], self.budget)]
+def accuracy_at_budget(question_ids: ArrayLike, curve: Curve, budget: float) -> SmoothStatistic:
+    """Return the accuracy at a mean number of samples; see :func:`accuracy_at`."""
+    return SmoothStatistic(
+        question_ids,
+        lambda curves: accuracy_at(*curves[0], budget),
+        lambda curves: [_accuracy_slopes(*curves[0], budget)],
+        curve,
+        rule=bounded_interval,
+    )
 
 
-class Area(SmoothStatistic):
-    """Mean accuracy over budgets from 1 to N samples; see :func:`area_of`."""
-
-    rule = staticmethod(bounded_interval)
-
-    def __init__(self, question_ids: ArrayLike, curve: Curve, maximum: int) -> None:
-        super().__init__(question_ids, curve)
-        self.maximum = maximum
-
-    def of(self, curves: Sequence[Means]) -> Floats:
-        """Compute the area."""
-        return area_of(*curves[0], self.maximum)
-
-    def slopes(self, curves: Sequence[OneCurve]) -> Sequence[Slopes]:
-        """Return the derivatives of the area."""
-        return [_area_slopes(*curves[0], self.maximum)]
+def area(question_ids: ArrayLike, curve: Curve, maximum: int) -> SmoothStatistic:
+    """Return the mean accuracy over budgets from 1 to N samples; see :func:`area_of`."""
+    return SmoothStatistic(
+        question_ids,
+        lambda curves: area_of(*curves[0], maximum),
+        lambda curves: [_area_slopes(*curves[0], maximum)],
+        curve,
+        rule=bounded_interval,
+    )
 
 
-class AreaGain(SmoothStatistic):
-    """Area under a curve minus that under another one, such as that of a fixed number of samples."""
+def area_gain(question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int) -> SmoothStatistic:
+    """Return the area under a curve minus that under another one, such as that of a fixed number of samples."""
 
-    def __init__(self, question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int) -> None:
-        super().__init__(question_ids, curve, fixed)
-        self.maximum = maximum
-
-    def of(self, curves: Sequence[Means]) -> Floats:
-        """Compute the difference of the areas."""
-        own, fixed = (area_of(*each, self.maximum) for each in curves)
-        return own - fixed
-
-    def slopes(self, curves: Sequence[OneCurve]) -> Sequence[Slopes]:
-        """Return the derivatives of the difference."""
-        own, (by_cost, by_accuracy) = (_area_slopes(*each, self.maximum) for each in curves)
+    def slopes(curves: Sequence[OneCurve]) -> Sequence[Slopes]:
+        own, (by_cost, by_accuracy) = (_area_slopes(*each, maximum) for each in curves)
         return [own, (-by_cost, -by_accuracy)]
 
-
-class SamplesTo(CurveStatistic):
-    """The smallest budget with a share of the accuracy of a fixed N; N if there is none. See :func:`samples_to`.
-
-    Its interval is that of the percentiles of the bootstrap, since the number is not smooth where a curve is flat.
-    """
-
-    def __init__(
-        self, question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int, share: float
-    ) -> None:
-        super().__init__(question_ids, curve, fixed)
-        self.maximum, self.share = maximum, share
-
-    def of(self, curves: Sequence[Means]) -> Floats:
-        """Compute the budget."""
-        own, fixed = curves
-        return samples_to(*own, self.share * fixed[1][:, -1], self.maximum)
-
-    def interval(self, replicates: Floats) -> tuple[float, float]:
-        """Return percentiles of the replicates."""
-        low, high = Statistic.interval(self, replicates)
-        value = self.value()
-        return min(low, value), max(high, value)
+    return SmoothStatistic(
+        question_ids,
+        lambda curves: area_of(*curves[0], maximum) - area_of(*curves[1], maximum),
+        slopes,
+        curve,
+        fixed,
+    )
 
 
-class Saving(SamplesTo):
-    """The share of samples that is saved for the same accuracy, compared with a fixed number of samples.
+def samples_to_share(
+    question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int, share: float
+) -> CurveStatistic:
+    """Return the smallest budget with a share of the accuracy of a fixed N; see :func:`samples_to`."""
+
+    def needed(curves: Sequence[Means]) -> Floats:
+        return samples_to(*curves[0], share * curves[1][1][:, -1], maximum)
+
+    return CurveStatistic(question_ids, needed, curve, fixed)
+
+
+def saving(question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int, share: float) -> CurveStatistic:
+    """Return the share of samples that is saved for the same accuracy, compared with a fixed number of samples.
 
     It is 1 - b / b_fixed, where b and b_fixed are the smallest budgets with a share of the accuracy of a fixed N. It is
     below 0 if the strategy needs more samples than a fixed number does.
     """
 
-    def of(self, curves: Sequence[Means]) -> Floats:
-        """Compute the saving."""
-        own, fixed = curves
-        wanted = self.share * fixed[1][:, -1]
-        saved: Floats = 1 - samples_to(*own, wanted, self.maximum) / samples_to(*fixed, wanted, self.maximum)
-        return saved
+    def saved(curves: Sequence[Means]) -> Floats:
+        own, other = (samples_to(*each, share * curves[1][1][:, -1], maximum) for each in curves)
+        return 1 - own / other
+
+    return CurveStatistic(question_ids, saved, curve, fixed)

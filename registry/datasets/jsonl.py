@@ -6,6 +6,7 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.plugin import Share
 from prmcal.registry.datasets.records import Record, good_records, read_records
 from prmcal.registry.grading import Answers, Grading, any_of, extract_answer
-from prmcal.registry.grading.extraction import MARKED, Ways
+from prmcal.registry.grading.extraction import MARKED
 from prmcal.registry.messages import excerpt, shown
 
 _TEXT_FIELDS = ("question", "problem")
@@ -137,6 +138,7 @@ def _fields(record: Mapping[str, Any]) -> str:
     return f" Its fields are: {excerpt(', '.join(map(str, record))) or 'none'}"
 
 
+@dataclass(eq=False)
 class JsonlDataset(Dataset):
     """Questions from files of JSON lines.
 
@@ -166,24 +168,15 @@ class JsonlDataset(Dataset):
         Leave out rows that cannot be read, and warn of them, instead of raising an error that names them.
     """
 
-    answers: Ways = MARKED
+    path: str
+    calibration: str | None = None
+    calibration_share: Share | None = None
+    grading: Grading = "symbolic"
+    answers: Answers = MARKED
+    skip_bad_rows: bool = False
 
-    def __init__(
-        self,
-        path: str,
-        calibration: str | None = None,
-        calibration_share: Share | None = None,
-        grading: Grading = "symbolic",
-        answers: Answers = MARKED,
-        skip_bad_rows: bool = False,
-    ) -> None:
-        self.path = path
-        self.calibration = calibration
-        self.calibration_share = calibration_share
-        self.grading = grading
-        self.answers = answers
-        self.skip_bad_rows = skip_bad_rows
-        alone = calibration is None and calibration_share is None
+    def __post_init__(self) -> None:
+        alone = self.calibration is None and self.calibration_share is None
         self.splits = ("test",) if alone else ("calibration", "test")
 
     def check_arguments(self) -> None:

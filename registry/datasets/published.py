@@ -116,6 +116,7 @@ class _PublishedDataset(Dataset):
         return questions_of(records, source)
 
 
+@dataclass(eq=False)
 class _TestSet(_PublishedDataset):
     """A data set with a test split only.
 
@@ -129,9 +130,8 @@ class _TestSet(_PublishedDataset):
 
     argument = "path"
 
-    def __init__(self, path: str | None = None, answers: Answers = MARKED) -> None:
-        self.path = path
-        self.answers = answers
+    path: str | None = None
+    answers: Answers = MARKED
 
     def files(self) -> dict[str, tuple[str, str | None]]:
         """Return the argument for the file of the test split."""
@@ -190,6 +190,7 @@ class AIME25(_AIME):
     tables: ClassVar = {"test": _HubTable("opencompass/AIME2025", ("AIME2025-I", "AIME2025-II"), "test")}
 
 
+@dataclass(eq=False)
 class AIME2425(Dataset):
     """AIME 2024 and 2025 together, the paper's out-of-distribution test: 60 problems. The year is part of each id.
 
@@ -202,17 +203,11 @@ class AIME2425(Dataset):
     """
 
     citation = "Mathematical Association of America (2024, 2025)"
-    grading: Grading = "integer"
+    grading = "integer"
 
-    def __init__(
-        self,
-        aime24: str | None = None,
-        aime25: str | None = None,
-        answers: Answers = MARKED,
-    ) -> None:
-        self.aime24 = aime24
-        self.aime25 = aime25
-        self.answers = answers
+    aime24: str | None = None
+    aime25: str | None = None
+    answers: Answers = MARKED
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
         """Return the questions of 2024, then those of 2025; see :meth:`prmcal.Dataset.questions`."""
@@ -238,6 +233,7 @@ class AIME2425(Dataset):
         return years
 
 
+@dataclass(eq=False)
 class MathCalibration(_PublishedDataset):
     """Every 15th of MATH's 7,500 training problems: the 500 calibration questions of the paper.
 
@@ -257,9 +253,8 @@ class MathCalibration(_PublishedDataset):
     tables: ClassVar = {"calibration": _HubTable("EleutherAI/hendrycks_math", _SUBJECTS, "train")}
     sizes: ClassVar = {"calibration": _TRAINING_PROBLEMS // _EVERY}
 
-    def __init__(self, path: str | None = None, answers: Answers = MARKED) -> None:
-        self.path = path
-        self.answers = answers
+    path: str | None = None
+    answers: Answers = MARKED
 
     def files(self) -> dict[str, tuple[str, str | None]]:
         """Return the argument for the file of the calibration split."""
@@ -274,6 +269,7 @@ class MathCalibration(_PublishedDataset):
         return questions_of(records[::_EVERY], source)
 
 
+@dataclass(eq=False)
 class GSM8K(_PublishedDataset):
     """GSM8K: grade school word problems (Cobbe et al. 2021), 1,319 to test on and 7,473 to calibrate on.
 
@@ -295,15 +291,9 @@ class GSM8K(_PublishedDataset):
     }
     sizes: ClassVar = {"calibration": 7473, "test": 1319}
 
-    def __init__(
-        self,
-        path: str | None = None,
-        calibration: str | None = None,
-        answers: Answers = MARKED,
-    ) -> None:
-        self.path = path
-        self.calibration = calibration
-        self.answers = answers
+    path: str | None = None
+    calibration: str | None = None
+    answers: Answers = MARKED
 
     def files(self) -> dict[str, tuple[str, str | None]]:
         """Return the arguments for the files of both splits."""

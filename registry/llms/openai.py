@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -162,6 +163,7 @@ def _finish_reason(choice: Mapping[str, Any], text: str, stops: bool) -> FinishR
     return "stop" if text else "end"
 
 
+@dataclass(eq=False)
 class OpenAILLM(ServedLLM):
     """A model on a server, with one completion per request and many requests in parallel.
 
@@ -222,33 +224,18 @@ class OpenAILLM(ServedLLM):
     version = "3"
     path = "/completions"
 
-    def __init__(
-        self,
-        base_url: Address,
-        model: str,
-        tokenizer: str | None = None,
-        chat_template: str = NATIVE,
-        system_prompt: str | None = None,
-        weights: str = "",
-        key_variable: str | None = None,
-        concurrency: Count = 64,
-        timeout: Positive = 600.0,
-        patience: Positive = DEFAULT_PATIENCE,
-        splitting: Splitting = BLANK_LINE,
-        few_shot: FewShot = (),
-    ) -> None:
-        self.base_url = base_url
-        self.model = model
-        self.tokenizer = tokenizer
-        self.chat_template = chat_template
-        self.system_prompt = system_prompt
-        self.weights = weights
-        self.key_variable = key_variable
-        self.concurrency = concurrency
-        self.timeout = timeout
-        self.patience = patience
-        self.splitting = splitting
-        self.few_shot = few_shot
+    base_url: Address
+    model: str
+    tokenizer: str | None = None
+    chat_template: str = NATIVE
+    system_prompt: str | None = None
+    weights: str = ""
+    key_variable: str | None = None
+    concurrency: Count = 64
+    timeout: Positive = 600.0
+    patience: Positive = DEFAULT_PATIENCE
+    splitting: Splitting = BLANK_LINE
+    few_shot: FewShot = ()
 
     def check_arguments(self) -> None:
         """Raise an error if nothing can write the prompt, or if there is no such tokenizer."""

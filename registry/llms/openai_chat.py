@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from prmcal.errors import PluginFailedError
@@ -69,6 +70,7 @@ def reply_text(message: Mapping[str, Any], so_far: str) -> str:
     return f"{thoughts.rstrip()}\n{THOUGHT_ENDS}\n\n{content.lstrip()}"
 
 
+@dataclass(eq=False)
 class OpenAIChatLLM(ServedLLM):
     """A model behind chat completions, with one completion per request and many requests in parallel.
 
@@ -117,31 +119,17 @@ class OpenAIChatLLM(ServedLLM):
     version = "2"
     path = "/chat/completions"
 
-    def __init__(
-        self,
-        base_url: Address,
-        model: str,
-        continues: Continues,
-        system_prompt: str | None = None,
-        weights: str = "",
-        key_variable: str | None = None,
-        concurrency: Count = 64,
-        timeout: Positive = 600.0,
-        patience: Positive = DEFAULT_PATIENCE,
-        splitting: Splitting = BLANK_LINE,
-        few_shot: FewShot = (),
-    ) -> None:
-        self.base_url = base_url
-        self.model = model
-        self.continues = continues
-        self.system_prompt = system_prompt
-        self.weights = weights
-        self.key_variable = key_variable
-        self.concurrency = concurrency
-        self.timeout = timeout
-        self.patience = patience
-        self.splitting = splitting
-        self.few_shot = few_shot
+    base_url: Address
+    model: str
+    continues: Continues
+    system_prompt: str | None = None
+    weights: str = ""
+    key_variable: str | None = None
+    concurrency: Count = 64
+    timeout: Positive = 600.0
+    patience: Positive = DEFAULT_PATIENCE
+    splitting: Splitting = BLANK_LINE
+    few_shot: FewShot = ()
 
     def identity(self) -> dict[str, Any]:
         """Return the identity: the model, and what it is asked. The server is not part of it."""

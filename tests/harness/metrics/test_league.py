@@ -11,16 +11,16 @@ from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.db.statistics.budgets import Curve
 from prmcal.db.statistics.intervals import bounded_interval
 from prmcal.harness.metrics.league import (
-    AccuracyAt,
-    Area,
-    AreaGain,
     CurveStatistic,
-    SamplesTo,
-    Saving,
     SmoothStatistic,
     accuracy_at,
+    accuracy_at_budget,
+    area,
+    area_gain,
     area_of,
     samples_to,
+    samples_to_share,
+    saving,
 )
 
 MOST = 16
@@ -46,11 +46,11 @@ def numbers() -> dict[str, CurveStatistic]:
     own, fixed = world()
     ids = np.arange(own.questions)
     return {
-        "accuracy": AccuracyAt(ids, own, 4.0),
-        "area": Area(ids, own, MOST),
-        "gain": AreaGain(ids, own, fixed, MOST),
-        "samples": SamplesTo(ids, own, fixed, MOST, 0.95),
-        "saving": Saving(ids, own, fixed, MOST, 0.95),
+        "accuracy": accuracy_at_budget(ids, own, 4.0),
+        "area": area(ids, own, MOST),
+        "gain": area_gain(ids, own, fixed, MOST),
+        "samples": samples_to_share(ids, own, fixed, MOST, 0.95),
+        "saving": saving(ids, own, fixed, MOST, 0.95),
     }
 
 
@@ -91,16 +91,16 @@ def test_samples_to_an_accuracy_are_the_first_that_reach_it() -> None:
 def test_the_saving_over_oneself_is_nothing() -> None:
     _, fixed = world()
     ids = np.arange(fixed.questions)
-    assert Saving(ids, fixed, fixed, MOST, 0.95).value() == 0
-    assert AreaGain(ids, fixed, fixed, MOST).value() == 0
+    assert saving(ids, fixed, fixed, MOST, 0.95).value() == 0
+    assert area_gain(ids, fixed, fixed, MOST).value() == 0
 
 
 def test_a_strategy_that_draws_half_as_many_saves_half() -> None:
     _, fixed = world()
     half = curve(np.maximum(fixed.costs / 2, 1), fixed.accuracies)
-    saving = Saving(np.arange(fixed.questions), half, fixed, MOST, 0.95)
-    needed = SamplesTo(np.arange(fixed.questions), fixed, fixed, MOST, 0.95)
-    assert saving.value() == pytest.approx(0.5)
+    saved = saving(np.arange(fixed.questions), half, fixed, MOST, 0.95)
+    needed = samples_to_share(np.arange(fixed.questions), fixed, fixed, MOST, 0.95)
+    assert saved.value() == pytest.approx(0.5)
     assert half.accuracy[int(needed.value()) - 1] == pytest.approx(0.95 * fixed.accuracy[-1], rel=0.05)
 
 
@@ -132,12 +132,12 @@ def test_an_interval_is_the_same_whether_or_not_the_number_is_compared(kind: str
 def test_intervals_of_a_gain_cover_the_truth() -> None:
     """The truth is the gain over very many questions. 300 samples of 40 questions, each with its interval."""
     big_own, big_fixed = world(seed=99, questions=20_000)
-    truth = AreaGain(np.arange(20_000), big_own, big_fixed, MOST).of(
+    truth = area_gain(np.arange(20_000), big_own, big_fixed, MOST).of(
         [(each.cost[None], each.accuracy[None]) for each in (big_own, big_fixed)]
     )[0]
     covered = 0
     for seed in range(300):
         own, fixed = world(seed=seed)
-        found = estimate(AreaGain(np.arange(40), own, fixed, MOST), Bootstrap(replicates=100, seed=0))
+        found = estimate(area_gain(np.arange(40), own, fixed, MOST), Bootstrap(replicates=100, seed=0))
         covered += bool(found.low <= truth <= found.high)
     assert covered >= 0.9 * 300
