@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from prmcal.db.overview.league import league, league_points
-from prmcal.db.overview.query import overview
+from prmcal.db.overview.query import league, league_points, overview
 from prmcal.db.queries.cells import cell, cell_numbers, metrics, with_role
 from prmcal.db.queries.curves import (
     asking_others,
@@ -30,8 +29,7 @@ from prmcal.db.queries.submissions import (
     verifications,
 )
 from prmcal.db.queries.trajectories import prefixes, question_page, questions, trajectories, worst_prefixes
-from prmcal.db.queries.two_cells import compare_cells
-from prmcal.db.queries.two_runs import compare_runs
+from prmcal.db.queries.two_cells import compare_cells, compare_runs
 from prmcal.db.reader import Source, frame
 from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Run, SignedErrorBin
 

@@ -5,24 +5,47 @@ with writer.transaction() as transaction:
     transaction.record([Job(...), Cell(...)])
     transaction.load("rewards", {job_key: parquet_files})
 writer.publish()
+
+The files of many jobs or cells are read by one statement, which gets the owner of each file. A statement for each of
+them takes several times as long, because the database then plans, scans and sorts thousands of times. Values of columns
+travel through Arrow. As parameters of a statement, they take ten times as long.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
+from sqlalchemy.exc import DBAPIError
 
-from prmcal.db.loading import Files, Transaction
+from prmcal.db.queries.health import check_health
 from prmcal.db.reader import connect, engine_for, folder_in_the_way, prepare_layout
 from prmcal.db.run_folder import published_path
-from prmcal.db.tables import Cell, Job
-from prmcal.db.tables.runs import Base
-from prmcal.errors import DamagedDatabaseError, DatabaseStorageError
+from prmcal.db.tables import (
+    Base,
+    Cell,
+    Comparison,
+    Dataset,
+    DescribedMetric,
+    HealthCheck,
+    Job,
+    JobInput,
+    Plugin,
+    Question,
+)
+from prmcal.errors import DamagedDatabaseError, DatabaseStorageError, LoadError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _MEMORY, _THREADS = "1GiB", 4
 """What DuckDB uses in a transaction, however many rows there are. What does not fit into the memory goes to the disk.
@@ -154,3 +177,205 @@ class Writer:
         finally:
             temporary.unlink(missing_ok=True)
         return True
+
+
+Values = Sequence[Any] | NDArray[np.float64]
+"""The values of a column."""
+
+_VIEW = "rows_of_columns"
+_ROWS = 2**17
+"""Rows that one statement inserts, or a part more. A statement for each small part takes ten times as long."""
+
+
+Files = Mapping[str, Sequence[Path]]
+"""The Parquet files of each owner of rows: of a job by its key, or of a cell by its id."""
+
+_MOST_FILES, _MOST_BYTES = 500, 2**26
+"""What one statement reads: few enough files to be open at once, and few enough rows to be sorted in memory."""
+
+_INSERT = """
+INSERT INTO {table} ({owner}, {columns})
+SELECT "$owner", {columns}
+FROM read_parquet($paths, union_by_name = true, filename = '$path')
+JOIN (SELECT unnest($names) AS "$owner", unnest($own) AS "$path", unnest($places) AS "$place") USING ("$path")
+ORDER BY "$place", {order}
+"""
+
+
+class Transaction:
+    """An open transaction, from :meth:`prmcal.db.writer.Writer.transaction`."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def record(self, rows: Sequence[Base]) -> None:
+        """Insert rows into tables with a primary key. A row with the same key is replaced.
+
+        Attributes of the models that are not set get the default of the column, or null.
+        """
+        by_table: dict[sa.Table, dict[Any, dict[str, Any]]] = defaultdict(dict)
+        for row in rows:
+            table = row.__table__
+            assert isinstance(table, sa.Table)
+            values = {column.name: _value(row, column) for column in table.columns}
+            # The last of several rows with the same key wins, as with several calls.
+            by_table[table][tuple(values[column.name] for column in table.primary_key)] = values
+        for table, keyed in by_table.items():
+            rows_of = list(keyed.values())
+            columns = {column.name: [values[column.name] for values in rows_of] for column in table.columns}
+            _insert_columns(self._connection, table, [columns])
+
+    def load(self, table_name: str, files: Files) -> int:
+        """Load Parquet files into a table without a primary key, such as ``rewards``. Return the number of rows.
+
+        The rows of the files replace all rows of the given owners: of a cell by its id if the table has ``cell_id``,
+        else of a job by its key. Loading the same files again changes nothing, and an owner without files has no rows
+        afterwards. Rows are stored in the order of the owners, and those of an owner in the order of the columns that
+        identify them, independent of the order of its files. Columns are matched by name. Columns that allow null may
+        be absent. Several owners may have the same file.
+
+        Raises a LoadError if a file cannot be read or does not fit the table. The transaction must then be rolled back.
+        """
+        table = Base.metadata.tables[table_name]
+        owner = "cell_id" if "cell_id" in table.columns else "job_key"
+        self._connection.exec_driver_sql(
+            f"DELETE FROM {table.name} WHERE {owner} IN (SELECT unnest($names))", {"names": list(files)}
+        )
+        return sum(_insert(self._connection, table, owner, batch) for batch in _batches(files))
+
+    def prune(self, job_keys: Collection[str], cell_ids: Collection[str]) -> None:
+        """Delete what belongs to an earlier form of the grid: all other jobs and cells, and what describes the grid.
+
+        The caller writes plugins, metrics, data sets and questions again.
+        """
+        for described in (Plugin, DescribedMetric, Dataset, Question):
+            self._connection.execute(sa.delete(described))
+        known_jobs = sa.union(sa.select(Job.job_key), sa.select(JobInput.job_key))
+        old_jobs = set(self._connection.execute(known_jobs).scalars()) - set(job_keys)
+        old_cells = set(self._connection.execute(sa.select(Cell.cell_id)).scalars()) - set(cell_ids)
+        for table in Base.metadata.sorted_tables:
+            if "cell_id" in table.columns and old_cells:
+                self._connection.execute(sa.delete(table).where(table.c.cell_id.in_(old_cells)))
+            elif "cell_id" not in table.columns and "job_key" in table.columns and old_jobs:
+                self._connection.execute(sa.delete(table).where(table.c.job_key.in_(old_jobs)))
+
+    def check_health(self) -> None:
+        """Check the data of the database again, and replace what was found; see :mod:`prmcal.db.queries.health`."""
+        self._connection.execute(sa.delete(HealthCheck))
+        self.record(check_health(self._connection))
+
+    def replace_comparisons(self, parts: Iterable[Mapping[str, Values]]) -> None:
+        """Replace all paired comparisons by those in parts, each with the values of all columns."""
+        table = Base.metadata.tables[Comparison.__tablename__]
+        self._connection.execute(sa.delete(table))
+        _insert_columns(self._connection, table, parts)
+
+
+def _value(row: Base, column: sa.Column[Any]) -> Any:
+    value = getattr(row, column.name)
+    if value is None and isinstance(column.default, sa.ColumnDefault):
+        return column.default.arg
+    return value
+
+
+def _insert_columns(
+    connection: sa.Connection, table: sa.Table, parts: Iterable[Mapping[str, Values]]
+) -> None:
+    """Insert the values of columns, by their names. A row with the same primary key is replaced."""
+    waiting: list[pa.Table] = []
+    for part in parts:
+        waiting.append(_arrow(table, part))
+        if sum(each.num_rows for each in waiting) >= _ROWS:
+            _insert_rows(connection, table, waiting)
+            waiting = []
+    if waiting:
+        _insert_rows(connection, table, waiting)
+
+
+def _insert_rows(connection: sa.Connection, table: sa.Table, parts: Sequence[pa.Table]) -> None:
+    import pyarrow as pa
+
+    rows = pa.concat_tables(parts)
+    names = _quoted(rows.column_names)
+    connection.exec_driver_sql("register", (_VIEW, rows))
+    connection.exec_driver_sql(f"INSERT OR REPLACE INTO {table.name} ({names}) SELECT {names} FROM {_VIEW}")
+
+
+def _arrow(table: sa.Table, columns: Mapping[str, Values]) -> pa.Table:
+    import pyarrow as pa
+
+    kinds: dict[type, pa.DataType] = {
+        sa.JSON: pa.string(),
+        sa.Boolean: pa.bool_(),
+        sa.Integer: pa.int64(),
+        sa.Double: pa.float64(),
+        sa.DateTime: pa.timestamp("us"),
+        sa.Text: pa.large_string(),
+    }
+    arrays = {}
+    for name, values in columns.items():
+        base = next(each for each in kinds if isinstance(table.columns[name].type, each))
+        listed = [json.dumps(value) for value in values] if base is sa.JSON else values
+        arrays[name] = pa.array(listed, kinds[base])
+    return pa.table(arrays)
+
+
+def _batches(files: Files) -> Iterator[dict[str, Sequence[Path]]]:
+    """Yield parts of the files that one statement reads. All files of an owner are in one part."""
+    part: dict[str, Sequence[Path]] = {}
+    different: set[Path] = set()
+    size = 0
+    for name, paths in files.items():
+        new = set(paths) - different
+        added = sum(path.stat().st_size for path in new if path.exists())
+        if part and (len(different) + len(new) > _MOST_FILES or size + added > _MOST_BYTES):
+            yield part
+            part, different, size = {}, set(), 0
+            new, added = set(paths), sum(path.stat().st_size for path in paths if path.exists())
+        if paths:
+            part[name] = paths
+            different |= new
+            size += added
+    if part:
+        yield part
+
+
+def _insert(connection: sa.Connection, table: sa.Table, owner: str, files: Files) -> int:
+    given = [(name, str(path), place) for place, (name, paths) in enumerate(files.items()) for path in paths]
+    names, own, places = (list(each) for each in zip(*given, strict=True))
+    paths = list(dict.fromkeys(own))
+    columns = _columns_of(table, paths, owner)
+    order = [name for name in columns if table.columns[name].info]  # those that identify a row
+    statement = _INSERT.format(table=table.name, owner=owner, columns=_quoted(columns), order=_quoted(order))
+    values = {"paths": paths, "names": names, "own": own, "places": places}
+    try:
+        return connection.exec_driver_sql(statement, values).scalar() or 0
+    except DBAPIError as error:
+        if "Conversion Error" in str(error.orig) or "Constraint Error" in str(error.orig):
+            some = paths[0] if len(paths) == 1 else f"{paths[0]} (or one of {len(paths) - 1} more)"
+            raise LoadError(f"{some} does not fit the table '{table.name}': {error.orig}") from error
+        raise
+
+
+def _columns_of(table: sa.Table, paths: Sequence[str], owner: str) -> list[str]:
+    """Return the columns that the files have, after a check that each file fits the table."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    found: set[str] = set()
+    for path in paths:
+        try:
+            names = set(parquet.read_schema(path).names)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise LoadError(f"{path} is not a complete Parquet file: {error}.") from error
+        unknown = sorted(names - (set(table.columns.keys()) - {owner}))
+        if unknown:
+            raise LoadError(
+                f"{path} does not fit the table '{table.name}': it has the unknown column {', '.join(unknown)}."
+            )
+        found |= names
+    return [column.name for column in table.columns if column.name in found]
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)

@@ -18,8 +18,7 @@ from benchmarks.evidence.overestimation import overestimation
 from benchmarks.evidence.verification import verification
 from prmcal.db.catalog import leaderboard, runs
 from prmcal.db.metrics import COORDINATES, MAIN_METRICS, Leaderboard
-from prmcal.db.overview.league import league, league_frame
-from prmcal.db.overview.query import overview, ranking_frame
+from prmcal.db.overview.query import league, league_frame, overview, ranking_frame
 from prmcal.db.queries.runs import planned_shards
 from prmcal.db.run_folder import published_path
 from prmcal.harness.cli.recommend import recommendation_text

@@ -25,7 +25,7 @@ from prmcal.dashboard.views.shared import show_jobs, show_progress, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import legend, two_kinds
 from prmcal.db.metrics import Metrics
-from prmcal.db.queries.two_runs import RunComparison
+from prmcal.db.queries.two_cells import RunComparison
 from prmcal.db.run_folder import plugin_files, published_path
 from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.board import difference_board, estimate, web_board

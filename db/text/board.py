@@ -37,7 +37,7 @@ from prmcal.db.text.formats import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from prmcal.db.queries.two_runs import RunComparison
+    from prmcal.db.queries.two_cells import RunComparison
 
 _DIFFERS = "*"
 _SYMBOLS = {standing: f" {SYMBOLS[standing]}" for standing in ("best", "tied", "worse")}

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from prmcal.db.loading import Values
 from prmcal.db.metrics import NOT_COMPARED, Better
 from prmcal.db.statistics.paired import Replicated, holm, read_replicates, replicated_differences
+from prmcal.db.writer import Values
 from prmcal.harness.planning.plan import Cell
 from prmcal.harness.storage.store import Store
 

@@ -21,7 +21,7 @@ from prmcal.harness.report.exhibits import (
     markdown_notes,
 )
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.written_folder import WrittenFolder, write_text
+from prmcal.harness.storage.store import WrittenFolder, write_text
 
 
 def write_report(directory: Path, out: Path) -> list[Path]:

@@ -25,7 +25,7 @@ from prmcal.db.metrics import RANKING_METRIC
 from prmcal.db.text.board import estimate
 from prmcal.db.text.formats import LEADERBOARDS, verified_text
 from prmcal.harness.site.finished_cells import FinishedCell, FinishedCells, Row, portable
-from prmcal.harness.storage.written_folder import write_text
+from prmcal.harness.storage.store import write_text
 
 SCHEMA_VERSION = "0.3.0"
 COLLECTION = "prmcal"

@@ -23,11 +23,10 @@ from prmcal.db.html.boards import (
     overview_style,
 )
 from prmcal.db.metrics import Leaderboard, Metrics
-from prmcal.db.overview.league import league
-from prmcal.db.overview.query import overview
+from prmcal.db.overview.query import league, overview
 from prmcal.db.overview.types import League, Overview
 from prmcal.db.queries.leaderboard import REPORTED_TABLES, reported
-from prmcal.db.queries.two_runs import compare_runs
+from prmcal.db.queries.two_cells import compare_runs
 from prmcal.db.reader import Source, reading
 from prmcal.db.text.board import difference_board, web_board
 from prmcal.db.text.formats import (
@@ -47,7 +46,7 @@ from prmcal.harness.report.exhibits import Chart
 from prmcal.harness.report.writer import can_draw, exhibits_of, provenance
 from prmcal.harness.site.pages import page
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.written_folder import WrittenFolder, write_text
+from prmcal.harness.storage.store import WrittenFolder, write_text
 from prmcal.registry.messages import excerpt
 
 if TYPE_CHECKING:

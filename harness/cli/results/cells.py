@@ -13,8 +13,7 @@ import typer
 from prmcal.db.catalog import cell, cell_provenance, is_merged, metrics, seed_spreads
 from prmcal.db.metrics import Leaderboard, cell_number, with_terminal
 from prmcal.db.queries.cells import CellDetail, find_cell, numbered
-from prmcal.db.queries.two_cells import CellComparison, compare_cells
-from prmcal.db.queries.two_runs import RunComparison, compare_runs
+from prmcal.db.queries.two_cells import CellComparison, RunComparison, compare_cells, compare_runs
 from prmcal.db.reader import Source, reading
 from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.board import Board, Column, comparison_board, difference_board, estimate, questions_board

@@ -20,8 +20,7 @@ from rich.cells import cell_len
 from prmcal.db.catalog import is_merged, plugins
 from prmcal.db.catalog import metrics as described_metrics
 from prmcal.db.metrics import COORDINATES, PLACE, Leaderboard, Metrics
-from prmcal.db.overview.league import league, league_frame
-from prmcal.db.overview.query import overview, ranking_frame
+from prmcal.db.overview.query import league, league_frame, overview, ranking_frame
 from prmcal.db.overview.types import League, Overview
 from prmcal.db.queries.leaderboard import BETWEEN_SEEDS, costs
 from prmcal.db.queries.leaderboard import leaderboard as cells_of

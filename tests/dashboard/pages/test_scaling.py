@@ -13,7 +13,7 @@ import pytest
 from prmcal.dashboard.charts.curves import FIXED, TARGETS, frontier_points
 from prmcal.dashboard.controls.address import link
 from prmcal.db import catalog
-from prmcal.db.overview.league import league
+from prmcal.db.overview.query import league
 from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.run_folder import published_path
 from prmcal.db.statistics.budgets import more_accurate, verdict

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from prmcal.db.metrics import cell_id
-from prmcal.db.queries.two_runs import compare_runs
+from prmcal.db.queries.two_cells import compare_runs
 from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import artifact_folder, database_path, published_path
 from prmcal.db.writer import Writer

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
-from prmcal.db.overview.league import league, league_points
+from prmcal.db.overview.query import league, league_points
 from prmcal.db.overview.types import Entry, League, levels_of
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.reader import engine_for

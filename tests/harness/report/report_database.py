@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from prmcal.db.loading import Transaction
 from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import database_path
 from prmcal.db.tables import Base, Cell, Comparison, Job, JobInput, Plugin, Run
-from prmcal.db.writer import Writer
+from prmcal.db.writer import Transaction, Writer
 from tests.measured import described_rows
 
 METRICS = ("brier", "positive_brier", "ece", "adaptive_ce", "average_ce", "signed_error")

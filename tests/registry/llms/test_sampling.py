@@ -10,8 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, DynamicCache, Qwen2Config, Qwen2ForCausalLM
 
-from prmcal.registry.llms.sampling import Row, sample_rows
-from prmcal.registry.llms.shared_prompts import SharedPrompts
+from prmcal.registry.llms.sampling import Row, SharedPrompts, sample_rows
 
 HEADS, QUERIES, WIDTH = 2, 6, 8
 
