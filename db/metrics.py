@@ -62,13 +62,13 @@ class Metric:
     leaderboard: Leaderboard
     """The leaderboard that has the column."""
     better: Better | None
-    """Which value wins. None if no value is better by itself: a small budget, for example, may be too small."""
+    """The values that win. None if no value is better by itself: a small budget, for example, may be too small."""
     description: str
-    """What it measures, in one sentence."""
+    """The quantity that it measures, in one sentence."""
 
     @property
     def direction(self) -> str:
-        """Which values are better, such as "lower is better"; empty if none are."""
+        """Return which values are better, such as "lower is better"; empty if none are."""
         return (
             f"{'closer to 0' if self.better == 'near zero' else self.better} is better" if self.better else ""
         )

@@ -164,7 +164,7 @@ def _meaning(path: Path, message: str) -> DatabaseError | None:
 
 
 Source = Path | sa.Connection
-"""What a query reads: the path of a database file, or a connection from :func:`reading`."""
+"""The source of a query: the path of a database file, or a connection from :func:`reading`."""
 
 # Connections of one process to one path share the file that DuckDB opened first, even after it was replaced. With one
 # connection at a time, each connection opens the current file.

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MEMORY, _THREADS = "1GiB", 4
-"""What DuckDB uses in a transaction, however many rows there are. What does not fit into the memory goes to the disk.
+"""The memory that DuckDB uses in a transaction, however many rows there are. The rest goes to the disk.
 Threads are limited, because each of them needs memory of its own."""
 
 
@@ -191,7 +191,7 @@ Files = Mapping[str, Sequence[Path]]
 """The Parquet files of each owner of rows: of a job by its key, or of a cell by its id."""
 
 _MOST_FILES, _MOST_BYTES = 500, 2**26
-"""What one statement reads: few enough files to be open at once, and few enough rows to be sorted in memory."""
+"""The limits of one statement: few enough files to be open at once, and few enough rows to be sorted in memory."""
 
 _INSERT = """
 INSERT INTO {table} ({owner}, {columns})

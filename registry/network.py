@@ -140,7 +140,7 @@ class NetworkFailure(NamedTuple):
 
 
 def _policy(whom: str, seconds: float, key: str) -> dict[str, Any]:
-    """How tenacity asks a server again while its network fails, with pauses that double and are partly random.
+    """The rules for asking a server again while its network fails, with pauses that double and are partly random.
 
     `seconds` count from the first failure. A ``Retry-After`` beyond them ends the attempts.
     """

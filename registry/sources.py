@@ -79,7 +79,7 @@ def local_files(plugin: Path | type) -> dict[str, Path]:
 
 
 def _is_foreign(module: str) -> bool:
-    """Whether a module belongs neither to prmcal nor to Python."""
+    """True if a module belongs neither to prmcal nor to Python."""
     top = module.partition(".")[0]
     return top != "prmcal" and (top == "__main__" or top not in sys.stdlib_module_names)
 

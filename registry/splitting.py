@@ -38,7 +38,7 @@ others are frequent at the beginning of such a sentence.
 
 
 class StepSplitting(BaseModel):
-    """Where the steps of an LLM's text end."""
+    """The places at which the steps of an LLM's text end."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

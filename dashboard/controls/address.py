@@ -120,7 +120,7 @@ def _binding(
 _P = ParamSpec("_P")
 
 REFRESH_SECONDS = 2
-"""How often an open page looks for new results."""
+"""The time between two looks of an open page for new results."""
 
 
 def ask(

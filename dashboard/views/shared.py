@@ -1,4 +1,4 @@
-"""What several pages show: tables of text, HTML, jobs, the status of a cell, and the progress of a run."""
+"""The common parts of pages: tables of text, HTML, jobs, the status of a cell, and the progress of a run."""
 
 from __future__ import annotations
 

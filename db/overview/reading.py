@@ -1,4 +1,4 @@
-"""What the overview and the league read alike, and what IAS gains.
+"""The common reading of the overview and of the league, and the gains of IAS.
 
 They read values of questions, tests between competitors, and counts. The gains are those of IAS with the rewards of
 each calibrator: against best-of-N, and against a fixed n of equal cost.

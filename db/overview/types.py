@@ -71,7 +71,7 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class Gain:
-    """What best-of-n + IAS achieves with the rewards of one calibrator, averaged over places."""
+    """The results of best-of-n + IAS with the rewards of one calibrator, averaged over places."""
 
     level: float
     """The quantile level beta: the lowest one that the grid has for this calibrator."""
@@ -97,7 +97,7 @@ class Standing(Rank):
     calibrator: str
     """The name in the grid."""
     citation: str
-    """Where it was published; empty if it was not."""
+    """The publication; empty if it was not."""
     outcomes: Outcomes
     """Wins, ties and losses of the paired tests against other calibrators."""
     brier: Quantity
@@ -107,7 +107,7 @@ class Standing(Rank):
     errors: Mapping[str, Quantity]
     """The other main metrics of the calibration leaderboard, averaged over places."""
     gain: Gain | None
-    """What IAS achieves with its rewards; None if the grid has no such cell."""
+    """The results of IAS with its rewards; None if the grid has no such cell."""
     outdated: bool
     """True if versions behind all of its cells are no longer current."""
     fit_seconds: float | None
@@ -116,7 +116,7 @@ class Standing(Rank):
 
 @dataclass(frozen=True, eq=False)
 class Extent:
-    """How much a ranking is of."""
+    """The extent of a ranking."""
 
     places: int
     """Number of places where something was measured."""
@@ -153,7 +153,7 @@ class Overview(Extent):
     metrics: Metrics
     """The metrics of the run."""
     health: tuple[Finding, ...] = ()
-    """What a reader must know about the data before the numbers, the most serious first."""
+    """The warnings that a reader must know about the data before the numbers, the most serious first."""
 
     def standing(self, calibrator: str | None) -> Standing | None:
         """Return the row of a calibrator; None if it has none."""
@@ -162,7 +162,7 @@ class Overview(Extent):
 
 @dataclass(frozen=True, order=True)
 class Entry:
-    """What competes: a strategy, with the calibrator and the level beta that it reads, if any."""
+    """A competitor: a strategy, with the calibrator and the level beta that it reads, if any."""
 
     strategy: str
     calibrator: str = ""
@@ -190,7 +190,7 @@ class LeagueRow:
 
     entry: Entry
     citation: str
-    """Where the strategy was published; empty if it was not."""
+    """The publication of the strategy; empty if it was not."""
     rank: Rank | None
     """Its rank by the accuracy over budgets, and the mean of its ranks at single places. None for a reference, which
     needs the truth and does not compete, and for an entry without a rival."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 _NAMED = 3
-"""How many cells a message names at most."""
+"""The largest number of cells in a message."""
 
 
 def cell_numbers() -> sa.Subquery:

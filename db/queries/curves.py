@@ -110,7 +110,7 @@ def _of_jobs(
 
 @dataclass(frozen=True, eq=False)
 class ExactCurves:
-    """What the curves of one data set, LLM and PRM are computed from."""
+    """The data from which the curves of one data set, LLM and PRM are computed."""
 
     question_ids: NDArray[np.object_]
     """Of shape (questions,)."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Severity = Literal["misleading", "notable", "fine"]
-"""How much a check matters. After a misleading one, no number of the run is worth a headline."""
+"""The weight of a check. After a misleading one, no number of the run is worth a headline."""
 
 MOST_UNREAD = 0.1
 """Share of answers from which on numbers mislead if they were not read."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 BETWEEN_SEEDS = "_between_seeds"
-"""What the names of columns end with that have the standard deviation of a metric between seeds."""
+"""The end of the names of columns with the standard deviation of a metric between seeds."""
 
 
 def measurements(

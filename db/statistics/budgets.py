@@ -84,7 +84,7 @@ class Curve:
 
 
 Verdict = Literal["gain", "no gain", "loss"]
-"""What the interval of a difference in accuracy says: above 0, around 0, below 0."""
+"""The side of 0 on which the interval of a difference in accuracy lies: above 0, around 0, below 0."""
 
 _TAIL = 0.025
 

@@ -1,1 +1,1 @@
-"""How leaderboards are presented: titles, marks, legends, Markdown and LaTeX. The numbers come from `queries`."""
+"""The words of leaderboards: titles, marks, legends, Markdown and LaTeX. The numbers come from `queries`."""

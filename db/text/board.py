@@ -63,9 +63,9 @@ class Column:
     group: str = ""
     """Columns of a group are left out together."""
     text: bool = False
-    """Whether the column holds free text, which takes the space that is left."""
+    """True if the column holds free text, which takes the space that is left."""
     whole: bool = False
-    """Whether its values are never cut."""
+    """True if its values are never cut."""
 
 
 def column_of(
@@ -86,7 +86,7 @@ class Board:
     """Lines below the table."""
     title: str = ""
     legend: str = ""
-    """What it is, and how to read it."""
+    """The meaning, and how to read it."""
     cells: tuple[str, ...] = ()
     """The identifier of the cell in each row, to link to; empty if rows are no cells."""
 

@@ -18,7 +18,7 @@ LEAGUE_PURPOSE = (
     "The league compares strategies at equal cost: how accurate each is with the same mean number of samples, over its "
     "whole range of budgets."
 )
-"""What the league is, in one sentence."""
+"""The meaning of the league, in one sentence."""
 
 _NAMED = 3
 

@@ -19,7 +19,7 @@ PURPOSE = (
     "prmcal measures how far the scores of process reward models lie from the true chance of a right answer, corrects "
     "them with calibrators, and shows how many samples this saves."
 )
-"""What prmcal is, in one sentence."""
+"""A description of prmcal in one sentence."""
 
 SCORE = "corrected Brier score"
 """The metric that ranks calibrators, as it is named in a sentence."""

@@ -26,7 +26,7 @@ Level = Annotated[
 
 
 class Settings(BaseModel):
-    """How questions are answered, in Python, by ``prmcal ask`` and over HTTP. What is left out is as in the grid."""
+    """The settings of answers in Python, by ``prmcal ask`` and over HTTP. What is left out is as in the grid."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -76,7 +76,7 @@ class OpenQuestion:
     started: float = field(default_factory=time.monotonic)
     """On the clock of ``time.monotonic``."""
     error: PrmcalError | None = None
-    """Why it cannot be answered."""
+    """The reason why it cannot be answered."""
 
     def seed(self, seed: int, *place: int) -> int:
         """Return the seed of a sample, which does not depend on the other questions of the call."""

@@ -61,11 +61,11 @@ class Card:
     """The target probability C and the level beta of the strategy."""
     max_samples: int = 64
     sampling: Sampling = field(default_factory=Sampling)
-    """How trajectories are sampled, as for the calibration."""
+    """The sampling of trajectories, as for the calibration."""
     levels: tuple[float, ...] = ()
     """Levels beta besides the calibrator's own. They are left out unless it predicts any level."""
     ways: Ways = MARKED
-    """Where the answers of the LLM stand, as in the argument `answers` of a data set."""
+    """The places of the answers of the LLM, as in the argument `answers` of a data set."""
     known: Mapping[str, PluginReference] = field(default_factory=dict)
     """The strategies of the grid by their names, which may have arguments. Registered names work too."""
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Stopped = Literal["sure", "planned", "budget", "failed"]
-"""Why no more samples were drawn.
+"""The reason why no more samples were drawn.
 
 "sure": the strategy's rule was fulfilled. "planned": the number of samples was decided before the first one. "budget":
 the largest number of samples was reached first. "failed": an error ended the question.
@@ -19,10 +19,10 @@ class Familiarity:
     """The comparison of a question with those that the calibrator was fitted to."""
 
     familiar: bool
-    """Whether all its values are inside what is usual for calibration questions. If not, calibrated rewards may be
+    """True if all its values are inside what is usual for calibration questions. If not, calibrated rewards may be
     wrong."""
     message: str = ""
-    """What is unusual, as a sentence; empty if nothing is."""
+    """The unusual values, as a sentence; empty if nothing is."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class PrefixRewards:
     point: tuple[float | None, ...]
     """The calibrated median."""
     terminal: tuple[bool, ...]
-    """Whether the prefix contains its final answer. Calibrators are fitted without such prefixes unless the grid says
+    """True if the prefix contains its final answer. Calibrators are fitted without such prefixes unless the grid says
     otherwise, so their calibrated rewards mean little."""
     tokens: int = 0
     """Tokens that the PRM read."""
@@ -58,7 +58,7 @@ class Step:
     quantiles: tuple[float, ...] | None
     point: float | None
     terminal: bool = False
-    """Whether the prefix contains its final answer; see :class:`PrefixRewards`."""
+    """True if the prefix contains its final answer; see :class:`PrefixRewards`."""
 
 
 @dataclass(frozen=True)
@@ -106,14 +106,14 @@ class Solution:
     calibration questions. If it is "reward", it reaches from the lowest to the highest level of the calibrator, and is
     None for a point estimate."""
     basis: Literal["posterior", "reward"] = "reward"
-    """Where `probability` comes from: from all scores and votes by Bayes' rule, or from the calibrated reward of the
+    """The source of `probability`: from all scores and votes by Bayes' rule, or from the calibrated reward of the
     last prefix without a final answer of the chosen trajectory. The latter is used if the trajectories were searched,
     or the calibration questions are not known."""
     abstained: bool = False
-    """Whether there is an answer whose probability is below the bound, or that the strategy withholds."""
+    """True if there is an answer whose probability is below the bound, or that the strategy withholds."""
     stopped: Stopped = "failed"
     reason: str = "An error ended the question."
-    """Why it stopped, as a sentence."""
+    """The reason why it stopped, as a sentence."""
     spent: Spent = Spent()
     rewards: PrefixRewards | None = None
     """The rewards of the trajectory that gives the answer."""
@@ -122,7 +122,7 @@ class Solution:
     """The index of the trajectory that gives the answer."""
     familiarity: Familiarity = Familiarity(True)
     error: str = ""
-    """What went wrong; empty if nothing did. In a batch the other questions are not affected."""
+    """The error; empty if nothing did. In a batch the other questions are not affected."""
 
     def as_data(self) -> Mapping[str, Any]:
         """Return it as JSON data."""

@@ -31,9 +31,9 @@ class Shard(Generic[P_co]):
     """A unit of work."""
 
     ref: ArtifactRef
-    """Where its artifact is stored."""
+    """The address of its artifact."""
     parameters: P_co
-    """What the job's function reads, of the class for its kind."""
+    """The input of the job's function, of the class for its kind."""
     inputs: Mapping[str, tuple[ArtifactRef, ...]]
     """The artifacts that it reads, by role."""
     resource: str = ""
@@ -100,7 +100,7 @@ class Job(Generic[P_co]):
     inputs: tuple[Job[Parameters], ...] = ()
     """The jobs whose artifacts it reads."""
     refs: tuple[ArtifactRef, ...] = field(init=False, repr=False, compare=False)
-    """Where the artifacts of its shards are stored. All shards that read the whole job share this tuple."""
+    """The addresses of the artifacts of its shards. All shards that read the whole job share this tuple."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "refs", tuple(shard.ref for shard in self.shards))

@@ -1,4 +1,4 @@
-"""What the models compute: trajectories, their success rates (Definition 1), and their scores by a PRM.
+"""The work of the models: trajectories, their success rates (Definition 1), and their scores by a PRM.
 
 Trajectories are sampled and graded, followed up, or read from published data. Scores are the logit and the reward of
 every prefix, and the hidden states at every token.

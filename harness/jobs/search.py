@@ -54,7 +54,7 @@ class Beam:
     tokens: int = 0
     """Tokens that were generated for it, in all steps together."""
     finished: bool = False
-    """Whether it is complete, so that it is not continued."""
+    """True if it is complete, so that it is not continued."""
     ranked_by: float = float("nan")
     """The reward that ranks prefixes, as the strategy's `rank` says: the PRM's own, or the calibrated median. NaN if
     the prefix is too long for the PRM."""
@@ -82,7 +82,7 @@ class Searched:
     generations: int = 0
     """Steps that were sampled."""
     rounds: int = 0
-    """How often the PRM scored candidates, not counting the bare question."""
+    """The number of times that the PRM scored candidates, not counting the bare question."""
     generated_tokens: int = 0
     prefill_tokens: int = 0
     scored_tokens: int = 0

@@ -41,9 +41,9 @@ class Candidate:
     reference: PluginReference
     built: PoolStrategy
     of_grid: bool
-    """Whether it is in the grid. It is then compared where the grid runs it."""
+    """True if it is in the grid. It is then compared where the grid runs it."""
     wanted: bool = True
-    """Whether it may be recommended."""
+    """True if it may be recommended."""
 
     @property
     def name(self) -> str:

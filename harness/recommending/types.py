@@ -50,7 +50,7 @@ class Choice:
     target: float | None = None
     """The target probability C, if the strategy has one."""
     fixed: bool = False
-    """Whether every question gets N samples."""
+    """True if every question gets N samples."""
 
     @property
     def setting(self) -> str:
@@ -117,13 +117,13 @@ class Recommendation:
     """The best settings of other strategies and calibrators with the same LLM, and the best of other LLMs. They are in
     the order of the choice."""
     reached: bool
-    """Whether the wanted accuracy is reached on the calibration questions. True for a budget."""
+    """True if the wanted accuracy is reached on the calibration questions. True for a budget."""
     questions: int
     trajectories: int
     folds: int
     """The calibration questions, the trajectories of each, and the parts into which they were divided."""
     choices: int
-    """How many choices were compared."""
+    """The number of choices that were compared."""
     left_out: tuple[LeftOut, ...]
     in_sample: tuple[str, ...]
     """Calibrators whose rewards are known only of questions that they were fitted to. Choices with them look too

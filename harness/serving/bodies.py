@@ -38,7 +38,7 @@ class _Body(BaseModel):
 
 
 class Problem(BaseModel):
-    """Why a request, or a row of one, was refused or failed."""
+    """The reason why a request, or a row of one, was refused or failed."""
 
     error: str = Field(description="What was wrong and what to do, as a sentence.")
 
@@ -118,7 +118,7 @@ class SamplesReply(BaseModel):
 
 
 class Health(BaseModel):
-    """Whether the server can answer."""
+    """True if the server can answer."""
 
     status: str = Field(description="`ready`, `loading` or `failed`.", examples=["ready"])
     requests: int = Field(

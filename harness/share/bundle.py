@@ -41,7 +41,7 @@ _AGAIN = "It was cut off or altered, or prmcal did not write it. Ask the submitt
 
 @dataclass(frozen=True)
 class About:
-    """What a submitter says of a submission.
+    """The words of a submitter on a submission.
 
     Raises a BundleError if one of them is too long, or cannot be written as UTF-8.
     """
@@ -82,12 +82,12 @@ def described(content: bytes, table: str | None = None) -> BundledFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Submission(About):
-    """What a bundle says of itself: the content of submission.json."""
+    """The content of submission.json, by which a bundle describes itself."""
 
     texts: bool
-    """Whether the bundle has the texts of questions and trajectories, and the reference answers."""
+    """True if the bundle has the texts of questions and trajectories, and the reference answers."""
     models: bool
-    """Whether it has the fits that change the PRM."""
+    """True if it has the fits that change the PRM."""
     prmcal_version: str
     """The version of prmcal that wrote the bundle."""
     files: Mapping[str, BundledFile]
@@ -189,7 +189,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 _PROGRAM = "ssh-keygen"
 _NAMESPACE = "prmcal"
-"""What the signatures are for. A signature for another purpose, such as that of a git commit, is not accepted."""
+"""The purpose of the signatures. A signature for another purpose, such as that of a git commit, is not accepted."""
 _FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
 _SECONDS = 60
 """A check waits for nobody. Signing may wait for a passphrase or a touch."""

@@ -223,7 +223,7 @@ def _check_once(what: str, names: Sequence[str]) -> None:
 
 
 ENVIRONMENT = ("prmcal_version", "packages", "hardware")
-"""What a bundle says of the environment of a run."""
+"""The parts of the environment of a run that a bundle has."""
 _LEFT_OUT = "(left out)"
 _PATHS = (
     r"(?<![\w.<>\])}~/\\:$-])/(?:[\w.@+~-]+/)+[\w.@+~-]*",  # /data/models, but no </s>, no 1/2/3 and no URL

@@ -1,4 +1,4 @@
-"""What decides for the results of submissions, words for where they differ, and the plugins and metrics of all."""
+"""The settings behind the results of submissions, words for where they differ, and the plugins and metrics of all."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def words(properties: Properties, names: Iterable[str]) -> list[str]:
 
 
 class Words:
-    """What differs between submissions, in words."""
+    """The differences between submissions, in words."""
 
     def __init__(self, submissions: Sequence[Submitted]) -> None:
         self._described = {each.submission_id: described(each.record, each.plan) for each in submissions}

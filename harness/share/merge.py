@@ -45,7 +45,7 @@ _ASIDE = ".incoming"
 
 @dataclass(frozen=True)
 class MergeSummary:
-    """What a merge did."""
+    """The outcome of a merge."""
 
     added: tuple[Submitted, ...]
     known: tuple[Submitted, ...]

@@ -1,4 +1,4 @@
-"""What is merged: submissions from runs, bundles and merged leaderboards, and records of verifications.
+"""Submissions that are merged: from runs, bundles and merged leaderboards, and records of verifications.
 
 A merged leaderboard has the layout of a run's folder, and besides:
 
@@ -66,7 +66,7 @@ class Submitted:
     plan: Plan
     """Its cells and all jobs behind them."""
     failures: Mapping[str, Failure]
-    """Why shards failed, by their keys."""
+    """The reasons why shards failed, by their keys."""
     contents: Mapping[ArtifactRef, str]
     """The digests of the contents of its artifacts; empty for one that it leaves out."""
 
@@ -201,7 +201,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What one check found."""
+    """The outcome of one check."""
 
     tier: Tier
     check: str
@@ -209,9 +209,9 @@ class Check:
     passed: bool
     """False if it found something wrong, and if it could not be made although the tier needs it."""
     n: int
-    """What was checked: artifacts, rows, questions or prefixes, as the message says. 0 if it could not be made."""
+    """The number of checked artifacts, rows, questions or prefixes, as the message says. 0 if it could not be made."""
     message: str
-    """What was found, in sentences."""
+    """The findings, in sentences."""
     cells: tuple[str, ...] = ()
     """The ids of the cells that the findings concern; empty if it passed."""
 
@@ -227,7 +227,7 @@ class Verification:
     tier: Tier
     """The highest tier that was tried."""
     passed: bool
-    """Whether every check of this tier and of those before it passed."""
+    """True if every check of this tier and of those before it passed."""
     verified_by: str
     """The name that the verifier gave."""
     verified_at: str
@@ -235,7 +235,7 @@ class Verification:
     prmcal_version: str
     """The version of prmcal that verified it."""
     seed: int
-    """What random choices were made with. The verifier draws it, so a submitter cannot know what is checked."""
+    """The seed of random choices. The verifier draws it, so a submitter cannot know what is checked."""
     checks: tuple[Check, ...]
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}

@@ -44,7 +44,7 @@ class MergedCell:
     version: str
     conflict: bool
     alike: str
-    """What rows share that differ only in the seed, or are replicates; empty if it contradicts an earlier row."""
+    """The properties of rows that differ in the seed, or are replicates; empty if it contradicts an earlier row."""
     done: Mapping[Submitted, Cell]
     """The submissions that have its result, in their order, with their own cells."""
 
@@ -63,7 +63,7 @@ class Union:
     replicates: frozenset[ArtifactRef]
     """Those of them that are no conflicts."""
     failures: Mapping[str, Failure]
-    """Why shards failed that no submission has."""
+    """The failures of shards that no submission has."""
     curves: Mapping[str, str]
     """The conditions of jobs that fill no cell, by their keys."""
 

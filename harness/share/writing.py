@@ -67,7 +67,7 @@ _Entry = tuple[Path | bytes, BundledFile]
 
 @dataclass(frozen=True)
 class Bundled:
-    """What a bundle contains."""
+    """The contents of a bundle."""
 
     submission: Submission
     cells: int

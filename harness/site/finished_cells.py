@@ -62,7 +62,7 @@ class FinishedCell:
     behind: Sequence[Row]
     """The rows of all jobs behind the cell, its own included."""
     provenance: Mapping[str, str]
-    """What is known of the submissions, the verification and the versions behind the cell."""
+    """The facts about the submissions, the verification and the versions behind the cell."""
 
     @property
     def about(self) -> str:

@@ -34,7 +34,7 @@ NO_TEXTS = "its texts are not in the submission. Give them with --texts-from"
 
 
 class Tolerance(NamedTuple):
-    """How far a number may lie from the stored one: by `relative` of it, or by `absolute`."""
+    """The largest distance of a number from the stored one: by `relative` of it, or by `absolute`."""
 
     relative: float
     absolute: float
@@ -46,7 +46,7 @@ ROUNDING = Tolerance(1e-9, 1e-12)
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a verification is asked for, and what it uses besides the submission."""
+    """The extent of a verification, and its means besides the submission."""
 
     workers: int = 1
     """Processes of the first tier."""
@@ -57,7 +57,7 @@ class Asked:
     questions: int = 30
     """Questions of each LLM and split that are sampled again, at least."""
     all_fits: bool = False
-    """Whether fits that need the PRM or its hidden states are repeated."""
+    """True if fits that need the PRM or its hidden states are repeated."""
     texts_from: Path | None = None
     """A bundle or a folder with the texts of the same trajectories."""
     plugin_files: tuple[Path, ...] = ()

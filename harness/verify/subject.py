@@ -1,4 +1,4 @@
-"""What is verified, its flaws, and the checks of its plan.
+"""The subject of a verification, its flaws, and the checks of its plan.
 
 The plan has keys, what they are made of, questions, and the split between test and calibration.
 """

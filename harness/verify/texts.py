@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FITTED, TRAINED = Tolerance(0.0, 1e-4), Tolerance(0.0, 0.05)
-"""How far a calibrated reward may lie from the stored one. Optimisers stop at other places on other processors, and
+"""The distance of a calibrated reward from the stored one. Optimisers stop at other places on other processors, and
 calibrators that are trained on hidden states or texts differ the most."""
 TOLERANCES = {"float32": (0.001, 0.0), "float16": (0.05, 0.01), "bfloat16": (0.25, 0.01)}
-"""How far a logit may lie from the stored one, and which share of the prefixes may lie further away."""
+"""The largest distance of a logit from the stored one, and the share of the prefixes that may lie further away."""
 _QUANTISED = (0.5, 0.02)
 _FEWEST = 5
 _TRAJECTORY = PREFIX[:2]

@@ -108,7 +108,7 @@ class ConformalBound(Calibrator):
 
     @property
     def reads(self) -> Literal["reward", "logit", "hidden", "prm"]:  # type: ignore[override]
-        """What the wrapped calibrator reads."""
+        """The input of the wrapped calibrator."""
         return self.wrapped.reads
 
     @property
@@ -118,7 +118,7 @@ class ConformalBound(Calibrator):
 
     @property
     def any_level(self) -> bool:  # type: ignore[override]
-        """Whether the wrapped calibrator predicts any level."""
+        """True if the wrapped calibrator predicts any level."""
         return self.wrapped.any_level
 
     @property
@@ -231,7 +231,7 @@ class ConformalBound(Calibrator):
 
 
 def _enough(questions: int, level: float) -> bool:
-    """Whether there are enough questions for a finite quantile."""
+    """True if there are enough questions for a finite quantile."""
     return bool((1 - level) * (questions + 1) <= questions + _TOLERANCE)
 
 

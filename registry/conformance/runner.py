@@ -42,11 +42,11 @@ class CheckResult:
     name: str
     """The check's name in words."""
     passed: bool
-    """Whether the check passed. False if it was skipped."""
+    """True if the check passed. False if it was skipped."""
     message: str = ""
-    """What was expected and what was found. Empty if the check passed."""
+    """The expected and the found. Empty if the check passed."""
     skipped: bool = False
-    """Whether the check does not apply to this plugin. `message` then has the reason."""
+    """True if the check does not apply to this plugin. `message` then has the reason."""
 
 
 def checks_of(plugin_: Plugin) -> tuple[Check, ...]:

@@ -25,7 +25,7 @@ def _ignore(_: str) -> None:
 
 @dataclass(frozen=True)
 class FitSupport:
-    """What a long fit may use. A short fit ignores it.
+    """The means that a long fit may use. A short fit ignores it.
 
     Attributes
     ----------
@@ -183,7 +183,7 @@ class Calibrator(Plugin, ABC):
 
     @property
     def training_passes(self) -> int:
-        """How often ``fit`` trains the PRM on all of its prefixes; 0 if it does not train the PRM.
+        """The number of times that ``fit`` trains the PRM on all of its prefixes; 0 if it does not train the PRM.
 
         Plans estimate GPU-hours from it.
         """

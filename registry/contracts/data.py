@@ -1,4 +1,4 @@
-"""What passes between the plugins: questions, prefixes, completions, scores, hidden states."""
+"""The data that pass between the plugins: questions, prefixes, completions, scores, hidden states."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from prmcal.arrays import Bools, Floats, Floats32, Ints
 
 FinishReason = Literal["end", "stop", "length", "thought"]
-"""Why a completion ended: at the LLM's end token, at a stop string, or at the largest number of tokens.
+"""The reason why a completion ended: at the LLM's end token, at a stop string, or at the largest number of tokens.
 
 At the largest number of tokens, ``length`` becomes ``thought`` if the completion ends inside a thought, between
 ``<think>`` and ``</think>``. LLMs need not return it: it is found when a completion is stored.
@@ -47,7 +47,7 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How completions are sampled."""
+    """The settings by which completions are sampled."""
 
     temperature: float = 1.0
     """Above 0, because success is defined for a stochastic policy (Definition 1)."""
@@ -92,7 +92,7 @@ class ScoringRequest:
     trajectories: tuple[tuple[str, ...], ...]
     """Each trajectory as its steps."""
     whole_only: bool = False
-    """Whether only the score of each whole trajectory will be read. A PRM may then return one score instead of T+1. The
+    """True if only the score of each whole trajectory will be read. A PRM may then return one score instead of T+1. The
     last score is that of the whole trajectory in both cases."""
 
     def prefixes(self, steps: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -109,7 +109,7 @@ class PrefixScores:
     reward: Floats
     """The score as a probability in [0, 1]. Of shape (T+1,), float64."""
     over_long: Bools
-    """Whether the prefix is too long for the PRM. Its score is then NaN. A prefix is never truncated. Of shape (T+1,),
+    """True if the prefix is too long for the PRM. Its score is then NaN. A prefix is never truncated. Of shape (T+1,),
     bool."""
     tokens: int
     """Tokens that the PRM read for this trajectory. Tokens that its prefixes share are counted once."""

@@ -30,7 +30,7 @@ class Dataset(Plugin, ABC):
     grading: Grading = "symbolic"
     """The kind of its answers: plain numbers and words, integers from 0 to 999 (AIME), or any mathematics."""
     answers: Ways = BOXED
-    """Where solutions give their answers: ``boxed``, ``phrase`` (behind "the answer is"), ``hashes`` (behind ####),
+    """The places of the answers in solutions: ``boxed``, ``phrase`` (behind "the answer is"), ``hashes`` (behind ####),
     ``last number``, ``whole``, ``{pattern: REGEX}``, or a list of these, which are tried in order."""
 
     @abstractmethod

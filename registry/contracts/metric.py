@@ -146,7 +146,7 @@ class AbsoluteSum:
     errors: Callable[[Floats], Floats]
     """From weights of shape (resamples, questions) to the signed errors, of shape (resamples, errors)."""
     corrected: bool = False
-    """Whether to remove the noise of the errors, which is measured by resampling the questions."""
+    """True if to remove the noise of the errors, which is measured by resampling the questions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +162,7 @@ class UnderWeights:
     """From weights of shape (resamples, questions) to the values, of shape (resamples,). A weight says how often a
     question counts, and is 0 for a question that was not drawn."""
     above_zero: bool = False
-    """Whether it is never below 0 and noise increases it. Its interval is then centred at the value. Otherwise, the
+    """True if it is never below 0 and noise increases it. Its interval is then centred at the value. Otherwise, the
     ends are percentiles of the resamples."""
 
 
@@ -175,7 +175,7 @@ class Known:
 
 Better = Literal["lower", "higher", "near zero"]
 Measured = Floats | QuestionRatio | AbsoluteSum | UnderWeights | Known
-"""What :meth:`Metric.measure` returns."""
+"""The result of :meth:`Metric.measure`."""
 
 _POINT, _LEVELS = (0.5,), (0.1, 0.5, 0.9)
 
@@ -188,13 +188,13 @@ class Metric(Plugin, ABC):
     """
 
     title: ClassVar[str] = ""
-    """What readers see, such as "Log loss". By default the registered name."""
+    """The title that readers see, such as "Log loss". By default the registered name."""
     better: ClassVar[Better | None] = None
-    """Which value wins. With None, values are not ranked."""
+    """The values that win. With None, values are not ranked."""
     description: ClassVar[str] = ""
-    """What it measures, in one sentence that ends with a full stop. By default the first paragraph of the docstring."""
+    """The quantity, in one sentence that ends with a full stop. By default the first paragraph of the docstring."""
     each_level: ClassVar[bool] = False
-    """Whether it is measured for the rewards of each level beta, under names such as ``coverage_0.1``. `rows.reward`
+    """True if it is measured for the rewards of each level beta, under names such as ``coverage_0.1``. `rows.reward`
     then is the reward of this level, and the median for calibrators that predict only that. Without it, the metric is
     measured once, for the median. `rows.quantiles` has the rewards of all levels in both cases."""
 

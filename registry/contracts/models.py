@@ -26,7 +26,7 @@ class LLM(Plugin, ABC):
     """A policy: samples completions of many prefixes at once."""
 
     repeats: ClassVar[bool] = False
-    """Whether every call for a prefix begins with the same completions, for any seed. A grid must then ask for all
+    """True if every call for a prefix begins with the same completions, for any seed. A grid must then ask for all
     samples of a prefix at once."""
     patience: float = DEFAULT_PATIENCE
     """Seconds for which an LLM whose network fails is asked again before its cells fail. A constructor argument of this

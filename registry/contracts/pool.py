@@ -17,14 +17,14 @@ READS: tuple[Reads, ...] = get_args(Reads)
 SCORES: tuple[Reads, ...] = ("scores",)
 
 PER_CALIBRATOR: frozenset[str] = frozenset(("question_rewards", "trajectory_rewards", "step_rewards"))
-"""What a calibrator gives at all of its levels."""
+"""The arrays that a calibrator gives at all of its levels."""
 
 PER_TRAJECTORY: frozenset[str] = frozenset(("scores", "step_scores", "trajectory_rewards", "step_rewards"))
-"""What has a value for every trajectory, along the second axis."""
+"""The arrays with a value for every trajectory, along the second axis."""
 
 
 class _Declared:
-    """What a strategy may read of a pool if it declares it. The pool of a run has nothing else."""
+    """The arrays that a strategy may read of a pool if it declares it. The pool of a run has nothing else."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name

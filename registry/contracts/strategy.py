@@ -34,7 +34,7 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What a strategy asks of one LLM, if it divides the questions between several."""
+    """The requests of a strategy to one LLM, if it divides the questions between several."""
 
     llm: str
     """One of the strategy's `others`, or "" for the LLM that the strategy is run for."""
@@ -64,7 +64,7 @@ class Answered:
     """Probability that at least one of the drawn trajectories is correct: the accuracy of a perfect choice. Of shape
     (questions,), float64."""
     fixed: bool = False
-    """Whether `samples` is one number that is known before any question is read, as for best-of-n. The budget then is
+    """True if `samples` is one number that is known before any question is read, as for best-of-n. The budget then is
     not an estimate and has no uncertainty."""
     estimated_from: Floats | None = None
     """If every question gets the mean of other numbers of samples: these numbers, from which the budget is estimated.
@@ -76,7 +76,7 @@ class Answered:
     """Probability that the strategy gives no answer; None if it always answers. Without an answer a question is not
     counted as correct, so `accuracy` + `abstained` is at most 1. Of shape (questions,), float64."""
     asked: tuple[Asked, ...] = ()
-    """What is asked of each LLM, the strategy's own first; empty if only that one is asked. `samples` is the sum of
+    """The requests to each LLM, the strategy's own first; empty if only that one is asked. `samples` is the sum of
     theirs. The costs in tokens follow from it."""
 
     def budget_flaw(self) -> str | None:
@@ -109,19 +109,19 @@ class Choice:
     trajectory: int
     """The index of a trajectory with this answer."""
     withheld: bool = False
-    """Whether the strategy gives no answer after all. This would have been the one."""
+    """True if the strategy gives no answer after all. This would have been the one."""
 
 
 class Strategy(Plugin, ABC):
     """The base of PoolStrategy and SearchStrategy. Derive from one of these."""
 
     reads: tuple[Reads, ...] = ()
-    """What it reads of the pool: any of :data:`prmcal.registry.contracts.pool.READS`. This decides `once_for`. It may
+    """The arrays that it reads: any of :data:`prmcal.registry.contracts.pool.READS`. This decides `once_for`. It may
     depend on the arguments of the constructor."""
     targeted: ClassVar[bool] = False
-    """Whether it has a target probability C. It is then run once for every C of the grid."""
+    """True if it has a target probability C. It is then run once for every C of the grid."""
     reference: ClassVar[bool] = False
-    """Whether it is a reference point that uses what nobody knows of a new question, such as its success rate. New
+    """True if it is a reference point that uses what nobody knows of a new question, such as its success rate. New
     questions cannot be answered with it."""
 
     @property
@@ -142,7 +142,7 @@ class PoolStrategy(Strategy):
     """A strategy that draws whole trajectories. Its results follow from the pool, without further generation."""
 
     tuned: bool = False
-    """Whether it chooses something, such as a threshold, from the trajectories of the calibration questions. `tune` is
+    """True if it chooses something, such as a threshold, from the trajectories of the calibration questions. `tune` is
     then called once before `answer` and `sweep`."""
     others: tuple[str, ...] = ()
     """The names in the grid of other LLMs that it may ask. The pool then has theirs in `Pool.others`, with the same
@@ -150,7 +150,7 @@ class PoolStrategy(Strategy):
 
     @property
     def in_league(self) -> bool:
-        """Whether it has a curve of accuracy against samples: if it has a target C, or its own ``sweep``.
+        """True if it has a curve of accuracy against samples: if it has a target C, or its own ``sweep``.
 
         A strategy with `others` has none, since samples of different LLMs do not cost the same.
         """

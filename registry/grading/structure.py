@@ -47,7 +47,7 @@ class Matching:
 
 
 Question = Pair | Every | Matching
-"""What only a symbolic comparison can decide."""
+"""The signs that only a symbolic comparison can decide on."""
 
 Found = bool | Question
 

@@ -48,7 +48,7 @@ class ServedLLM(LLM):
     """The base of LLMs behind a server. A subclass says how a prefix is asked for, and where the text of a reply is."""
 
     path: ClassVar[str]
-    """What is appended to `base_url`."""
+    """The path that is appended to `base_url`."""
 
     base_url: str
     model: str

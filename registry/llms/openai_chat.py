@@ -17,7 +17,7 @@ from prmcal.registry.splitting import BLANK_LINE, Splitting
 from prmcal.steps import THOUGHT_BEGINS, THOUGHT_ENDS, in_thought, text_so_far
 
 Continues = Literal["vllm", "prefix", "none"]
-"""How a server is told to continue the assistant's last message instead of answering it."""
+"""The way in which a server is asked to continue the assistant's last message instead of answering it."""
 
 _REASONING = ("reasoning", "reasoning_content")
 """The fields in which servers return the thoughts of an LLM beside its answer. vLLM calls it by the first name."""

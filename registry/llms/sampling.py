@@ -34,11 +34,11 @@ class Row:
     tokens: list[int] = field(default_factory=list)
     """The tokens sampled so far, including the end-of-text token."""
     ended: Literal["end", "stop"] | None = None
-    """Whether the completion ended at an end token or at a stop string; None if it did not."""
+    """True if the completion ended at an end token or at a stop string; None if it did not."""
 
     @property
     def finished(self) -> bool:
-        """Whether the completion ended or has reached its limit."""
+        """True if the completion ended or has reached its limit."""
         return self.ended is not None or len(self.tokens) == self.limit
 
 
@@ -345,7 +345,7 @@ class SharedPrompts:
 
 
 def can_share(model: PreTrainedModel, cache: DynamicCache) -> bool:
-    """Whether a model can use shared prompts: it has full causal attention, through transformers' interface."""
+    """True if a model can use shared prompts: it has full causal attention, through transformers' interface."""
     return (
         model.config._attn_implementation == "sdpa"
         and bool(model._supports_attention_backend)

@@ -150,7 +150,7 @@ class BinErrors(Metric):
 
     better = "lower"
     corrected: ClassVar[bool] = False
-    """Whether the noise of the bins is removed."""
+    """True if the noise of the bins is removed."""
 
     bins: Count = 10
 

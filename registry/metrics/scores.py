@@ -179,7 +179,7 @@ _ELEMENTS = 40_000
 
 
 class Miscalibration(Metric):
-    """How much the isotonic recalibration of the rewards lowers the Brier score, at least 0.
+    """The fall of the Brier score by isotonic recalibration of the rewards, at least 0.
 
     It is 0 if the rewards are calibrated in the sample: if the mean success rate of the prefixes with a reward is this
     reward. Noise increases it.
@@ -200,7 +200,7 @@ class Miscalibration(Metric):
 
 
 class Discrimination(Metric):
-    """How much lower the Brier score of the recalibrated rewards is than that of a constant, at least 0.
+    """The Brier score of a constant minus that of the recalibrated rewards, at least 0.
 
     It is 0 if the success rate does not increase with the reward anywhere, and the uncertainty if rewards rank all
     follow-ups. It does not change if rewards are recalibrated by an increasing function. Noise increases it.

@@ -36,7 +36,7 @@ _TOGETHER = 100
 """Resamples that are smoothed at once. They fit into a processor's cache."""
 _DRAWS, _LIMIT = 1000, 0.95
 _MARGIN = 0.1
-"""How far below a quantile, as a share of the values, those that are not computed are."""
+"""The distance below a quantile, as a share of the values, of those that are not computed."""
 
 
 class SmoothCE(Metric):

@@ -62,7 +62,7 @@ class Operation:
 
     @property
     def hard(self) -> bool:
-        """Whether the instruction multiplies or has an operand with two digits."""
+        """True if the instruction multiplies or has an operand with two digits."""
         return self.symbol == "*" or self.operand > 9
 
     def apply(self, value: int) -> int:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from prmcal.registry.prms.transformers import TransformersPRM
 
 _SUM_TOLERANCE = 1e-5
-"""How far rounding in float32 moves the sum of a few probabilities from 1."""
+"""The distance by which rounding in float32 moves the sum of a few probabilities from 1."""
 
 
 _SET_HERE = {"checkpoint", "max_tokens", "markers", "dtype", "device", "batch_tokens", "tree_tokens"}

@@ -1,4 +1,4 @@
-"""What the score of a whole trajectory says of it: the probability that it is right, learned from other questions."""
+"""The evidence in the score of a whole trajectory: the probability that it is right, learned from other questions."""
 
 from __future__ import annotations
 

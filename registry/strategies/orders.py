@@ -62,7 +62,7 @@ class Orders:
 
     @property
     def positions(self) -> NDArray[np.unsignedinteger]:
-        """How many trajectories are drawn before each of the M, of shape (M, orders); N if it is never drawn."""
+        """The number of trajectories drawn before each of the M, of shape (M, orders); N if it is never drawn."""
         if self.given is None:
             return _positions_of(self.size, self.draws)
         return _positions(self.given, self.size)

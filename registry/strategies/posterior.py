@@ -1,4 +1,4 @@
-"""What is known of the success probability of a question before its first trajectory is drawn."""
+"""Beliefs about the success probability of a question before its first trajectory is drawn."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ _DRAWS_TOGETHER = 32
 
 
 class Beliefs(NamedTuple):
-    """What is known of a question after 1, 2, ..., N draws, in many orders. All arrays have shape (N, orders).
+    """Beliefs about a question after 1, 2, ..., N draws, in many orders. All arrays have shape (N, orders).
 
     `success` is the mean of p, which is the probability that the next trajectory is right. `best` is the probability
     that the best-scored trajectory is right, and `none` the probability that no trajectory is right.
@@ -187,7 +187,7 @@ class Bayesian(SequentialRule):
     reads = ("scores", "question_rewards")
     tuned = True
     watched: ClassVar[str]
-    """What it stops by: the "doubt" or the "gain" of :class:`_Lowest`."""
+    """The quantity that it stops by: the "doubt" or the "gain" of :class:`_Lowest`."""
 
     def tune(self, pool: Pool, setting: Setting) -> None:
         """Fit what scores and rewards say to the calibration questions; see :meth:`prmcal.PoolStrategy.tune`."""

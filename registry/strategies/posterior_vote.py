@@ -99,7 +99,7 @@ class PosteriorVote(TargetedRule):
 
 @dataclass(frozen=True)
 class _Laws:
-    """How often trajectories are right and agree: a, b, theta and g."""
+    """The shares of trajectories that are right and that agree: a, b, theta and g."""
 
     a: float
     b: float

@@ -42,12 +42,12 @@ class Drawn:
 
     @cached_property
     def own(self) -> dict[str, Floats]:
-        """What `reads` names, under these names. Values of trajectories have shape (M, ...)."""
+        """The arrays that `reads` names, under these names. Values of trajectories have shape (M, ...)."""
         return {name: getattr(self.pool, name)[self.question] for name in READS if name in self.reads}
 
     @cached_property
     def values(self) -> dict[str, Floats]:
-        """What `reads` names, under these names. Values of trajectories have shape (orders, N, ...).
+        """The arrays that `reads` names, under these names. Values of trajectories have shape (orders, N, ...).
 
         Values of the bare question, such as `question_rewards`, have no axis of orders.
         """
@@ -78,14 +78,14 @@ class Drawn:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a rule does with one question in every order, at each of its points."""
+    """The decisions of a rule on one question in every order, at each of its points."""
 
     stops: NDArray[np.integer]
     """The number of trajectories that are drawn, in [1, N]. Of shape (points, orders), int."""
     right: Floats
     """Probability that the answer is right if the rule stops after 1, 2, ..., N draws. Of shape (orders, N)."""
     silent: Bools | None = None
-    """Whether the rule gives no answer; None if it always gives one. Of shape (points, orders), bool."""
+    """True if the rule gives no answer; None if it always gives one. Of shape (points, orders), bool."""
 
     def right_at_stops(self) -> Floats:
         """Return the probability that the answer is right where the rule stops, of shape (points, orders)."""

@@ -55,7 +55,7 @@ class Votes:
     """The leader is the answer that appeared as the first (1), second (2), ... of all; 0 if there is none. Of answers
     with equal votes, the one that had them first leads."""
     right: Floats
-    """What :func:`right_if_most_votes` returns."""
+    """The result of :func:`right_if_most_votes`."""
 
 
 @remembered

@@ -31,7 +31,7 @@ LIMIT = 384 * 2**20
 """The bytes that all remembered results of a process may take."""
 _DIGEST_BYTES = 20
 _SMALL_BYTES = 500
-"""What an entry takes besides its arrays."""
+"""The bytes of an entry besides its arrays."""
 _KEPT = 3
 """Results that a function keeps at most, such as those for a bootstrap and for ones."""
 

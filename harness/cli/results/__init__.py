@@ -1,1 +1,1 @@
-"""What the commands that show results print."""
+"""The output of the commands that show results."""

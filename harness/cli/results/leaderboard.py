@@ -299,7 +299,7 @@ _IDENTITY = ("number", "strategy", "calibrator", "version")
 _SETTINGS = ("target", "level")
 _COUNTS = ("questions", "rows")
 _SHARED = (*PLACE, *_SETTINGS, "strategy", "calibrator", "status")
-"""What is said once above the table if it is the same in all rows."""
+"""The columns that are shown once above the table if they are the same in all rows."""
 _SEEDS_NOTE = (
     "Measured with several seeds: {:,} of these cells. Intervals are over questions and leave out the spread between "
     "seeds, which `prmcal show CELL` and --format csv have."
