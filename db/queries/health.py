@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -118,42 +118,40 @@ def health(
     )
 
 
+def _counted(
+    connection: sa.Connection,
+    source: Any,
+    data: Sequence[Any],
+    conditions: Mapping[str, sa.ColumnElement[bool]],
+) -> Iterator[tuple[dict[str, Any], str, int, int]]:
+    """Yield each part of the data, a check, and how many rows of all fulfil the condition of the check."""
+    counts = (sa.func.count().filter(condition) for condition in conditions.values())
+    query = sa.select(*data, sa.func.count(), *counts).select_from(source).group_by(*data).order_by(*data)
+    for dataset, split, llm, total, *found in connection.execute(query):
+        for check, count in zip(conditions, found, strict=True):
+            part = {"dataset": dataset, "split": split, "llm": llm}
+            yield part, check, int(count), int(total)
+
+
 def _solutions(connection: sa.Connection) -> Iterator[Finding]:
     """Count the solutions without an answer that could be read, those cut off, and those with a single step."""
-    unread, cut = Trajectory.verdict == "unparsed", Trajectory.finish_reason.in_(_CUT_OFF)
-    query = (
-        sa.select(
-            *(getattr(Job, name) for name in _DATA),
-            sa.func.count().label("total"),
-            *(
-                sa.func.count().filter(condition).label(name)
-                for name, condition in (
-                    ("unread", unread),
-                    ("cut off", cut),
-                    ("single step", Trajectory.steps == 1),
-                )
-            ),
-        )
-        .join(Job, Job.job_key == Trajectory.job_key)
-        .group_by(*(getattr(Job, name) for name in _DATA))
-        .order_by(*(getattr(Job, name) for name in _DATA))
-    )
-    for row in connection.execute(query).mappings():
-        part, total = {name: row[name] for name in _DATA}, int(row["total"])
-        for check, most in (("unread", MOST_UNREAD), ("cut off", None), ("single step", None)):
-            count = int(row[check])
-            severity: Severity = "notable" if count > _NOTABLE_SHARE * total else "fine"
-            if most is not None and count > most * total:
-                severity = "misleading"
-            examples = _examples(connection, part) if check == "unread" and count else ()
-            yield Finding(
-                check, **part, prm=None, count=count, total=total, severity=severity, examples=examples
-            )
+    source = sa.join(Trajectory, Job, Job.job_key == Trajectory.job_key)
+    conditions = {
+        "unread": Trajectory.verdict == "unparsed",
+        "cut off": Trajectory.finish_reason.in_(_CUT_OFF),
+        "single step": Trajectory.steps == 1,
+    }
+    for part, check, count, total in _counted(connection, source, Job.columns(*_DATA), conditions):
+        severity: Severity = "notable" if count > _NOTABLE_SHARE * total else "fine"
+        if check == "unread" and count > MOST_UNREAD * total:
+            severity = "misleading"
+        examples = _examples(connection, part) if check == "unread" and count else ()
+        yield Finding(check, **part, prm=None, count=count, total=total, severity=severity, examples=examples)
 
 
 def _ways(connection: sa.Connection) -> Iterator[Finding]:
     """Count the answers that were found in each way."""
-    part = [getattr(Job, name) for name in _DATA]
+    part = Job.columns(*_DATA)
     counts = (
         sa.select(*part, Trajectory.found_by, sa.func.count().label("count"))
         .join(Job, Job.job_key == Trajectory.job_key)
@@ -185,59 +183,42 @@ def _examples(connection: sa.Connection, part: dict[str, str]) -> tuple[str, ...
 
 def _questions(connection: sa.Connection) -> Iterator[Finding]:
     """Count the test questions whose solutions are all right, all wrong, or have one answer only."""
+    data = Job.columns(*_DATA)
     by_question = (
         sa.select(
-            *(getattr(Job, name) for name in _DATA),
+            *data,
             sa.func.bool_and(Trajectory.correct).label("right"),
             sa.func.bool_or(Trajectory.correct).label("any_right"),
             (sa.func.count(sa.distinct(Trajectory.answer)) == 1).label("equal"),
         )
         .join(Job, Job.job_key == Trajectory.job_key)
         .where(Job.split == "test")
-        .group_by(*(getattr(Job, name) for name in _DATA), Trajectory.job_key, Trajectory.question_id)
+        .group_by(*data, Trajectory.job_key, Trajectory.question_id)
         .having(sa.func.count() > 1)
         .subquery()
     )
     columns = by_question.c
-    counts = {
+    conditions = {
         "all right": columns.right,
         "all wrong": sa.not_(columns.any_right),
         "equal answers": columns.equal,
         "undecided": sa.or_(columns.right, sa.not_(columns.any_right)),
     }
-    query = sa.select(
-        *(columns[name] for name in _DATA),
-        sa.func.count().label("total"),
-        *(sa.func.count().filter(condition).label(name) for name, condition in counts.items()),
-    ).group_by(*(columns[name] for name in _DATA))
-    for row in connection.execute(query.order_by(*(columns[name] for name in _DATA))).mappings():
-        total = int(row["total"])
-        for check in counts:
-            count = int(row[check])
-            severity: Severity = "notable" if count > total / 2 else "fine"
-            if check == "undecided":  # Only questions with right and wrong solutions can be ranked.
-                severity = "misleading" if count == total else "fine"
-            yield Finding(
-                check,
-                **{name: row[name] for name in _DATA},
-                prm=None,
-                count=count,
-                total=total,
-                severity=severity,
-            )
+    parts = [columns[name] for name in _DATA]
+    for part, check, count, total in _counted(connection, by_question, parts, conditions):
+        severity: Severity = "notable" if count > total / 2 else "fine"
+        if check == "undecided":  # Only questions with right and wrong solutions can be ranked.
+            severity = "misleading" if count == total else "fine"
+        yield Finding(check, **part, prm=None, count=count, total=total, severity=severity)
 
 
 def _rewards(connection: sa.Connection) -> Iterator[Finding]:
     """Check the rewards of whole solutions and of bare questions, for each data set, LLM and PRM of the test split."""
     score, rollout = aliased(Job), aliased(Job)
+    place = [score.dataset, score.split, score.llm, score.prm, Reward.job_key, Reward.question_id]
     query = (
         sa.select(
-            score.dataset,
-            score.split,
-            score.llm,
-            score.prm,
-            Reward.job_key,
-            Reward.question_id,
+            *place,
             sa.func.max(Reward.reward).filter(Reward.step == Trajectory.steps).label("reward"),
             (sa.func.count(Reward.reward).filter(Reward.step == 0) > 0).label("bare"),
             Trajectory.correct,
@@ -254,16 +235,7 @@ def _rewards(connection: sa.Connection) -> Iterator[Finding]:
             ),
         )
         .where(score.kind == "score", score.split == "test")
-        .group_by(
-            score.dataset,
-            score.split,
-            score.llm,
-            score.prm,
-            Reward.job_key,
-            Reward.question_id,
-            Reward.trajectory,
-            Trajectory.correct,
-        )
+        .group_by(*place, Reward.trajectory, Trajectory.correct)
     )
     solutions = frame(connection, query)
     for names, own in solutions.groupby([*_DATA, "prm"], sort=True):
