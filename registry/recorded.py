@@ -136,22 +136,6 @@ class RecordedLLM(LLM):
     recorded for it. If there are none, they are the rest of every solution that begins with the prefix. The completion
     of a whole solution is empty. Sampling and seed are ignored, since the recording has fixed them.
 
-    Parameters
-    ----------
-    path : str
-        The recording; see :mod:`prmcal.registry.recorded` for the format.
-    solutions : str, default="solutions"
-        The field with a question's solutions.
-    one_step : bool, default=False
-        Replay each solution as a single step, without its blank lines. Use it for outcome rewards, which exist only for
-        whole solutions. No follow-ups of shorter prefixes are then needed.
-    splitting : str or mapping, default="blank-line"
-        Where the steps of the texts end, as in the LLM `transformers`. The limits of a step count words.
-    answers : str, mapping or list, optional
-        Where the answers stand, as in the data set `jsonl`. By default the data set says it.
-    skip_bad_rows : bool, default=False
-        Leave out rows that cannot be read, and warn of them.
-
     Notes
     -----
     A call does not know which trajectories of a question to draw. So a shard of the grid must contain all of them: set
@@ -162,11 +146,18 @@ class RecordedLLM(LLM):
     repeats = True
 
     path: str
+    """The recording; see :mod:`prmcal.registry.recorded` for the format."""
     solutions: str = "solutions"
+    """The field with a question's solutions."""
     one_step: bool = False
+    """Replay each solution as a single step, without its blank lines. Use it for outcome rewards, which exist only for
+    whole solutions. No follow-ups of shorter prefixes are then needed."""
     splitting: Splitting = BLANK_LINE
+    """Where the steps of the texts end, as in the LLM `transformers`. The limits of a step count words."""
     answers: Answers | None = None
+    """Where the answers stand, as in the data set `jsonl`. By default the data set says it."""
     skip_bad_rows: bool = False
+    """Leave out rows that cannot be read, and warn of them."""
 
     def check_arguments(self) -> None:
         """Raise InvalidArgumentsError if the file does not exist."""
@@ -244,31 +235,23 @@ class RecordedPRM(PRM):
 
     A prefix without a score has the flag `over_long` and is left out of calibration. With outcome rewards, only whole
     solutions have a score, and the bare question has none.
-
-    Parameters
-    ----------
-    path : str
-        The recording; see :mod:`prmcal.registry.recorded` for the format.
-    solutions : str, default="solutions"
-        The field with a question's solutions.
-    logits : str, default="logits"
-        The field with the scores. Each solution has one number, or a list with one number for each of its T+1 prefixes,
-        or for each of its T steps, if the bare question has none. A prefix with null has no score.
-    scale : {"logit", "probability"}, optional
-        Meaning of the scores: log-odds of success (the default), or probabilities. It must be given if all scores lie
-        in [0, 1], as probabilities do.
-    splitting, skip_bad_rows
-        As in the LLM `recorded`.
     """
 
     version = "2"
 
     path: str
+    """The recording; see :mod:`prmcal.registry.recorded` for the format."""
     solutions: str = "solutions"
+    """The field with a question's solutions."""
     logits: str = "logits"
+    """The field with the scores. Each solution has one number, or a list with one number for each of its T+1 prefixes,
+    or for each of its T steps, if the bare question has none. A prefix with null has no score."""
     splitting: Splitting = BLANK_LINE
     skip_bad_rows: bool = False
+    """As in the LLM `recorded`."""
     scale: Literal["logit", "probability"] | None = None
+    """Meaning of the scores: log-odds of success (the default), or probabilities. It must be given if all scores lie in
+    [0, 1], as probabilities do."""
     _scores: dict[str, dict[str, float]] = field(init=False, repr=False, default_factory=dict)
 
     def check_arguments(self) -> None:

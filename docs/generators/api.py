@@ -35,4 +35,4 @@ def _group(value: object) -> str:
 
 def _entry(name: str) -> str:
     kind = "class" if inspect.isclass(getattr(prmcal, name)) else "function"
-    return directive(f"auto{kind}", f"prmcal.{name}", *(["members"] if kind == "class" else []))
+    return directive(f"auto{kind}", f"prmcal.{name}", **({"members": ""} if kind == "class" else {}))

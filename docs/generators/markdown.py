@@ -16,9 +16,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines) + "\n"
 
 
-def directive(name: str, argument: str, *options: str) -> str:
-    """Return a directive of Sphinx, such as ``autoclass``."""
-    lines = [f".. {name}:: {argument}", *(f"   :{option}:" for option in options)]
+def directive(name: str, argument: str, **options: str) -> str:
+    """Return a directive of Sphinx, such as ``autoclass``, with options that may have a value."""
+    lines = [f".. {name}:: {argument}", *(f"   :{option}: {value}" for option, value in options.items())]
     return "\n".join(["```{eval-rst}", *lines, "```", ""])
 
 

@@ -42,7 +42,10 @@ def plugin_details() -> str:
         parts.append(f"## {title}\n")
         for name, cls in _plugins(kind):
             parts.append(f"({_anchor(kind, name)})=\n### {code(name)}\n")
-            parts.append(directive("autoclass", f"{cls.__module__}.{cls.__qualname__}"))
+            fields = {name for base in cls.__mro__ for name in inspect.get_annotations(base)}
+            arguments = ", ".join(name for name in inspect.signature(cls).parameters if name in fields)
+            options = {"members": arguments} if arguments else {}
+            parts.append(directive("autoclass", f"{cls.__module__}.{cls.__qualname__}", **options))
             if cls.citation:
                 parts.append(f"Source: {_source(cls)}\n")
     return "\n".join(parts)

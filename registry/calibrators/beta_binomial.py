@@ -141,20 +141,6 @@ class BetaBinomial(HeadCalibrator):
     The levels are quantiles of the Beta distribution, so any level can be asked for. **The point estimate is the
     median**, not the mean mu.
 
-    Parameters
-    ----------
-    lam : float or None, default None
-        The penalty of the size, from 0; the paper's script has 0.05. None chooses from 0, 0.01 and 0.05 by the
-        likelihood of held-out calibration questions. Test questions are never used.
-    decay : float or None, default None
-        The penalty of the squared weights of the state, from 0. None chooses from 1, 0.1, ..., 0.0001 in the same way.
-    kappa_min : float, default 1e-4
-        The smallest size, as in the paper's script for a text model.
-    components : int, default 256
-        States that are wider are projected to this many principal components.
-    seed : int, default 0
-        The seed that divides the questions into 4 folds.
-
     Attributes
     ----------
     law_ : ndarray of shape (2, inputs + 1), float64
@@ -195,10 +181,17 @@ class BetaBinomial(HeadCalibrator):
     known_by = "code; here on frozen states"
 
     lam: FiniteFromZero | None = None
+    """The penalty of the size, from 0; the paper's script has 0.05. None chooses from 0, 0.01 and 0.05 by the
+    likelihood of held-out calibration questions. Test questions are never used."""
     decay: FiniteFromZero | None = None
+    """The penalty of the squared weights of the state, from 0. None chooses from 1, 0.1, ..., 0.0001 in the same
+    way."""
     kappa_min: FinitePositive = 1e-4
+    """The smallest size, as in the paper's script for a text model."""
     components: Count = 256
+    """States that are wider are projected to this many principal components."""
     seed: Seed = 0
+    """The seed that divides the questions into 4 folds."""
 
     def train(self, inputs: Floats, k: Ints, n: Ints, questions: Ints) -> None:
         """Choose the penalties on held-out questions, and fit to all."""

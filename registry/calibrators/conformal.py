@@ -32,20 +32,6 @@ class ConformalBound(Calibrator):
     With one prefix per question, this is Algorithm 1 of "Know What You Don't Know" (Park et al., 2025, Appendix A):
     Q is the (1 - level)(1 + 1/K) empirical quantile of E.
 
-    Parameters
-    ----------
-    calibrator : str or dict
-        The wrapped calibrator: a registered name, or ``{"plugin": name, "arguments": {...}}``. It must not be
-        conformal itself.
-    level : float, default 0.1
-        The level beta of the bound, in (0, 1).
-    share : float, default 0.5
-        The share of the questions that are held out, in (0, 1). At least one question is not held out.
-    seed : int, default 0
-        The seed that decides which questions are held out.
-    covers : {"success_rate", "success_probability"}, default "success_rate"
-        The quantity that the guarantee is about; see the notes.
-
     Attributes
     ----------
     reads : str
@@ -95,10 +81,16 @@ class ConformalBound(Calibrator):
     grouped = True
 
     calibrator: str | dict[str, Any]
+    """The wrapped calibrator: a registered name, or ``{"plugin": name, "arguments": {...}}``. It must not be conformal
+    itself."""
     level: Share = 0.1
+    """The level beta of the bound, in (0, 1)."""
     share: Share = 0.5
+    """The share of the questions that are held out, in (0, 1). At least one question is not held out."""
     seed: Seed = 0
+    """The seed that decides which questions are held out."""
     covers: Literal["success_rate", "success_probability"] = "success_rate"
+    """The quantity that the guarantee is about; see the notes."""
 
     @cached_property
     def wrapped(self) -> Calibrator:

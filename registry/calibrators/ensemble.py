@@ -98,42 +98,9 @@ class Ensemble(HeadCalibrator):
     The levels are the weighted quantiles of the heads, or those of a mixture of Beta distributions around them. Any
     level can be asked for. **The point estimate is the median**, not the weighted mean.
 
-    Parameters
-    ----------
-    heads : int, default 20
-        The number of heads, M.
-    width : int, default 256
-        Hidden units of a head, and of the network that weighs them.
-    held_out : float, default 0.2
-        The share of the calibration questions, in [0, 1), that the weights are trained on. With 0, all weights are
-        equal. Test questions are never used.
-    bootstrap : float, default 0.8
-        The share of the remaining questions that a head sees, in (0, 1].
-    spread : {"heads", "mixture"}, default "heads"
-        ``heads`` is the spread between the heads, as in BayesianPRM: what the ensemble does not agree on. ``mixture``
-        adds what no head can know: each head is the mean of a Beta distribution, whose size makes the counts of the
-        held-out questions likeliest. See the notes.
-    conservative : float or None, default None
-        A number b2 above 0 multiplies each weight by exp(-mu_m / b2), and so prefers heads with low predictions; 0.1
-        in the code of BayesianPRM. None does not. Do not choose it by results on test questions.
-    divergence : float, default 0.1
-        How strongly the weights are held near equal ones, from 0.
-    epochs : int, default 10
-        Passes over the calibration prefixes, in both stages.
-    learning_rate : float, default 1e-3
-        The initial learning rate of AdamW. It decays to 0 along a cosine.
-    batch_size : int, default 256
-        Prefixes per step.
-    weight_decay : float, default 0.1
-        The weight decay of all matrices.
-    components : int, default 256
-        States that are wider are projected to this many principal components.
-    seed : int, default 0
-        The seed of everything random.
-
     Attributes
     ----------
-    heads_, beliefs_ : ndarray of shape (weights,), float32
+    heads_, beliefs_ : ndarray of shape (parameters,), float32
         The weights of the heads and of the network that weighs them, in the order of their parameters.
     shape_ : list of int
         The numbers of heads and of hidden units.
@@ -153,18 +120,35 @@ class Ensemble(HeadCalibrator):
     known_by = "code only; not a reproduction"
 
     heads: Count = 20
+    """The number of heads, M."""
     width: Count = 256
+    """Hidden units of a head, and of the network that weighs them."""
     held_out: ShareOrZero = 0.2
+    """The share of the calibration questions, in [0, 1), that the weights are trained on. With 0, all weights are
+    equal. Test questions are never used."""
     bootstrap: ShareOrOne = 0.8
+    """The share of the remaining questions that a head sees, in (0, 1]."""
     spread: Literal["heads", "mixture"] = "heads"
+    """``heads`` is the spread between the heads, as in BayesianPRM: what the ensemble does not agree on. ``mixture``
+    adds what no head can know: each head is the mean of a Beta distribution, whose size makes the counts of the
+    held-out questions likeliest. See the notes."""
     conservative: FinitePositive | None = None
+    """A number b2 above 0 multiplies each weight by exp(-mu_m / b2), and so prefers heads with low predictions; 0.1 in
+    the code of BayesianPRM. None does not. Do not choose it by results on test questions."""
     divergence: FiniteFromZero = 0.1
+    """How strongly the weights are held near equal ones, from 0."""
     epochs: Count = 10
+    """Passes over the calibration prefixes, in both stages."""
     learning_rate: FinitePositive = 1e-3
+    """The initial learning rate of AdamW. It decays to 0 along a cosine."""
     batch_size: Count = 256
+    """Prefixes per step."""
     weight_decay: FiniteFromZero = 0.1
+    """The weight decay of all matrices."""
     components: Count = 256
+    """States that are wider are projected to this many principal components."""
     seed: Seed = 0
+    """The seed of everything random."""
 
     def train(self, inputs: Floats, k: Ints, n: Ints, questions: Ints) -> None:
         """Train the heads on most questions, and the weights on the others."""
@@ -248,32 +232,9 @@ class MonotoneQuantile(HeadCalibrator):
     dimension, the optimal map from the uniform distribution *is* the quantile function, so the same class of
     functions can be trained directly, without the game. Only the abstract of the paper was known.
 
-    Parameters
-    ----------
-    loss : {"likelihood", "pinball"}, default "likelihood"
-        What is learned; see the notes. ``likelihood`` learns the law of the success probability p, ``pinball`` that of
-        the success rate k/n.
-    width : int, default 64
-        Hidden units.
-    epochs : int, default 30
-        Passes over the calibration prefixes.
-    learning_rate : float, default 3e-3
-        The initial learning rate of AdamW. It decays to 0 along a cosine.
-    batch_size : int, default 128
-        Prefixes per step.
-    weight_decay : float, default 0.1
-        The weight decay of all matrices.
-    held_out : float, default 0.2
-        Share of the calibration questions, in [0, 1), that the network is not trained on. The epoch with the lowest
-        loss on them is kept. With 0, the last epoch is kept.
-    components : int, default 256
-        States that are wider are projected to this many principal components.
-    seed : int, default 0
-        The seed of the held-out questions, the initial weights, the order of the prefixes and the random levels.
-
     Attributes
     ----------
-    network_ : ndarray of shape (weights,), float32
+    network_ : ndarray of shape (parameters,), float32
         The network's weights, in the order of its parameters.
     width_, epoch_ : int
         The hidden units of this network, and the epoch that was kept.
@@ -294,14 +255,25 @@ class MonotoneQuantile(HeadCalibrator):
     known_by = "abstract only; not a reproduction"
 
     loss: Literal["likelihood", "pinball"] = "likelihood"
+    """What is learned; see the notes. ``likelihood`` learns the law of the success probability p, ``pinball`` that of
+    the success rate k/n."""
     width: Count = 64
+    """Hidden units."""
     epochs: Count = 30
+    """Passes over the calibration prefixes."""
     learning_rate: FinitePositive = 3e-3
+    """The initial learning rate of AdamW. It decays to 0 along a cosine."""
     batch_size: Count = 128
+    """Prefixes per step."""
     weight_decay: FiniteFromZero = 0.1
+    """The weight decay of all matrices."""
     held_out: ShareOrZero = 0.2
+    """Share of the calibration questions, in [0, 1), that the network is not trained on. The epoch with the lowest loss
+    on them is kept. With 0, the last epoch is kept."""
     components: Count = 256
+    """States that are wider are projected to this many principal components."""
     seed: Seed = 0
+    """The seed of the held-out questions, the initial weights, the order of the prefixes and the random levels."""
 
     def train(self, inputs: Floats, k: Ints, n: Ints, questions: Ints) -> None:
         """Train the network."""

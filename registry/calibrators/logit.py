@@ -173,12 +173,6 @@ class TemperatureScaling(CurveCalibrator):
     T is the best one for the outcomes of the follow-ups of the calibration prefixes. Every follow-up has the same
     weight.
 
-    Parameters
-    ----------
-    loss : {"likelihood", "brier"}, default "likelihood"
-        ``likelihood`` maximises the likelihood of the outcomes, as Guo et al. do. ``brier`` minimises the Brier score,
-        which is the paper's example of a calibration metric to choose T by (Appendix C).
-
     Attributes
     ----------
     temperature_ : float
@@ -190,6 +184,8 @@ class TemperatureScaling(CurveCalibrator):
     reads = "logit"
 
     loss: Literal["likelihood", "brier"] = "likelihood"
+    """``likelihood`` maximises the likelihood of the outcomes, as Guo et al. do. ``brier`` minimises the Brier score,
+    which is the paper's example of a calibration metric to choose T by (Appendix C)."""
 
     def fit(self, features: Floats, k: Ints, n: Ints) -> Self:
         """Choose T for k of n successes."""

@@ -42,14 +42,6 @@ class HistogramBinning(CurveCalibrator):
     The success rate of an empty bin is interpolated linearly between the centres of the nearest bins with calibration
     prefixes. Outside of these, it is that of the nearest one.
 
-    Parameters
-    ----------
-    bins : int, default 10
-        The number of bins over [0, 1].
-    strategy : {"uniform", "quantile"}, default "uniform"
-        Bins of equal width, or bins with equal numbers of follow-ups. Equal rewards are in the same bin, so there can
-        be fewer quantile bins.
-
     Attributes
     ----------
     edges_ : ndarray of shape (bins + 1,), float64
@@ -63,7 +55,10 @@ class HistogramBinning(CurveCalibrator):
     version = "2"
 
     bins: Count = 10
+    """The number of bins over [0, 1]."""
     strategy: Literal["uniform", "quantile"] = "uniform"
+    """Bins of equal width, or bins with equal numbers of follow-ups. Equal rewards are in the same bin, so there can be
+    fewer quantile bins."""
 
     def fit(self, features: Floats, k: Ints, n: Ints) -> Self:
         """Compute the success rate of each bin."""
@@ -147,12 +142,6 @@ class SplineCalibration(CurveCalibrator):
 
     The map need not be monotone. Where the PRM orders prefixes wrongly, it corrects this.
 
-    Parameters
-    ----------
-    knots : int, default 6
-        The number of knots of the spline, which are evenly spaced over [0, 1]; at least 2. There are fewer if there are
-        fewer distinct rewards.
-
     Attributes
     ----------
     rewards_, success_rates_ : ndarray of shape (points,), float64
@@ -168,6 +157,8 @@ class SplineCalibration(CurveCalibrator):
     reads = "reward"
 
     knots: Knots = 6
+    """The number of knots of the spline, which are evenly spaced over [0, 1]; at least 2. There are fewer if there are
+    fewer distinct rewards."""
 
     def fit(self, features: Floats, k: Ints, n: Ints) -> Self:
         """Fit the spline to the cumulative error."""

@@ -147,33 +147,24 @@ class JsonlDataset(Dataset):
     ignored, and empty lines are skipped. Files that end in .json (a list of such objects) or .parquet are read too.
     Field names of published files also work: `final_answer`, `ground_truth` or the box in `solution` for `answer`, and
     `type` for `subject`.
-
-    Parameters
-    ----------
-    path : str
-        The file of the test split.
-    calibration : str, optional
-        The file of the calibration split. Without it and `calibration_share` there is only a test split.
-    calibration_share : float, optional
-        The share of the questions in `path`, in (0, 1), that belong to the calibration split and not to the test split.
-        Use it instead of `calibration`. A hash of the question's text decides, so a question is in the same split in
-        every file.
-    grading : {"symbolic", "integer", "plain"}
-        The kind of answers: any mathematics, integers from 0 to 999, or plain numbers and words.
-    answers : str, mapping or list, default=["boxed", "hashes", "phrase"]
-        Where the answer of a solution stands: ``boxed``, ``phrase`` (behind "the answer is"), ``hashes`` (behind ####),
-        ``last number``, ``whole``, ``{pattern: REGEX}``, or a list of these, which are tried in order. See the page
-        "How answers are compared".
-    skip_bad_rows : bool, default=False
-        Leave out rows that cannot be read, and warn of them, instead of raising an error that names them.
     """
 
     path: str
+    """The file of the test split."""
     calibration: str | None = None
+    """The file of the calibration split. Without it and `calibration_share` there is only a test split."""
     calibration_share: Share | None = None
+    """The share of the questions in `path`, in (0, 1), that belong to the calibration split and not to the test split.
+    Use it instead of `calibration`. A hash of the question's text decides, so a question is in the same split in every
+    file."""
     grading: Grading = "symbolic"
+    """The kind of answers: any mathematics, integers from 0 to 999, or plain numbers and words."""
     answers: Answers = MARKED
+    """Where the answer of a solution stands: ``boxed``, ``phrase`` (behind "the answer is"), ``hashes`` (behind ####),
+    ``last number``, ``whole``, ``{pattern: REGEX}``, or a list of these, which are tried in order. See the page "How
+    answers are compared"."""
     skip_bad_rows: bool = False
+    """Leave out rows that cannot be read, and warn of them, instead of raising an error that names them."""
 
     def __post_init__(self) -> None:
         alone = self.calibration is None and self.calibration_share is None

@@ -118,20 +118,14 @@ class _PublishedDataset(Dataset):
 
 @dataclass(eq=False)
 class _TestSet(_PublishedDataset):
-    """A data set with a test split only.
-
-    Parameters
-    ----------
-    path : str, optional
-        A file of its questions (.jsonl, .json or .parquet). By default they come from the Hugging Face hub.
-    answers : str, mapping or list, default=["boxed", "hashes", "phrase"]
-        Where the answer of a solution stands, as in the data set `jsonl`.
-    """
+    """A data set with a test split only."""
 
     argument = "path"
 
     path: str | None = None
+    """A file of its questions (.jsonl, .json or .parquet). By default they come from the Hugging Face hub."""
     answers: Answers = MARKED
+    """Where the answer of a solution stands, as in the data set `jsonl`."""
 
     def files(self) -> dict[str, tuple[str, str | None]]:
         """Return the argument for the file of the test split."""
@@ -192,22 +186,16 @@ class AIME25(_AIME):
 
 @dataclass(eq=False)
 class AIME2425(Dataset):
-    """AIME 2024 and 2025 together, the paper's out-of-distribution test: 60 problems. The year is part of each id.
-
-    Parameters
-    ----------
-    aime24, aime25 : str, optional
-        Files of the questions of each year. By default they come from the hub, like `aime24` and `aime25`.
-    answers : str, mapping or list, default=["boxed", "hashes", "phrase"]
-        Where the answer of a solution stands, as in the data set `jsonl`.
-    """
+    """AIME 2024 and 2025 together, the paper's out-of-distribution test: 60 problems. The year is part of each id."""
 
     citation = "Mathematical Association of America (2024, 2025)"
     grading = "integer"
 
     aime24: str | None = None
     aime25: str | None = None
+    """Files of the questions of each year. By default they come from the hub, like `aime24` and `aime25`."""
     answers: Answers = MARKED
+    """Where the answer of a solution stands, as in the data set `jsonl`."""
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
         """Return the questions of 2024, then those of 2025; see :meth:`prmcal.Dataset.questions`."""
@@ -235,18 +223,7 @@ class AIME2425(Dataset):
 
 @dataclass(eq=False)
 class MathCalibration(_PublishedDataset):
-    """Every 15th of MATH's 7,500 training problems: the 500 calibration questions of the paper.
-
-    Parameters
-    ----------
-    path : str, optional
-        A file of all 7,500 problems (.jsonl, .json or .parquet). By default they come from EleutherAI/hendrycks_math,
-        subject by subject in alphabetical order, as in the authors' code since the original data set,
-        hendrycks/competition_math, is no longer on the hub. Files differ in the order of problems, and therefore in
-        every 15th problem.
-    answers : str, mapping or list, default=["boxed", "hashes", "phrase"]
-        Where the answer of a solution stands, as in the data set `jsonl`.
-    """
+    """Every 15th of MATH's 7,500 training problems: the 500 calibration questions of the paper."""
 
     citation = "Hendrycks et al. (2021), NeurIPS, arXiv:2103.03874"
     splits = ("calibration",)
@@ -254,7 +231,12 @@ class MathCalibration(_PublishedDataset):
     sizes: ClassVar = {"calibration": _TRAINING_PROBLEMS // _EVERY}
 
     path: str | None = None
+    """A file of all 7,500 problems (.jsonl, .json or .parquet). By default they come from EleutherAI/hendrycks_math,
+    subject by subject in alphabetical order, as in the authors' code since the original data set,
+    hendrycks/competition_math, is no longer on the hub. Files differ in the order of problems, and therefore in every
+    15th problem."""
     answers: Answers = MARKED
+    """Where the answer of a solution stands, as in the data set `jsonl`."""
 
     def files(self) -> dict[str, tuple[str, str | None]]:
         """Return the argument for the file of the calibration split."""
@@ -271,17 +253,7 @@ class MathCalibration(_PublishedDataset):
 
 @dataclass(eq=False)
 class GSM8K(_PublishedDataset):
-    """GSM8K: grade school word problems (Cobbe et al. 2021), 1,319 to test on and 7,473 to calibrate on.
-
-    Parameters
-    ----------
-    path : str, optional
-        A file of the test questions (.jsonl, .json or .parquet). Without one they come from openai/gsm8k.
-    calibration : str, optional
-        A file of the training questions, likewise.
-    answers : str, mapping or list, default=["boxed", "hashes", "phrase"]
-        Where the answer of a solution stands, as in the data set `jsonl`.
-    """
+    """GSM8K: grade school word problems (Cobbe et al. 2021), 1,319 to test on and 7,473 to calibrate on."""
 
     citation = "Cobbe et al. (2021), arXiv:2110.14168"
     splits = ("calibration", "test")
@@ -292,8 +264,11 @@ class GSM8K(_PublishedDataset):
     sizes: ClassVar = {"calibration": 7473, "test": 1319}
 
     path: str | None = None
+    """A file of the test questions (.jsonl, .json or .parquet). Without one they come from openai/gsm8k."""
     calibration: str | None = None
+    """A file of the training questions, likewise."""
     answers: Answers = MARKED
+    """Where the answer of a solution stands, as in the data set `jsonl`."""
 
     def files(self) -> dict[str, tuple[str, str | None]]:
         """Return the arguments for the files of both splits."""

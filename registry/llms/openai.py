@@ -171,42 +171,6 @@ class OpenAILLM(ServedLLM):
     a prefix is continued in the same way on every server. For servers that have only chat completions, there is the
     LLM `openai-chat`.
 
-    Parameters
-    ----------
-    base_url : str
-        The address, such as ``http://localhost:8000/v1``. ``/completions`` is appended.
-    model : str
-        The name of the model on the server.
-    tokenizer : str, optional
-        A checkpoint with the server's tokenizer: a folder, a hub id with or without ``@REVISION``, or ``nano:NAME``.
-        Prompts are then sent as token ids. Without it they are sent as text, to which most servers add the token for
-        the beginning.
-    chat_template : str, default="native"
-        The template that writes the prompt, as in the LLM `transformers`. The default, the tokenizer's own, needs a
-        `tokenizer`. Without one, a template's special tokens such as ``bos_token`` are empty.
-    system_prompt : str, optional
-        The system message of the chat. With None, there is none, and the chat template decides.
-    few_shot : list of mapping, default=[]
-        Examples that the prompt shows before the question, each with `question` and `solution`.
-    weights : str, default=""
-        A text that identifies the server's weights among those with the same name, such as a commit. It is part of the
-        job keys.
-    key_variable : str, optional
-        The environment variable with the server's key. The key itself is not an argument and is never stored.
-    concurrency : int, default=64
-        The number of parallel requests.
-    timeout : float, default=600
-        The time limit of a request in seconds.
-    patience : float, default=300
-        The seconds for which a request is sent again, with growing pauses, after its first failure. A request is
-        repeated if the server is down, slow, busy (429) or broken (5xx), or if its reply is incomplete. A
-        ``Retry-After`` of the server is respected.
-    splitting : str or mapping, default="blank-line"
-        Where the steps of the texts end: ``blank-line``, ``lines``, ``sentences``, ``markers`` or ``after-think``. Or a
-        mapping with `rule`, one of these, and the options `markers` (a list of words), `least_tokens` and
-        `most_tokens`. See the how-to page about reasoning models.
-        Without a `tokenizer`, the limits of a step count words.
-
     Notes
     -----
     Every completion has its own seed, a function of (seed, index of the prefix, index of the completion). So the first
@@ -225,17 +189,37 @@ class OpenAILLM(ServedLLM):
     path = "/completions"
 
     base_url: Address
+    """The address, such as ``http://localhost:8000/v1``. ``/completions`` is appended."""
     model: str
+    """The name of the model on the server."""
     tokenizer: str | None = None
+    """A checkpoint with the server's tokenizer: a folder, a hub id with or without ``@REVISION``, or ``nano:NAME``.
+    Prompts are then sent as token ids. Without it they are sent as text, to which most servers add the token for the
+    beginning."""
     chat_template: str = NATIVE
+    """The template that writes the prompt, as in the LLM `transformers`. The default, the tokenizer's own, needs a
+    `tokenizer`. Without one, a template's special tokens such as ``bos_token`` are empty."""
     system_prompt: str | None = None
+    """The system message of the chat. With None, there is none, and the chat template decides."""
     weights: str = ""
+    """A text that identifies the server's weights among those with the same name, such as a commit. It is part of the
+    job keys."""
     key_variable: str | None = None
+    """The environment variable with the server's key. The key itself is not an argument and is never stored."""
     concurrency: Count = 64
+    """The number of parallel requests."""
     timeout: Positive = 600.0
+    """The time limit of a request in seconds."""
     patience: Positive = DEFAULT_PATIENCE
+    """The seconds for which a request is sent again, with growing pauses, after its first failure. A request is
+    repeated if the server is down, slow, busy (429) or broken (5xx), or if its reply is incomplete. A ``Retry-After``
+    of the server is respected."""
     splitting: Splitting = BLANK_LINE
+    """Where the steps of the texts end: ``blank-line``, ``lines``, ``sentences``, ``markers`` or ``after-think``. Or a
+    mapping with `rule`, one of these, and the options `markers` (a list of words), `least_tokens` and `most_tokens`.
+    See the how-to page about reasoning models. Without a `tokenizer`, the limits of a step count words."""
     few_shot: FewShot = ()
+    """Examples that the prompt shows before the question, each with `question` and `solution`."""
 
     def check_arguments(self) -> None:
         """Raise an error if nothing can write the prompt, or if there is no such tokenizer."""

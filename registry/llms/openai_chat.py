@@ -78,30 +78,6 @@ class OpenAIChatLLM(ServedLLM):
     the beginning of the assistant's message, each followed by a blank line. `continues` says how the server is told to
     go on from there.
 
-    Parameters
-    ----------
-    base_url : str
-        The address, such as ``http://localhost:8000/v1``. ``/chat/completions`` is appended.
-    model : str
-        The name of the model on the server.
-    continues : {"vllm", "prefix", "none"}
-        How a prefix is continued. ``vllm`` sends ``continue_final_message: true`` and ``add_generation_prompt: false``,
-        for vLLM and SGLang. ``prefix`` marks the assistant's message with ``prefix: true``, for DeepSeek and Mistral.
-        With ``none`` the LLM can only write whole solutions: success rates by follow-ups and beam search fail.
-    system_prompt : str, optional
-        The system message of the chat. With None, there is none, and the server's chat template decides.
-    few_shot : list of mapping, default=[]
-        Examples that the prompt shows before the question, each with `question` and `solution`.
-    weights : str, default=""
-        A text that identifies the server's weights among those with the same name, such as a commit. It is part of the
-        job keys.
-    key_variable : str, optional
-        The environment variable with the server's key. The key itself is not an argument and is never stored.
-    concurrency, timeout, patience
-        As in the LLM `openai`.
-    splitting : str or mapping, default="blank-line"
-        Where the steps of the texts end, as in the LLM `openai`. The limits of a step count words.
-
     Notes
     -----
     Every completion has its own seed, as in the LLM `openai`, and reasons to stop are understood as there. DeepSeek and
@@ -120,16 +96,28 @@ class OpenAIChatLLM(ServedLLM):
     path = "/chat/completions"
 
     base_url: Address
+    """The address, such as ``http://localhost:8000/v1``. ``/chat/completions`` is appended."""
     model: str
+    """The name of the model on the server."""
     continues: Continues
+    """How a prefix is continued. ``vllm`` sends ``continue_final_message: true`` and ``add_generation_prompt: false``,
+    for vLLM and SGLang. ``prefix`` marks the assistant's message with ``prefix: true``, for DeepSeek and Mistral. With
+    ``none`` the LLM can only write whole solutions: success rates by follow-ups and beam search fail."""
     system_prompt: str | None = None
+    """The system message of the chat. With None, there is none, and the server's chat template decides."""
     weights: str = ""
+    """A text that identifies the server's weights among those with the same name, such as a commit. It is part of the
+    job keys."""
     key_variable: str | None = None
+    """The environment variable with the server's key. The key itself is not an argument and is never stored."""
     concurrency: Count = 64
     timeout: Positive = 600.0
     patience: Positive = DEFAULT_PATIENCE
+    """As in the LLM `openai`."""
     splitting: Splitting = BLANK_LINE
+    """Where the steps of the texts end, as in the LLM `openai`. The limits of a step count words."""
     few_shot: FewShot = ()
+    """Examples that the prompt shows before the question, each with `question` and `solution`."""
 
     def identity(self) -> dict[str, Any]:
         """Return the identity: the model, and what it is asked. The server is not part of it."""

@@ -31,17 +31,6 @@ class TransformersLLM(ChatLLM):
     The prompt is a chat template, applied to the system prompt, if there is one, and the question. The steps of a
     prefix begin the assistant's turn, each followed by a blank line.
 
-    Parameters
-    ----------
-    checkpoint : str
-        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``.
-    dtype : str, default="auto"
-        Type of the weights: ``auto`` (as saved; ``float32`` on a CPU), ``float32``, ``bfloat16`` or ``float16``.
-    device : str, default="auto"
-        ``auto`` (the GPU if there is one), ``cpu``, ``cuda`` or ``cuda:N``.
-    batch_tokens : int, default=131072
-        Upper bound of the tokens in a batch: rows times (prompt + longest completion). It limits the memory.
-
     Notes
     -----
     Every completion has its own random numbers, a function of (seed, index of the prefix, index of the completion). So
@@ -53,9 +42,13 @@ class TransformersLLM(ChatLLM):
     suits_machine = ("device", "batch_tokens")
 
     checkpoint: str = field()
+    """``nano:NAME``, a folder, or a hub id with or without ``@REVISION``."""
     dtype: Dtype = "auto"
+    """Type of the weights: ``auto`` (as saved; ``float32`` on a CPU), ``float32``, ``bfloat16`` or ``float16``."""
     device: Device = "auto"
+    """``auto`` (the GPU if there is one), ``cpu``, ``cuda`` or ``cuda:N``."""
     batch_tokens: Count = 131_072
+    """Upper bound of the tokens in a batch: rows times (prompt + longest completion). It limits the memory."""
     chat_template: str = NATIVE
     system_prompt: str | None = None
     splitting: Splitting = BLANK_LINE

@@ -140,19 +140,14 @@ Errors = Callable[[Floats], Floats]
 
 @dataclass(eq=False)
 class BinErrors(Metric):
-    """The base of calibration errors over bins.
-
-    Parameters
-    ----------
-    bins : int, default 10
-        The number of bins.
-    """
+    """The base of calibration errors over bins."""
 
     better = "lower"
     corrected: ClassVar[bool] = False
     """True if the noise of the bins is removed."""
 
     bins: Count = 10
+    """The number of bins."""
 
     @abstractmethod
     def errors_of(self, rows: PrefixRows) -> Errors:

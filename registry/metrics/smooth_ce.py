@@ -221,11 +221,6 @@ class SquaredCE(Metric):
     So neither the noise of the follow-ups nor that of prefixes of one question adds to it, and a calibrated predictor
     has 0 on average. The value can be below 0 and is not clipped. A bin with prefixes of a single question is left out.
 
-    Parameters
-    ----------
-    bins : int, default 10
-        The number of bins over [0, 1].
-
     Notes
     -----
     Estimates of Kumar, Liang and Ma (2019), "Verified uncertainty calibration", section 4, subtract y(1 - y)/(m - 1)
@@ -241,6 +236,7 @@ class SquaredCE(Metric):
     )
 
     bins: Count = 10
+    """The number of bins over [0, 1]."""
 
     def measure(self, rows: PrefixRows) -> UnderWeights | None:
         """Return the error under weights of the questions, or None if no bin has prefixes of two questions."""

@@ -26,15 +26,11 @@ class AnswerPRM(TransformersPRM):
 
     The log-odds are logit('+') - logit('-'), so the reward is the softmax of the two. A subclass defines `prefix_text`,
     the text that the model reads.
-
-    Parameters
-    ----------
-    plus, minus : str, default="+", "-"
-        The answers of the model. Each must be one token, apart from a leading space.
     """
 
     plus: Own[str] = own("+")
     minus: Own[str] = own("-")
+    """The answers of the model. Each must be one token, apart from a leading space."""
 
     def check_arguments(self) -> None:
         """Raise ValueError also if the answers are empty or equal."""
@@ -132,14 +128,6 @@ class ShepherdPRM(AnswerPRM):
     logit('+') - logit('-') at the last tag, so the reward is the softmax of the two. The format does not define a score
     for the bare question, t = 0. Here the model reads ``{question} ки``.
 
-    Parameters
-    ----------
-    markers : {"every", "last"}, default="every"
-        A tag behind every step, as in the model's training, or one tag behind the prefix, with blank lines between its
-        steps, as in the paper's fine-tuning.
-    marker : str, default=" ки"
-        The tag, with the space that separates it from the step.
-
     Notes
     -----
     Published rewards of the default checkpoint, for the example of its model card ("Janet's ducks lay 16 eggs per
@@ -149,7 +137,10 @@ class ShepherdPRM(AnswerPRM):
     citation = "Wang et al. (2024), ACL, arXiv:2312.08935"
     checkpoint = "peiyi9979/math-shepherd-mistral-7b-prm"
     markers: Literal["every", "last"] = "every"
+    """A tag behind every step, as in the model's training, or one tag behind the prefix, with blank lines between its
+    steps, as in the paper's fine-tuning."""
     marker: Own[str] = own(" ки")
+    """The tag, with the space that separates it from the step."""
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
         """Return the question and the steps, each except the last with its tag."""

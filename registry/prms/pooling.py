@@ -44,33 +44,6 @@ class PoolingHTTPPRM(TokenPRM):
     that PRM with the same weights. Only the tokenizer is loaded here. Calibrators that read rewards or logits can be
     fitted. Those that read hidden states or fine-tune the PRM cannot, since a server has no such interface.
 
-    Parameters
-    ----------
-    base_url : str
-        The address, such as ``http://localhost:8000``. ``/pooling`` is appended.
-    model : str
-        The name of the model on the server.
-    tokenizer : str
-        A checkpoint with the server's tokenizer: a folder, a hub id with or without ``@REVISION``, or ``nano:NAME``. It
-        also says which prefixes are too long, before anything is sent.
-    format : str or dict, default="qwen"
-        The PRM whose texts are sent and whose outputs are read: a registered name, or ``{"plugin": name, "arguments":
-        {...}}``. It must derive from :class:`prmcal.TransformersPRM`.
-    markers : {"every", "last"}, optional
-        For a format that has both, such as ``qwen``: ``every`` is one marker behind each step, and one request for each
-        trajectory. ``last`` is one marker behind the prefix, and one request for each prefix. By default ``every``,
-        which costs less. The two give different scores.
-    max_tokens : int, default=4096
-        Maximum length of a prefix in tokens, marker included. A longer prefix is flagged, never cut. It must not exceed
-        the context of the server.
-    weights : str, default=""
-        A text that identifies the server's weights among those with the same name, such as a commit. It is part of the
-        job keys.
-    key_variable : str, optional
-        The environment variable with the server's key. The key itself is not an argument and is never stored.
-    concurrency, timeout, patience
-        As in the LLM `openai`.
-
     Notes
     -----
     The request is ``{"model", "input": token ids, "task": "token_classify", "use_activation": false}``. The server may
@@ -82,16 +55,31 @@ class PoolingHTTPPRM(TokenPRM):
     """
 
     base_url: Address
+    """The address, such as ``http://localhost:8000``. ``/pooling`` is appended."""
     model: str
+    """The name of the model on the server."""
     tokenizer: str
+    """A checkpoint with the server's tokenizer: a folder, a hub id with or without ``@REVISION``, or ``nano:NAME``. It
+    also says which prefixes are too long, before anything is sent."""
     format: str | dict[str, Any] = "qwen"
+    """The PRM whose texts are sent and whose outputs are read: a registered name, or ``{"plugin": name, "arguments":
+    {...}}``. It must derive from :class:`prmcal.TransformersPRM`."""
     markers: Literal["every", "last"] | None = None
+    """For a format that has both, such as ``qwen``: ``every`` is one marker behind each step, and one request for each
+    trajectory. ``last`` is one marker behind the prefix, and one request for each prefix. By default ``every``, which
+    costs less. The two give different scores."""
     max_tokens: Count = 4096
+    """Maximum length of a prefix in tokens, marker included. A longer prefix is flagged, never cut. It must not exceed
+    the context of the server."""
     weights: str = ""
+    """A text that identifies the server's weights among those with the same name, such as a commit. It is part of the
+    job keys."""
     key_variable: str | None = None
+    """The environment variable with the server's key. The key itself is not an argument and is never stored."""
     concurrency: Count = 64
     timeout: Positive = 600.0
     patience: Positive = DEFAULT_PATIENCE
+    """As in the LLM `openai`."""
 
     def check_arguments(self) -> None:
         """Raise an error if there is no such tokenizer, or if the format is no PRM that can be sent."""

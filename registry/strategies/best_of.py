@@ -147,16 +147,11 @@ def aggregated(step_scores: Floats, scores: Floats, aggregate: Aggregate) -> Flo
 
 @dataclass(eq=False)
 class RanksByScore(PoolStrategy):
-    """The base of strategies that rank whole trajectories by their scores.
-
-    Parameters
-    ----------
-    aggregate : "last", "min", "product", "mean" or "sum-logit"
-        How the scores of the steps become one score: that of the last step, which is that of the whole trajectory, the
-        smallest one, the product or the mean of the rewards, or the sum of the log-odds.
-    """
+    """The base of strategies that rank whole trajectories by their scores."""
 
     aggregate: Aggregate = "last"
+    """How the scores of the steps become one score: that of the last step, which is that of the whole trajectory, the
+    smallest one, the product or the mean of the rewards, or the sum of the log-odds."""
 
     def __post_init__(self) -> None:
         if self.aggregate != "last":
@@ -189,14 +184,10 @@ class FixedBudget(PoolStrategy):
     """Draw the same number of samples for every question.
 
     A subclass says in `accuracies` how often the answer is right. The curve is over numbers of samples.
-
-    Parameters
-    ----------
-    samples : int, optional
-        The number of samples, at most the grid's fixed budget N. The default is N.
     """
 
     samples: Count | None = None
+    """The number of samples, at most the grid's fixed budget N. The default is N."""
 
     @abstractmethod
     def accuracies(self, pool: Pool, counts: Ints) -> tuple[Floats, Floats | None]:

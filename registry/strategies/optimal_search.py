@@ -35,13 +35,6 @@ class Pandora(SequentialRule):
     The expectation has a closed form. It uses the mean s itself, as the authors' code does, and not the upper bound of
     their paper. There at least 20 samples are drawn. `first` is 4 here, since 20 would be most of a budget of 64. A
     trajectory that is too long for the PRM has the odds 0.
-
-    Parameters
-    ----------
-    cost : float above 0
-        The cost of a sample, in units of the utility.
-    first : int, at least 1
-        The number of samples that are always drawn.
     """
 
     citation = "Kalayci et al. (2025), arXiv:2510.01394"
@@ -50,7 +43,9 @@ class Pandora(SequentialRule):
 
     budget = ("-cost", _COSTS)
     cost: FinitePositive = 0.01
+    """The cost of a sample, in units of the utility. Above 0."""
     first: Count = 4
+    """The number of samples that are always drawn. At least 1."""
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop when one more sample is expected to add less utility than its cost."""
@@ -141,11 +136,6 @@ class Beacon(SequentialRule):
 
     with the density f and the distribution function F of T. The released code has a normal law in place of F. A
     trajectory that is too long for the PRM is drawn, but says nothing.
-
-    Parameters
-    ----------
-    cost : float above 0
-        The cost of a sample, in units of the log-odds.
     """
 
     citation = "BEACON (2025), arXiv:2510.15945"
@@ -153,6 +143,7 @@ class Beacon(SequentialRule):
 
     budget = ("-cost", _BEACON_COSTS)
     cost: FinitePositive = 0.1
+    """The cost of a sample, in units of the log-odds. Above 0."""
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop when the reservation cost is at most the cost."""

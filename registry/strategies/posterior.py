@@ -238,17 +238,13 @@ class MarginalValue(Bayesian):
 
     The sum is over the scores of the calibration questions. A question without hope has a small p after a few samples,
     and does not use up the budget. Beliefs are those of `sequential IAS`.
-
-    Parameters
-    ----------
-    price : float in [0, 1)
-        The probability of a right answer that one sample must add.
     """
 
     watched = "gain"
 
     budget = ("-price", _PRICES)
     price: ShareOrZero = 0.01
+    """The probability of a right answer that one sample must add. In [0, 1)."""
 
 
 class _Lowest(NamedTuple):

@@ -256,17 +256,13 @@ class EarlyStoppingSelfConsistency(SequentialRule):
 
     Answer with the most frequent answer of all samples. A window with a trajectory without an answer does not agree.
     If N is not a multiple of the window, the last samples are an incomplete window, after which the budget is spent.
-
-    Parameters
-    ----------
-    window : int, at least 1
-        The number of samples in a window.
     """
 
     citation = "Li et al. (2024), ICLR, arXiv:2401.10480"
 
     budget = ("window", ())
     window: Count = 5
+    """The number of samples in a window. At least 1."""
 
     def curve_points(self, setting: Setting) -> tuple[float, ...]:
         """Return windows of 1 to N samples."""
@@ -297,19 +293,14 @@ class CertifiedSelfConsistency(SequentialRule):
     The rule of the paper multiplies factors of changing pairs of answers. Its bound holds for one pair that is fixed in
     advance, so each pair has evidence of its own here. What is certified is that the answer is the most frequent one,
     not that it is right. Trajectories without an answer do not vote.
-
-    Parameters
-    ----------
-    delta : float in (0, 1)
-        The risk: the probability of a wrong certificate at most.
-    uncertified : "answer" or "abstain"
-        What to do after N samples without a certificate: answer with the most frequent answer, or give none.
     """
 
     citation = "Certified self-consistency (2025), arXiv:2510.17472; Ville (1939)"
 
     delta: Share = 0.1
+    """The risk: the probability of a wrong certificate at most. In (0, 1)."""
     uncertified: Literal["answer", "abstain"] = "answer"
+    """What to do after N samples without a certificate: answer with the most frequent answer, or give none."""
 
     def point(self, setting: Setting) -> float:
         """Return -log(delta)."""

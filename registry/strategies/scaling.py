@@ -181,17 +181,13 @@ class MarginalGains(RanksByScore):
 
     Rewards are clipped to [1e-4, 1 - 1e-4], so a question without hope gets its second sample last. A question that is
     too long for the PRM has no reward, and gets `mean_samples`. The gains are those of a perfect choice among samples.
-
-    Parameters
-    ----------
-    mean_samples : float, at least 1
-        The mean number of samples of a question. If it exceeds the grid's fixed budget N, it is N.
     """
 
     citation = "Damani et al. (2025), ICLR, arXiv:2410.04707"
     reads = ("scores", "rewards")
 
     mean_samples: FinitePositive = 8.0
+    """The mean number of samples of a question. If it exceeds the grid's fixed budget N, it is N. At least 1."""
 
     def check_arguments(self) -> None:
         """Raise ValueError if there is less than one sample for each question."""

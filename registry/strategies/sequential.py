@@ -229,13 +229,6 @@ class FirstGoodEnough(SequentialRule):
     The probability is computed from the PRM's score of the whole trajectory by Platt scaling, which is fitted to the
     trajectories of the calibration questions. A trajectory that is too long for the PRM is never good enough. If none
     is good enough, the whole budget N is drawn.
-
-    Parameters
-    ----------
-    threshold : float in (0, 1), or "tuned"
-        The smallest probability that is good enough. "tuned" chooses it by the calibration questions, with as many
-        trajectories as they have: the lowest threshold whose accuracy is less than that of the best threshold by one
-        standard error of the difference at most. It assumes that what is good enough there is so with N trajectories.
     """
 
     reads = ("scores",)
@@ -243,6 +236,10 @@ class FirstGoodEnough(SequentialRule):
     budget = ("threshold_", _THRESHOLDS)
 
     threshold: Share | Literal["tuned"] = 0.8
+    """The smallest probability that is good enough. "tuned" chooses it by the calibration questions, with as many
+    trajectories as they have: the lowest threshold whose accuracy is less than that of the best threshold by one
+    standard error of the difference at most. It assumes that what is good enough there is so with N trajectories. In
+    (0, 1)."""
 
     def tune(self, pool: Pool, setting: Setting) -> None:
         """Fit the probability, and choose the threshold if it is tuned; see :meth:`prmcal.PoolStrategy.tune`."""

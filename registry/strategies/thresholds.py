@@ -38,13 +38,6 @@ class AbstainingBestOfN(RanksByScore):
     The risk of best-of-n depends on n, since more samples find higher scores of wrong trajectories too. It can only be
     measured for as many samples as the calibration questions have trajectories, so no more are drawn. A question whose
     samples are all too long for the PRM gets no answer.
-
-    Parameters
-    ----------
-    risk : float in (0, 1)
-        The largest probability of a wrong answer.
-    samples : int, optional
-        n. The default is N, or the number of trajectories of the calibration questions if that is less.
     """
 
     citation = "Angelopoulos et al. (2024), ICLR, arXiv:2208.02814"
@@ -52,7 +45,9 @@ class AbstainingBestOfN(RanksByScore):
     tuned = True
 
     risk: Share = 0.1
+    """The largest probability of a wrong answer. In (0, 1)."""
     samples: Count | None = None
+    """n. The default is N, or the number of trajectories of the calibration questions if that is less."""
 
     @property
     def in_league(self) -> bool:
@@ -145,28 +140,21 @@ class Escalation(PoolStrategy):
     which escalates costs no sample of the cheap LLM.
 
     A question escalates also if the PRM could not read it, or none of its samples. The expectation has a closed form.
-
-    Parameters
-    ----------
-    to : str
-        The name in the grid of the stronger LLM.
-    threshold : float in [0, 1], default=0.5
-        The stronger LLM is asked if the probability is below it. At 0 it is asked only if the PRM could not read.
-    by : {"answer", "question"}, default="answer"
-        Whose probability decides.
-    samples : int, optional
-        The number of samples of the cheap LLM, at most the grid's fixed budget N. The default is N.
-    to_samples : int, optional
-        The number of samples of the stronger LLM, at most N. The default is N.
     """
 
     citation = "Chen et al. (2023), arXiv:2305.05176"
 
     to: Annotated[str, Field(min_length=1)]
+    """The name in the grid of the stronger LLM."""
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """The stronger LLM is asked if the probability is below it. At 0 it is asked only if the PRM could not read. In [0,
+    1]."""
     by: Literal["answer", "question"] = "answer"
+    """Whose probability decides."""
     samples: Count | None = None
+    """The number of samples of the cheap LLM, at most the grid's fixed budget N. The default is N."""
     to_samples: Count | None = None
+    """The number of samples of the stronger LLM, at most N. The default is N."""
 
     def __post_init__(self) -> None:
         self.others = (self.to,)

@@ -170,12 +170,6 @@ class WeightedBestOfN(FixedBudget, RanksByScore):
 
     The result is exact if the whole pool is drawn. For n below M there is no closed form, so it is the mean over the
     random orders that all strategies share. A trajectory that is too long for the PRM has the weight 0.
-
-    Parameters
-    ----------
-    weights : "raw" or "calibrated"
-        The rewards: those of the PRM itself, or the calibrated ones of whole trajectories at the level nearest to the
-        median.
     """
 
     version = "2"
@@ -183,6 +177,8 @@ class WeightedBestOfN(FixedBudget, RanksByScore):
     reads = SCORES
 
     weights: Literal["raw", "calibrated"] = "raw"
+    """The rewards: those of the PRM itself, or the calibrated ones of whole trajectories at the level nearest to the
+    median."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

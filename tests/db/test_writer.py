@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from prmcal.db import catalog, loading
+from prmcal.db import catalog
 from prmcal.db.reader import engine_for, frame, reading
 from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Base, Job, Question, Trajectory
@@ -100,7 +100,7 @@ def test_many_owners_at_once_have_the_rows_of_one_load_each(
     with reading(writer.path) as connection:
         expected = connection.execute(sa.select(Trajectory)).all()
     for most in (500, 2):
-        monkeypatch.setattr(loading, "_MOST_FILES", most)
+        monkeypatch.setattr("prmcal.db.writer._MOST_FILES", most)
         many = Writer(database_path(tmp_path / str(most)))
         assert many.load("trajectories", given) == 6 * parquet_files.POOL
         with reading(many.path) as connection:

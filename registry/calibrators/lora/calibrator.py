@@ -65,40 +65,6 @@ class QuantileLora(Calibrator):
     adapters on some of the PRM's layers are then trained on the weighted quantile loss against the success rates k/n.
     Every prefix has the same weight.
 
-    Parameters
-    ----------
-    rank : int, default 2
-        The rank of the low-rank updates.
-    alpha : float, default 32
-        The updates are scaled by alpha / rank.
-    dropout : float, default 0.1
-        The dropout probability, in [0, 1), of the adapters' inputs in training.
-    layers : "every fourth", "all" or sequence of int, default "every fourth"
-        The layers of the trunk that get an adapter, counted from 0. "every fourth" means 3, 7, 11, ...
-    target_modules : sequence of str, default ("q_proj", "v_proj")
-        The linear modules of a layer that get an adapter.
-    quantiles : sequence of float, default (0.1, 0.5, 0.9)
-        The levels beta, ascending in (0, 1).
-    epochs : int, default 3
-        The number of passes over the calibration data.
-    learning_rate : float, default 1e-4
-        The initial learning rate of AdamW. It decays linearly to 0.
-    batch_size : int, default 32
-        The approximate number of prefixes in a step.
-    seed : int, default 0
-        The seed of the adapters' initial weights, the order of the data and dropout.
-    loss : {"quantile", "mse"}, default "quantile"
-        ``mse`` trains a single output on the squared error. It is a point estimate of the mean, and `quantiles` is
-        ignored.
-    head : {"lora", "full"}, default "lora"
-        How the head's linear layers are trained: by low-rank updates of all of them, as in the paper (Appendix C, and
-        the authors' code), or with all of their weights and biases. In the nano world, ``full`` is better: see the
-        notes.
-    batches : {"trajectories", "prefixes"}, default "trajectories"
-        What batches consist of: whole trajectories, whose prefixes share their tokens, or single prefixes in random
-        order, as in the authors' code. In the nano world, single prefixes take five times as long and are not clearly
-        better: see the notes.
-
     Attributes
     ----------
     adapter_ : dict of str to tensor
@@ -138,18 +104,36 @@ class QuantileLora(Calibrator):
     )
 
     rank: Count = 2
+    """The rank of the low-rank updates."""
     alpha: FinitePositive = 32.0
+    """The updates are scaled by alpha / rank."""
     dropout: ShareOrZero = 0.1
+    """The dropout probability, in [0, 1), of the adapters' inputs in training."""
     layers: Layers = "every fourth"
+    """The layers of the trunk that get an adapter, counted from 0. "every fourth" means 3, 7, 11, ..."""
     target_modules: TargetModules = ("q_proj", "v_proj")
+    """The linear modules of a layer that get an adapter."""
     quantiles: Quantiles = (0.1, 0.5, 0.9)
+    """The levels beta, ascending in (0, 1)."""
     epochs: Count = 3
+    """The number of passes over the calibration data."""
     learning_rate: FinitePositive = 1e-4
+    """The initial learning rate of AdamW. It decays linearly to 0."""
     batch_size: Count = 32
+    """The approximate number of prefixes in a step."""
     seed: Seed = 0
+    """The seed of the adapters' initial weights, the order of the data and dropout."""
     loss: Literal["quantile", "mse"] = "quantile"
+    """``mse`` trains a single output on the squared error. It is a point estimate of the mean, and `quantiles` is
+    ignored."""
     head: Literal["lora", "full"] = "lora"
+    """How the head's linear layers are trained: by low-rank updates of all of them, as in the paper (Appendix C, and
+    the authors' code), or with all of their weights and biases. In the nano world, ``full`` is better: see the
+    notes."""
     batches: Literal["trajectories", "prefixes"] = "trajectories"
+    """What batches consist of: whole trajectories, whose prefixes share their tokens, or single prefixes in random
+    order, as in the authors' code. In the nano world, single prefixes take five times as long and are not clearly
+    better: see the notes."""
 
     def __post_init__(self) -> None:
         self.levels = (0.5,) if self.loss == "mse" else tuple(self.quantiles)

@@ -92,7 +92,7 @@ def test_a_saved_folder_gives_the_same_rewards_and_has_no_text_of_the_questions(
 
 
 def test_an_exported_checkpoint_gives_the_quantiles_of_its_calibrator(folder: Path, tmp_path: Path) -> None:
-    from prmcal.harness.cli.export_prm import export_prm
+    from prmcal.harness.cli.files import export_prm
 
     cell = "calibration/nano-weak/nano-prm/lora/nano-math"
     export_prm(cell, tmp_path / "checkpoint", 0.5, folder)
