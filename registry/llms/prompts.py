@@ -322,28 +322,16 @@ class StopStrings:
 
 
 class ChatLLM(LLM):
-    """The base of LLMs that are loaded here, and whose prompt is written by a chat template.
-
-    Parameters
-    ----------
-    chat_template : str, default="native"
-        The template that writes the prompt: ``native`` (the tokenizer's own), a shipped one (``llama-3``,
-        ``llama-3-double-bos`` or ``qwen-2.5``), the path of a Jinja file, or Jinja text. A template gets `messages`
-        and the tokenizer's special tokens, as those of transformers do. If it asks for today's date, it always gets
-        26 July 2024.
-    system_prompt : str, optional
-        The system message of the chat. With None, there is none, and the chat template decides.
-    few_shot : list of mapping, default=[]
-        Examples that the prompt shows before the question, each with `question` and `solution`.
-    splitting : str or mapping, default="blank-line"
-        Where the steps of the texts end: ``blank-line``, ``lines``, ``sentences``, ``markers`` or ``after-think``. Or a
-        mapping with `rule`, one of these, and the options `markers` (a list of words), `least_tokens` and
-        `most_tokens`. See the how-to page about reasoning models.
-    """
+    """The base of LLMs that are loaded here, and whose prompt is written by a chat template."""
 
     chat_template: str
+    """The template that writes the prompt: ``native`` (the tokenizer's own), a shipped one (``llama-3``,
+    ``llama-3-double-bos`` or ``qwen-2.5``), the path of a Jinja file, or Jinja text. A template gets `messages` and the
+    tokenizer's special tokens, as those of transformers do. If it asks for the date, it always gets 26 July 2024."""
     system_prompt: str | None
+    """The system message of the chat. With None, there is none, and the chat template decides."""
     few_shot: Sequence[Example] = ()
+    """Examples that the prompt shows before the question, each with `question` and `solution`."""
     suits_machine: ClassVar[tuple[str, ...]] = ()
     """The arguments that only suit the machine, such as the device. They are not part of the job keys."""
 

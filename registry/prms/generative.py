@@ -104,35 +104,10 @@ class GenerativePRM(TransformersPRM):
     A subclass sets the class attributes `checkpoint`, `template`, `right`, `wrong`, `cue`, `chat` or `max_tokens`, or
     overrides `prefix_text`.
 
-    Parameters
-    ----------
-    checkpoint : str
-        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``. Any causal language model of transformers.
-    max_tokens : int, default=4096
-        Maximum length in tokens of what the model reads and writes about a prefix. A longer prefix is flagged, never
-        cut. With thoughts, a prefix must leave space for `thought_tokens` and the `cue`.
-    template : str, optional
-        The question about a prefix, as Jinja text with `question`, `steps` and `solution` (the steps with blank lines
-        between them). By default, the model is asked whether the solution will reach the right answer.
-    right, wrong : list of str, default=["Yes", " Yes", "yes", " yes"], and the same of No
-        The spellings of the two answers. Those that are no single token of the model are ignored. In YAML they need
-        quotation marks.
-    chat : bool, default=True
-        Whether the question is a user's message in the model's own chat template. Otherwise the model reads it as it
-        is.
-    system_prompt : str, optional
-        The system message of the chat. By default there is none.
-    thoughts : int, default=0
-        The number of verifications of each prefix, m.
-    thought_tokens : int, default=1024
-        The maximum number of tokens of a verification.
-    cue : str, optional
-        The text behind a verification, at the end of which the answer is read. The default is
-        ``\n\nWill the solution reach the right answer (Yes/No)?``.
-    temperature, top_p : float, default=0.7, 1.0
-        How verifications are sampled.
-    sample_tokens : int, default=131072
-        Upper bound of the tokens in a batch of verifications: rows times (prompt + longest verification).
+    `checkpoint` is any causal language model of transformers: ``nano:NAME``, a folder, or a hub id with or without
+    ``@REVISION``. `max_tokens`, by default 4096, is the maximum length in tokens of what the model reads and writes
+    about a prefix. A longer prefix is flagged, never cut. With thoughts, a prefix must leave space for `thought_tokens`
+    and the `cue`.
 
     Notes
     -----
@@ -149,16 +124,27 @@ class GenerativePRM(TransformersPRM):
 
     citation = "Zhang et al. (2025), ICLR, arXiv:2408.15240"
     template: Own[str] = own(WILL_IT_BE_RIGHT)
+    """The question about a prefix, as Jinja text with `question`, `steps` and `solution` (the steps with blank lines
+    between them). By default, the model is asked whether the solution will reach the right answer."""
     right: Own[_Words] = own(["Yes", " Yes", "yes", " yes"])
     wrong: Own[_Words] = own(["No", " No", "no", " no"])
+    """The spellings of the two answers. Those that are no single token of the model are ignored. In YAML they need
+    quotation marks."""
     chat: Own[bool] = own(True)
+    """True if the question is a user's message in the model's own chat template. Otherwise the model reads it as is."""
     system_prompt: str | None = None
+    """The system message of the chat. By default there is none."""
     thoughts: _Thoughts = 0
+    """The number of verifications of each prefix, m."""
     thought_tokens: Count = 1024
+    """The maximum number of tokens of a verification."""
     cue: Own[str] = own("\n\nWill the solution reach the right answer (Yes/No)?")
+    """The text behind a verification, at the end of which the answer is read."""
     temperature: FinitePositive = 0.7
     top_p: ShareOrOne = 1.0
+    """The sampling of verifications."""
     sample_tokens: Count = 131_072
+    """Upper bound of the tokens in a batch of verifications: rows times (prompt + longest verification)."""
 
     def check_arguments(self) -> None:
         """Raise an error also if the template leaves out a part of the prefix, or an answer is Yes and No."""

@@ -231,16 +231,13 @@ class AdaptiveConsistency(SequentialRule):
     After each sample, v1 and v2 are the votes of the leader and of the runner-up. Stop when P(X > 1/2) is at least the
     confidence, where X has the law Beta(v1 + 1, v2 + 1). Answer with the most frequent answer. Trajectories without an
     answer are drawn, but do not vote.
-
-    Parameters
-    ----------
-    confidence : float in (0, 1)
     """
 
     citation = "Aggarwal et al. (2023), EMNLP, arXiv:2305.11860"
 
     budget = ("confidence", _CONFIDENCES)
     confidence: Share = 0.95
+    """The confidence, in (0, 1)."""
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop when the leader is far enough ahead."""
