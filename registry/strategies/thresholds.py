@@ -147,8 +147,7 @@ class Escalation(PoolStrategy):
     to: Annotated[str, Field(min_length=1)]
     """The name in the grid of the stronger LLM."""
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """The stronger LLM is asked if the probability is below it. At 0 it is asked only if the PRM could not read. In [0,
-    1]."""
+    """In [0, 1]. The stronger LLM is asked if the probability is below, and at 0 if the PRM could not read."""
     by: Literal["answer", "question"] = "answer"
     """Whose probability decides."""
     samples: Count | None = None
