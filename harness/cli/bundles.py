@@ -175,9 +175,14 @@ def _lines(summary: MergeSummary) -> Iterator[str]:
     conflicts = sum(each.conflict for each in union.cells.values())
     yield (
         f"The leaderboard has {counted(len(union.cells), 'cell')} from "
-        f"{counted(len(union.submissions), 'submission')}: {len(seeds):,} with several seeds, "
+        f"{counted(len(union.submissions), 'submission')}: {len(seeds):,} with several seeds or replicates, "
         f"{sum(not each.conflict for each in others):,} of other versions or conditions, {conflicts:,} in conflict."
     )
+    if union.replicates:
+        yield (
+            f"{counted(len(union.replicates), 'artifact')} with different content, by models that are not "
+            "deterministic or computed from these: their rows are replicates, compared as several seeds are."
+        )
 
 
 def _conflicts(summary: MergeSummary) -> Iterator[str]:
@@ -202,6 +207,10 @@ def _conflicts(summary: MergeSummary) -> Iterator[str]:
         if len(sides) > _MOST_CONFLICTS:
             yield f"  and {len(sides) - _MOST_CONFLICTS:,} more."
         yield "Which one is right, a verification tells: prmcal verify BUNDLE"
+        yield (
+            "If their model does not give the same bytes twice, set 'deterministic: false' at it in the grid files. "
+            "Run and submit again, which computes nothing, and merge into a new folder: they are replicates then."
+        )
 
 
 def _named(submission: Submitted) -> str:

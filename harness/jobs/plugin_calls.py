@@ -47,7 +47,7 @@ _MOST_TOKENS = 2**31 - 1
 _WITH_MODELS = ("llm", "prm", "calibrator")
 _MISTAKES = (
     *(ArithmeticError, AttributeError, ImportError, LookupError, NameError, NotImplementedError),
-    *(RecursionError, SyntaxError, TypeError, ValueError),
+    *(RecursionError, SyntaxError, TypeError, ValueError, FileNotFoundError, PermissionError),
 )
 
 

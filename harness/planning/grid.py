@@ -106,6 +106,13 @@ class PluginSpec(_Spec):
         return PluginReference(self.name, self.plugin, dict(self.arguments))
 
 
+class ModelSpec(PluginSpec):
+    """An LLM or a PRM, and the name that the leaderboard shows."""
+
+    deterministic: bool | None = None
+    """Whether the same call gives the same bytes again, where the plugin says something else. It is part of no key."""
+
+
 class CalibratorSpec(PluginSpec):
     """A calibrator and the name that the leaderboard shows.
 
@@ -280,7 +287,7 @@ def _one_strategy_per_name(specs: list[StrategySpec]) -> list[StrategySpec]:
     return specs
 
 
-Plugins = Annotated[list[PluginSpec], Entries, AfterValidator(_unique_names)]
+Models = Annotated[list[ModelSpec], Entries, AfterValidator(_unique_names)]
 Calibrators = Annotated[list[CalibratorSpec], Entries, AfterValidator(_unique_names)]
 Datasets = Annotated[list[DatasetSpec], Entries, AfterValidator(_unique_names)]
 Strategies = Annotated[list[StrategySpec], Field(max_length=1000), AfterValidator(_one_strategy_per_name)]
@@ -300,9 +307,9 @@ class GridSpec(_Spec):
     """The seed of all random numbers. Another seed gives other samples."""
     limit: Number | None = None
     """The largest number of questions of every data set. The option `--limit` sets it."""
-    llms: Plugins
+    llms: Models
     """The language models that solve the questions."""
-    prms: Plugins
+    prms: Models
     """The process reward models that score the prefixes."""
     calibrators: Calibrators
     """The calibrators. Each is fitted for every LLM and PRM."""

@@ -71,6 +71,8 @@ class PlannedPlugin(Generic[AnyPlugin_co]):
     """Where it was published; empty if it was not."""
     absent: str = ""
     """The checkpoint that the plan does without, because it is not on this machine; or empty."""
+    deterministic: bool | None = None
+    """Whether the same call of a model gives the same bytes again; with None where no GPU is."""
     instance: AnyPlugin_co | None = field(default=None, repr=False, compare=False)
     """The plugin while a grid is planned, without its model. A saved plan has none."""
 
@@ -93,6 +95,7 @@ class PlannedPlugin(Generic[AnyPlugin_co]):
             "identity": self.identity,
             "citation": self.citation,
             "absent": self.absent,
+            "deterministic": self.deterministic,
         }
 
 

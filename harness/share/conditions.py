@@ -25,9 +25,11 @@ SEED = "seed"
 _OF_METRICS = "metric "
 """The beginning of the names of conditions that belong to single metrics."""
 _LONGEST_VALUE = 24
-_ENGINES = frozenset(("vllm", "openai", "openai-chat", "pooling-http", "qwen-vllm"))
-"""Plugins that ask a GPU engine or a server, which may give other bytes for the same request."""
-_MODEL_JOBS = {"rollout": "llm", "success": "llm", "search": "llm", "score": "prm", "hidden": "prm"}
+_MODEL_JOBS = {
+    **dict.fromkeys(("rollout", "success"), ("llm",)),
+    **dict.fromkeys(("score", "hidden"), ("prm",)),
+    "search": ("llm", "prm"),
+}
 _FITTING = ("hidden", "features", "fit", "calibrated")
 """The kinds of jobs that only calibrators need."""
 
@@ -175,15 +177,23 @@ def differences_between(first: Path, other: Path) -> list[Difference]:
     ]
 
 
-def is_repeatable(shard: Shard[Parameters], record: RunRecord) -> bool:
-    """Return whether a shard that is computed again has the same bytes: no GPU and no server computed it."""
-    kind = _MODEL_JOBS.get(shard.ref.kind)
-    changes_prm = shard.ref.kind == "fit" and "rollout" in shard.inputs
-    if kind is None and not changes_prm:
-        return True
-    plugin = getattr(shard.parameters, kind or "prm", None)
-    gpus = record.environment.get("hardware", {}).get("gpus")
-    return not gpus and (plugin is None or plugin.plugin not in _ENGINES)
+def is_repeatable(shard: Shard[Parameters], submission: Submitted) -> bool:
+    """Return whether a shard that is computed again has the same bytes: the models behind it are deterministic.
+
+    The grid or the plugin says so. If they do not say it, it holds for a machine without a GPU.
+    """
+    kinds = _MODEL_JOBS.get(shard.ref.kind, ())
+    if shard.ref.kind == "fit" and "rollout" in shard.inputs:  # It trains the PRM.
+        kinds = ("prm",)
+    names = {kind: getattr(getattr(shard.parameters, kind, None), "name", "") for kind in kinds}
+    stated = [
+        each.deterministic
+        for kind, name in names.items()
+        for each in submission.plan.plugins.get(kind, ())
+        if each.name == name
+    ]
+    gpus = submission.record.environment.get("hardware", {}).get("gpus")
+    return all(not gpus if each is None else each for each in stated)
 
 
 def _given(record: RunRecord, settings: Mapping[str, Sequence[str]]) -> Properties:

@@ -333,6 +333,7 @@ class _Plugin(BaseModel):
     identity: dict[str, Any]
     citation: str
     absent: str
+    deterministic: bool | None = None
 
 
 class _Questions(BaseModel):

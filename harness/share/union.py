@@ -8,7 +8,7 @@ Rows have the names of the grids. What differs between rows of the same names is
 - `version`: how the calibrator or the strategy differs from those of the newest row with the same conditions;
 - `conflict`: whether another submission has other bytes under a key behind the row.
 
-Other bytes of a shard that a GPU or a server computed are no conflict. They are a replicate, as another seed is.
+Other bytes of a shard whose models are not deterministic are no conflict. They are a replicate, as another seed is.
 Everything is a function of the set of submissions.
 """
 
@@ -288,7 +288,7 @@ def _replicates(
         for shard in each.plan.shards():
             if shard.ref in conflicts and each.contents.get(shard.ref):
                 read = conflicts.keys() & {*chain(*shard.inputs.values())}
-                if is_repeatable(shard, each.record) and (not read or read & contradicted):
+                if is_repeatable(shard, each) and (not read or read & contradicted):
                     contradicted.add(shard.ref)
     return frozenset(conflicts.keys() - contradicted)
 

@@ -25,6 +25,10 @@ from prmcal.registry.splitting import BLANK_LINE, Splitting, StepSplitting
 class LLM(Plugin, ABC):
     """A policy: samples completions of many prefixes at once."""
 
+    deterministic: bool | None = None
+    """Whether the same call gives the same bytes again. With None it does where the machine has no GPU. A grid can say
+    it for the plugin. If it does not, results of another run are its replicates, and no conflict. It is not part of
+    the job keys."""
     repeats: ClassVar[bool] = False
     """True if every call for a prefix begins with the same completions, for any seed. A grid must then ask for all
     samples of a prefix at once."""
@@ -60,7 +64,7 @@ class LLM(Plugin, ABC):
         sampling : Sampling
             Temperature, nucleus, length and stop strings.
         seed : int
-            The same prefixes, n, sampling and seed give the same texts.
+            The same prefixes, n, sampling and seed give the same texts, if the LLM is `deterministic`.
 
         Returns
         -------
@@ -112,6 +116,8 @@ class LLM(Plugin, ABC):
 class PRM(Plugin, ABC):
     """A process reward model. TransformersPRM is a base for models on transformers and needs less code."""
 
+    deterministic: bool | None = None
+    """Whether the same call gives the same bytes again; see :attr:`prmcal.LLM.deterministic`."""
     patience: float = DEFAULT_PATIENCE
     """Seconds for which a PRM whose network fails is asked again before its cells fail. A constructor argument of this
     name replaces the class's own. It is not part of the job keys."""

@@ -47,6 +47,7 @@ _LOG = logging.getLogger(__name__)
 class ServedLLM(LLM):
     """The base of LLMs behind a server. A subclass says how a prefix is asked for, and where the text of a reply is."""
 
+    deterministic = False
     path: ClassVar[str]
     """The path that is appended to `base_url`."""
 

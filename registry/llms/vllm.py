@@ -54,6 +54,7 @@ class VLLM(ChatLLM):
     """
 
     version = "2"
+    deterministic = False
     suits_machine = ("tensor_parallel", "gpu_memory", "gpu_memory_beside")
     packages = ("vllm",)
 

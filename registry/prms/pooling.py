@@ -54,6 +54,8 @@ class PoolingHTTPPRM(TokenPRM):
     T steps T + 1 times.
     """
 
+    deterministic = False
+
     base_url: Address
     """The address, such as ``http://localhost:8000``. ``/pooling`` is appended."""
     model: str
@@ -223,6 +225,7 @@ class QwenVLLMPRM(QwenPRM):
     """
 
     packages = ("vllm",)
+    deterministic = False
 
     device: SpreadableDevice = field(default="auto", init=False)
     tree_tokens: Count = field(default=512, init=False)
