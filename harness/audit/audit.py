@@ -30,7 +30,7 @@ _IDS = ("id", "idx", "index", "uid", "question_id", "doc_id")
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What an audit found. Its `prefixes`, `solutions`, `gains` and `tables` are DataFrames."""
+    """What an audit found. Its `prefixes`, `solutions` and `tables` are DataFrames."""
 
     source: str
     """The files, or "The table"."""
@@ -47,12 +47,6 @@ class Audit:
     def solutions(self) -> pd.DataFrame:
         """One row for each solution."""
         return self.scored.solutions
-
-    @property
-    def gains(self) -> pd.DataFrame:
-        """The cut of the Brier score by each calibrator on held-out questions, with its interval."""
-        rows = [{"calibrator": name, **asdict(gain)} for name, gain in self.measured.gains.items()]
-        return pd.DataFrame(rows)
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:

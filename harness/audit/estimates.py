@@ -6,7 +6,7 @@ Every interval is over questions. A calibrator is never measured on questions th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,7 +31,10 @@ OUTER, INNER = 5, 4
 
 LEARNED_FROM = (10, 25, 50, 100, 200, 400, 800, 1600)
 _REPEATS = 5
+_T = 2.776  # the 97.5% quantile of Student's t with 4 degrees of freedom
 _BINS = 10
+_GROUPS = 5_000
+"""A fit reads this many rows at most, which takes a second at most for a million prefixes."""
 _LEAST = 10  # questions of a part
 _BOOTSTRAP = Bootstrap(1000, 0)
 _POWER = 1.96 + 0.84
@@ -127,9 +130,15 @@ def draws_of(labels: Floats) -> int:
 
 
 def fitted(name: str, rows: Rows, chosen: Bools | slice = slice(None)) -> Calibrator:
-    """Return a calibrator that is fitted to some of the prefixes."""
+    """Return a calibrator that is fitted to some of the prefixes. Of many, those with like scores are joined."""
     calibrator: Calibrator = calibrators.create(name)
-    calibrator.fit(rows.features(calibrator)[chosen], rows.k[chosen], rows.n[chosen])
+    values, k, n = rows.features(calibrator)[chosen], rows.k[chosen], rows.n[chosen]
+    if len(values) > _GROUPS:
+        order, starts = values.argsort(), np.arange(_GROUPS) * len(values) // _GROUPS
+        sizes = np.diff(starts, append=len(values))
+        values = np.add.reduceat(values[order], starts) / sizes
+        k, n = np.add.reduceat(k[order], starts), np.add.reduceat(n[order], starts)
+    calibrator.fit(values, k, n)
     return calibrator
 
 
@@ -238,6 +247,16 @@ def _best(rows: Rows, chosen: Bools | slice) -> str:
     return min(scores, key=lambda name: scores[name])
 
 
+def _by_part(parts: Mapping[str, Bools], rows: Rows, least: int = 1) -> dict[str, Number]:
+    """Return the signed error of each part with enough questions."""
+    errors = rows.reward - rows.label
+    return {
+        name: mean_of(errors[part], rows.question[part])
+        for name, part in parts.items()
+        if len(np.unique(rows.question[part])) >= least
+    }
+
+
 def _by_step(prefixes: pd.DataFrame, rows: Rows) -> dict[str, Number]:
     """Return the signed error of the bare question, of thirds of the steps, and of whole solutions."""
     step, steps = prefixes["step"].to_numpy(), prefixes["steps"].to_numpy()
@@ -249,8 +268,7 @@ def _by_step(prefixes: pd.DataFrame, rows: Rows) -> dict[str, Number]:
         "last third": (share > 2 / 3) & (step < steps),
         "whole solution": (step == steps) & (step > 0),
     }
-    errors = rows.reward - rows.label
-    return {name: mean_of(errors[part], rows.question[part]) for name, part in parts.items() if part.any()}
+    return _by_part(parts, rows)
 
 
 def _by_level(found: Scored, rows: Rows) -> dict[str, Number]:
@@ -258,34 +276,25 @@ def _by_level(found: Scored, rows: Rows) -> dict[str, Number]:
     levels = found.solutions.drop_duplicates("question").set_index("question")["level"]
     own = levels.reindex(rows.question).to_numpy(object)
     known = sorted({str(each) for each in own if each is not None and each == each})
-    errors = rows.reward - rows.label
-    if not 1 < len(known) <= 10:
-        return {}
     names = np.array([str(each) for each in own])
-    return {name: mean_of(errors[names == name], rows.question[names == name]) for name in known}
+    return _by_part({name: names == name for name in known}, rows) if 1 < len(known) <= 10 else {}
 
 
 def _by_others(found: Scored, rows: Rows) -> dict[str, Number]:
     """Return the signed error by the outcomes of the other solutions, which are independent of a solution's own one."""
+    keys = ["question", "solution"]
     solutions = found.solutions.dropna(subset="label").astype({"label": np.float64})
     groups = solutions.groupby("question")["label"]
-    others = groups.transform("size") - 1
-    share = (groups.transform("sum") - solutions["label"])[others > 0] / others[others > 0]
-    keys = ["question", "solution"]
-    known = solutions.loc[share.index, keys].assign(share=share.clip(0.0, 1.0).round(9))
-    own = found.prefixes[keys].merge(known, on=keys, how="left")["share"].to_numpy(np.float64)
+    others = (groups.transform("size") - 1).where(lambda count: count > 0)
+    share = ((groups.transform("sum") - solutions["label"]) / others).clip(0.0, 1.0).round(9)
+    own = found.prefixes[keys].merge(solutions[keys].assign(share=share), on=keys, how="left")["share"]
     parts = {
         "none right": own == 0,
         "under half": (own > 0) & (own < 0.5),
         "half or more": (own >= 0.5) & (own < 1),
         "all right": own == 1,
     }
-    errors = rows.reward - rows.label
-    measured_parts = {
-        name: mean_of(errors[part], rows.question[part])
-        for name, part in parts.items()
-        if len(np.unique(rows.question[part])) >= _LEAST
-    }
+    measured_parts = _by_part({name: part.to_numpy() for name, part in parts.items()}, rows, _LEAST)
     return measured_parts if len(measured_parts) > 1 else {}
 
 
@@ -315,9 +324,15 @@ def _learning_curve(rows: Rows, name: str) -> dict[int, Number]:
             after = (predicted(fitted(name, rows, train), rows, held) - rows.label[held]) ** 2
             cuts.setdefault(count, []).append(squared[held] - after)
             asked.setdefault(count, []).append(rows.question[held])
-    return {
-        count: mean_of(np.concatenate(cuts[count]), np.concatenate(asked[count])) for count in sorted(cuts)
-    }
+    return {count: _over_halves(cuts[count], asked[count]) for count in sorted(cuts)}
+
+
+def _over_halves(cuts: Sequence[Floats], asked: Sequence[Ints]) -> Number:
+    """Return the mean of cuts. Its interval has the spread between questions and that between the halves."""
+    found = mean_of(np.concatenate(cuts), np.concatenate(asked))
+    fits = _T * float(np.std([each.mean() for each in cuts], ddof=1)) / math.sqrt(_REPEATS)
+    low = found.value - math.hypot(found.value - found.low, fits)
+    return replace(found, low=low, high=found.value + math.hypot(found.high - found.value, fits))
 
 
 def pool_of(found: Scored) -> tuple[Bools, Floats, NDArray[Any], Sequence[int]] | None:

@@ -75,7 +75,7 @@ def _contents(
         "health": list(health(scored, measured)),
         "errors": f"Calibration error {value(measured.error)}. Brier score {value(measured.brier)}.",
         "figures": {
-            name: {"drawn": drawn.get(name), "heads": _heads(table), "rows": _texts(table)}
+            name: {"drawn": drawn.get(name), "rows": _texts(table)}
             for name, table in shown.items()
             if len(table)
         },
@@ -87,13 +87,10 @@ def _contents(
     }
 
 
-def _heads(table: pd.DataFrame) -> list[str]:
-    return [name for name in table if not name.endswith(("_low", "_high"))]
-
-
 def _texts(table: pd.DataFrame) -> list[list[str]]:
-    """Return the rows of a table as texts, with an interval behind its value."""
-    return [[_text(row, name) for name in _heads(table)] for row in table.to_dict("records")]
+    """Return the heads and the rows of a table as texts, with an interval behind its value."""
+    heads = [name for name in table if not name.endswith(("_low", "_high"))]
+    return [heads, *([_text(row, name) for name in heads] for row in table.to_dict("records"))]
 
 
 def _text(row: dict[Any, Any], name: str) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.queries.trajectories import scored_places, scored_prefixes
 from prmcal.db.run_folder import RECORD_FILE
 from prmcal.errors import DataError
-from prmcal.harness.audit.scored import Fields, Scored, scored
+from prmcal.harness.audit.scored import Fields, Scored, rows_of
+from prmcal.harness.audit.shapes import Solution
 from prmcal.harness.storage.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -32,13 +32,8 @@ def scored_run(directory: Path, only: Mapping[str, Sequence[str]]) -> Scored:
     Raises a DataError if the run has nothing that is scored and has follow-ups, or if several places are left. The
     message names the choices. Raises a RunError or a DatabaseError if the folder has no readable results.
 
-    Parameters
-    ----------
-    directory : Path
-        The output folder of the run.
-    only : mapping
-        The names that are wanted for ``llm``, ``prm``, ``dataset`` and ``split``. Without a split, it is that of the
-        test questions if there is one.
+    `only` has the names that are wanted for ``llm``, ``prm``, ``dataset`` and ``split``. Without a split, it is that of
+    the test questions if there is one.
     """
     published = RunFolder(directory).results()
     place = _chosen(scored_places(published), directory, only)
@@ -46,17 +41,16 @@ def scored_run(directory: Path, only: Mapping[str, Sequence[str]]) -> Scored:
     prefixes["rate"] = prefixes["successes"].astype("Float64") / prefixes["follow_ups"]
     prefixes = prefixes.astype({"logit": "float64", "rate": "float64"})
     by_trajectory = dict(tuple(prefixes.groupby(["question_id", "trajectory"], sort=False)))
-    records = [
-        (f"trajectory {row.trajectory} of {row.question_id}", _record(row, own))
+    solutions = [
+        _solution(row, own)
         for row in trajectories.itertuples()
         if (own := by_trajectory.get((row.question_id, row.trajectory))) is not None
     ]
-    found = scored(records, str(directory), Fields(scale="logit"))
     words = (
         f"Run {directory}: LLM {place['llm']}, PRM {place['prm']}, data set {place['dataset']}, {place['split']} "
         "questions."
     )
-    return replace(found, reading=(words, *found.reading[1:]))
+    return rows_of(solutions, str(directory), Fields(scale="logit"), [words])
 
 
 def _chosen(places: pd.DataFrame, directory: Path, only: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -89,7 +83,7 @@ def _chosen(places: pd.DataFrame, directory: Path, only: Mapping[str, Sequence[s
     return {str(name): value for name, value in places.iloc[0].items()}
 
 
-def _record(row: Any, own: pd.DataFrame) -> dict[str, Any]:
+def _solution(row: Any, own: pd.DataFrame) -> Solution:
     logits: list[float | None] = [None] * (row.steps + 1)
     rates: list[float | None] = [None] * (row.steps + 1)
     for step, logit, rate in zip(own["step"], own["logit"], own["rate"], strict=True):
@@ -97,11 +91,11 @@ def _record(row: Any, own: pd.DataFrame) -> dict[str, Any]:
         rates[step] = None if math.isnan(rate) else rate
     return {
         "question": row.question_id,
-        "steps": int(row.steps),
-        "logits": logits,
+        "steps": [""] * int(row.steps),
+        "score": logits,
         "rates": rates,
-        "correct": bool(row.correct),
-        "answer": row.answer,
+        "label": bool(row.correct),
+        "answer": row.answer or "",
         "level": row.question_level,
-        "tokens": int(row.tokens),
+        "cost": int(row.tokens),
     }

@@ -79,7 +79,7 @@ def scored(records: Sequence[Placed], source: str, fields: Fields) -> Scored:
         reader = _Reader.of([content for _, content in records], source, fields)
         words = reader.words
         found = list(reader.solutions())
-    return _rows(found, source, fields, words)
+    return rows_of(found, source, fields, words)
 
 
 class _Reader:
@@ -233,8 +233,8 @@ def _is_label(value: Any) -> bool:
     )
 
 
-def _rows(found: Sequence[Solution], source: str, fields: Fields, words: Sequence[str]) -> Scored:
-    """Turn solutions with the values of the file into rows of numbers."""
+def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Sequence[str]) -> Scored:
+    """Turn solutions with the values of a file into rows of numbers. `words` say how the file was read."""
     found = _joined_steps(found, source)
     numbers: dict[str, int] = {}
     seen: dict[int, int] = {}

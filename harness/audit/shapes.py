@@ -170,23 +170,6 @@ def _processbench(record: Record) -> Iterator[Solution]:
     }
 
 
-# A trajectory of a run of prmcal: the log-odds and the success rates of its T + 1 prefixes.
-def _run_fits(record: Record) -> bool:
-    return isinstance(record.get("rates"), list) and isinstance(record.get("logits"), list)
-
-
-def _run(record: Record) -> Iterator[Solution]:
-    yield {
-        "question": record["question"],
-        "steps": [""] * record["steps"],
-        "score": record["logits"],
-        "rates": record["rates"],
-        "label": record["correct"],
-        "answer": record["answer"] or "",
-        **_rest(record),
-    }
-
-
 # PRMBench: a changed process with the steps that are wrong.
 def _prmbench_fits(record: Record) -> bool:
     return isinstance(record.get("modified_process"), list) and isinstance(record.get("error_steps"), list)
@@ -268,6 +251,5 @@ SHAPES = (
     Shape("PRMBench", _prmbench_fits, _prmbench),
     Shape("samples of lm-evaluation-harness", _lm_eval_fits, _lm_eval),
     Shape("samples of inspect", _inspect_fits, _inspect),
-    Shape("run of prmcal", _run_fits, _run),
 )
 """Files with names of their own. All others are read by the kinds of values in their fields."""

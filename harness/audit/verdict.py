@@ -10,7 +10,7 @@ from prmcal.harness.audit.estimates import Measured, Number
 from prmcal.harness.audit.scored import Scored
 from prmcal.harness.terminal import text_table, wrapped
 
-_FEW = 30
+_FEW = 40
 _MANY = 0.2  # share of scores
 _LEAST_OPEN = 10  # questions
 
@@ -37,7 +37,10 @@ def few(measured: Measured) -> Iterator[str]:
     """Yield a warning if there are few questions."""
     questions = measured.signed_error.questions
     if questions < _FEW:
-        yield f"Only {counted(questions, 'question')}: the intervals are wide, and little can be told apart."
+        yield (
+            f"Only {counted(questions, 'question')}: the intervals are wide, and those of cuts by calibrators contain "
+            "the truth in nine of ten files, not in 95%."
+        )
 
 
 def health(found: Scored, measured: Measured) -> Iterator[tuple[bool, str]]:
@@ -45,23 +48,19 @@ def health(found: Scored, measured: Measured) -> Iterator[tuple[bool, str]]:
     labels, rewards = found.solutions["label"].astype(float), found.prefixes["reward"]
     scarce = next(few(measured), None)
     yield scarce is None, scarce or f"{measured.signed_error.questions:,} questions have scores and labels."
-    for name, what in (("score", "score"), ("label", "label")):
-        none = int(found.solutions[name].isna().sum())
-        if none and (name == "score" or found.target != "success rate"):
-            yield False, f"{none:,} of {counted(len(labels), 'solution')} have no {what}. They were left out."
-    ends = float(((rewards == 0) | (rewards == 1)).mean())
-    yield ends < _MANY, f"{ends:.0%} of the scores are exactly 0 or 1."
+    none = int(found.solutions["score"].isna().sum())
+    if none:
+        yield False, f"{none:,} of {counted(len(labels), 'solution')} have no score for the whole solution."
     common = float(rewards.value_counts(normalize=True).max())
-    if common >= _MANY > ends:
-        yield False, f"{common:.0%} of the scores have the same value. They order little."
-    by_question = labels.groupby(found.solutions["question"]).mean().dropna()
-    if len(by_question):
-        right, wrong = int((by_question == 1).sum()), int((by_question == 0).sum())
-        open_ones = len(by_question) - right - wrong
+    if common >= _MANY:
+        yield False, f"{common:.0%} of the prefixes have the same score. It orders little."
+    shares = labels.groupby(found.solutions["question"]).mean().dropna()
+    if len(shares):
+        right, wrong = int((shares == 1).sum()), int((shares == 0).sum())
         yield (
-            open_ones >= _LEAST_OPEN,
+            len(shares) - right - wrong >= _LEAST_OPEN,
             f"Questions with only right solutions: {right:,}, with only wrong ones: {wrong:,}. A choice between "
-            f"solutions matters on the other {open_ones:,}.",
+            f"solutions matters on the other {len(shares) - right - wrong:,}.",
         )
 
 

@@ -13,20 +13,9 @@ _HERE = Path(__file__).parent
 
 
 def page(name: str, *styles: str, script: str = "", folder: Path = _HERE, **contents: Any) -> str:
-    """Return a page from a template, which extends ``page.html``.
+    """Return a page from a template in a folder, which extends ``page.html`` and shows the contents.
 
-    Parameters
-    ----------
-    name : str
-        The file of the template.
-    *styles : str
-        CSS besides that of all pages.
-    script : str, default=""
-        The only JavaScript that the page can run.
-    folder : Path
-        The folder of the template.
-    **contents
-        What the template shows.
+    `styles` are CSS besides that of all pages, and `script` is the only JavaScript that the page can run.
     """
     from markupsafe import Markup
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from prmcal.harness.audit.audit import Audit, audit
-from prmcal.harness.audit.estimates import Number, draws_of, needed
+from prmcal.harness.audit.estimates import CALIBRATORS, Number, Rows, draws_of, fitted, needed, predicted
 from tests.conftest import ROOT
 
 QUESTIONS, SOLUTIONS = 150, 4
@@ -142,3 +142,14 @@ def test_the_questions_that_would_be_needed() -> None:
 )
 def test_the_draws_behind_a_rate(n: int, labels: list[float]) -> None:
     assert draws_of(np.array(labels, dtype=float)) == n
+
+
+def test_a_fit_to_many_prefixes_is_that_to_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = world(0.7, questions=2_000)
+    rows = Rows(table.rename(columns={"score": "reward", "correct": "label"}).assign(question=0))
+    for name in CALIBRATORS:
+        joined = predicted(fitted(name, rows), rows)
+        with monkeypatch.context() as patched:
+            patched.setattr("prmcal.harness.audit.estimates._GROUPS", len(table))
+            whole = predicted(fitted(name, rows), rows)
+        assert np.abs(joined - whole).mean() < 0.002

@@ -1,0 +1,156 @@
+"""How often the intervals of `prmcal audit` contain the truth, in worlds where it is known.
+
+python -m benchmarks.analysis.audit_coverage [WORLDS [SETTING...]]
+
+A world has questions with four solutions each, outcomes, and scores that are a bent and shifted version of the chance
+of success. The truth is taken over 4,000 further questions, whose chances are known:
+
+- of the signed error: its mean,
+- of the cut of the Brier score: what the calibrator that the audit leaves cuts there,
+- of the learning curve: what a fit to so many new questions cuts there, as a mean of 20 fits.
+
+The interval of the cut is compared with that of the calibrator whose cut is largest, as if it had been the only one. In
+parentheses is the share of intervals that lie above the truth.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import expit, ndtr
+
+from prmcal.harness.audit.estimates import Rows, fitted, measured, predicted
+from prmcal.harness.audit.scored import Scored
+
+QUESTIONS, WORLDS, LARGE, SOLUTIONS, FITS = (30, 100), 150, 4_000, 4, 20
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How scores differ from chances: `slope` and `shift` of the log-odds, and noise that a question shares."""
+
+    name: str
+    slope: float
+    shift: float
+    noise: float
+
+
+SETTINGS = (
+    Setting("too high", 1.0, 1.0, 0.5),
+    Setting("bent", 0.4, 0.3, 0.5),
+    Setting("slightly high", 1.0, 0.3, 0.5),
+    Setting("calibrated", 1.0, 0.0, 0.0),
+)
+
+
+def drawn(random: np.random.Generator, setting: Setting, questions: int) -> pd.DataFrame:
+    """Return scored prefixes with their label (the outcome) and their chance of success.
+
+    The outcome is the sign of a random walk, so each chance is exactly that of its prefix.
+    """
+    steps = np.repeat(random.integers(2, 7, questions), SOLUTIONS)
+    question = np.repeat(np.arange(questions), SOLUTIONS)
+    ability, bias = random.normal(0.3, 1.2, questions), random.normal(0, setting.noise, questions)
+    parts = []
+    place, at = np.arange(len(steps)), ability[question]
+    for step in range(int(steps.max()) + 1):
+        kept = place[steps >= step]
+        if step:
+            at[kept] += random.normal(0, 1 / np.sqrt(steps[kept]))
+        left = np.sqrt((steps[kept] - step) / steps[kept])
+        # Half a step of the walk is never seen, so that the last chance is not 0 or 1.
+        chance = ndtr(at[kept] / np.sqrt(left**2 + 0.5))
+        parts.append(pd.DataFrame({"place": kept, "step": step, "chance": chance}))
+    found = pd.concat(parts).sort_values(["place", "step"], ignore_index=True)
+    right = (at + random.normal(0, np.sqrt(0.5), len(at))) > 0
+    chance = found["chance"].to_numpy().clip(1e-9, 1 - 1e-9)
+    own = question[found["place"]]
+    log_odds = np.log(chance) - np.log1p(-chance)
+    return found.assign(
+        question=own,
+        solution=found["place"] % SOLUTIONS,
+        steps=steps[found["place"]],
+        reward=expit(setting.slope * log_odds + setting.shift + bias[own]),
+        label=right[found["place"]].astype(np.float64),
+    )
+
+
+def audited(prefixes: pd.DataFrame) -> Scored:
+    last = prefixes[prefixes["step"] == prefixes["steps"]]
+    solutions = last[["question", "solution", "label"]].assign(level=None, answer=None, score=last["reward"])
+    return Scored(prefixes, solutions, (), "outcome", "probability", ())
+
+
+class Truth:
+    """What holds over further questions, whose chances are known."""
+
+    def __init__(self, setting: Setting) -> None:
+        many = drawn(np.random.default_rng(7), setting, LARGE)
+        self.setting, self.rows, self.chance = setting, Rows(many), many["chance"].to_numpy()
+        self.signed_error = float((self.rows.reward - self.chance).mean())
+        self.known: dict[tuple[str, int], float] = {}
+
+    def cut(self, name: str, rows: Rows) -> float:
+        """Return the cut of the Brier score by a calibrator that is fitted to some rows."""
+        if not name:
+            return 0.0
+        after = predicted(fitted(name, rows), self.rows)
+        return float(((self.rows.reward - self.chance) ** 2 - (after - self.chance) ** 2).mean())
+
+    def learned(self, name: str, questions: int) -> float:
+        """Return the mean cut by a calibrator that is fitted to so many questions."""
+        if (name, questions) not in self.known:
+            fits = [
+                self.cut(name, Rows(drawn(np.random.default_rng([9, fit]), self.setting, questions)))
+                for fit in range(FITS)
+            ]
+            self.known[name, questions] = float(np.mean(fits))
+        return self.known[name, questions]
+
+
+def row(truth: Truth, questions: int, worlds: int) -> str:
+    """Return a row of the table for one setting and number of questions."""
+    inside, above, seen = defaultdict(list), defaultdict(list), []
+    for world in range(worlds):
+        prefixes = drawn(np.random.default_rng([world, questions]), truth.setting, questions)
+        found, rows = measured(audited(prefixes)), Rows(prefixes)
+        best = max(found.gains, key=lambda name: found.gains[name].value)
+        numbers = [
+            ("error", found.signed_error, truth.signed_error),
+            ("cut", found.gain, truth.cut(found.chosen, rows)),
+            ("largest", found.gains[best], truth.cut(best, rows)),
+            *(("curve", each, truth.learned(found.chosen, count)) for count, each in found.curve.items()),
+        ]
+        for kind, number, value in numbers:
+            inside[kind].append(number.low <= value <= number.high)
+            above[kind].append(number.low > value)
+        seen.append(found.gain.low > 0)
+    cells = [
+        f"{np.mean(inside[kind]):.3f} ({np.mean(above[kind]):.3f})" if inside[kind] else "-"
+        for kind in ("error", "cut", "largest", "curve")
+    ]
+    return f"| {truth.setting.name} | {questions} | {' | '.join(cells)} | {np.mean(seen):.2f} |"
+
+
+def main() -> None:
+    worlds = int(sys.argv[1]) if len(sys.argv) > 1 else WORLDS
+    print("| scores | questions | signed error | cut | largest cut | learning curve | cut above 0 |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for setting in (each for each in SETTINGS if each.name in (sys.argv[2:] or [each.name])):
+        truth = Truth(setting)
+        for questions in QUESTIONS:
+            begun = time.perf_counter()
+            print(row(truth, questions, worlds), flush=True)
+            print(f"{time.perf_counter() - begun:.0f} s", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
