@@ -56,6 +56,7 @@ STEPS: dict[str, Step] = {
     "sampling": runs.sampling,
     "twice": runs.twice,
     "poisoned": runs.poisoned,
+    "demo": runs.demo,
     "vllm": runs.vllm,
 }
 

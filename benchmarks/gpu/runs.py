@@ -61,6 +61,7 @@ def _sampling(settings: Settings, llm: RandomLLM, questions: int, longest: int) 
         "completions": questions * 8,
         "tokens/s": round(tokens / found.seconds),
         "share of peak": settings.share(2 * llm.parameters * tokens, found.seconds),
+        "planned / measured": settings.planned(llm.parameters, "generate", tokens, found.seconds),
         "GiB": round(found.gibibytes, 1),
     }
     llm.close()
@@ -87,6 +88,18 @@ def twice(settings: Settings) -> Iterator[Row]:
                 "values that differ from the first": int((tables[0] != tables[-1]).to_numpy().sum()),
                 "end": _end(found),
             }
+
+
+def demo(settings: Settings) -> Iterator[Row]:
+    """Run the grid `demo` on ten questions, with all of its calibrators and searches."""
+    with tempfile.TemporaryDirectory() as folder:
+        begun = perf_counter()
+        found = _prmcal("run", "demo", "--out", str(Path(folder) / "out"), "--limit", "10")
+        yield {
+            "seconds": round(perf_counter() - begun, 1),
+            "exit code": found.returncode,
+            "end": _end(found),
+        }
 
 
 def poisoned(settings: Settings) -> Iterator[Row]:
@@ -147,5 +160,6 @@ def _prmcal(*arguments: str, environment: dict[str, str] | None = None) -> subpr
 
 
 def _end(found: subprocess.CompletedProcess[str]) -> str:
+    """What a run says of its cells, or its last lines."""
     lines = [line.strip() for line in (found.stdout + found.stderr).splitlines() if line.strip()]
-    return " / ".join(lines[-3:])[-300:]
+    return " ".join([line for line in lines if "cells done" in line] or lines[-3:])[:300]

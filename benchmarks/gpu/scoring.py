@@ -100,18 +100,18 @@ def _throughput(
             )
     preparing = perf_counter() - begun
     sizes = SIZES if shape == "Qwen2 7B" else SIZES[:2]
-    for batch_tokens, tree_tokens in ((size, tree) for size in sizes for tree in (512, 1024)):
-        plugin.batch_tokens, plugin.tree_tokens = batch_tokens, tree_tokens
+    for batch_tokens in sizes:
+        plugin.batch_tokens = batch_tokens
         found = measure(lambda: plugin.score_batch(asked), repeats=1)
         yield {
             "shape": shape,
             "billions": round(parameters / 1e9, 2),
             "loading, s": round(loading, 1),
             "batch_tokens": batch_tokens,
-            "tree_tokens": tree_tokens,
             "tokens/s": round(tokens / found.seconds),
             "prefix tokens/s": round(whole / found.seconds),
             "share of peak": settings.share(2 * parameters * tokens, found.seconds),
+            "planned / measured": settings.planned(parameters, "read", tokens, found.seconds),
             "tokens and trees on the CPU": f"{preparing / found.seconds:.0%}",
             "GiB": round(found.gibibytes, 1),
         }

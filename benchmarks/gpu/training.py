@@ -62,6 +62,7 @@ def _fit(settings: Settings, shape: str, batch_size: int, batch_tokens: int) -> 
         "tokens/s": round(tokens / seconds),
         # Forward, forward again, and the gradients of the activations; then the prediction.
         "share of peak": settings.share(8 * parameters * tokens, seconds),
+        "planned / measured": settings.planned(parameters, "train", tokens, seconds),
         "GiB": round(most, 1),
         "loss": f"{calibrator.card_['first_loss']:.3f} to {calibrator.card_['final_loss']:.3f}",
         "said": lines[-1] if lines else "",
