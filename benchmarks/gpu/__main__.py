@@ -61,6 +61,9 @@ STEPS: dict[str, Step] = {
 }
 
 
+TITLE = "# prmcal on a GPU\n\n`python -m benchmarks.gpu` wrote this file. The models have random weights.\n"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the steps."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu")
@@ -94,8 +97,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         free_reserved()
         seconds = time.perf_counter() - begun
         print(f"{name}: {seconds:.0f} s. {reason}", flush=True)
-        parts.append(f"## `{name}`\n\n{text}\n\n{_table(rows)}{reason}\n\nThe step took {seconds:.0f} s.\n")
-        (given.out / "summary.md").write_text("\n".join(parts))
+        said = [text, _table(rows), reason, f"The step took {seconds:.0f} s."]
+        parts.append("\n\n".join([f"## `{name}`", *filter(None, said)]) + "\n")
+        (given.out / "summary.md").write_text("\n".join([TITLE, *parts]))
     return 1 if failed else 0
 
 
@@ -104,7 +108,7 @@ def _table(rows: Sequence[Row]) -> str:
     if not columns:
         return ""
     lines = [columns, ["---"] * len(columns), *([row.get(name, "") for name in columns] for row in rows)]
-    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines) + "\n"
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
 if __name__ == "__main__":
