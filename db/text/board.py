@@ -181,8 +181,8 @@ def web_board(
     longer current. The legend has what is the same in all rows.
     """
     board = leaderboard_board(frame, leaderboard, described, metrics, _SYMBOLS)
-    told = ("status", "reason", "tier", "verified_by", "verified_at", "failed_verifications", "outdated")
-    rows = frame[[name for name in told if name in frame]].to_dict("records")
+    kept = ("status", "reason", "tier", "verified_by", "verified_at", "failed_verifications", "outdated")
+    rows = frame[[name for name in kept if name in frame]].to_dict("records")
     reasons = tuple(
         row["status"] if missing(row["reason"]) else f"{row['status']}: {row['reason']}" for row in rows
     )

@@ -83,7 +83,7 @@ def ask(
     """Answer new questions with a calibrated PRM.
 
     It draws solutions until the strategy needs no more, and prints the answer with the probability that it is right.
-    Questions unlike the calibration questions are told as such.
+    Questions unlike the calibration questions are reported as such.
     """
     one_of("--format", output_format, ("text", "json"))
     if questions is not None and question is not None:

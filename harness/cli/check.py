@@ -317,13 +317,13 @@ def rendered(found: Verification, asked: Tier, seconds: float) -> str:
         lines.append(f"The tier '{asked}' was not run.")
     rows = [(check.tier, check.check, _outcome(check), f"{check.n:,}") for check in found.checks]
     table = ["", text_table(("tier", "check", "outcome", "n"), rows, _WIDTH)]
-    told = [
+    messages = [
         wrapped(f"{check.check}: {check.message}{_cells(check)}", _WIDTH, hanging="  ")
         for check in found.checks
         if found.passed or not check.passed
     ]
     # What failed comes first.
-    return "\n".join([*lines, *([*table, "", *told] if found.passed else ["", *told, *table])])
+    return "\n".join([*lines, *([*table, "", *messages] if found.passed else ["", *messages, *table])])
 
 
 def _outcome(check: Check) -> str:

@@ -143,8 +143,8 @@ def _ways(plan: Plan, llm: PluginReference) -> Ways:
         for job in plan.jobs_of(RolloutParameters)
         if job.labels.llm == llm.name
     ]
-    told = llm.arguments.get("answers") or next((each.arguments.get("answers") for each in data), None)
-    return told or (datasets.get(data[0].plugin).answers if data else MARKED)
+    stated = llm.arguments.get("answers") or next((each.arguments.get("answers") for each in data), None)
+    return stated or (datasets.get(data[0].plugin).answers if data else MARKED)
 
 
 def _card(plan: Plan, fit: Job[FitParameters], cell: Cell | None) -> Card:

@@ -190,7 +190,7 @@ def quantity(values: Floats, rule: IntervalRule) -> Quantity:
 
 
 def results_of(found: Measured, fixed: bool, dataset: str = "", **differences: Quantity | None) -> Results:
-    """Return the means of a choice with their intervals. `fixed` tells that each question has the same samples."""
+    """Return the means of a choice with their intervals. `fixed` says that each question has the same samples."""
     rule = known_interval if fixed else partial(bounded_interval, upper=float(found.choice.samples))
     return Results(
         dataset=dataset,

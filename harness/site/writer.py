@@ -267,14 +267,14 @@ def _rows_of(cells: pd.DataFrame, table: Leaderboard, described: Metrics, page: 
     shown = [name for name in LEADERBOARDS[table].main_metrics if name in cells and cells[name].notna().any()]
     board = web_board(cells, table, described, shown)
     columns = [each for each in board.columns if each.key not in ("number", "tier", "outdated")]
-    told = {each.key: each.values for each in board.columns}
+    values = {each.key: each.values for each in board.columns}
     rows = [
         {
-            "number": told["number"][place],
+            "number": values["number"][place],
             "link": f"{page}{_row_link(table)(cell['cell_id'])}",
             "texts": [(each.values[place], bool(each.numbers)) for each in columns],
-            "verified": told["tier"][place],
-            "outdated": told["outdated"][place] if "outdated" in told else "",
+            "verified": values["tier"][place],
+            "outdated": values["outdated"][place] if "outdated" in values else "",
             "renewal": renewal(cell),
         }
         for place, cell in enumerate(cells.to_dict("records"))

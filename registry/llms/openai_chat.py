@@ -75,7 +75,7 @@ class OpenAIChatLLM(ServedLLM):
     """A model behind chat completions, with one completion per request and many requests in parallel.
 
     The server writes the prompt with its own chat template, so no tokenizer is needed here. The steps of a prefix are
-    the beginning of the assistant's message, each followed by a blank line. `continues` says how the server is told to
+    the beginning of the assistant's message, each followed by a blank line. `continues` says how the server is asked to
     go on from there.
 
     Notes

@@ -47,7 +47,7 @@ class PoolingHTTPPRM(TokenPRM):
     Notes
     -----
     The request is ``{"model", "input": token ids, "task": "token_classify", "use_activation": false}``. The server may
-    pool every marker (``STEP``, vLLM's default for Qwen2.5-Math-PRM) or every token (``ALL``). The number of rows tells
+    pool every marker (``STEP``, vLLM's default for Qwen2.5-Math-PRM) or every token (``ALL``). The number of rows says
     which of the two it was.
 
     vLLM computes every sequence as a whole, also what it shares with another one. So ``last`` computes a trajectory of

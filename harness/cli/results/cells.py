@@ -104,7 +104,7 @@ def render_cell(directory: Path, name: str, width: int | None = None) -> str:
 
 
 def _provenance(source: Source, row: dict[str, Any]) -> Iterator[str]:
-    """Yield where a cell of a merged leaderboard comes from, what tells it apart, and how to renew it."""
+    """Yield where a cell of a merged leaderboard comes from, its differences from others, and how to renew it."""
     if not is_merged(source):
         return
     found = cell_provenance(source)
@@ -113,11 +113,11 @@ def _provenance(source: Source, row: dict[str, Any]) -> Iterator[str]:
     if ids:
         verified = verified_text(own["tier"], own["verified_by"], own["verified_at"], failed)
         yield f"From {counted(len(ids), 'submission')} ({', '.join(ids)}): {verified}."
-    told = [f"{name.capitalize()}: {own[name]}." for name in ("conditions", "version") if own[name]]
+    notes = [f"{name.capitalize()}: {own[name]}." for name in ("conditions", "version") if own[name]]
     if own["conflict"]:
-        told.append("Another submission has other bytes under a key behind it.")
-    if told:
-        yield " ".join(told)
+        notes.append("Another submission has other bytes under a key behind it.")
+    if notes:
+        yield " ".join(notes)
     if not missing(own["outdated"]):
         yield f"Not current. Since then, this has changed: {own['outdated']}. To measure it again: {renewal(row)}"
 
