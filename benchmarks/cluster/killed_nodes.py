@@ -22,8 +22,9 @@ from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.execution.ending import RunSummary
 from prmcal.harness.execution.run import run_grid
-from prmcal.harness.planning.grid import GridSpec, ShardSpec
+from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.reading import find_grid, read_grid
+from prmcal.harness.planning.settings import ShardSpec
 from tests.cluster.nodes import Nodes
 
 

@@ -15,17 +15,17 @@ from prmcal.harness.planning.grid import (
     DatasetSpec,
     GridSpec,
     MeasurementSpec,
-    PluginSpec,
-    SamplingSpec,
-    ScalingSpec,
-    ShardSpec,
+    ModelSpec,
+    PRMSpec,
     StrategySpec,
 )
 from prmcal.harness.planning.reading import grid_schema
+from prmcal.harness.planning.settings import SamplingSpec, ScalingSpec, ShardSpec
 
 _SECTIONS: dict[str, type[BaseModel]] = {
     "The grid": GridSpec,
-    "An entry of `llms` and of `prms`": PluginSpec,
+    "An entry of `llms`": ModelSpec,
+    "An entry of `prms`": PRMSpec,
     "An entry of `calibrators`": CalibratorSpec,
     "An entry of `datasets`": DatasetSpec,
     "An entry of `strategies`": StrategySpec,

@@ -107,32 +107,40 @@ class MeasuringParameters(Parameters):
 
 @dataclass(frozen=True)
 class RolloutParameters(GeneratingParameters):
-    """Sample and grade the trajectories with these indices for each question."""
+    """Sample and grade the trajectories with these indices for each question.
+
+    With `prefer_answered`, this many times as many are drawn, and those with an answer are kept first.
+    """
 
     kind = "rollout"
     version = 2
+    left_out = ("prefer_answered",)
     llm: PluginReference
     data: QuestionSlice
     trajectories: Range
     sampling: Sampling
+    prefer_answered: float | None = None
 
 
 @dataclass(frozen=True)
 class SuccessParameters(GeneratingParameters):
     """Follow up the prefixes of these trajectories: a block of their follow-ups, by their indices.
 
-    All prefixes, or at most `most_prefixes` of each trajectory.
+    All prefixes, or at most `most_prefixes` of each trajectory, or the first ones. `prefer_answered` is that of
+    rollouts.
     """
 
     kind = "success"
     version = 2
-    left_out = ("most_prefixes",)
+    left_out = ("most_prefixes", "first_prefixes", "prefer_answered")
     llm: PluginReference
     data: QuestionSlice
     trajectories: Range
     follow_ups: Range
     sampling: Sampling
     most_prefixes: int | None = None
+    first_prefixes: int | None = None
+    prefer_answered: float | None = None
 
 
 @dataclass(frozen=True)

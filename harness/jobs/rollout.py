@@ -6,6 +6,7 @@ every prefix, and the hidden states at every token.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ from prmcal.registry.contracts.data import (
     Question,
     ScoringRequest,
 )
-from prmcal.registry.contracts.dataset import FollowedUpDataset
+from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset
 from prmcal.registry.grading.extraction import Answer
 from prmcal.registry.grading.symbolic import Verdict
 from prmcal.registry.network import patiently
@@ -52,18 +53,32 @@ def compute_rollout(shard: Shard[RolloutParameters], context: Context) -> Output
     """Return the graded trajectories of a slice of questions."""
     data, trajectories = shard.parameters.data, shard.parameters.trajectories
     questions = context.questions(data)
-    completions = draw(shard, context, [Prefix(question.text) for question in questions], len(trajectories))
     reader = context.reader(data.dataset, shard.parameters.llm)
+    asked = asked_for(len(trajectories), shard.parameters.prefer_answered)
+    completions = draw(shard, context, [Prefix(question.text) for question in questions], asked)
     rows = []
-    for question, drawn in zip(questions, completions, strict=True):
+    for question, every in zip(questions, completions, strict=True):
+        drawn = _kept(reader, every, len(trajectories))
         for number, completion in zip(trajectories, drawn, strict=True):
             verdict, answer = context.grade(data.dataset, shard.parameters.llm, question, completion.text)
             found = reader.find_answer(completion.text)
             rows.append(
                 _row(question, number, completion, len(split_steps(completion.text)), answer, found, verdict)
             )
-    frame = _trajectories(rows)
-    return Output({"trajectories": frame}, samples=len(rows), generated_tokens=int(frame["tokens"].sum()))
+    counts = [each.tokens for every in completions for each in every]
+    return Output({"trajectories": _trajectories(rows)}, samples=len(counts), generated_tokens=sum(counts))
+
+
+def asked_for(n: int, prefer_answered: float | None) -> int:
+    """Return how many completions are drawn to keep `n`."""
+    return math.ceil(n * (prefer_answered or 1))
+
+
+def _kept(reader: Dataset, drawn: Sequence[Completion], n: int) -> Sequence[Completion]:
+    """The completions that are kept, `n` of them. If more were drawn, those with an answer are first."""
+    if len(drawn) == n:
+        return drawn
+    return sorted(drawn, key=lambda each: reader.find_answer(each.text) is None)[:n]
 
 
 def _row(
@@ -125,7 +140,7 @@ def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output
     equal prefixes are followed up once and share their counts. A terminal prefix, which contains the final
     answer, needs no follow-up: either all of its follow-ups would be correct or none.
     """
-    data, follow_ups = shard.parameters.data, len(shard.parameters.follow_ups)
+    given, data, follow_ups = shard.parameters, shard.parameters.data, len(shard.parameters.follow_ups)
     llm, reader = shard.parameters.llm, context.reader(data.dataset, shard.parameters.llm)
     questions = {question.id: question for question in context.questions(data)}
     trajectories = context.table(shard, "rollout", "trajectories")
@@ -135,7 +150,7 @@ def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output
     counts: dict[_Group, tuple[int, bool]] = {}
     for row in trajectories.itertuples():
         steps: tuple[str, ...] = split_steps(row.text)
-        for step in chosen_prefixes(len(steps), shard.parameters.most_prefixes):
+        for step in chosen_prefixes(len(steps), given.most_prefixes, given.first_prefixes):
             group = (row.question_id, steps[:step], 0 if step else row.trajectory)
             prefixes.append((row.question_id, row.trajectory, step, group))
             text = join_steps(steps[:step])
@@ -144,13 +159,15 @@ def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output
                 counts[group] = (follow_ups if verdict == "correct" else 0, True)
 
     followed = sorted({group for *_, group in prefixes} - counts.keys())
-    drawn = draw(shard, context, [Prefix(questions[q].text, steps) for q, steps, _ in followed], follow_ups)
+    asked = asked_for(follow_ups, given.prefer_answered)
+    drawn = draw(shard, context, [Prefix(questions[q].text, steps) for q, steps, _ in followed], asked)
     tokens = 0
     for group, completions in zip(followed, drawn, strict=True):
         question_id, steps, _ = group
         head = text_so_far(steps)
         question = questions[question_id]
-        verdicts = [context.grade(data.dataset, llm, question, head + each.text)[0] for each in completions]
+        kept = _kept(reader, completions, follow_ups)
+        verdicts = [context.grade(data.dataset, llm, question, head + each.text)[0] for each in kept]
         counts[group] = (verdicts.count("correct"), False)
         tokens += sum(each.tokens for each in completions)
 
@@ -159,15 +176,18 @@ def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output
         for question, trajectory, step, group in prefixes
     ]
     table = {"successes": counted(rows)}
-    return Output(table, samples=len(followed) * follow_ups, generated_tokens=tokens)
+    return Output(table, samples=len(followed) * asked, generated_tokens=tokens)
 
 
-def chosen_prefixes(steps: int, most: int | None) -> list[int]:
+def chosen_prefixes(steps: int, most: int | None, first: int | None = None) -> list[int]:
     """Return which prefixes of a trajectory of T steps are followed up, by their numbers of steps t.
 
     There are at most `most`, at least 2: the bare question, the whole trajectory, and prefixes at equal distances
-    between them, rounded to whole steps. With None, all T+1 are followed up.
+    between them, rounded to whole steps. With None, all T+1 are followed up. If `first` is set, these are t = 0 to
+    `first` - 1 without the whole trajectory, as in the authors' code.
     """
+    if first is not None:
+        return list(range(max(1, min(first, steps))))
     if most is None or most > steps:
         return list(range(steps + 1))
     gaps = most - 1

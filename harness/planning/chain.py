@@ -19,6 +19,7 @@ from prmcal.harness.jobs.parameters import (
     ScoreParameters,
     SuccessParameters,
 )
+from prmcal.harness.planning.grid import CalibrationSpec, MeasurementSpec
 from prmcal.harness.planning.plan import PlannedPlugin
 from prmcal.harness.planning.resolved import GridQuestions, ResolvedGrid
 from prmcal.harness.storage.store import ArtifactRef
@@ -152,6 +153,8 @@ class Chain:
         self, llm: PlannedPlugin[LLM], data: GridQuestions, blocks: Iterable[range]
     ) -> Job[RolloutParameters]:
         """Sample and grade some trajectories of a data set."""
+        calibrating = data is self.resolved.calibration
+        preferring = self.grid.calibration.given("prefer_answered") if calibrating else {}
         shards = [
             make_shard(
                 {
@@ -159,8 +162,9 @@ class Chain:
                     "data": data.key(questions),
                     "trajectories": [block.start, block.stop],
                     **self._decisive,
+                    **preferring,
                 },
-                RolloutParameters(llm.reference, questions, block, self._sampling),
+                RolloutParameters(llm.reference, questions, block, self._sampling, **preferring),
                 {},
                 f"llm:{llm.name}",
             )
@@ -173,14 +177,13 @@ class Chain:
         self,
         llm: PlannedPlugin[LLM],
         data: GridQuestions,
+        spec: CalibrationSpec | MeasurementSpec,
         trajectories: int,
         measured: int,
-        follow_ups: int,
-        most_prefixes: int | None,
     ) -> Sampled:
-        """Sample trajectories, and follow up all prefixes of the first `measured` ones, or `most_prefixes` of each."""
+        """Sample trajectories, and follow up the prefixes of the first `measured` ones as a part of the grid says."""
         rollout = self.rollout(llm, data, self.blocks(trajectories))
-        limit = {} if most_prefixes is None else {"most_prefixes": most_prefixes}
+        chosen = spec.given(*SuccessParameters.left_out)
         shards = [
             make_shard(
                 {
@@ -188,17 +191,17 @@ class Chain:
                     "trajectories": [first.start, first.stop],
                     "follow_ups": [block.start, block.stop],
                     **self._decisive,
-                    **limit,
+                    **chosen,
                 },
                 SuccessParameters(
-                    llm.reference, source.parameters.data, first, block, self._sampling, most_prefixes
+                    llm.reference, source.parameters.data, first, block, self._sampling, **chosen
                 ),
                 {"rollout": [source.ref]},
                 f"llm:{llm.name}",
             )
             for source in rollout.shards
             if (first := _first(source, measured))
-            for block in self.blocks(follow_ups)
+            for block in self.blocks(spec.follow_ups)
         ]
         success = self.add(make_job(rollout.labels, shards, [rollout]))
         return Sampled(llm, data, measured, rollout, success)
@@ -208,9 +211,7 @@ class Chain:
         spec, data = self.grid.calibration, self.resolved.calibration
         if data.followed_up is not None:
             return self._published(llm, data, data.followed_up, spec.trajectories, spec.follow_ups)
-        return self.sampled(
-            llm, data, spec.trajectories, spec.trajectories, spec.follow_ups, spec.most_prefixes
-        )
+        return self.sampled(llm, data, spec, spec.trajectories, spec.trajectories)
 
     def _published(
         self,
@@ -246,11 +247,12 @@ class Chain:
         spec = self.grid.measurement
         if data.followed_up is not None:
             return self._published(llm, data, data.followed_up, spec.measured, spec.follow_ups)
-        samples = self.grid.scaling.samples
-        return self.sampled(llm, data, samples, spec.measured, spec.follow_ups, spec.most_prefixes)
+        return self.sampled(llm, data, spec, self.grid.scaling.samples, spec.measured)
 
-    def score(self, prm: PlannedPlugin[PRM], rollout: Job[Any]) -> Job[ScoreParameters]:
-        """Score all prefixes of all trajectories."""
+    def score(
+        self, prm: PlannedPlugin[PRM], rollout: Job[Any], first: int | None = None
+    ) -> Job[ScoreParameters]:
+        """Score all prefixes of all trajectories, or of the shards with the `first` ones."""
         shards = [
             make_shard(
                 {"prm": prm.identity},
@@ -259,18 +261,38 @@ class Chain:
                 f"prm:{prm.name}",
             )
             for source in rollout.shards
+            if first is None or _first(source, first)
         ]
         return self.add(make_job(replace(rollout.labels, prm=prm.name), shards, [rollout]))
 
-    def scored(self, prm: PlannedPlugin[PRM], sampled: Sampled) -> Scored:
+    def tested(self, prm: PlannedPlugin[PRM], pool: Sampled) -> tuple[Scored, Scored]:
+        """Score a pool to measure calibration, and to rank its solutions.
+
+        Both are the same unless the grid has other arguments of the PRM for ranking. Then only the measured
+        trajectories are scored to measure calibration.
+        """
+        ranking = self.resolved.ranking[prm.name]
+        if ranking == prm:
+            return (self.scored(prm, pool),) * 2
+        ranked = Scored(**vars(pool), prm=ranking, scores=self.score(ranking, pool.rollout), hidden=None)
+        return self.scored(prm, pool, pool.measured), ranked
+
+    def ranking(self, calibrated: Calibrated, ranked: Scored) -> Calibrated:
+        """Return the rewards for strategies. Hidden states at every token are not computed again for them."""
+        if calibrated.calibrator.built.reads == "hidden":
+            return replace(calibrated, prm=ranked.prm, scores=ranked.scores)
+        return self.calibrated(calibrated.calibrator, ranked, calibrated.fit)
+
+    def scored(self, prm: PlannedPlugin[PRM], sampled: Sampled, first: int | None = None) -> Scored:
         """Score trajectories, and compute the hidden states of the measured ones if a calibrator reads them."""
-        scored = Scored(**vars(sampled), prm=prm, scores=self.score(prm, sampled.rollout), hidden=None)
+        scores = self.score(prm, sampled.rollout, first)
+        scored = Scored(**vars(sampled), prm=prm, scores=scores, hidden=None)
         calibrators = self.resolved.calibrators_for(sampled.llm.name, prm.name)
         reads_hidden = any(calibrator.built.reads == "hidden" for calibrator in calibrators)
         return replace(scored, hidden=self.hidden(scored)) if reads_hidden else scored
 
     def hidden(self, scored: Scored) -> Job[HiddenParameters]:
-        """Compute the hidden states of the measured trajectories."""
+        """Compute the hidden states of the measured trajectories, whose shards are the first ones."""
         prm = scored.prm
         shards = [
             make_shard(
@@ -279,7 +301,7 @@ class Chain:
                 {"rollout": [source.ref], "score": [scores.ref]},
                 f"prm:{prm.name}",
             )
-            for source, scores in zip(scored.rollout.shards, scored.scores.shards, strict=True)
+            for source, scores in zip(scored.rollout.shards, scored.scores.shards, strict=False)
             if (trajectories := _first(source, scored.measured))
         ]
         return self.add(make_job(scored.scores.labels, shards, [scored.rollout, scored.scores]))
@@ -288,7 +310,9 @@ class Chain:
         """Fit a calibrator to scored trajectories."""
         spec = self.grid.calibration
         parameters = FitParameters(
-            **_reading(calibrator, scored), terminal=spec.terminal, most_prefixes=spec.most_prefixes
+            **_reading(calibrator, scored),
+            terminal=spec.terminal,
+            most_prefixes=spec.most_prefixes or spec.first_prefixes,
         )
         decisive = {"terminal": spec.terminal}
         return self._read(parameters, calibrator, scored, decisive, {"success": scored.success})

@@ -73,9 +73,11 @@ def completions(parameters: Parameters) -> float:
     """Return the completions that a shard is assumed to sample, which are known for rollouts; 0 if it samples none."""
     match parameters:
         case RolloutParameters():
-            return parameters.size
+            return parameters.size * (parameters.prefer_answered or 1)
         case SuccessParameters():
-            return parameters.size * followed_up(parameters.sampling.max_tokens, parameters.most_prefixes)
+            most = parameters.most_prefixes or parameters.first_prefixes
+            drawn = parameters.size * (parameters.prefer_answered or 1)
+            return drawn * followed_up(parameters.sampling.max_tokens, most)
         case SearchParameters():  # It samples all of its candidates for every step.
             return parameters.size * parameters.candidates * prefixes(parameters.sampling.max_tokens)
     return 0

@@ -1,7 +1,4 @@
-"""The grid file: LLMs, PRMs, calibrators, data sets and strategies, and how they are sampled and measured.
-
-The upper limits of the fields are far above what a machine can run. With larger numbers a plan alone would take hours.
-"""
+"""The grid file: LLMs, PRMs, calibrators, data sets and strategies, and how calibration is fitted and measured."""
 
 from __future__ import annotations
 
@@ -9,15 +6,24 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from prmcal.db.metrics import COORDINATES, SCALING, with_terminal
 from prmcal.harness.jobs.parameters import PluginReference
+from prmcal.harness.planning.settings import (
+    Bins,
+    FirstPrefixes,
+    FollowUps,
+    MostPrefixes,
+    Number,
+    PreferAnswered,
+    Replicates,
+    SamplingSpec,
+    ScalingSpec,
+    Section,
+    ShardSpec,
+)
 from prmcal.harness.storage.store import content_key
-from prmcal.registry.contracts.data import Sampling
-from prmcal.registry.contracts.plugin import FinitePositive, Share, ShareOrOne
-
-_MOST = 1_000_000
 
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
 StrategyName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9 @._+-]*$")]
@@ -44,15 +50,7 @@ Chosen = Annotated[list[Name], Field(min_length=1, max_length=1000)] | None
 Entries = Field(min_length=1, max_length=1000)
 """The length of a list of plugins."""
 
-Number = Annotated[int, Field(ge=1, le=_MOST)]
-"""A number of questions, trajectories, follow-ups or tokens."""
-FollowUps = Annotated[int, Field(ge=2, le=_MOST)]
-MostPrefixes = Annotated[int, Field(ge=2, le=_MOST)] | None
-"""The largest number of prefixes of a trajectory that are followed up, its ends included; None for all."""
-Bins = Annotated[int, Field(ge=1, le=10_000)]
-Replicates = Annotated[int, Field(ge=100, le=100_000)]
 Seed = Annotated[int, Field(ge=0, le=10**18)]
-Shares = Annotated[list[Share], Field(min_length=1, max_length=100)]
 
 
 def _data_of_keys(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -74,12 +72,7 @@ _MOST_CELLS = 1_000_000
 DEFAULT_STRATEGIES = ("pass@1", "best-of-n", "best-of-n + IAS")
 
 
-class _Spec(BaseModel):
-    # The texts below the fields are their descriptions in the reference of the grid file and in its JSON Schema.
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
-
-
-class PluginSpec(_Spec):
+class PluginSpec(Section):
     """A plugin and the name that the leaderboard shows.
 
     In the file a string such as ``isotonic`` stands for the plugin of that name with its default arguments.
@@ -89,7 +82,7 @@ class PluginSpec(_Spec):
     """The name that the leaderboard shows: letters, digits and `. _ + -`."""
     plugin: Text
     """The registered name of the plugin. By default it is `name`."""
-    arguments: Arguments = {}
+    arguments: Arguments = Field(default={})
     """The constructor arguments of the plugin."""
 
     @model_validator(mode="before")
@@ -111,6 +104,19 @@ class ModelSpec(PluginSpec):
 
     deterministic: bool | None = None
     """Whether the same call gives the same bytes again, where the plugin says something else. It is part of no key."""
+
+
+class PRMSpec(ModelSpec):
+    """A PRM and the name that the leaderboard shows."""
+
+    ranking: Arguments = Field(default={})
+    """Arguments that are others where solutions are ranked and samples are counted: for strategies and searches.
+    Calibrators are fitted and measured with `arguments`. The authors' code calibrates with one marker behind a prefix
+    and ranks with one behind every step. Each prefix is then scored twice."""
+
+    def as_it_ranks(self) -> PRMSpec:
+        """Return the entry with the arguments for ranking."""
+        return self.model_copy(update={"arguments": {**self.arguments, **self.ranking}})
 
 
 class CalibratorSpec(PluginSpec):
@@ -188,25 +194,15 @@ class CalibrationSpec(DatasetSpec):
     most_prefixes: MostPrefixes = None
     """The largest number of prefixes of a trajectory that are followed up: the bare question, the whole trajectory, and
     prefixes at equal distances between them. Calibrators are fitted to these. By default all."""
+    first_prefixes: FirstPrefixes = None
+    """The number of prefixes of a trajectory that are followed up, from the bare question on, without the whole
+    trajectory. The authors' code has 20: those of 0 to 19 steps. By default all."""
+    prefer_answered: PreferAnswered = None
+    """This many times as many trajectories and follow-ups are drawn as kept, and those with an answer are kept first.
+    The authors' code draws 1.25 times as many. It makes success look more likely than it is. By default all are kept.
+    """
     terminal: bool = False
     """If true, calibrators are also fitted to prefixes that already contain the final answer."""
-
-
-class SamplingSpec(_Spec):
-    """How every LLM of the grid is sampled."""
-
-    temperature: FinitePositive = 0.7
-    """The temperature. It is above 0, because success is defined for an LLM that samples."""
-    top_p: ShareOrOne = 1.0
-    """The probability mass of nucleus sampling."""
-    max_tokens: Number = 2048
-    """The largest number of tokens of a solution."""
-    stop: list[str] = []
-    """A completion ends before the first of these texts."""
-
-    def sampling(self) -> Sampling:
-        """Return the values as the type that LLMs receive."""
-        return Sampling(self.temperature, self.top_p, self.max_tokens, tuple(self.stop))
 
 
 AnySpec = TypeVar("AnySpec", bound=PluginSpec)
@@ -223,7 +219,7 @@ def _unique_names(specs: list[AnySpec]) -> list[AnySpec]:
 MetricEntries = Annotated[list[MetricSpec], Field(max_length=1000), AfterValidator(_unique_names)]
 
 
-class MeasurementSpec(_Spec):
+class MeasurementSpec(Section):
     """How calibration is measured on the test questions.
 
     All prefixes of the first `measured` trajectories of the pool get `follow_ups`, or only `most_prefixes` of each.
@@ -239,37 +235,18 @@ class MeasurementSpec(_Spec):
     most_prefixes: MostPrefixes = None
     """The largest number of prefixes of a trajectory that are followed up: the bare question, the whole trajectory, and
     prefixes at equal distances between them. Calibration is measured on these. By default all."""
+    first_prefixes: FirstPrefixes = None
+    """As in `calibration`."""
+    prefer_answered: PreferAnswered = None
+    """As in `calibration`, for follow-ups only: the samples of strategies are not chosen."""
     terminal: bool = False
     """If true, the calibration metrics also count prefixes that already contain the final answer."""
     bins: Bins = 10
     """The number of bins of the calibration errors."""
     replicates: Replicates = 2000
     """The number of bootstrap replicates."""
-    metrics: MetricEntries = []
+    metrics: MetricEntries = Field(default=[])
     """Metrics to measure besides the built-in ones: metrics of your own, or built-in ones with other arguments."""
-
-
-class ScalingSpec(_Spec):
-    """The settings of strategies: the fixed budget N (`samples`), the targets C and the quantile levels beta."""
-
-    samples: Number = 64
-    """The fixed budget N: the samples of each question in the pool. No strategy uses more."""
-    targets: Shares = [0.99]
-    """The target probabilities C of strategies with IAS."""
-    levels: Shares = [0.1]
-    """The quantile levels beta of strategies that read calibrated rewards: any, if the calibrator predicts any level.
-    A point estimate is used for every level."""
-
-
-class ShardSpec(_Spec):
-    """The size of a shard, the unit of work and of resume, and its longest time. Another size gives other samples."""
-
-    questions: Number = 50
-    """The number of questions of a shard."""
-    trajectories: Number = 8
-    """The number of trajectories of each question in a shard."""
-    time_limit: FinitePositive = 24.0
-    """The longest time of a shard in hours. A shard that takes longer fails, because its plugin seems to hang."""
 
 
 def _is_chosen(name: str, chosen: Chosen) -> bool:
@@ -288,12 +265,13 @@ def _one_strategy_per_name(specs: list[StrategySpec]) -> list[StrategySpec]:
 
 
 Models = Annotated[list[ModelSpec], Entries, AfterValidator(_unique_names)]
+PRMs = Annotated[list[PRMSpec], Entries, AfterValidator(_unique_names)]
 Calibrators = Annotated[list[CalibratorSpec], Entries, AfterValidator(_unique_names)]
 Datasets = Annotated[list[DatasetSpec], Entries, AfterValidator(_unique_names)]
 Strategies = Annotated[list[StrategySpec], Field(max_length=1000), AfterValidator(_one_strategy_per_name)]
 
 
-class GridSpec(_Spec):
+class GridSpec(Section):
     """A whole grid. Every LLM is combined with every PRM, calibrator, data set and strategy.
 
     The lists in the entries of calibrators and strategies restrict this.
@@ -309,7 +287,7 @@ class GridSpec(_Spec):
     """The largest number of questions of every data set. The option `--limit` sets it."""
     llms: Models
     """The language models that solve the questions."""
-    prms: Models
+    prms: PRMs
     """The process reward models that score the prefixes."""
     calibrators: Calibrators
     """The calibrators. Each is fitted for every LLM and PRM."""
@@ -323,7 +301,9 @@ class GridSpec(_Spec):
     """What is measured on the test questions."""
     scaling: ScalingSpec = ScalingSpec()
     """The settings of strategies."""
-    strategies: Strategies = [StrategySpec(name=name, plugin=name) for name in DEFAULT_STRATEGIES]
+    strategies: Strategies = Field(
+        default=[StrategySpec(name=name, plugin=name) for name in DEFAULT_STRATEGIES]
+    )
     """The strategies. All of them use the same pool of samples, except searches, which generate again. With an empty
     list, only calibration is measured."""
     league: bool = False

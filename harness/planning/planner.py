@@ -123,19 +123,19 @@ class _Planner(Chain):
             self._strategies(StrategyInputs(pools[-1], calibration))
         for prm in self.resolved.prms:
             fitted = self.scored(prm, calibration)
-            tested = [self.scored(prm, pool) for pool in pools]
-            for scored in tested:
+            tested = [self.tested(prm, pool) for pool in pools]
+            for _, scored in tested:
                 self._strategies(StrategyInputs(scored, fitted))
                 self._league(StrategyInputs(scored, fitted))
                 self._curves(scored)
             for calibrator in self.resolved.calibrators_for(llm.name, prm.name):
                 fit = self.fit(calibrator, fitted)
                 known = self._tuning(calibrator, fitted, fit)
-                for scored in tested:
-                    self._calibrator(self.calibrated(calibrator, scored, fit), known)
+                for scored, ranking in tested:
+                    self._calibrator(self.calibrated(calibrator, scored, fit), known, ranking)
 
-    def _calibrator(self, calibrated: Calibrated, tuning: Scored) -> None:
-        """Plan everything that is measured of a calibrator on one data set."""
+    def _calibrator(self, calibrated: Calibrated, tuning: Scored, ranking: Scored) -> None:
+        """Plan everything that is measured of a calibrator on one data set, which is also scored for ranking."""
         spec = self.grid.measurement
         metrics = self._measure(
             calibrated,
@@ -146,6 +146,7 @@ class _Planner(Chain):
             metrics=self.resolved.metrics,
         )
         self.cells.append(Cell("calibration", calibrated.labels, metrics))
+        calibrated = self.ranking(calibrated, ranking)
         self._curves(calibrated)
         calibrated = replace(calibrated, pool_rewards=self._pool_rewards(calibrated))
         for level in [None, *self._levels(calibrated.calibrator.built)]:
@@ -264,7 +265,8 @@ class _Planner(Chain):
         pool = self.test_pool(llm, own.data)
         if not isinstance(own, Scored):
             return StrategyInputs(pool, calibration)
-        fitted, scored = self.scored(own.prm, calibration), self.scored(own.prm, pool)
+        (prm,) = (each for each in self.resolved.prms if each.name == own.prm.name)
+        fitted, scored = self.scored(prm, calibration), self.scored(own.prm, pool)
         if not isinstance(own, Calibrated):
             return StrategyInputs(scored, fitted)
         known = {each.name: each for each in self.resolved.calibrators_for(llm.name, own.prm.name)}

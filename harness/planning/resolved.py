@@ -6,14 +6,14 @@ import difflib
 import inspect
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from prmcal.db.metrics import SCALING, counting_terminal
 from prmcal.db.metrics import Metric as MetricColumn
 from prmcal.errors import GridError
-from prmcal.harness.jobs.parameters import QuestionSlice
+from prmcal.harness.jobs.parameters import QuestionSlice, SuccessParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard, require
 from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
@@ -158,6 +158,8 @@ class ResolvedGrid:
     metrics: tuple[PlannedPlugin[Metric], ...]
     tests: tuple[GridQuestions, ...]
     calibration: GridQuestions
+    ranking: Mapping[str, PlannedPlugin[PRM]]
+    """The PRMs as they rank solutions, by their names in the grid."""
     _of_llms: dict[tuple[str, str], PlannedPlugin[Calibrator]] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -184,10 +186,10 @@ class ResolvedGrid:
         if place not in self._of_llms:
             with plugin_guard(calibrators.kind, spec.name, "tell the arguments for an LLM"):
                 own = calibrator.built.arguments_for(llm)
-            changed = None if own is None else spec.model_copy(update={"arguments": own})
-            self._of_llms[place] = (
-                build_plugin(calibrators, changed, bool(calibrator.absent)) if changed else calibrator
-            )
+            if own:
+                changed = spec.model_copy(update={"arguments": {**spec.arguments, **own}})
+                calibrator = build_plugin(calibrators, changed, bool(calibrator.absent))
+            self._of_llms[place] = calibrator
         return self._of_llms[place]
 
     @property
@@ -221,6 +223,7 @@ def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
         spec=grid,
         llms=tuple(build_plugin(llms, spec, stand_ins) for spec in grid.llms),
         prms=tuple(build_plugin(prms, spec, stand_ins) for spec in grid.prms),
+        ranking={spec.name: build_plugin(prms, spec.as_it_ranks(), stand_ins) for spec in grid.prms},
         calibrators=tuple(build_plugin(calibrators, spec, stand_ins) for spec in grid.calibrators),
         strategies=tuple(build_plugin(strategies, spec) for spec in grid.entries["strategy"]),
         metrics=tuple(build_plugin(metrics, spec) for spec in metric_specs(grid)),
@@ -301,11 +304,12 @@ def _check_followed_up(grid: ResolvedGrid) -> None:
     for data in filter(lambda each: each.followed_up is not None, grid.datasets):
         part = "calibration" if data is grid.calibration else "measurement"
         name = data.dataset.name
-        if getattr(grid.spec, part).most_prefixes:
-            raise GridError(
-                f"The data set '{name}' has the success rates of its prefixes, so none of them is followed up. Remove "
-                f"'{part}.most_prefixes'."
-            )
+        for option in SuccessParameters.left_out:
+            if getattr(getattr(grid.spec, part), option):
+                raise GridError(
+                    f"The data set '{name}' has the success rates of its prefixes, so none of them is followed up. "
+                    f"Remove '{part}.{option}'."
+                )
         asked = [each for each in grid.spec.strategies if each.is_for(name, "", "")]
         if asked and part == "measurement":
             raise GridError(

@@ -35,15 +35,25 @@ _FITTING = ("hidden", "features", "fit", "calibrated")
 
 # The settings of the grid that decide for the rows of a leaderboard, and for all fits.
 _SAMPLED = ("temperature", "top_p", "max_tokens", "stop")
+_CHOSEN = ("first_prefixes", "prefer_answered")
+"""Settings that are conditions only if they are set."""
 _SETTINGS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "calibration": {
         "sampling": _SAMPLED,
-        "measurement": ("measured", "follow_ups", "most_prefixes", "terminal", "bins", "replicates"),
+        "measurement": (
+            "measured",
+            "follow_ups",
+            "most_prefixes",
+            *_CHOSEN,
+            "terminal",
+            "bins",
+            "replicates",
+        ),
     },
     "scaling": {"sampling": _SAMPLED, "scaling": ("samples",)},
     "league": {"sampling": _SAMPLED, "scaling": ("samples",)},
 }
-_FITTED = {"calibration": ("trajectories", "follow_ups", "most_prefixes", "terminal")}
+_FITTED = {"calibration": ("trajectories", "follow_ups", "most_prefixes", *_CHOSEN, "terminal")}
 _TITLES = {"follow_ups": "follow-ups", "most_prefixes": "prefixes"}
 _FITS = ("calibration", "")
 
@@ -72,6 +82,8 @@ def described(record: RunRecord, plan: Plan) -> Described:
             found[kind, plugin.name] = properties
             if kind == "metric" and (board := found.get(("leaderboard", "calibration"))) is not None:
                 board |= {f"{_OF_METRICS}{plugin.name} {name}": each for name, each in properties.items()}
+    for entry in record.grid.get("prms") or []:
+        found["prm", entry["name"]] |= {f"ranking {k}": v for k, v in (entry.get("ranking") or {}).items()}
     fits, calibration = _given(record, _FITTED), record.grid.get("calibration") or {}
     for data in plan.datasets:
         own = {"content": data.content_hash, "grader": data.grader_version}
@@ -202,7 +214,7 @@ def _given(record: RunRecord, settings: Mapping[str, Sequence[str]]) -> Properti
         for part, names in settings.items()
         for given in [record.grid.get(part) or {}]
         for name in names
-        if name in given
+        if name in given and (given[name] is not None or name not in _CHOSEN)
     }
 
 

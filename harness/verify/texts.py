@@ -335,13 +335,14 @@ def _unlike(rows: pd.DataFrame, subject: Subject, shard: Shard[Parameters]) -> I
             wanted = [np.array(ids)]
         case SuccessParameters() | ScoreParameters():
             drawn = _read(subject, shard.inputs["rollout"], "trajectories")
-            most = given.most_prefixes if isinstance(given, SuccessParameters) else None
+            limits: tuple[int | None, int | None] = (None, None)
             if isinstance(given, SuccessParameters):
+                limits = (given.most_prefixes, given.first_prefixes)
                 drawn = drawn[drawn["trajectory"] < given.trajectories.stop]
                 other = int((rows["follow_ups"] != len(given.follow_ups)).sum())
                 if other:
                     yield f"it has {other} prefixes with another number of follow-ups"
-            steps = [chosen_prefixes(each, most) for each in drawn["steps"]]
+            steps = [chosen_prefixes(each, *limits) for each in drawn["steps"]]
             sizes = [len(each) for each in steps]
             wanted = [np.repeat(drawn[name].to_numpy(), sizes) for name in PREFIX[:2]]
             wanted.append(np.concatenate([[], *steps]).astype(np.int64))

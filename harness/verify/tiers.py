@@ -294,7 +294,12 @@ def _follow_up(
             for text, step in zip(table["text"], table["step"], strict=True)
         ]
         table = table.assign(text=cut, trajectory=0).astype({"trajectory": "int32"})
-        changes = {"trajectories": range(1), "follow_ups": range(DRAWS), "most_prefixes": 2}
+        changes = {
+            "trajectories": range(1),
+            "follow_ups": range(DRAWS),
+            "most_prefixes": 2,
+            "first_prefixes": None,
+        }
         shards.append(again.own(first[asked], table, **changes))
     return shards, prefixes
 

@@ -111,9 +111,9 @@ class Calibrator(Plugin, ABC):
     any_level: bool = False
 
     def arguments_for(self, llm: str) -> dict[str, Any] | None:
-        """Return the arguments of the calibrator of one LLM, by its name in the grid, if they are not those of all.
+        """Return the arguments that are others for one LLM, by its name in the grid; None if all are the same.
 
-        By default None: the calibrators of all LLMs have the same arguments. A grid plans each with its own.
+        A grid plans the calibrator of each LLM with its own. By default None.
         """
         return None
 

@@ -136,9 +136,10 @@ class ShepherdPRM(AnswerPRM):
 
     citation = "Wang et al. (2024), ACL, arXiv:2312.08935"
     checkpoint = "peiyi9979/math-shepherd-mistral-7b-prm"
-    markers: Literal["every", "last"] = "every"
+    markers: Literal["every", "last", "every, blank lines"] = "every"
     """A tag behind every step, as in the model's training, or one tag behind the prefix, with blank lines between its
-    steps, as in the paper's fine-tuning."""
+    steps, as in the fine-tuning of Park et al. (2025). Their code ranks with a tag behind every step and blank lines
+    between steps."""
     marker: Own[str] = own(" ки")
     """The tag, with the space that separates it from the step."""
 
@@ -146,8 +147,10 @@ class ShepherdPRM(AnswerPRM):
         """Return the question and the steps, each except the last with its tag."""
         if not steps:
             return question
-        prefix = f"{self.marker}\n".join(steps) if self.markers == "every" else join_steps(steps)
-        return f"{question} {prefix}"
+        if self.markers == "last":
+            return f"{question} {join_steps(steps)}"
+        between = "\n" if self.markers == "every" else "\n\n"
+        return f"{question} {f'{self.marker}{between}'.join(steps)}"
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """Load the model as in :class:`AnswerPRM`, after a check that the tag is a token."""

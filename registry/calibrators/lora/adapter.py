@@ -88,7 +88,7 @@ class QuantileAdapter(QuantileLora):
         return tuple(each for each in self._adapters if not Path(each).expanduser().is_dir())
 
     def arguments_for(self, llm: str) -> dict[str, Any] | None:
-        """Return the arguments with the adapter of one LLM. Raise a PluginFailedError if it has none."""
+        """Return the adapter of one LLM. Raise a PluginFailedError if it has none."""
         if isinstance(self.adapter, str):
             return None
         if llm not in self.adapter:
@@ -96,7 +96,7 @@ class QuantileAdapter(QuantileLora):
                 f"The calibrator 'quantile-adapter' has no adapter for the LLM '{llm}'. It has those of: "
                 f"{', '.join(self.adapter)}. Restrict the calibrator to these with 'llms'."
             )
-        return {**self.arguments, "adapter": self.adapter[llm]}
+        return {"adapter": self.adapter[llm]}
 
     def identity(self) -> dict[str, Any]:
         """Return the identity, with the hashes of the adapter's files in place of their path."""

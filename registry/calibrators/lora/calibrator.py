@@ -269,7 +269,8 @@ class QuantileLora(Calibrator):
         return np.sort(_reward(log_odds), axis=1)
 
     def _check_prm(self, prm: TransformersPRM) -> None:
-        fitted, given = self.card_["prm"], _plain(prm.identity())
+        # A PRM may rank with other markers than those that it is calibrated with.
+        fitted, given = (_without_markers(each) for each in (self.card_["prm"], _plain(prm.identity())))
         if fitted != given:
             differing = [key for key in sorted(fitted | given) if fitted.get(key) != given.get(key)]
             raise PluginFailedError(
@@ -296,6 +297,11 @@ class QuantileLora(Calibrator):
     def _settings(self) -> dict[str, Any]:
         """The constructor's arguments."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+
+def _without_markers(identity: dict[str, Any]) -> dict[str, Any]:
+    arguments = identity.get("arguments", {})
+    return {**identity, "arguments": {k: v for k, v in arguments.items() if k != "markers"}}
 
 
 def transformers_prm(features: ScoredPrefixes) -> TransformersPRM:

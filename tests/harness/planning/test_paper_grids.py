@@ -35,8 +35,9 @@ def test_the_papers_grid_is_planned_within_seconds() -> None:
     assert seconds < 20  # of a processor. 0.7 are usual; a plan that loads models takes minutes.
     lines = {line.partition("  ")[0].strip(): line.split() for line in done.stdout.splitlines()}
     # The 100 questions of math100 are among those of math500, so they cost nothing.
-    assert lines["rollout"][1:5] == ["30", "684", "0", f"{6 * (500 * 8 + (500 + 60 + 30) * 64):,}"]
-    assert lines["score"][1] == str(6 * 4 * 5)
+    assert lines["rollout"][1:5] == ["30", "684", "0", f"{6 * (500 * 10 + (500 + 60 + 30) * 64):,}"]
+    # Ten trajectories are drawn for eight of the calibration set. Two PRMs rank with other markers on each data set.
+    assert lines["score"][1] == str(6 * (4 * 5 + 2 * 4))
     assert lines["fit"][1] == str(6 * (3 * 5 + 1 + 1))  # one `ats`, and the 72B PRM uncalibrated
     assert lines["search"][1] == str(6 * 3 * 3 * 2)
     assert lines["search"][4] == f"{6 * 3 * 64 * (500 + 60 + 2 * (100 + 30)) * 15:,}"

@@ -213,6 +213,34 @@ def test_a_limit_of_prefixes_is_in_the_keys_of_success_rates_only_if_it_is_set()
         limited(1)
 
 
+def test_labels_of_the_authors_are_in_the_keys_only_if_they_are_set() -> None:
+    def labelled(part: str, **chosen: Any) -> Plan:
+        return plan(**{part: {**data()[part], **chosen}})
+
+    for part in ("calibration", "measurement"):
+        assert refs(labelled(part, first_prefixes=None, prefer_answered=None)) == refs(plan())
+        few, preferred = labelled(part, first_prefixes=20), labelled(part, prefer_answered=1.25)
+        assert refs(few, "rollout", "score") == refs(plan(), "rollout", "score")
+        assert refs(few, "success") - refs(plan(), "success")
+        assert refs(preferred, "success") - refs(plan(), "success")
+        # The samples of strategies are never chosen.
+        changed = refs(preferred, "rollout") - refs(plan(), "rollout")
+        assert bool(changed) == (part == "calibration")
+
+
+def test_a_prm_that_ranks_otherwise_scores_the_measured_trajectories_twice() -> None:
+    entry: dict[str, Any] = data()["prms"][0]
+    entry = {"name": entry, "plugin": entry} if isinstance(entry, str) else entry
+    usual = plan(prms=[entry])
+    assert refs(plan(prms=[{**entry, "ranking": {}}])) == refs(usual)
+    ranked = plan(prms=[{**entry, "ranking": {"skill": 0.5}}])
+    assert refs(ranked, "fit", "calibration_metrics") == refs(usual, "fit", "calibration_metrics")
+    assert not refs(ranked, "curves") & refs(usual, "curves")
+    scores = refs(usual, "score")
+    kept = scores & refs(ranked, "score")
+    assert 0 < len(kept) < len(scores) < len(refs(ranked, "score"))
+
+
 def test_a_limit_of_prefixes_counts_in_the_costs() -> None:
     def samples(**changes: Any) -> float:
         planned = plan(**changes)
@@ -247,3 +275,9 @@ def test_chosen_prefixes_have_equal_distances_and_both_ends(
         gaps = {after - before for before, after in pairwise(found)}
         assert (found[0], found[-1], len(found)) == (0, 37, min(limit, 38))
         assert max(gaps) - min(gaps) <= 1 and min(gaps) > 0
+
+
+def test_the_first_prefixes_are_those_before_the_whole_trajectory() -> None:
+    assert [chosen_prefixes(steps, None, 3) for steps in (0, 1, 2, 3, 9)] == [
+        [0], [0], [0, 1], [0, 1, 2], [0, 1, 2]
+    ]  # fmt: skip

@@ -64,7 +64,7 @@ def create(folder: Path, **arguments: Any) -> ShepherdPRM:
     return built
 
 
-@pytest.mark.parametrize("markers", ["every", "last"])
+@pytest.mark.parametrize("markers", ["every", "last", "every, blank lines"])
 @pytest.mark.parametrize("check", plugin_checks.CHECKS + prm_checks.CHECKS)
 def test_it_conforms(check: Any, markers: str, folder: Path) -> None:
     plugin = create(folder, markers=markers)
@@ -77,10 +77,10 @@ def text_of(question: str, steps: Sequence[str], markers: str) -> str:
         return f"{question} ки"
     if markers == "last":
         return f"{question} " + "\n\n".join(steps) + " ки"
-    return f"{question} " + "\n".join(f"{step} ки" for step in steps)
+    return f"{question} " + {"every": "\n"}.get(markers, "\n\n").join(f"{step} ки" for step in steps)
 
 
-@pytest.mark.parametrize("markers", ["every", "last"])
+@pytest.mark.parametrize("markers", ["every", "last", "every, blank lines"])
 def test_one_pass_equals_separate_passes(markers: str, any_folder: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(any_folder).eval()
     tokenizer: Any = AutoTokenizer.from_pretrained(any_folder)
