@@ -82,6 +82,8 @@ def run_grid(
     with folder.lock():
         folder.claim(grid.name)
         data, environment = grid.model_dump(mode="json"), run_environment()
+        if executor.on_gpus:  # Those of a cluster are not on this machine.
+            environment["hardware"]["gpus"] = environment["hardware"]["gpus"] or ["GPUs of the cluster"]
         record = folder.new_record(data, plugin_files, workers, log, only or {}, retry_failed, environment)
         part = plan.asked_part(record)
         recorder = Recorder(folder, plan, folder.store, record)

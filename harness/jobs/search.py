@@ -180,7 +180,8 @@ def _lengthen(search: _Search, going: Sequence[Searched], candidates: list[list[
             prefix = Prefix(each.question.text, steps)
             requests.append(GenerationRequest(prefix, len(members), seed_from_key(key)))
             places.append((index, members))
-    drawn = next_steps(search.llm, requests, search.sampling)
+    with plugin_guard("llm", search.llm.plugin_name, "generate"):
+        drawn = next_steps(search.llm, requests, search.sampling)
     for (index, members), completions in zip(places, drawn, strict=True):
         each = going[index]
         each.prefill_tokens += completions[0].prompt_tokens
@@ -220,12 +221,14 @@ def _scored(
         ScoringRequest(each.question.text, steps, whole_only=True)
         for each, steps in zip(going, distinct, strict=True)
     ]
-    scores = patiently(search.prm, lambda: search.prm.score_batch(requests))
+    with plugin_guard("prm", search.prm.plugin_name, "score"):
+        scores = patiently(search.prm, lambda: search.prm.score_batch(requests))
     for each, of_question in zip(going, scores, strict=True):
         each.scored_tokens += sum(score.tokens for score in of_question)
     prefixes = [Prefix(request.question, steps) for request in requests for steps in request.trajectories]
     logits = np.array([score.logit[-1] for of_question in scores for score in of_question], dtype=np.float64)
-    medians, rewards = search.calibrate(prefixes, logits)
+    with plugin_guard("calibrator", "of the search", "predict"):  # It may use the model of the PRM.
+        medians, rewards = search.calibrate(prefixes, logits)
     ranked_by = medians if search.strategy.rank == "calibrated" else expit(logits)
     values = iter(zip(ranked_by, rewards, logits, strict=True))
     known = [{steps: next(values) for steps in of_question} for of_question in distinct]

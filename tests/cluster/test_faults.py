@@ -42,6 +42,9 @@ class WithEngine(llms.get("synthetic-llm")):
         if self.chosen():
             if self.fate == "is killed":
                 os.kill(os.getpid(), signal.SIGKILL)
+            if self.fate == "breaks":
+                print("ValueError: no free memory", flush=True)
+                raise RuntimeError("The engine died.")
             if self.fate == "kills its actor":
                 print("I kill my actor", flush=True)
                 os.kill(os.getppid(), signal.SIGKILL)
@@ -94,6 +97,22 @@ def test_a_shard_whose_process_dies_is_tried_again(
     assert done.failed_cells == 0, log
     assert "(try 1 of 3). It is tried again." in log
     assert_all_ended(tmp_path / "engines")
+
+
+@pytest.mark.parametrize("times", [2, 1000])
+def test_a_model_that_breaks_is_loaded_again_and_tried_elsewhere(
+    times: int, nodes: Nodes, plugin: Path, tmp_path: Path
+) -> None:
+    done, log = run(tmp_path, nodes, plugin, "breaks", times)
+    assert "(try 1 of 3). It is tried again." in log
+    assert_all_ended(tmp_path / "engines")
+    if times == 2:
+        assert done.failed_cells == 0, log
+        return
+    assert done.failed_cells == done.cells
+    (group,) = done.failures
+    assert group.failure.cause == "model"
+    assert group.failure.reason.endswith("Its processes wrote: ValueError: no free memory")
 
 
 def test_a_shard_whose_process_always_dies_fails_with_its_last_lines(

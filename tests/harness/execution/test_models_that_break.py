@@ -36,7 +36,7 @@ class Fateful:
             Fateful.poisoned = True
         if Fateful.poisoned:
             raise RuntimeError("CUDA error: device-side assert triggered")
-        if self.fate == "breaks-twice" and number in (1, 2):
+        if self.fate in ("breaks-twice", "breaks-in-search") and number in (1, 2):
             raise RuntimeError("no memory")
         if self.fate == "never-starts":
             subprocess.run(["sh", "-c", "echo 'ValueError: Free memory is less than desired' >&2"])
@@ -59,7 +59,8 @@ class FatefulModel(Fateful):
 @llm("fateful")
 class FatefulLLM(FatefulModel, llms.get("synthetic-llm")):
     def generate(self, prefixes, n, sampling, seed):
-        self.meets_its_fate()
+        if sampling.stop or self.fate != "breaks-in-search":
+            self.meets_its_fate()
         return super().generate(prefixes, n, sampling, seed)
 
 @prm("fateful")
@@ -119,13 +120,15 @@ def calls(folder: Path) -> Counter[str]:
         ("llms", "poisons", 2),
         ("prms", "poisons", 1),
         ("prms", "breaks-twice", 1),
+        ("llms", "breaks-in-search", 1),
         ("calibrators", "breaks-twice", 2),
     ],
 )
 def test_a_model_that_broke_is_loaded_again(
     prmcal: Prmcal, tmp_path: Path, kind: str, fate: str, workers: int
 ) -> None:
-    code, log, rows = run(prmcal, tmp_path, kind, fate, workers)
+    strategies = ["pass@1", {"name": "beam search", "arguments": {"width": 2, "expansions": 2}}]
+    code, log, rows = run(prmcal, tmp_path, kind, fate, workers, strategies=strategies)
     assert code == ExitCode.DONE, log
     assert {row["status"] for row in rows} == {"done"}
     assert "(try 1 of 3). It is tried again." in log
