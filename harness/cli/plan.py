@@ -6,7 +6,7 @@ The status needs the run's folder only, so it works at any time.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,17 +33,18 @@ from prmcal.harness.cli.options import (
 from prmcal.harness.cli.run import finding_line, lines_on_failures
 from prmcal.harness.execution.ending import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.execution.machine import default_workers, visible_gpus
+from prmcal.harness.execution.placement import simulated, slots_of_machine
 from prmcal.harness.execution.progress import WorkerNow, read_crew
 from prmcal.harness.planning import gpu_hours
 from prmcal.harness.planning.costs import CostModel, remaining_work, seconds_left
 from prmcal.harness.planning.gpu_hours import ModelCost, Space, model_costs, space_needed
 from prmcal.harness.planning.grid import GridSpec
-from prmcal.harness.planning.plan import Only
+from prmcal.harness.planning.plan import Only, Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.share.submissions import is_merged
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.store import Store
+from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.harness.terminal import text_table, wrapped
 from prmcal.registry.messages import printable
 from prmcal.registry.plugins import llms
@@ -138,7 +139,8 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
             )
         )
     elif models:
-        lines += ["", _models(models), "", wrapped(gpu_hours.EXPLANATION)]
+        reserved = _reserved(plan, done, CostModel(whole, past, on_gpus=True))
+        lines += ["", _models(models), "", wrapped(reserved), "", wrapped(gpu_hours.EXPLANATION)]
     else:
         lines.append(wrapped("The time is not known yet: it is estimated from finished shards (--out DIR)."))
     if space.artifacts:
@@ -164,6 +166,21 @@ def _space(space: Space) -> str:
 
 def _gigabytes(size: float) -> str:
     return f"{size / 1e9:,.0f} GB" if size >= 10e9 else f"{size / 1e9:,.2g} GB"
+
+
+def _reserved(plan: Plan, done: Collection[ArtifactRef], cost: CostModel) -> str:
+    """Say how long a run takes on the GPUs of this machine, or on as many as its largest model needs."""
+    needed = [gpus for shard in plan.shards() if (gpus := gpu_hours.gpus_needed(shard)) < gpu_hours.ALL_GPUS]
+    gpus = max(1, len(visible_gpus()), *needed)
+    slots = slots_of_machine([str(each) for each in range(gpus)], gpus)
+    stints = simulated(
+        plan, done, slots, lambda each: cost.seconds([each]) or 0.0, gpu_hours.SECONDS_OF_LOADING
+    )
+    seconds = max((each.end for each in stints), default=0.0)
+    return (
+        f"On {counted(gpus, 'GPU')} the run takes about {duration(seconds)}, if its models take the hours above. "
+        f"{gpus * seconds / 3600:,.1f} GPU-hours are then reserved: all GPUs, from the beginning of the run to its end."
+    )
 
 
 def _models(models: Sequence[ModelCost]) -> str:

@@ -101,19 +101,10 @@ def next_start(
 ) -> tuple[Seat, Sequence[AnyWorker]] | None:
     """Return the seat of the next worker to be started, and the idle workers that end to make room for it.
 
-    It is asked for after `hand_out`, so that no idle worker has a shard to compute. Returns None if no worker is to be
-    started.
+    It is asked for after `hand_out`, so that no idle worker finds a shard. Returns None if no worker is to be started.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        Its ready shards decide which workers are needed.
-    slots : sequence of Slot
-        All slots that may be used. Earlier ones are preferred.
-    workers : collection of Worker
-        All workers.
-    most : int, optional
-        The most workers that compute models; by default as many as there is room for.
+    The ready shards of the schedule decide which workers are needed. `slots` are all that may be used, the preferred
+    ones first, and `most` is the most workers that compute models, by default as many as there is room for.
     """
     for needed, ready in schedule.ready().items():
         if ready > sum(not each.ready and each.seat.fits(needed) for each in workers):

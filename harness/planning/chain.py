@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import compress
+from itertools import compress, pairwise
 from typing import Any, TypeVar
 
 from prmcal.harness.jobs.job import Job, Labels, Shard, job_key, shard_key
@@ -144,10 +144,17 @@ class Chain:
             self.jobs.append(job)
         return self._planned[place]
 
-    def blocks(self, count: int) -> list[range]:
-        """Return trajectories or follow-ups by their indices, as many together as a shard may have."""
-        size = self.grid.shards.trajectories
-        return [range(start, min(start + size, count)) for start in range(0, count, size)]
+    def blocks(self, count: int, llm: PlannedPlugin[LLM] | None = None) -> list[range]:
+        """Return follow-ups, or trajectories of an LLM, by their indices, as many together as a shard may have.
+
+        If the grid does not say how many, the LLM decides it, but for the first block: its trajectories are those that
+        are measured, and a PRM may have to score no others.
+        """
+        first = size = self.grid.shards.block
+        if llm is not None and self.grid.shards.trajectories is None:
+            size = llm.built.trajectories_per_shard
+        starts = [0, *range(first, count, size)]
+        return [range(*ends) for ends in pairwise([*starts, count])]
 
     def rollout(
         self, llm: PlannedPlugin[LLM], data: GridQuestions, blocks: Iterable[range]
@@ -182,7 +189,7 @@ class Chain:
         measured: int,
     ) -> Sampled:
         """Sample trajectories, and follow up the prefixes of the first `measured` ones as a part of the grid says."""
-        rollout = self.rollout(llm, data, self.blocks(trajectories))
+        rollout = self.rollout(llm, data, self.blocks(trajectories, llm))
         chosen = spec.given(*SuccessParameters.left_out)
         shards = [
             make_shard(
@@ -307,15 +314,26 @@ class Chain:
         return self.add(make_job(scored.scores.labels, shards, [scored.rollout, scored.scores]))
 
     def fit(self, calibrator: PlannedPlugin[Calibrator], scored: Scored) -> Job[FitParameters]:
-        """Fit a calibrator to scored trajectories."""
-        spec = self.grid.calibration
+        """Fit a calibrator to scored trajectories.
+
+        One that learns nothing reads the first shard of scores only, if nothing else needs them all: no strategy ranks
+        by the PRM, and it has no other calibrator.
+        """
+        spec, prm = self.grid.calibration, scored.prm.name
+        fitted = self.resolved.calibrators_for(scored.llm.name, prm)
+        ranking = [each.name for each in self.resolved.strategies if each.built.once_for != "data"]
+        needed = any(each.built.learns for each in fitted) or any(
+            self.grid.runs(name, "", prm, "") for name in ranking
+        )
         parameters = FitParameters(
             **_reading(calibrator, scored),
             terminal=spec.terminal,
             most_prefixes=spec.most_prefixes or spec.first_prefixes,
         )
         decisive = {"terminal": spec.terminal}
-        return self._read(parameters, calibrator, scored, decisive, {"success": scored.success})
+        return self._read(
+            parameters, calibrator, scored, decisive, {"success": scored.success}, None if needed else 1
+        )
 
     def asked_levels(self, calibrator: Calibrator) -> tuple[float, ...]:
         """Return the levels of the grid that a calibrator of any level predicts besides its own, ascending."""
@@ -349,10 +367,12 @@ class Chain:
         scored: Scored,
         decisive: Mapping[str, Any],
         inputs: Mapping[str, Job[Parameters]],
+        shards: int | None = None,
     ) -> Job[Reading]:
         """Plan a job in which a calibrator reads the measured trajectories.
 
-        `decisive` are those of its own parameters that its key contains.
+        `decisive` are those of its own parameters that its key contains. It reads only the first `shards` of scores, by
+        default all.
         """
         reads = calibrator.built.reads
         sources: dict[str, Job[Parameters]] = {"score": scored.scores}
@@ -362,7 +382,7 @@ class Chain:
             sources["rollout"] = scored.rollout
         measured = [bool(_first(shard, scored.measured)) for shard in scored.rollout.shards]
         refs = {
-            role: job.refs if role == "hidden" else list(compress(job.refs, measured))
+            role: job.refs if role == "hidden" else list(compress(job.refs, measured))[:shards]
             for role, job in sources.items()
         }
         shard = make_shard(

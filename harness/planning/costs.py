@@ -13,7 +13,7 @@ from prmcal.harness.jobs.parameters import (
     Parameters,
     RolloutParameters,
 )
-from prmcal.harness.planning.gpu_hours import completion_tokens, completions, model_seconds
+from prmcal.harness.planning.gpu_hours import completion_tokens, completions, gpus_needed, model_seconds
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef, Manifest
 
@@ -90,6 +90,10 @@ class CostModel:
         """Return the single-worker seconds for `shards`; None if one of them cannot be estimated yet."""
         found = [self._seconds(shard) for shard in shards]
         return None if None in found else sum(each or 0.0 for each in found)
+
+    def share(self, shard: Shard[Parameters]) -> int:
+        """Return how many workers could be there instead of the one that computes a shard: one for each of its GPUs."""
+        return max(1, gpus_needed(shard)) if self._on_gpus else 1
 
     def _rows(self, ref: ArtifactRef) -> tuple[_Row, _Row]:
         """Return the rows of the table that a shard of the plan belongs to, the one most like it first."""
@@ -187,7 +191,7 @@ def seconds_left(
         if needed is None:
             return None
         needed = max(0.0, needed - running.get(shard.ref, 0.0))
-        total += needed
+        total += needed * min(workers, cost.share(shard))
         begin = 0.0
         for refs in shard.inputs.values():
             if id(refs) not in inputs_until:

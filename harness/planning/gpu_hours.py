@@ -18,6 +18,7 @@ from prmcal.harness.jobs.parameters import (
     Parameters,
     PluginReference,
     RolloutParameters,
+    ScoreParameters,
     ScoringParameters,
     SearchParameters,
     SuccessParameters,
@@ -26,12 +27,15 @@ from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.strategy import SearchStrategy
 from prmcal.registry.models.checkpoints import SPREAD, is_on_this_machine, read_config, resolve_checkpoint
-from prmcal.registry.plugins import KINDS, calibrators, strategies
+from prmcal.registry.plugins import KINDS, calibrators, prms, strategies
 
 SHARE_OF_LONGEST = 0.4
 """Tokens of a whole solution, as a share of the grid's max_tokens."""
 STEP_TOKENS = 60
 """Tokens of a step. The paper's 40,000 to 80,000 prefixes of 4,000 trajectories are 10 to 20 per trajectory."""
+REASONING_STEP_TOKENS = 27
+"""Tokens of a step of a reasoning model, 25 to 30 of those that were distilled from DeepSeek-R1."""
+_REASONING = re.compile(r"(?<![a-z0-9])(r1|qwq|thinking|reasoning|reasoner)(?![a-z0-9])", re.IGNORECASE)
 _FEWEST_PREFIXES = 6
 _LONGEST = 2048
 """The max_tokens of published solutions, which is that of the paper."""
@@ -42,14 +46,20 @@ def trajectory_tokens(max_tokens: int) -> float:
     return SHARE_OF_LONGEST * max_tokens
 
 
-def prefixes(max_tokens: int) -> int:
-    """Return the number of prefixes of a trajectory, including the bare question."""
-    return max(_FEWEST_PREFIXES, 1 + round(trajectory_tokens(max_tokens) / STEP_TOKENS))
+def step_tokens(llm: PluginReference) -> int:
+    """Return the tokens of a step of an LLM. Its name, or that of its checkpoint, says if it is a reasoning model."""
+    names = f"{llm.name} {checkpoint_of('llm', llm)}".replace("_", "-")
+    return REASONING_STEP_TOKENS if _REASONING.search(names) else STEP_TOKENS
 
 
-def followed_up(max_tokens: int, most_prefixes: int | None) -> int:
+def prefixes(max_tokens: int, step: int = STEP_TOKENS) -> int:
+    """Return the number of prefixes of a trajectory with steps of `step` tokens, including the bare question."""
+    return max(_FEWEST_PREFIXES, 1 + round(trajectory_tokens(max_tokens) / step))
+
+
+def followed_up(max_tokens: int, most_prefixes: int | None, step: int) -> int:
     """Return the number of prefixes of a trajectory that are followed up, of at most `most_prefixes`; None for all."""
-    every = prefixes(max_tokens)
+    every = prefixes(max_tokens, step)
     return every if most_prefixes is None else min(every, most_prefixes)
 
 
@@ -65,7 +75,7 @@ def completion_tokens(parameters: GeneratingParameters) -> float:
     """Return the tokens of a completion. A follow-up is half a solution on average, and a search samples steps."""
     whole = trajectory_tokens(parameters.sampling.max_tokens)
     if isinstance(parameters, SearchParameters):
-        return whole / (prefixes(parameters.sampling.max_tokens) - 1)
+        return whole / (prefixes(parameters.sampling.max_tokens, step_tokens(parameters.llm)) - 1)
     return whole / 2 if isinstance(parameters, SuccessParameters) else whole
 
 
@@ -77,15 +87,18 @@ def completions(parameters: Parameters) -> float:
         case SuccessParameters():
             most = parameters.most_prefixes or parameters.first_prefixes
             drawn = parameters.size * (parameters.prefer_answered or 1)
-            return drawn * followed_up(parameters.sampling.max_tokens, most)
+            return drawn * followed_up(parameters.sampling.max_tokens, most, step_tokens(parameters.llm))
         case SearchParameters():  # It samples all of its candidates for every step.
-            return parameters.size * parameters.candidates * prefixes(parameters.sampling.max_tokens)
+            steps = prefixes(parameters.sampling.max_tokens, step_tokens(parameters.llm))
+            return parameters.size * parameters.candidates * steps
     return 0
 
 
 Kind = Literal["llm", "prm"]
 Task = Literal["generate", "read", "train"]
 
+SECONDS_OF_LOADING = 120.0
+"""Seconds until a model is loaded and its engine has started."""
 _GPU, _PEAK = "H100", 989e12
 _SHARE: dict[Task, float] = {"generate": 0.1, "read": 0.4, "train": 0.3}
 _OPERATIONS: dict[Task, int] = {"generate": 2, "read": 2, "train": 6}
@@ -97,8 +110,9 @@ EXPLANATION = (
     f"GPU-hours are estimated for an {_GPU} ({_PEAK / 1e12:.0f} TFLOP/s in bfloat16): 2 operations per parameter and "
     f"token at {_SHARE['generate']:.0%} of its peak to generate and at {_SHARE['read']:.0%} to score, 6 at "
     f"{_SHARE['train']:.0%} to train. The size of a model is read from its name. A solution is assumed to have "
-    f"{SHARE_OF_LONGEST:g} x max_tokens tokens, a step {STEP_TOKENS}. The estimate can be wrong by a factor of three. "
-    "Once shards are finished, `--out DIR` estimates the time from them."
+    f"{SHARE_OF_LONGEST:g} x max_tokens tokens, a step {STEP_TOKENS}, of a reasoning model {REASONING_STEP_TOKENS}. An "
+    "engine that computes whole sequences reads each prefix by itself if its marker is not part of the next one. The "
+    "estimate can be wrong by a factor of three. Once shards are finished, `--out DIR` estimates the time from them."
 )
 
 
@@ -126,7 +140,7 @@ def model_costs(plan: Plan, done: Collection[ArtifactRef]) -> list[ModelCost]:
     for shard in plan.shards():
         if shard.ref in done:
             continue
-        for kind, model, task, amount in _tasks(shard, longest):
+        for kind, model, task, amount in _tasks(shard, longest, _step(plan, shard)):
             size = billions(checkpoint_of(kind, model))
             if size is not None:
                 sizes[model.name] = size
@@ -138,7 +152,7 @@ def model_costs(plan: Plan, done: Collection[ArtifactRef]) -> list[ModelCost]:
 
 
 def model_seconds(plan: Plan) -> Mapping[ArtifactRef, float]:
-    """Return the seconds that the models of each shard are assumed to take on a GPU; 0 for shards without a model.
+    """Return the seconds that the models of each shard are assumed to take on their GPUs; 0 for shards without a model.
 
     A model whose name does not say its size is as large as the others on average.
     """
@@ -152,7 +166,8 @@ def model_seconds(plan: Plan) -> Mapping[ArtifactRef, float]:
     def seconds(shard: Shard[Parameters]) -> float:
         return 3600 * sum(
             _hours(billions(checkpoint_of(kind, model)) or unknown, {task: amount})
-            for kind, model, task, amount in _tasks(shard, longest)
+            / (gpus_of(model) % ALL_GPUS or 1)
+            for kind, model, task, amount in _tasks(shard, longest, _step(plan, shard))
         )
 
     return {shard.ref: seconds(shard) for shard in plan.shards()}
@@ -163,8 +178,17 @@ def _hours(billions: float, tokens: Mapping[Task, float]) -> float:
     return operations * billions * 1e9 / _PEAK / 3600
 
 
-def _tasks(shard: Shard[Parameters], longest: int) -> Iterator[tuple[Kind, PluginReference, Task, float]]:
-    """Yield which model does which task on how many tokens."""
+def _step(plan: Plan, shard: Shard[Parameters]) -> int:
+    """Return the tokens of a step of the LLM that a shard is about."""
+    name = plan.job_of(shard.ref).labels.llm
+    llms = (each.reference for each in plan.plugins.get("llm", ()) if each.name == name)
+    return next(map(step_tokens, llms), STEP_TOKENS)
+
+
+def _tasks(
+    shard: Shard[Parameters], longest: int, step: int
+) -> Iterator[tuple[Kind, PluginReference, Task, float]]:
+    """Yield which model does which task on how many tokens. The steps of the LLM have `step` tokens."""
     given, whole = shard.parameters, trajectory_tokens(longest)
     read = shard.size * (QUESTION_TOKENS + whole)
     match given:
@@ -175,12 +199,14 @@ def _tasks(shard: Shard[Parameters], longest: int) -> Iterator[tuple[Kind, Plugi
             yield "prm", given.prm, "read", drawn / every * (QUESTION_TOKENS + whole / 2)
         case GeneratingParameters():
             yield "llm", given.llm, "generate", completions(given) * completion_tokens(given)
+        case ScoreParameters(prm=prm) if _reads_apart(prm):
+            yield "prm", prm, "read", shard.size * prefixes(longest, step) * (QUESTION_TOKENS + whole / 2)
         case CalibratedParameters(prm=prm) | ScoringParameters(prm=prm) if shard.resource:
             yield "prm", prm, "read", read
         case FitParameters() if shard.resource:
             calibrator = given.calibrator.build(calibrators)
-            each = shard.size * followed_up(longest, given.most_prefixes) * (QUESTION_TOKENS + whole / 2)
-            tokens = each if calibrator.trains_apart else read
+            apart = followed_up(longest, given.most_prefixes, step) * (QUESTION_TOKENS + whole / 2)
+            tokens = shard.size * apart if calibrator.trains_apart else read
             yield "prm", given.prm, "train", calibrator.training_passes * tokens
 
 
@@ -207,6 +233,12 @@ def models_of(shard: Shard[Parameters]) -> list[tuple[Kind, PluginReference]]:
 def gpus_needed(shard: Shard[Parameters]) -> int:
     """Return the GPUs that a worker needs for a shard: those of its largest model; 0 if it loads none."""
     return max((gpus_of(model) for _, model in models_of(shard)), default=1 if shard.resource else 0)
+
+
+def _reads_apart(prm: PluginReference) -> bool:
+    """Return whether a PRM reads each prefix of a trajectory by itself."""
+    known = prms.get(prm.plugin)
+    return known.whole_sequences and prm.arguments.get("markers", getattr(known, "markers", None)) == "last"
 
 
 def checkpoint_of(kind: str, model: PluginReference) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeGuard
 
@@ -17,6 +17,7 @@ from prmcal.harness.jobs.parameters import (
     LeagueParameters,
     MeasuringParameters,
     Parameters,
+    ScoreParameters,
     SearchParameters,
     SearchResultsParameters,
     StrategyParameters,
@@ -102,9 +103,10 @@ class _Planner(Chain):
         for llm in self.resolved.llms:
             self._plan_llm(llm)
         calibrators = [each.built for each in self.resolved.calibrators]
+        jobs, cells = without_unread_scores(self.jobs, self.cells)
         return Plan(
-            jobs=tuple(self.jobs),
-            cells=tuple(self.cells),
+            jobs=jobs,
+            cells=cells,
             plugins=self.resolved.plugins,
             datasets=tuple(each.planned for each in self.resolved.datasets),
             metrics=described_metrics(
@@ -329,8 +331,16 @@ class _Planner(Chain):
         )
 
     def _curves(self, scored: Scored) -> None:
-        """Compute accuracy against budget: of fixed n, or of IAS with a calibrator. It needs whole solutions."""
-        if scored.data.followed_up is not None:
+        """Compute accuracy against budget, of fixed n or of IAS with a calibrator.
+
+        It needs whole solutions, and a strategy that reads scores of the pool.
+        """
+        if scored.data.followed_up is not None or not any(
+            isinstance(each.built, PoolStrategy)
+            and each.built.once_for != "data"
+            and self._runs(each, scored.labels)
+            for each in self.resolved.strategies
+        ):
             return
         inputs: dict[str, Job[Parameters]] = {"rollout": scored.rollout, "score": scored.scores}
         if isinstance(scored, Calibrated):
@@ -364,6 +374,23 @@ class _Planner(Chain):
             {role: job.refs for role, job in inputs.items()},
         )
         return self.add(make_job(own.labels, [shard], list(inputs.values())))
+
+
+def without_unread_scores(
+    jobs: Sequence[Job[Parameters]], cells: Sequence[Cell]
+) -> tuple[tuple[Job[Parameters], ...], tuple[Cell, ...]]:
+    """Leave out the shards with scores that no other shard reads. All other shards keep their keys."""
+    inputs_of = {id(refs): refs for job in jobs for each in job.shards for refs in each.inputs.values()}
+    read = {ref for refs in inputs_of.values() for ref in refs}
+    kept: dict[int, Job[Parameters] | None] = {}
+    for job in jobs:
+        is_score = isinstance(job.shards[0].parameters, ScoreParameters)
+        shards = [each for each in job.shards if each.ref in read] if is_score else job.shards
+        inputs = tuple(new for each in job.inputs if (new := kept[id(each)]) is not None)
+        same = len(shards) == len(job.shards) and [*map(id, inputs)] == [*map(id, job.inputs)]
+        kept[id(job)] = job if same else make_job(job.labels, shards, inputs) if shards else None
+    jobs = [new for job in jobs if (new := kept[id(job)]) is not None]
+    return tuple(jobs), tuple(replace(cell, job=kept[id(cell.job)] or cell.job) for cell in cells)
 
 
 def _reference(given: Any) -> Any:

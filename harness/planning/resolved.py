@@ -328,10 +328,10 @@ def _check_shards(grid: ResolvedGrid) -> None:
         spec.calibration.follow_ups,
         spec.measurement.follow_ups,
     )
-    if repeating and spec.shards.trajectories < most:
+    if repeating and spec.shards.block < most:
         raise GridError(
             f"The LLM '{repeating[0]}' gives the same completions to every shard, so one shard must ask for all of "
-            f"them. Set 'shards.trajectories' to {most} or more. Got {spec.shards.trajectories}."
+            f"them. Set 'shards.trajectories' to {most} or more. Got {spec.shards.block}."
         )
     drawn, measured, samples = spec.calibration.trajectories, spec.measurement.measured, spec.scaling.samples
     shards = _shards_of(grid, grid.calibration, drawn, drawn, spec.calibration.follow_ups)
@@ -348,7 +348,7 @@ def _shards_of(
     grid: ResolvedGrid, data: GridQuestions, trajectories: int, measured: int, follow_ups: int
 ) -> int:
     """Return how many shards sample, follow up and score the trajectories of all LLMs on some questions."""
-    size = grid.spec.shards.trajectories
+    size = grid.spec.shards.block
     if data.followed_up is not None:
         blocks = 1 + len(grid.prms)
     else:

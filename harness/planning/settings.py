@@ -73,7 +73,13 @@ class ShardSpec(Section):
 
     questions: Number = 50
     """The number of questions of a shard."""
-    trajectories: Number = 8
-    """The number of trajectories of each question in a shard."""
+    trajectories: Number | None = None
+    """The number of trajectories of each question in a shard. By default 8. For the LLM `vllm`, whose engine is fast
+    with thousands of texts at once, 32 after the first 8."""
     time_limit: FinitePositive = 24.0
     """The longest time of a shard in hours. A shard that takes longer fails, because its plugin seems to hang."""
+
+    @property
+    def block(self) -> int:
+        """The number of trajectories of each question in the first shard, and of follow-ups in every shard."""
+        return self.trajectories or 8

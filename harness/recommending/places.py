@@ -97,8 +97,15 @@ class Places:
         return [job for job in found if all(ref in self._finished for ref in job.refs)]
 
     def is_finished(self, kinds: Sequence[str], llm: str, prm: str = "") -> bool:
-        """Return whether jobs of some kinds are finished for the calibration and for all test questions."""
-        return all(self.jobs(kinds, each, llm, prm) for each in (self.calibration, *self.tests))
+        """Return whether jobs of some kinds have all trajectories of the calibration and of all test questions.
+
+        A PRM scores only some of them if nothing in the grid reads the other scores.
+        """
+        for each in (self.calibration, *self.tests):
+            found, every = self.jobs(kinds, each, llm, prm), self.jobs(["rollout", "imported"], each, llm)
+            if not (found and every) or len(found[0].refs) < len(every[0].refs):
+                return False
+        return True
 
     def trajectories(self, llm: str) -> tuple[GradedTrajectories, GradedTrajectories]:
         """Return all trajectories of the calibration questions, and those of the run. They must be finished."""
@@ -154,7 +161,7 @@ class Places:
             yield from self._at(place, candidates, "data", samples)
             for prm in self.names("prm"):
                 if not self.is_finished(["score"], llm, prm):
-                    self._leave_out(prm, f"its scores are not finished with {llm}")
+                    self._leave_out(prm, f"not all trajectories of {llm} are scored")
                     continue
                 scored = replace(place, prm=prm)
                 yield from self._at(scored, candidates, "prm", samples)

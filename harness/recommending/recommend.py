@@ -292,12 +292,12 @@ def _planned(places: Places, resolved: ResolvedGrid, trajectories: int) -> dict[
             raise RunError(
                 f"The calibration trajectories of '{llm.name}' are not finished. Run the grid to its end first."
             )
-        if known[0].refs != chain.rollout(llm, data, chain.blocks(own)).refs:
+        if known[0].refs != chain.rollout(llm, data, chain.blocks(own, llm)).refs:
             raise RunError(
                 f"The LLM '{llm.name}', the calibration questions or their grader have changed since the run, so more "
                 "trajectories would not belong to the others. Run the grid again."
             )
-        blocks = _further(own, trajectories, resolved.spec.shards.trajectories)
+        blocks = _further(own, trajectories, resolved.spec.shards.block)
         if blocks:
             jobs[llm.name, ""] = rollout = chain.rollout(llm, data, blocks)
             for prm in resolved.prms:

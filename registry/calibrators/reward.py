@@ -22,7 +22,7 @@ from prmcal.registry.contracts.plugin import Count
 class Uncalibrated(Calibrator):
     """Return the PRM's reward unchanged. ``fit`` only checks the data."""
 
-    reads = "reward"
+    reads, learns = "reward", False
 
     def fit(self, features: Floats, k: Ints, n: Ints) -> Self:
         """Check the data. There is nothing to learn."""

@@ -91,6 +91,9 @@ class Calibrator(Plugin, ABC):
     reads : {"reward", "logit", "hidden", "prm"}
         The features that ``fit`` and ``predict`` receive: an array with the reward or the logit of each prefix, the
         :class:`HiddenStates` of the prefixes, or :class:`ScoredPrefixes`, which holds their texts and the PRM.
+    learns : bool
+        Whether ``fit`` learns anything from the data. With False, a PRM scores few calibration trajectories if it has
+        no other calibrator and no strategy reads its scores.
     grouped : bool
         Whether ``fit`` also receives ``questions``, of shape (rows,), int64. Prefixes of one question have equal
         numbers. A calibrator that splits its data must keep them together.
@@ -105,6 +108,7 @@ class Calibrator(Plugin, ABC):
     """
 
     reads: Literal["reward", "logit", "hidden", "prm"] = "reward"
+    learns: ClassVar[bool] = True
     grouped: ClassVar[bool] = False
     support: FitSupport = FitSupport()
     levels: tuple[float, ...] = (0.5,)

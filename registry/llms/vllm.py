@@ -56,7 +56,7 @@ class VLLM(ChatLLM):
     version = "2"
     deterministic = False
     suits_machine = ("tensor_parallel", "gpu_memory", "gpu_memory_beside")
-    packages = ("vllm",)
+    packages, trajectories_per_shard = ("vllm",), 32
 
     checkpoint: str = field()
     dtype: Dtype = "auto"

@@ -55,7 +55,7 @@ class PoolingHTTPPRM(TokenPRM):
     """
 
     deterministic = False
-
+    whole_sequences = True
     base_url: Address
     """The address, such as ``http://localhost:8000``. ``/pooling`` is appended."""
     model: str
@@ -224,7 +224,7 @@ class QwenVLLMPRM(QwenPRM):
     stops before the model is loaded, and starts again for the next scores. So a GPU never holds both.
     """
 
-    packages = ("vllm",)
+    packages, whole_sequences = ("vllm",), True
     deterministic = False
 
     device: SpreadableDevice = field(default="auto", init=False)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from benchmarks.cluster.placement import GPUS, busy, last_start_of_small, simulate
 from prmcal.db.queries.leaderboard import reported
-from prmcal.harness.planning.gpu_hours import model_costs, space_needed
+from prmcal.harness.execution.placement import slots_of_machine
+from prmcal.harness.planning.gpu_hours import gpus_needed, model_costs, space_needed
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import read_grid
@@ -35,24 +38,46 @@ def test_the_papers_grid_is_planned_within_seconds() -> None:
     assert seconds < 20  # of a processor. 0.7 are usual; a plan that loads models takes minutes.
     lines = {line.partition("  ")[0].strip(): line.split() for line in done.stdout.splitlines()}
     # The 100 questions of math100 are among those of math500, so they cost nothing.
-    assert lines["rollout"][1:5] == ["30", "684", "0", f"{6 * (500 * 10 + (500 + 60 + 30) * 64):,}"]
+    assert lines["rollout"][1:5] == ["30", "294", "0", f"{6 * (500 * 10 + (500 + 60 + 30) * 64):,}"]
     # Ten trajectories are drawn for eight of the calibration set. Two PRMs rank with other markers on each data set.
     assert lines["score"][1] == str(6 * (4 * 5 + 2 * 4))
     assert lines["fit"][1] == str(6 * (3 * 5 + 1 + 1))  # one `ats`, and the 72B PRM uncalibrated
     assert lines["search"][1] == str(6 * 3 * 3 * 2)
-    assert lines["search"][4] == f"{6 * 3 * 64 * (500 + 60 + 2 * (100 + 30)) * 15:,}"
+    # 15 prefixes of a solution, and 31 of a reasoning model.
+    assert lines["search"][4] == f"{3 * 64 * (500 + 60 + 2 * (100 + 30)) * (4 * 15 + 2 * 31):,}"
     assert "768 cells" in done.stdout
     names = ("Llama-3.2-1B", "Llama-3.1-8B", "Qwen-2.5-1.5B", "Qwen-2.5-7B", "R1-Llama-8B", "R1-Qwen-7B")
     assert [lines[name][1] for name in (*names, "Qwen2.5-Math-PRM-7B", "Qwen2.5-Math-PRM-72B")] == [
         "1", "8", "1.5", "7", "8", "7", "7", "72"
     ]  # fmt: skip
     said = " ".join(done.stdout.split())
+    # It reads the measured trajectories and one shard of the others, and each of their prefixes by itself.
+    scored = 8 * (500 + 60 + 30 + 50)
+    tokens = scored * (4 * 15 + 2 * 31) * (150 + 0.4 * 2048 / 2)
+    assert lines["Qwen2.5-Math-PRM-72B"][2] == f"{tokens / 1e6:,.0f}"
+    (gpus, reserved) = re.findall(
+        r"On (\d+) GPUs the run takes .* ([\d.]+) GPU-hours are then reserved", said
+    )[0]
+    assert gpus == "4"
+    assert float(lines["all"][2]) < float(reserved) < 1.05 * float(lines["all"][2])
     assert "2 operations per parameter and token" in said
     assert "Disk: about 345 GB" in said
     assert "and 251 GB of models to download" in said
     assert "the largest fit reads 53 GB" in said
     assert "Not on this machine: meta-llama/Llama-3.2-1B-Instruct" in said
     assert "math500, aime24-25, math100, aime24, math-calibration" in said
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_the_papers_grid_keeps_eight_gpus_busy() -> None:
+    plan = build_plan(read_grid(PAPER), stand_ins=True)
+    stints = simulate(plan, slots_of_machine(GPUS, 8))
+    large = [each for each in stints if gpus_needed(each.shard) == 4]
+    assert {len(each.gpus) for each in large} == {4}
+    assert busy(stints, last_start_of_small(stints), 8) > 0.9
+    # Without the 72B PRM one GPU is enough.
+    part = plan.part(plan.cells_with({"prm": ["ReasonEval-7B"]}))
+    assert max(gpus_needed(shard) for shard in part.shards()) == 1
 
 
 @pytest.mark.usefixtures("empty_cache")

@@ -89,7 +89,7 @@ def test_a_search_is_measured_against_the_fixed_width_of_its_own_ranking(rank: s
 
 
 def test_adding_a_strategy_generates_and_scores_nothing() -> None:
-    before = plan(strategies=["pass@1"])
+    before = plan(strategies=["pass@1", "best-of-n"])
     after = plan(strategies=["pass@1", "best-of-n", "weighted best-of-n"])
     assert {ref.kind for ref in refs(after) - refs(before)} == {"strategy"}
 

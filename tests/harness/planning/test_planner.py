@@ -13,14 +13,14 @@ from pydantic import ValidationError
 from prmcal.errors import GridError
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.schedule import Outcome, Schedule
-from prmcal.harness.jobs.parameters import HiddenParameters
+from prmcal.harness.jobs.parameters import HiddenParameters, RolloutParameters
 from prmcal.harness.jobs.rollout import chosen_prefixes
 from prmcal.harness.planning.costs import CostModel
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import read_grid
 from prmcal.harness.storage.store import ArtifactRef, Manifest
-from prmcal.registry.plugins import load_plugin_file
+from prmcal.registry.plugins import llms, load_plugin_file
 from tests.conftest import ROOT
 from tests.harness.planning.synthetic_plans import PLUGINS, data, plan, refs
 
@@ -46,10 +46,52 @@ def test_the_same_grid_gives_the_same_keys() -> None:
 
 
 def test_adding_a_calibrator_costs_no_generation_and_no_scoring() -> None:
-    before = plan(calibrators=["uncalibrated"])
-    after = plan(calibrators=["uncalibrated", "isotonic"])
+    before = plan(calibrators=["uncalibrated", "temperature"])
+    after = plan(calibrators=["uncalibrated", "temperature", "isotonic"])
     added = refs(after) - refs(before)
     assert {ref.kind for ref in added} == {"fit", "calibrated", "calibration_metrics", "strategy", "curves"}
+
+
+def test_only_scores_that_are_read_are_computed() -> None:
+    every = {
+        "scaling": {"samples": 16, "targets": [0.9]},
+        "measurement": {"measured": 8},
+        "shards": {"questions": 4},
+    }
+    whole = plan(**every)
+    measured = plan(**every, strategies=["pass@1"])
+    bare = plan(**every, strategies=["pass@1"], calibrators=["uncalibrated"])
+    ranked = plan(**every, strategies=["best-of-n"], calibrators=["uncalibrated"])
+    assert refs(ranked, "score") == refs(whole, "score")
+    assert refs(measured, "rollout", "success", "calibration_metrics") <= refs(whole)
+    assert refs(bare, "score") < refs(measured, "score") < refs(whole, "score")
+    assert not refs(measured, "curves")
+    read = {
+        ref for job in bare.jobs for shard in job.shards for refs in shard.inputs.values() for ref in refs
+    }
+    assert refs(bare, "score") <= read
+    stops = {shard.parameters.trajectories.stop for shard in measured.shards() if shard.ref.kind == "score"}  # type: ignore[attr-defined]
+    assert stops == {4, 8}  # of the calibration questions, and the measured ones of the test questions
+    assert {job.key for job in measured.jobs} >= {each.key for job in measured.jobs for each in job.inputs}
+    bare.part(bare.cells_with({"strategy": ["pass@1"]}))
+
+
+def test_an_engine_that_wants_many_texts_gets_large_shards_after_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def blocks(**shards: int) -> set[tuple[int, int]]:
+        planned = plan(scaling={"samples": 64, "targets": [0.9]}, shards={"questions": 50, **shards})
+        found = [
+            each.parameters for each in planned.shards() if isinstance(each.parameters, RolloutParameters)
+        ]
+        return {
+            (each.trajectories.start, each.trajectories.stop) for each in found if each.data.split == "test"
+        }
+
+    assert blocks() == {(start, start + 8) for start in range(0, 64, 8)}
+    monkeypatch.setattr(llms.get("synthetic-llm"), "trajectories_per_shard", 32)
+    assert blocks() == {(0, 8), (8, 40), (40, 64)}
+    assert blocks(trajectories=16) == {(start, start + 16) for start in range(0, 64, 16)}
 
 
 def test_growing_the_pool_reuses_the_first_samples() -> None:

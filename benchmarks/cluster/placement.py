@@ -1,0 +1,57 @@
+"""How busy eight GPUs are in a run of the paper's grid, whose 72B PRM needs four of them.
+
+python -m benchmarks.cluster.placement
+
+The schedule and the placement of workers are those of a real run. The clock is simulated: every shard takes the time
+that `prmcal plan` assumes, and a model is loaded in two minutes. Against it stand workers of four GPUs each, as if the
+largest model decided for all. No model, no data and no GPU are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from prmcal.harness.execution.placement import Slot, Stint, simulated, slots_of_machine
+from prmcal.harness.planning.costs import CostModel
+from prmcal.harness.planning.gpu_hours import SECONDS_OF_LOADING, gpus_needed
+from prmcal.harness.planning.plan import Plan
+from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.planning.reading import read_grid
+
+GRID = Path(__file__).parents[2] / "grids" / "paper.yaml"
+GPUS = "01234567"
+
+
+def simulate(plan: Plan, slots: Sequence[Slot]) -> list[Stint]:
+    """Return who would compute what when, with the plan's estimates of times."""
+    cost = CostModel(plan, {}, on_gpus=True)
+    return simulated(plan, (), slots, lambda shard: cost.seconds([shard]) or 0.0, SECONDS_OF_LOADING)
+
+
+def busy(stints: Sequence[Stint], end: float, gpus: int) -> float:
+    """Return the share of the time of all GPUs until `end` in which a model that is spread over them computes."""
+    used = sum(gpus_needed(each.shard) * max(0.0, min(end, each.end) - each.begin) for each in stints)
+    return used / (end * gpus)
+
+
+def last_start_of_small(stints: Sequence[Stint]) -> float:
+    """Return the time from which no shard with a model on one GPU waits for a worker."""
+    return max(each.begin for each in stints if gpus_needed(each.shard) == 1)
+
+
+def main() -> None:
+    """Print the wall time and the share of busy GPUs."""
+    plan = build_plan(read_grid(GRID), stand_ins=True)
+    for title, workers in (("GPUs by shard", 8), ("four GPUs for every worker", 2)):
+        stints = simulate(plan, slots_of_machine(GPUS, workers))
+        wall, small = max(each.end for each in stints), last_start_of_small(stints)
+        print(
+            f"{title}: {wall / 3600:.1f} h, {len(GPUS) * wall / 3600:.0f} GPU-hours reserved, busy "
+            f"{busy(stints, small, len(GPUS)):.1%} of the time while work for one GPU waits ({small / 3600:.1f} h), "
+            f"{busy(stints, wall, len(GPUS)):.1%} of the whole"
+        )
+
+
+if __name__ == "__main__":
+    main()
