@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from prmcal.db.statistics.bootstrap import Bootstrap, Statistic, estimate
 from prmcal.db.statistics.paired import Replicated, replicated_difference
-from prmcal.harness.jobs.calibrators import PREFIX, features_of, scored_prefixes, without_terminal
-from prmcal.harness.jobs.context import Context, successes_of
+from prmcal.harness.jobs.calibrators import features_of, scored_prefixes, without_terminal
+from prmcal.harness.jobs.context import PREFIX, Context, successes_of
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import FitParameters
 from prmcal.harness.metrics.measured import statistic_of

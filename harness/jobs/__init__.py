@@ -22,7 +22,6 @@ _MODULES = {
     "success": "rollout",
     "imported": "rollout",
     "score": "rollout",
-    "hidden": "rollout",
     "fit": "calibrators",
     "calibrated": "calibrators",
     "search_results": "strategy",

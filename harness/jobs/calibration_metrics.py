@@ -21,8 +21,8 @@ from prmcal.db.statistics.bootstrap import (
 )
 from prmcal.db.statistics.intervals import IntervalRule
 from prmcal.errors import DataError
-from prmcal.harness.jobs.calibrators import PREFIX, require_prefixes, without_terminal
-from prmcal.harness.jobs.context import Context, Output, successes_of
+from prmcal.harness.jobs.calibrators import require_prefixes, without_terminal
+from prmcal.harness.jobs.context import PREFIX, Context, Output, successes_of
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import CalibrationMetricsParameters, MeasuringParameters, PluginReference
 from prmcal.harness.jobs.plugin_calls import plugin_guard

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +10,14 @@ import numpy as np
 import pandas as pd
 
 from prmcal.errors import DataError
-from prmcal.harness.jobs.context import Context, Output, successes_of
+from prmcal.harness.jobs.context import PREFIX, Context, Output, successes_of
+from prmcal.harness.jobs.hidden import hidden_states
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import CalibratedParameters, CalibratorParameters, FitParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard, require
 from prmcal.registry.contracts.calibrator import Calibrator, FitSupport, ScoredPrefixes
-from prmcal.registry.contracts.data import HiddenStates, Prefix
+from prmcal.registry.contracts.data import Prefix
 from prmcal.steps import split_steps
-
-PREFIX = ["question_id", "trajectory", "step"]
-"""The columns that identify a prefix of a rollout."""
 
 
 def scored_prefixes(context: Context, shard: Shard[CalibratorParameters]) -> pd.DataFrame:
@@ -55,29 +53,11 @@ def features_of(
 ) -> Any:
     """Return the features that `calibrator` reads of some scored prefixes, in the order of `rows`."""
     if calibrator.reads == "hidden":
-        return _hidden_states(context, shard, rows)
+        ((_, found),) = hidden_states(context, shard, rows)
+        return found
     if calibrator.reads == "prm":
         return _with_texts(context, shard, rows)
     return rows[calibrator.reads].to_numpy(np.float64)
-
-
-def _hidden_states(context: Context, shard: Shard[CalibratorParameters], rows: pd.DataFrame) -> HiddenStates:
-    from safetensors.numpy import load_file
-
-    parts, tables = [], []
-    for ref in shard.inputs["hidden"]:
-        table = context.store.read(ref.kind, ref.key, "hidden_prefixes").to_pandas()
-        arrays = load_file(context.store.folder(ref.kind, ref.key) / "states.safetensors")
-        logit = table["logit"].to_numpy(np.float64)
-        parts.append(
-            HiddenStates(
-                arrays["states"].astype(np.float32), arrays["parents"], table["leaf"].to_numpy(), logit
-            )
-        )
-        tables.append(table[PREFIX])
-    held = pd.concat(tables, ignore_index=True).reset_index(names="row")
-    order = rows[PREFIX].merge(held, on=PREFIX, how="left", validate="one_to_one")["row"]
-    return HiddenStates.concatenate(parts)[order.to_numpy(np.int64)]
 
 
 def _with_texts(context: Context, shard: Shard[CalibratorParameters], rows: pd.DataFrame) -> ScoredPrefixes:
@@ -143,26 +123,34 @@ def compute_calibrated(shard: Shard[CalibratedParameters], context: Context) -> 
         calibrator = context.fitted(shard, reference)
     rewards = scored_prefixes(context, shard)
     with plugin_guard("calibrator", reference.name, "predict"):
-        features = features_of(context, shard, calibrator, rewards)
-        found = predicted_rewards(calibrator, features, rewards, shard.parameters.levels)
+        found = predicted_rewards(calibrator, shard, context, rewards, shard.parameters.levels)
     return Output({"calibrated_rewards": found})
 
 
 def predicted_rewards(
-    calibrator: Calibrator, features: Any, rows: pd.DataFrame, asked: Collection[float] = ()
+    calibrator: Calibrator,
+    shard: Shard[CalibratorParameters],
+    context: Context,
+    rows: pd.DataFrame,
+    asked: Collection[float] = (),
 ) -> pd.DataFrame:
-    """Return the calibrated rewards of some prefixes, with one row for each prefix and level.
+    """Return the rewards of some scored prefixes by a fitted calibrator, with one row for each prefix and level.
 
-    `features` is what the fitted calibrator reads of `rows`, in their order. `asked` are levels beta besides those of
-    the calibrator.
-
-    Raises a PluginFailedError if the calibrator does not fulfil its contract.
+    `asked` are levels beta besides those of the calibrator. Raises a PluginFailedError if the calibrator does not
+    fulfil its contract.
     """
     levels = sorted({*calibrator.levels, *asked})
-    found = calibrator.predict_at(features, levels) if asked else calibrator.predict(features)
-    predicted = np.asarray(found, dtype=np.float64)
-    expected = (len(rows), len(levels))
-    require(predicted.shape == expected, f"it returned the shape {predicted.shape} instead of {expected}.")
+    predicted = np.empty((len(rows), len(levels)))
+    parts: Iterable[tuple[Any, Any]] = (
+        hidden_states(context, shard, rows, apart=True)
+        if calibrator.reads == "hidden"
+        else [(slice(None), features_of(context, shard, calibrator, rows))]
+    )
+    for part, features in parts:
+        found = calibrator.predict_at(features, levels) if asked else calibrator.predict(features)
+        values, expected = np.asarray(found, dtype=np.float64), predicted[part].shape
+        require(values.shape == expected, f"it returned the shape {values.shape} instead of {expected}.")
+        predicted[part] = values
     require(not np.isnan(predicted).any(), "it returned NaN.")
     outside = predicted[(predicted < 0) | (predicted > 1)]
     require(not outside.size, f"it returned the reward {outside[:1]}, outside [0, 1].")

@@ -51,7 +51,9 @@ R = TypeVar("R")
 
 _MADE_BYTES = 64 * 2**20
 _SECONDS_TO_CLOSE = 60.0
-_PREFIX, _COUNTS = ["question_id", "trajectory", "step", "terminal"], ["successes", "follow_ups"]
+PREFIX = ["question_id", "trajectory", "step"]
+"""The columns that identify a prefix of a rollout."""
+_PREFIX, _COUNTS = [*PREFIX, "terminal"], ["successes", "follow_ups"]
 
 
 @dataclass

@@ -18,6 +18,10 @@ TUNING = "tuning_"
 """The beginning of the roles of inputs that belong to the calibration questions."""
 
 
+TEXTS = "texts"
+"""The role of the trajectories whose hidden states a calibrator reads, if they are computed and not stored."""
+
+
 def of_other(llm: str) -> str:
     """Return the beginning of the roles of inputs that belong to another LLM of the grid, by its name."""
     return f"other_{llm}_"

@@ -180,6 +180,10 @@ class HiddenParameters(ScoringParameters):
     kind = "hidden"
 
 
+KEPT_STATES = 4 * 2**30
+"""The most bytes of hidden states that stay in memory, of those that are computed when a calibrator reads them."""
+
+
 @dataclass(frozen=True)
 class CalibratorParameters(Parameters):
     """The base of the parameters of jobs in which a calibrator reads the measured trajectories of a PRM."""

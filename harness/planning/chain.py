@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import compress, pairwise
 from typing import Any, TypeVar
 
-from prmcal.harness.jobs.job import Job, Labels, Shard, job_key, shard_key
+from prmcal.harness.jobs.job import TEXTS, Job, Labels, Shard, job_key, shard_key
 from prmcal.harness.jobs.parameters import (
     CalibratedParameters,
     CalibratorParameters,
@@ -80,7 +80,7 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Scored(Sampled):
-    """Trajectories with the scores of a PRM. `hidden` is None unless a calibrator of the grid reads hidden states."""
+    """Trajectories with the scores of a PRM. `hidden` is None unless a calibrator reads stored hidden states."""
 
     prm: PlannedPlugin[PRM]
     scores: Job[ScoreParameters]
@@ -291,12 +291,13 @@ class Chain:
         return self.calibrated(calibrated.calibrator, ranked, calibrated.fit)
 
     def scored(self, prm: PlannedPlugin[PRM], sampled: Sampled, first: int | None = None) -> Scored:
-        """Score trajectories, and compute the hidden states of the measured ones if a calibrator reads them."""
+        """Score trajectories, and store the hidden states of the measured ones if a calibrator reads stored ones."""
         scores = self.score(prm, sampled.rollout, first)
         scored = Scored(**vars(sampled), prm=prm, scores=scores, hidden=None)
         calibrators = self.resolved.calibrators_for(sampled.llm.name, prm.name)
-        reads_hidden = any(calibrator.built.reads == "hidden" for calibrator in calibrators)
-        return replace(scored, hidden=self.hidden(scored)) if reads_hidden else scored
+        stores = self.grid.hidden == "stored"
+        read = stores and any(calibrator.built.reads == "hidden" for calibrator in calibrators)
+        return replace(scored, hidden=self.hidden(scored)) if read else scored
 
     def hidden(self, scored: Scored) -> Job[HiddenParameters]:
         """Compute the hidden states of the measured trajectories, whose shards are the first ones."""
@@ -376,7 +377,10 @@ class Chain:
         """
         reads = calibrator.built.reads
         sources: dict[str, Job[Parameters]] = {"score": scored.scores}
-        if reads == "hidden" and scored.hidden is not None:
+        computes = reads == "hidden" and self.grid.hidden == "computed"
+        if computes:
+            sources[TEXTS] = scored.rollout
+        elif reads == "hidden" and scored.hidden is not None:
             sources["hidden"] = scored.hidden
         if reads == "prm":
             sources["rollout"] = scored.rollout
@@ -389,7 +393,7 @@ class Chain:
             {"calibrator": calibrator.identity, "measured": scored.measured, **decisive},
             parameters,
             refs | {role: job.refs for role, job in inputs.items()},
-            f"prm:{scored.prm.name}" if reads == "prm" else "",
+            f"prm:{scored.prm.name}" if reads == "prm" or computes else "",
         )
         labels = replace(scored.labels, calibrator=calibrator.name)
         return self.add(make_job(labels, [shard], [*sources.values(), *inputs.values()]))

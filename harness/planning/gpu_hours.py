@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.job import TEXTS, Shard
 from prmcal.harness.jobs.parameters import (
+    KEPT_STATES,
     CalibratedParameters,
     FitParameters,
     GeneratingParameters,
@@ -203,6 +204,9 @@ def _tasks(
             yield "prm", prm, "read", shard.size * prefixes(longest, step) * (QUESTION_TOKENS + whole / 2)
         case CalibratedParameters(prm=prm) | ScoringParameters(prm=prm) if shard.resource:
             yield "prm", prm, "read", read
+        case FitParameters() if TEXTS in shard.inputs:
+            passes = 1 + given.calibrator.build(calibrators).reading_passes  # One finds the forest of tokens.
+            yield "prm", given.prm, "read", passes * read
         case FitParameters() if shard.resource:
             calibrator = given.calibrator.build(calibrators)
             apart = followed_up(longest, given.most_prefixes, step) * (QUESTION_TOKENS + whole / 2)
@@ -255,16 +259,19 @@ def billions(checkpoint: str) -> float | None:
 _BYTES_OF_TOKEN = 4
 _BYTES_OF_STATE = 2
 _BYTES_IN_MEMORY = 4
+_QUESTIONS_OF_BATCH, _COPIES_OF_BATCH = 8, 4
+"""The default `batch_size` of `ats`, and how often a batch is in memory while the head is trained."""
 _BYTES_OF_SHARD = 100_000
 _BYTES_OF_PARAMETER = 2
 _WIDTH_OF_A_BILLION = 2048
 
 DISK_EXPLANATION = (
-    f"Hidden states take {_BYTES_OF_STATE} bytes x the PRM's width for every token of the measured trajectories and of "
-    f"those that calibrators are fitted to. The width of a PRM that is not on this machine is assumed to be "
+    f"Stored hidden states take {_BYTES_OF_STATE} bytes x the PRM's width for every token of the measured trajectories "
+    f"and of those that calibrators are fitted to. The width of a PRM that is not on this machine is assumed to be "
     f"{_WIDTH_OF_A_BILLION:,} x (10^9 parameters)^(1/3). A solution takes {_BYTES_OF_TOKEN} bytes per token, any other "
-    f"shard {_BYTES_OF_SHARD / 1e6:g} MB, a model {_BYTES_OF_PARAMETER} bytes per parameter. A fit that reads hidden "
-    "states loads those of one LLM and PRM into memory as float32. For a short time it needs twice this memory."
+    f"shard {_BYTES_OF_SHARD / 1e6:g} MB, a model {_BYTES_OF_PARAMETER} bytes per parameter. A fit loads "
+    "the stored states of one LLM and PRM into memory as float32, and needs twice this for a short time. Computed "
+    f"states (`hidden: computed`) need no disk. {KEPT_STATES / 1e9:.1f} GB of them and a batch are in memory."
 )
 
 
@@ -300,11 +307,15 @@ def space_needed(plan: Plan, done: Collection[ArtifactRef]) -> Space:
         for shard in plan.shards()
         if isinstance(shard.parameters, HiddenParameters)
     }
-    fits = [
-        sum(states[ref] for ref in shard.inputs["hidden"])
-        for shard in shards
-        if isinstance(shard.parameters, FitParameters) and "hidden" in shard.inputs
-    ]
+    fits = [0.0]
+    for shard in shards:
+        if isinstance(shard.parameters, FitParameters) and "hidden" in shard.inputs:
+            fits.append(_BYTES_IN_MEMORY * sum(states[ref] for ref in shard.inputs["hidden"]))
+        elif isinstance(shard.parameters, FitParameters) and TEXTS in shard.inputs:
+            every = _states(shard.parameters, longest, widths)
+            batch = every * min(1, _QUESTIONS_OF_BATCH / len(shard.parameters.data.questions))
+            kept = min(KEPT_STATES, _BYTES_OF_STATE * every)
+            fits.append(kept + _COPIES_OF_BATCH * _BYTES_IN_MEMORY * batch)
     given = [shard.parameters for shard in shards]
     solutions = sum(
         each.size * completion_tokens(each) for each in given if isinstance(each, RolloutParameters)
@@ -316,11 +327,11 @@ def space_needed(plan: Plan, done: Collection[ArtifactRef]) -> Space:
         solutions=_BYTES_OF_TOKEN * solutions,
         rest=_BYTES_OF_SHARD * float(others),
         models=sum(_BYTES_OF_PARAMETER * 1e9 * (billions(each) or 0) for each in weights & {*plan.absent}),
-        memory=_BYTES_IN_MEMORY * max(fits, default=0.0),
+        memory=max(fits),
     )
 
 
-def _states(parameters: HiddenParameters, longest: int, widths: dict[str, float]) -> float:
+def _states(parameters: HiddenParameters | FitParameters, longest: int, widths: dict[str, float]) -> float:
     """Return the count of numbers in the hidden states of a shard. The trajectories of a question share its tokens."""
     questions, prm = len(parameters.data.questions), parameters.prm
     tokens = parameters.size * trajectory_tokens(longest) + questions * QUESTION_TOKENS

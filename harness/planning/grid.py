@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -308,6 +308,10 @@ class GridSpec(Section):
     list, only calibration is measured."""
     league: bool = False
     """If true, the whole curve of every strategy is computed, so that strategies are compared at equal cost."""
+    hidden: Literal["stored", "computed"] = "stored"
+    """Where calibrators get the PRM's hidden states. `stored`: a job writes those of every token, which take most of a
+    run's disk space, and a fit loads them into memory. `computed`: the PRM computes them whenever they are read, so a
+    fit takes longer, and needs little space. The results are the same up to rounding."""
     shards: ShardSpec = ShardSpec()
     """The size of the units of work."""
 

@@ -183,7 +183,7 @@ class _Planner(Chain):
         if calibrated.measured == samples:
             return calibrated.rewards
         every = replace(calibrated, measured=samples)
-        if calibrator.built.reads == "hidden":
+        if calibrator.built.reads == "hidden" and self.grid.hidden == "stored":
             every = replace(every, hidden=self.hidden(every))
         return self.rewards(calibrator, every, calibrated.fit)
 

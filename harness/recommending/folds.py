@@ -15,14 +15,12 @@ import numpy as np
 
 from prmcal.arrays import Ints
 from prmcal.harness.jobs.calibrators import (
-    PREFIX,
     calibration_rows,
-    features_of,
     fit_to,
     predicted_rewards,
     scored_prefixes,
 )
-from prmcal.harness.jobs.context import Context
+from prmcal.harness.jobs.context import PREFIX, Context
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import FitParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard
@@ -80,7 +78,7 @@ def rewards_by_fold(
 
     def predicted(calibrator: Calibrator) -> pd.DataFrame:
         with plugin_guard("calibrator", name, "predict"):
-            return predicted_rewards(calibrator, features_of(context, shard, calibrator, rows), rows, levels)
+            return predicted_rewards(calibrator, shard, context, rows, levels)
 
     without = []
     for fold in sorted(set(fold_of.values())):

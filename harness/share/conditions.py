@@ -195,7 +195,7 @@ def is_repeatable(shard: Shard[Parameters], submission: Submitted) -> bool:
     The grid or the plugin says so. If they do not say it, it holds for a machine without a GPU.
     """
     kinds = _MODEL_JOBS.get(shard.ref.kind, ())
-    if shard.ref.kind == "fit" and "rollout" in shard.inputs:  # It trains the PRM.
+    if shard.ref.kind == "fit" and shard.resource:  # It trains the PRM or reads its states.
         kinds = ("prm",)
     names = {kind: getattr(getattr(shard.parameters, kind, None), "name", "") for kind in kinds}
     stated = [

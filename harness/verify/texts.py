@@ -11,8 +11,8 @@ from scipy.special import expit
 
 from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError
-from prmcal.harness.jobs.calibrators import PREFIX
-from prmcal.harness.jobs.job import Job, Shard
+from prmcal.harness.jobs.context import PREFIX
+from prmcal.harness.jobs.job import TEXTS, Job, Shard
 from prmcal.harness.jobs.parameters import (
     CalibratedParameters,
     FitParameters,
@@ -219,7 +219,7 @@ def fits_of(subject: Subject, every: bool) -> tuple[list[Shard[Any]], list[Shard
 
 def is_trained(shard: Shard[Any]) -> bool:
     """Return whether a calibrator is trained on hidden states or texts."""
-    return bool({"hidden", "rollout"}.intersection(shard.inputs))
+    return bool({"hidden", "rollout", TEXTS}.intersection(shard.inputs))
 
 
 def check_fits(again: Again) -> Iterator[Check]:

@@ -22,7 +22,7 @@ from prmcal.db.metrics import TIERS, Tier
 from prmcal.db.statistics.paired import holm
 from prmcal.db.text.formats import amount, counted, duration
 from prmcal.errors import DataError
-from prmcal.harness.jobs.calibrators import PREFIX
+from prmcal.harness.jobs.context import PREFIX
 from prmcal.harness.jobs.job import Job, Shard
 from prmcal.harness.jobs.parameters import (
     CalibratedParameters,

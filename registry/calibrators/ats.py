@@ -111,6 +111,11 @@ class AdaptiveTemperatureScaling(Calibrator):
     held_out: ShareOrZero = 0.2
     seed: Seed = 0
 
+    @property
+    def reading_passes(self) -> int:
+        """The epochs, and two for the mean and the standard deviation."""
+        return self.epochs + 2
+
     def check_arguments(self) -> None:
         """Raise ValueError if the width cannot be divided among the heads."""
         if self.width % (2 * self.heads):

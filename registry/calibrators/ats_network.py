@@ -11,9 +11,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from prmcal.arrays import Floats, Floats32, Ints
+from prmcal.arrays import Floats, Ints
 from prmcal.registry.calibrators.networks import Trained, train
-from prmcal.registry.contracts.data import HiddenStates
+from prmcal.registry.contracts.data import HiddenStates, StateRows
 from prmcal.registry.prms.token_tree import ROOT, TokenTree, collate_token_trees
 
 
@@ -197,7 +197,7 @@ def make_head(mean: Floats, scale: Floats, width: int, layers: int, heads: int, 
 
 
 def log_temperatures_of_rows(
-    head: TemperatureHead, states: Floats32, trees: Sequence[QuestionTree]
+    head: TemperatureHead, states: StateRows, trees: Sequence[QuestionTree]
 ) -> torch.Tensor:
     """Return log T of the trees' prefixes, in the order of the trees and of their rows, of shape (prefixes,).
 

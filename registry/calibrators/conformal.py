@@ -119,6 +119,11 @@ class ConformalBound(Calibrator):
         return self.wrapped.training_passes
 
     @property
+    def reading_passes(self) -> int:
+        """Those of the wrapped calibrator."""
+        return self.wrapped.reading_passes
+
+    @property
     def trains_apart(self) -> bool:
         """Tells whether the wrapped calibrator trains the PRM on each prefix by itself."""
         return self.wrapped.trains_apart

@@ -194,6 +194,14 @@ class Calibrator(Plugin, ABC):
         return 0
 
     @property
+    def reading_passes(self) -> int:
+        """How often ``fit`` reads the hidden states of all of its prefixes, if it reads hidden states.
+
+        Plans estimate GPU-hours from it where states are computed when they are read.
+        """
+        return 2
+
+    @property
     def trains_apart(self) -> bool:
         """Tells whether ``fit`` trains the PRM on each prefix by itself, and not on whole trajectories.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -115,6 +115,19 @@ class PrefixScores:
     """Tokens that the PRM read for this trajectory. Tokens that its prefixes share are counted once."""
 
 
+class StateRows(Protocol):
+    """States by node: an array, or rows that are computed when they are read (``hidden: computed`` in a grid)."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(nodes, width)."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, nodes: Ints, /) -> Floats32:
+        """Return the states of some nodes, of shape (*nodes.shape, width)."""
+
+
 @dataclass(frozen=True)
 class HiddenStates:
     """The PRM's hidden states of prefixes, as a forest: each path from a root to a leaf is one prefix.
@@ -142,7 +155,9 @@ class HiddenStates:
     """
 
     states: Floats32
-    """The last layer's output at every token."""
+    """The last layer's output at every token. In a grid with ``hidden: computed`` it is not an array. It has a length,
+    a shape, and rows that are computed when they are read. Read those of few questions at a time: what is read at once
+    is in memory."""
     parents: Ints
     """The index of the token before, which is smaller; -1 for the first token of a question."""
     leaves: Ints

@@ -61,9 +61,9 @@ def test_the_papers_grid_is_planned_within_seconds() -> None:
     assert gpus == "4"
     assert float(lines["all"][2]) < float(reserved) < 1.05 * float(lines["all"][2])
     assert "2 operations per parameter and token" in said
-    assert "Disk: about 345 GB" in said
+    assert "Disk: about 1.2 GB" in said
     assert "and 251 GB of models to download" in said
-    assert "the largest fit reads 53 GB" in said
+    assert "the largest fit reads 7.7 GB" in said
     assert "Not on this machine: meta-llama/Llama-3.2-1B-Instruct" in said
     assert "math500, aime24-25, math100, aime24, math-calibration" in said
 
@@ -201,5 +201,9 @@ def test_hidden_states_take_the_disk_by_their_width() -> None:
     states = 128 * (4 * 0.4 * 256 + 150)
     assert space.hidden == pytest.approx(2 * (10 + 6) * states)
     assert space.memory == pytest.approx(4 * 10 * states)
+    computed = build_plan(GridSpec.model_validate({**grid, "hidden": "computed"}))
+    space = space_needed(computed, ())
+    assert space.hidden == 0
+    assert space.memory == pytest.approx(2 * 10 * states + 4 * 4 * 8 * states)
     assert space.solutions == pytest.approx(4 * (10 * 4 + 6 * 64) * 0.4 * 256)
     assert (space.models, space_needed(plan, {shard.ref for shard in plan.shards()}).artifacts) == (0, 0)

@@ -13,7 +13,12 @@ from pydantic import ValidationError
 from prmcal.errors import GridError
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.schedule import Outcome, Schedule
-from prmcal.harness.jobs.parameters import HiddenParameters, RolloutParameters
+from prmcal.harness.jobs.parameters import (
+    CalibratedParameters,
+    FitParameters,
+    HiddenParameters,
+    RolloutParameters,
+)
 from prmcal.harness.jobs.rollout import chosen_prefixes
 from prmcal.harness.planning.costs import CostModel
 from prmcal.harness.planning.plan import Plan
@@ -224,8 +229,13 @@ def test_other_calibrators_have_the_same_keys_at_all_levels() -> None:
 
 def test_hidden_states_are_computed_only_where_a_calibrator_reads_them() -> None:
     grid = read_grid(ROOT / "grids" / "paper.yaml")
-    planned = build_plan(grid, stand_ins=True)
-    assert {job.labels.prm for job in planned.jobs_of(HiddenParameters)} == {"Qwen2.5-Math-PRM-7B"}
+    stored = build_plan(grid.model_copy(update={"hidden": "stored"}), stand_ins=True)
+    assert {job.labels.prm for job in stored.jobs_of(HiddenParameters)} == {"Qwen2.5-Math-PRM-7B"}
+    computed = build_plan(grid, stand_ins=True)
+    assert not computed.jobs_of(HiddenParameters)
+    kinds = {FitParameters.kind, CalibratedParameters.kind}
+    reading = [job for job in computed.jobs if job.kind in kinds and job.labels.calibrator == "ats"]
+    assert {job.shards[0].resource for job in reading} == {"prm:Qwen2.5-Math-PRM-7B"}
 
 
 def test_a_replayed_llm_is_asked_for_all_samples_at_once(tmp_path: Path) -> None:
