@@ -21,11 +21,13 @@ import inspect
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from importlib.machinery import ModuleSpec, PathFinder
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -214,9 +216,9 @@ def arguments_model(cls: type) -> type[BaseModel]:
 
 
 def documented_arguments(cls: type) -> dict[str, str]:
-    """Return what the docstring of a class and of its bases says about each constructor argument, in one line each.
+    """Return what a class and its bases say about each constructor argument, in one line each.
 
-    It reads the section "Parameters" in the format of numpydoc.
+    It reads the section "Parameters" in the format of numpydoc, and the texts below fields.
     """
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
@@ -224,13 +226,27 @@ def documented_arguments(cls: type) -> dict[str, str]:
         section = re.search(
             r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+$|\Z)", text, flags=re.DOTALL | re.MULTILINE
         )
-        if section is None:
-            continue
         for names, meaning in re.findall(
-            r"^(\S[^:\n]*) :[^\n]*((?:\n(?: +[^\n]*)?)*)", section[1], flags=re.MULTILINE
+            r"^(\S[^:\n]*) :[^\n]*((?:\n(?: +[^\n]*)?)*)", section[1] if section else "", flags=re.MULTILINE
         ):
             found |= {name.strip(): " ".join(meaning.split()) for name in names.split(",")}
-    return found
+        found |= _texts_below_fields(base)
+    taken = inspect.signature(cls).parameters
+    return {name: text for name, text in found.items() if name in taken}
+
+
+def _texts_below_fields(cls: type) -> dict[str, str]:
+    try:
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    except (OSError, TypeError, SyntaxError):  # A class that is built in, or made by a function.
+        return {}
+    return {
+        field.target.id: " ".join(text.value.value.split())
+        for field, text in pairwise(getattr(definition, "body", ()))
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+        if isinstance(text.value.value, str)
+    }
 
 
 def validate_arguments(model: type[BaseModel], plugin: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

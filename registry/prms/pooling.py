@@ -18,8 +18,8 @@ from prmcal.registry.models.checkpoints import SPREAD, SpreadableDevice, check_c
 from prmcal.registry.models.vllm import start_pooling_engine, stop_engine
 from prmcal.registry.network import DEFAULT_PATIENCE, Address, IncompleteReplyError, ServerClient
 from prmcal.registry.plugins import plugin_entry, prms
-from prmcal.registry.prms.heads import QwenPRM
-from prmcal.registry.prms.transformers import TokenPRM
+from prmcal.registry.prms.qwen import QwenPRM
+from prmcal.registry.prms.tokens import TokenPRM
 
 if TYPE_CHECKING:
     import httpx2
@@ -133,7 +133,7 @@ class PoolingHTTPPRM(TokenPRM):
 
     def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> Floats32:
         """The log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
-        return self._log_odds_of_whole(sequences, self._heads, self.form)
+        return self._log_odds_of_whole(sequences, self._heads, self.form.log_odds)
 
     def _heads(self, asked: Sequence[tuple[int, ...]]) -> list[Mapping[int, Floats32]]:
         requests = [
@@ -259,7 +259,7 @@ class QwenVLLMPRM(QwenPRM):
 
     def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> Floats32:
         """The log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
-        return self._log_odds_of_whole(sequences, self._heads, self)
+        return self._log_odds_of_whole(sequences, self._heads, self.log_odds)
 
     def _heads(self, asked: Sequence[tuple[int, ...]]) -> list[Any]:
         engine = self._engine

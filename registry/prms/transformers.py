@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prmcal.arrays import Floats32, Ints
 from prmcal.errors import PluginFailedError
-from prmcal.registry.contracts.data import HiddenStates, PrefixScores, ScoringRequest
-from prmcal.registry.contracts.models import PRM
+from prmcal.registry.contracts.data import HiddenStates, ScoringRequest
 from prmcal.registry.contracts.plugin import Count, Own, own
 from prmcal.registry.models.checkpoints import Dtype, SpreadableDevice, check_checkpoint, checkpoint_identity
 from prmcal.registry.prms.token_tree import (
@@ -24,123 +23,12 @@ from prmcal.registry.prms.token_tree import (
     collate_token_trees,
     pack_trajectories,
     subtree,
-    whole_sequences,
 )
-from prmcal.steps import behind_thought, join_steps, split_steps
+from prmcal.registry.prms.tokens import TokenPRM
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerBase
-
-
-class TokenPRM(PRM):
-    """A PRM whose score is read at the last token of a prefix."""
-
-    max_tokens: int = 4096
-    """Maximum length of a prefix in tokens, marker included. A longer prefix is flagged, never cut."""
-    read_thoughts: bool = True
-    """Whether the PRM reads the thoughts of a reasoning model."""
-
-    @abstractmethod
-    def tokenize_prefix(self, question: str, steps: Sequence[str]) -> list[int]:
-        """Return the token ids of a prefix with its marker."""
-
-    @abstractmethod
-    def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> Floats32:
-        """The log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
-
-    def _values(self, sequences: Sequence[Sequence[Sequence[int]]]) -> Floats32:
-        """The same as `_forward`, also where a batch does not fit into the memory."""
-        return self._forward(sequences)
-
-    def _batches(self, trajectories: Sequence[TokenizedTrajectory]) -> list[list[list[int]]]:
-        """Batches of token trees of indices into `trajectories`. By default one, for what makes its own batches."""
-        return [[list(range(len(trajectories)))]]
-
-    def _log_odds_of_whole(
-        self,
-        sequences: Sequence[Sequence[Sequence[int]]],
-        heads: Callable[[Sequence[tuple[int, ...]]], Sequence[Any]],
-        form: TransformersPRM,
-    ) -> Floats32:
-        """Do the same as `_forward` with one pass over each sequence that is not the beginning of another.
-
-        `heads` returns the outputs of the head by the places of the tokens of such sequences.
-        """
-        read = [tuple(ids) for of_tree in sequences for ids in of_tree]
-        if not read:
-            return np.empty(0, dtype=np.float32)
-        import torch
-
-        whole = whole_sequences(read)
-        asked = list(dict.fromkeys(whole.values()))
-        pooled = dict(zip(asked, heads(asked), strict=True))
-        ends = np.stack([pooled[whole[ids]][len(ids) - 1] for ids in read])
-        return np.asarray(form.log_odds(torch.from_numpy(ends)).numpy(), dtype=np.float32)
-
-    def score(self, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:
-        """Score all prefixes of some trajectories of one question; see :meth:`prmcal.PRM.score`."""
-        request = ScoringRequest(question, tuple(tuple(steps) for steps in trajectories))
-        return self.score_batch([request])[0]
-
-    def score_batch(self, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
-        """Score several questions together; see :meth:`prmcal.PRM.score_batch`."""
-        # Equal trajectories are scored once. In this order, neighbours share the most tokens.
-        distinct = sorted(
-            {(number, steps) for number, request in enumerate(requests) for steps in request.trajectories}
-        )
-        prefix_ids = cache(self.prefix_ids)
-        trajectories = [self._read(requests[number], steps, prefix_ids) for number, steps in distinct]
-        scores: dict[tuple[int, tuple[str, ...]], PrefixScores] = {}
-        for batch in self._batches(trajectories):
-            values = self._values(
-                [[ids for i in tree for ids in trajectories[i].sequences] for tree in batch]
-            )
-            for i in (i for tree in batch for i in tree):
-                count = len(trajectories[i].sequences)
-                scores[distinct[i]] = _prefix_scores(trajectories[i], values[:count])
-                values = values[count:]
-        return [
-            [scores[number, steps] for steps in request.trajectories]
-            for number, request in enumerate(requests)
-        ]
-
-    def prefix_ids(self, question: str, steps: Sequence[str]) -> tuple[int, ...] | None:
-        """Return the token ids of a prefix, or None if it is longer than `max_tokens`.
-
-        The last token is where the score is read.
-        """
-        ids = tuple(self.tokenize_prefix(question, self.read_steps(steps)))
-        if not ids:
-            raise PluginFailedError(
-                f"The PRM '{self.plugin_name}' returned no tokens for a prefix of {len(steps)} steps."
-            )
-        return ids if len(ids) <= self.max_tokens else None
-
-    def read_steps(self, steps: Sequence[str]) -> Sequence[str]:
-        """Return the steps of a prefix that the PRM reads: without thoughts, those behind the thought."""
-        return steps if self.read_thoughts else split_steps(behind_thought(join_steps(steps)))
-
-    def _read(
-        self,
-        request: ScoringRequest,
-        steps: tuple[str, ...],
-        prefix_ids: Callable[[str, tuple[str, ...]], tuple[int, ...] | None],
-    ) -> TokenizedTrajectory:
-        return TokenizedTrajectory.of(
-            [prefix_ids(request.question, each) for each in request.prefixes(steps)]
-        )
-
-
-def _prefix_scores(trajectory: TokenizedTrajectory, values: Floats32) -> PrefixScores:
-    from scipy.special import expit
-
-    over_long = np.array([ids is None for ids in trajectory.prefixes])
-    logit = np.full(len(over_long), np.nan, dtype=np.float32)
-    logit[~over_long] = values
-    return PrefixScores(
-        logit=logit, reward=expit(logit.astype(np.float64)), over_long=over_long, tokens=trajectory.size
-    )
 
 
 _NO_TREE = TokenTree(*[np.empty(0, dtype=np.int64)] * 4)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from prmcal import HiddenStates, PrefixScores, ScoringRequest, prm
 from prmcal.errors import NoAnswerError
-from prmcal.registry.prms.heads import QwenPRM
+from prmcal.registry.prms.qwen import QwenPRM
 
 NAN, GONE = "give NaN", "go away"
 

@@ -20,7 +20,7 @@ from prmcal.registry.contracts.calibrator import ScoredPrefixes
 from prmcal.registry.contracts.models import PRM
 from prmcal.registry.contracts.plugin import FiniteFromZero, FinitePositive
 from prmcal.registry.models.checkpoints import is_hub_id, resolve_checkpoint
-from prmcal.registry.prms.heads import QwenPRM
+from prmcal.registry.prms.qwen import QwenPRM
 
 if TYPE_CHECKING:
     import torch

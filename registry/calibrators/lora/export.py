@@ -24,7 +24,7 @@ from prmcal.registry.calibrators.lora.model import QuantileHead
 from prmcal.registry.contracts.models import PRM
 from prmcal.registry.messages import reading
 from prmcal.registry.models.architectures import QUANTILE_ARCHITECTURE
-from prmcal.registry.prms.heads import QwenPRM
+from prmcal.registry.prms.qwen import QwenPRM
 
 _OWN_HEAD = "score.layers."
 _CARD = """\

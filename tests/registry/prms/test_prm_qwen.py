@@ -21,7 +21,7 @@ from prmcal.registry.conformance import prm as prm_checks
 from prmcal.registry.models.architectures import QwenRewardModel
 from prmcal.registry.models.pretrained import load_pretrained
 from prmcal.registry.plugins import prms
-from prmcal.registry.prms.heads import QwenPRM
+from prmcal.registry.prms.qwen import QwenPRM
 from tests.registry.create import create_as
 
 QUESTION = "Start with 37 and keep two digits. a) add 15, b) subtract 8."

@@ -20,7 +20,7 @@ from prmcal import PRM, FitSupport, Prefix, ScoredPrefixes
 from prmcal.registry.calibrators.lora import model
 from prmcal.registry.calibrators.lora.calibrator import QuantileLora
 from prmcal.registry.plugins import calibrators, prms
-from prmcal.registry.prms.heads import QwenPRM
+from prmcal.registry.prms.qwen import QwenPRM
 
 QUICK = {"layers": (1,), "epochs": 2, "batch_size": 8, "learning_rate": 0.01}
 """The tiny PRM has three layers: none is a fourth."""
