@@ -23,7 +23,6 @@ from prmcal.harness.jobs.parameters import (
     CalibratorParameters,
     HiddenParameters,
     PluginReference,
-    ScoringParameters,
 )
 from prmcal.harness.jobs.plugin_calls import plugin_guard, require, require_length
 from prmcal.harness.jobs.rollout import scoring_requests
@@ -50,10 +49,7 @@ def compute_hidden(shard: Shard[HiddenParameters], context: Context) -> Output:
 
 
 def _asked(
-    context: Context,
-    shard: Shard[ScoringParameters | CalibratorParameters],
-    rollout: ArtifactRef,
-    score: ArtifactRef,
+    context: Context, shard: Shard[Any], rollout: ArtifactRef, score: ArtifactRef
 ) -> tuple[list[ScoringRequest], pd.DataFrame]:
     """Return what a PRM reads of the measured trajectories of a rollout, and the scores of their prefixes.
 
@@ -153,15 +149,8 @@ class ComputedStates:
     memory, in half precision, as long as they take less than `KEPT_STATES` bytes, and the last one besides. Keeping the
     first ones is better than keeping the last ones, since a fit reads all questions in each epoch.
 
-    The PRM reads everything once at the beginning, because the forest is not known before.
-
-    Parameters
-    ----------
-    models : Models
-        Their holder, which loads the PRM.
-    prm : PluginReference
-    requests : sequence of (ScoringRequest, int)
-        At least one request, with the number of its prefixes that are not too long. Each is a tree of the forest.
+    The PRM reads everything once at the beginning, because the forest is not known before. There is at least one
+    request, with the number of its prefixes that are not too long. Each is a tree of the forest.
     """
 
     ndim = 2
@@ -196,9 +185,6 @@ class ComputedStates:
             here = numbers == number
             found[here] = self._states(number)[chosen[here] - self._starts[number]]
         return found
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return self[:].astype(dtype or np.float32)
 
     def prefixes(self, request: Ints, leaf: Ints, logit: NDArray[np.float64]) -> HiddenStates:
         """Return some prefixes: the number of the request of each, and its number among those of the request."""
