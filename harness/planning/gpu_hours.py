@@ -246,8 +246,13 @@ def _reads_apart(prm: PluginReference) -> bool:
 
 
 def checkpoint_of(kind: str, model: PluginReference) -> str:
-    """Return the checkpoint of a model: that of its arguments, or that of its class; empty if it loads none."""
-    return str(model.arguments.get("checkpoint") or KINDS[kind].get(model.plugin).checkpoint)
+    """Return the checkpoint of a model: that of its arguments, or that of its class.
+
+    It is empty if the model loads none, or its plugin is not known, as where the status of a run is read.
+    """
+    registry = KINDS[kind]
+    own = registry.get(model.plugin).checkpoint if model.plugin in registry.names() else ""
+    return str(model.arguments.get("checkpoint") or own)
 
 
 def billions(checkpoint: str) -> float | None:
