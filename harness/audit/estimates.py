@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic, estimate
 from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
+from prmcal.harness.audit.detection import Detection, detection
 from prmcal.harness.audit.scored import Scored
 from prmcal.harness.metrics.measured import statistic_of
 from prmcal.registry.contracts.calibrator import Calibrator
@@ -96,6 +97,8 @@ class Measured:
     reliability: dict[str, tuple[Bin, ...]]
     """Bins of equally many prefixes: of the scores "as they are", and "calibrated" on questions that the fit and the
     choice have not seen."""
+    detection: tuple[Detection, ...]
+    """How well the first wrong step is found, if people have marked it; empty otherwise."""
     needed: int | None
     """Questions with which this cut would be seen; None if it is seen."""
 
@@ -183,8 +186,16 @@ def measured(found: Scored) -> Measured:
             "as they are": _bins(rows.reward, rows),
             **({"calibrated": _bins(selected, rows)} if chosen else {}),
         },
+        detection=detection(found.prefixes, selected if chosen else None, _subsets(found), _BOOTSTRAP)
+        if found.target == "first error"
+        else (),
         needed=None if gain.is_known else needed(gain),
     )
+
+
+def _subsets(found: Scored) -> pd.Series:
+    """Return the level of each question, which of ProcessBench is its subset."""
+    return found.solutions.drop_duplicates("question").set_index("question")["level"]
 
 
 def mean_of(values: Floats, question: Ints, lowest: float = -1.0) -> Number:
@@ -273,8 +284,7 @@ def _by_step(prefixes: pd.DataFrame, rows: Rows) -> dict[str, Number]:
 
 def _by_level(found: Scored, rows: Rows) -> dict[str, Number]:
     """Return the signed error of each level that the file names."""
-    levels = found.solutions.drop_duplicates("question").set_index("question")["level"]
-    own = levels.reindex(rows.question).to_numpy(object)
+    own = _subsets(found).reindex(rows.question).to_numpy(object)
     known = sorted({str(each) for each in own if each is not None and each == each})
     names = np.array([str(each) for each in own])
     return _by_part({name: names == name for name in known}, rows) if 1 < len(known) <= 10 else {}

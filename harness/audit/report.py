@@ -12,7 +12,16 @@ from prmcal import __version__
 from prmcal.db.html.boards import template
 from prmcal.db.text.formats import interval, number
 from prmcal.harness.audit.tables import tables
-from prmcal.harness.audit.verdict import better_rules, compared, health, limits, repair, trust, value
+from prmcal.harness.audit.verdict import (
+    better_rules,
+    compared,
+    errors_found,
+    health,
+    limits,
+    repair,
+    trust,
+    value,
+)
 from prmcal.harness.report.exhibits import Chart
 from prmcal.harness.report.writer import can_draw
 
@@ -73,7 +82,12 @@ def _contents(
         "verdict": [trust(measured), repair(measured), *([better_rules(choices)] if choices else [])],
         "reading": scored.reading,
         "health": list(health(scored, measured)),
-        "errors": f"Calibration error {value(measured.error)}. Brier score {value(measured.brier)}.",
+        "errors": " ".join(
+            [
+                f"Calibration error {value(measured.error)}. Brier score {value(measured.brier)}.",
+                *errors_found(measured),
+            ]
+        ),
         "figures": {
             name: {"drawn": drawn.get(name), "rows": _texts(table)}
             for name, table in shown.items()

@@ -166,6 +166,7 @@ def _processbench(record: Record) -> Iterator[Solution]:
         "steps": record["steps"],
         "first_error": record["label"],
         "label": record["final_answer_correct"],
+        "level": str(record.get("id", "")).rpartition("-")[0] or None,  # "gsm8k-12" is of the subset gsm8k.
         "score": _field(record, SCORES),
     }
 

@@ -8,13 +8,14 @@ from typing import Any
 import pandas as pd
 
 from prmcal.harness.audit.choices import Choices
+from prmcal.harness.audit.detection import Detection
 from prmcal.harness.audit.estimates import Measured, Number
 
 _CHOSEN = "chosen in the folds"
 
 
 def tables(found: Measured, choices: Choices | None) -> dict[str, pd.DataFrame]:
-    """Return the tables reliability, steps, difficulty, calibrators, learning and choices.
+    """Return the tables reliability, steps, difficulty, calibrators, learning, choices and detection.
 
     The 95% interval of a value NAME is in NAME_low and NAME_high. A table without values has no rows.
     """
@@ -45,10 +46,13 @@ def tables(found: Measured, choices: Choices | None) -> dict[str, pd.DataFrame]:
             }
             for each in ways
         ],
+        "detection": [
+            {"way": each.way, **_row("f1", each), "solutions": each.solutions} for each in found.detection
+        ],
     }
     return {name: pd.DataFrame(own) for name, own in rows.items()}
 
 
-def _row(name: str, found: Number | None) -> dict[str, Any]:
+def _row(name: str, found: Number | Detection | None) -> dict[str, Any]:
     value, low, high = (math.nan,) * 3 if found is None else (found.value, found.low, found.high)
     return {name: value, f"{name}_low": low, f"{name}_high": high}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from prmcal.db.text.formats import counted, interval, number
 from prmcal.harness.audit.choices import Choices
+from prmcal.harness.audit.detection import PUBLISHED, Detection
 from prmcal.harness.audit.estimates import Measured, Number
 from prmcal.harness.audit.scored import Scored
 from prmcal.harness.terminal import text_table, wrapped
@@ -23,7 +24,7 @@ def verdict(found: Scored, measured: Measured, choices: Choices | None, width: i
 
     parts = [
         block(found.reading),
-        block([*few(measured), trust(measured), *where(measured)]),
+        block([*few(measured), trust(measured), *where(measured), *errors_found(measured)]),
         block([repair(measured), *learning(measured)]),
     ]
     if choices is not None:
@@ -80,6 +81,15 @@ def where(measured: Measured) -> Iterator[str]:
     if measured.by_others:
         yield f"By the other solutions of the question: {_listed(measured.by_others)}."
     yield f"Calibration error {value(measured.error)}. Brier score {value(measured.brier)}."
+
+
+def errors_found(measured: Measured) -> Iterator[str]:
+    """Yield how well the first wrong step is found, next to what is published of ProcessBench."""
+    if measured.detection:
+        ways = "; ".join(f"{each.way} {value(each)}" for each in measured.detection)
+        means = ", ".join(f"{name} {sum(f1) / len(f1):.3f}" for name, f1 in PUBLISHED.items())
+        yield f"F1 of finding the first wrong step: {ways}."
+        yield f"Published means of the four subsets of ProcessBench: {means}."
 
 
 def repair(measured: Measured) -> str:
@@ -165,7 +175,7 @@ def _listed(parts: Mapping[str, Number]) -> str:
     return "; ".join(f"{name} {value(each, signed=True)}" for name, each in parts.items())
 
 
-def value(found: Number, *, signed: bool = False) -> str:
+def value(found: Number | Detection, *, signed: bool = False) -> str:
     """Return a value with its interval."""
     return (
         f"{number(found.value, 3, signed=signed)} {interval(found.low, found.high, signed=signed)}".rstrip()

@@ -121,6 +121,10 @@ def scores_of_processbench() -> list[dict[str, Any]]:
     return [{"id": f"math-{place}", "scores": each["scores"]} for place, each in enumerate(solutions())][::-1]
 
 
+def processbench_with_scores() -> list[dict[str, Any]]:
+    return [{**row, "scores": each["scores"]} for row, each in zip(processbench(), solutions(), strict=True)]
+
+
 def prmbench() -> list[dict[str, Any]]:
     return [
         {
