@@ -102,7 +102,7 @@ def cells(place: Path) -> dict[tuple[str, str, str], dict[str, Any]]:
 def test_every_cell_is_measured_and_every_published_row_counts_once(
     cells: dict[tuple[str, str, str], dict[str, Any]], place: Path
 ) -> None:
-    assert len(cells) == 2 * 6 * 5
+    assert len(cells) == 2 * 6 * 6
     assert {each["status"] for each in cells.values()} == {"done"}
     for data in GRID["datasets"]:
         for llm, files in data["arguments"]["files"].items():
@@ -165,7 +165,7 @@ def test_the_report_has_the_papers_numbers_and_the_differences(
 def test_a_plan_needs_none_of_the_files(tmp_path: Path) -> None:
     shown = run(tmp_path, "plan", "published")
     assert max(map(len, shown.splitlines())) <= 80
-    assert "imported" in shown and "60 cells" in shown
+    assert "imported" in shown and "72 cells" in shown
     assert "young-j-park/Qwen2.5-Math-PRM-7B-calibrated-Llama-3.2-1B-Instruct" in shown
     doctor = subprocess.run(
         command("doctor", "published"), cwd=tmp_path, env=environment(), capture_output=True, text=True
