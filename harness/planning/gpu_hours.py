@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from prmcal.errors import UnknownPluginError
 from prmcal.harness.jobs.job import TEXTS, Shard
 from prmcal.harness.jobs.parameters import (
     KEPT_STATES,
@@ -250,9 +251,12 @@ def checkpoint_of(kind: str, model: PluginReference) -> str:
 
     It is empty if the model loads none, or its plugin is not known, as where the status of a run is read.
     """
-    registry = KINDS[kind]
-    own = registry.get(model.plugin).checkpoint if model.plugin in registry.names() else ""
-    return str(model.arguments.get("checkpoint") or own)
+    if given := model.arguments.get("checkpoint"):
+        return str(given)
+    try:
+        return KINDS[kind].get(model.plugin).checkpoint
+    except UnknownPluginError:
+        return ""
 
 
 def billions(checkpoint: str) -> float | None:
