@@ -254,7 +254,7 @@ def checkpoint_of(kind: str, model: PluginReference) -> str:
     if given := model.arguments.get("checkpoint"):
         return str(given)
     try:
-        return KINDS[kind].get(model.plugin).checkpoint
+        return str(KINDS[kind].get(model.plugin).checkpoint)
     except UnknownPluginError:
         return ""
 
