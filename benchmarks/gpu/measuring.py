@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from prmcal.harness.planning.gpu_hours import Task, _hours
+from prmcal.harness.planning.gpu_hours import Task, hours_of
 from prmcal.registry.models.memory import free_reserved
 
 Row = dict[str, Any]
@@ -29,7 +29,7 @@ class Settings:
 
     def planned(self, parameters: int, task: Task, tokens: int, seconds: float) -> str:
         """Return the time that `prmcal plan` expects for some work, as a share of the time that it took."""
-        return f"{3600 * _hours(parameters / 1e9, {task: tokens}) / seconds:.2f}"
+        return f"{3600 * hours_of(parameters / 1e9, {task: tokens}) / seconds:.2f}"
 
     def share(self, operations: float, seconds: float) -> str:
         """Return the share of the measured peak that some work reached."""

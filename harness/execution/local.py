@@ -59,7 +59,7 @@ class WorkerProcess:
     started : bool
         Whether it has sent a message. If it dies before, no shard is to blame.
     spent : bool
-        Whether another process must take its place: its models broke twice in a row, or it broke with one.
+        True if another process must take its place: its models broke twice in a row, or it broke with one.
     """
 
     def __init__(

@@ -32,7 +32,7 @@ class Slot:
     gpus: tuple[str, ...] = ()
     """The names of its GPUs."""
     models: bool | None = None
-    """Whether it computes shards that need a model (True), those that need none (False), or both (None)."""
+    """True for shards that need a model, False for those that need none, None for both."""
 
 
 def slots_of_machine(gpus: Sequence[str], workers: int) -> list[Slot]:
@@ -78,7 +78,7 @@ class Worker:
 
     @property
     def idle(self) -> bool:
-        """Whether it waits for a shard."""
+        """True while it waits for a shard."""
         return self.ready and self.shard is None
 
 

@@ -1,10 +1,11 @@
 """From a grid file to its plan, the jobs and their dependencies, and to what they will cost.
 
 grid          the fields of a grid file
-reading       finding and reading grid files
-schema        their JSON Schema
+settings      the fields of its parts
+reading       finding and reading grid files, and their JSON Schema
 resolved      a grid with its plugins and questions
 planner       all jobs and cells of a grid
+jobs          building jobs and shards, and leaving out what nothing reads
 chain         jobs from trajectories to calibrated rewards
 plan          the plan, and parts of it
 saved         the plan in the folder of a run

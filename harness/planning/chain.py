@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import compress, pairwise
 from typing import Any, TypeVar
 
-from prmcal.harness.jobs.job import TEXTS, Job, Labels, Shard, job_key, shard_key
+from prmcal.harness.jobs.job import TEXTS, Job, Labels, Shard
 from prmcal.harness.jobs.parameters import (
     CalibratedParameters,
     CalibratorParameters,
@@ -20,39 +20,15 @@ from prmcal.harness.jobs.parameters import (
     SuccessParameters,
 )
 from prmcal.harness.planning.grid import CalibrationSpec, MeasurementSpec
+from prmcal.harness.planning.jobs import AnyParameters, make_job, make_shard
 from prmcal.harness.planning.plan import PlannedPlugin
 from prmcal.harness.planning.resolved import GridQuestions, ResolvedGrid
-from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import FollowedUpDataset
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.strategy import OnceFor
 
-AnyParameters = TypeVar("AnyParameters", bound=Parameters)
 Reading = TypeVar("Reading", bound=CalibratorParameters)
-
-
-def make_shard(
-    identity: Mapping[str, Any],
-    parameters: AnyParameters,
-    inputs: Mapping[str, Sequence[ArtifactRef]],
-    resource: str = "",
-) -> Shard[AnyParameters]:
-    """Make a shard whose key, and with it the seed, follows from `identity` and the inputs.
-
-    `identity` is everything that decides the output besides the inputs, as JSON data. `inputs` are the artifacts that
-    it reads, by role, and `resource` is the model that it needs loaded, if any.
-    """
-    ref = ArtifactRef(parameters.kind, shard_key(parameters.kind, parameters.version, identity, inputs))
-    references = {role: tuple(refs) for role, refs in inputs.items()}
-    return Shard(ref, parameters, references, resource, identity, parameters.version)
-
-
-def make_job(
-    labels: Labels, shards: Sequence[Shard[AnyParameters]], inputs: Sequence[Job[Parameters]] = ()
-) -> Job[AnyParameters]:
-    """Make a job of shards. Its key follows from theirs."""
-    return Job(job_key([shard.ref for shard in shards]), labels, tuple(shards), tuple(inputs))
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,7 @@ def model_costs(plan: Plan, done: Collection[ArtifactRef]) -> list[ModelCost]:
                 sizes[model.name] = size
                 tokens[model.name][task] += amount
     return [
-        ModelCost(name, size, sum(tokens[name].values()), _hours(size, tokens[name]))
+        ModelCost(name, size, sum(tokens[name].values()), hours_of(size, tokens[name]))
         for name, size in sizes.items()
     ]
 
@@ -167,7 +167,7 @@ def model_seconds(plan: Plan) -> Mapping[ArtifactRef, float]:
 
     def seconds(shard: Shard[Parameters]) -> float:
         return 3600 * sum(
-            _hours(billions(checkpoint_of(kind, model)) or unknown, {task: amount})
+            hours_of(billions(checkpoint_of(kind, model)) or unknown, {task: amount})
             / (gpus_of(model) % ALL_GPUS or 1)
             for kind, model, task, amount in _tasks(shard, longest, _step(plan, shard))
         )
@@ -175,7 +175,8 @@ def model_seconds(plan: Plan) -> Mapping[ArtifactRef, float]:
     return {shard.ref: seconds(shard) for shard in plan.shards()}
 
 
-def _hours(billions: float, tokens: Mapping[Task, float]) -> float:
+def hours_of(billions: float, tokens: Mapping[Task, float]) -> float:
+    """Return the GPU-hours that a model of so many parameters is assumed to take for the tokens of each task."""
     operations = sum(amount * _OPERATIONS[task] / _SHARE[task] for task, amount in tokens.items())
     return operations * billions * 1e9 / _PEAK / 3600
 

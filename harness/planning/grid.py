@@ -103,7 +103,7 @@ class ModelSpec(PluginSpec):
     """An LLM or a PRM, and the name that the leaderboard shows."""
 
     deterministic: bool | None = None
-    """Whether the same call gives the same bytes again, where the plugin says something else. It is part of no key."""
+    """True if the same call gives the same bytes again, where the plugin says something else. It is part of no key."""
 
 
 class PRMSpec(ModelSpec):

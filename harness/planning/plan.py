@@ -72,7 +72,7 @@ class PlannedPlugin(Generic[AnyPlugin_co]):
     absent: str = ""
     """The checkpoint that the plan does without, because it is not on this machine; or empty."""
     deterministic: bool | None = None
-    """Whether the same call of a model gives the same bytes again; with None where no GPU is."""
+    """True if the same call of a model gives the same bytes again; with None where no GPU is."""
     instance: AnyPlugin_co | None = field(default=None, repr=False, compare=False)
     """The plugin while a grid is planned, without its model. A saved plan has none."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeGuard
 
@@ -17,20 +17,21 @@ from prmcal.harness.jobs.parameters import (
     LeagueParameters,
     MeasuringParameters,
     Parameters,
-    ScoreParameters,
     SearchParameters,
     SearchResultsParameters,
     StrategyParameters,
 )
-from prmcal.harness.planning.chain import Calibrated, Chain, Sampled, Scored, make_job, make_shard
+from prmcal.harness.planning.chain import Calibrated, Chain, Sampled, Scored
 from prmcal.harness.planning.grid import GridSpec, PluginSpec
-from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin
-from prmcal.harness.planning.resolved import (
-    build_plugin,
-    described_metrics,
-    others_of,
-    resolve,
+from prmcal.harness.planning.jobs import (
+    as_identity,
+    as_reference,
+    make_job,
+    make_shard,
+    without_unread_scores,
 )
+from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin
+from prmcal.harness.planning.resolved import build_plugin, described_metrics, others_of, resolve
 from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.models import LLM
@@ -363,10 +364,10 @@ class _Planner(Chain):
         # The seed depends only on the questions, so that comparisons are paired.
         seed = seed_from_key(content_key([data.content(data.whole.questions)]))
         bootstrap = Bootstrap(self.grid.measurement.replicates, seed)
-        references = {name: _reference(value) for name, value in given.items()}
+        references = {name: as_reference(value) for name, value in given.items()}
         shard = make_shard(
             {
-                "parameters": {name: _identity(value) for name, value in given.items()},
+                "parameters": {name: as_identity(value) for name, value in given.items()},
                 "bootstrap": asdict(bootstrap),
                 "data": data.key(data.whole),
             },
@@ -374,37 +375,6 @@ class _Planner(Chain):
             {role: job.refs for role, job in inputs.items()},
         )
         return self.add(make_job(own.labels, [shard], list(inputs.values())))
-
-
-def without_unread_scores(
-    jobs: Sequence[Job[Parameters]], cells: Sequence[Cell]
-) -> tuple[tuple[Job[Parameters], ...], tuple[Cell, ...]]:
-    """Leave out the shards with scores that no other shard reads. All other shards keep their keys."""
-    inputs_of = {id(refs): refs for job in jobs for each in job.shards for refs in each.inputs.values()}
-    read = {ref for refs in inputs_of.values() for ref in refs}
-    kept: dict[int, Job[Parameters] | None] = {}
-    for job in jobs:
-        is_score = isinstance(job.shards[0].parameters, ScoreParameters)
-        shards = [each for each in job.shards if each.ref in read] if is_score else job.shards
-        inputs = tuple(new for each in job.inputs if (new := kept[id(each)]) is not None)
-        same = len(shards) == len(job.shards) and [*map(id, inputs)] == [*map(id, job.inputs)]
-        kept[id(job)] = job if same else make_job(job.labels, shards, inputs) if shards else None
-    jobs = [new for job in jobs if (new := kept[id(job)]) is not None]
-    return tuple(jobs), tuple(replace(cell, job=kept[id(cell.job)] or cell.job) for cell in cells)
-
-
-def _reference(given: Any) -> Any:
-    """Return a parameter as a shard has it."""
-    if isinstance(given, tuple):
-        return tuple(map(_reference, given))
-    return given.reference if isinstance(given, PlannedPlugin) else given
-
-
-def _identity(given: Any) -> Any:
-    """Return a parameter as a key has it. Metrics have names too, which are those of their columns."""
-    if isinstance(given, tuple):
-        return [[each.name, each.identity] for each in given]
-    return given.identity if isinstance(given, PlannedPlugin) else given
 
 
 def _is_search(strategy: PlannedPlugin[Strategy]) -> TypeGuard[PlannedPlugin[SearchStrategy]]:

@@ -26,7 +26,7 @@ class LLM(Plugin, ABC):
     """A policy: samples completions of many prefixes at once."""
 
     deterministic: bool | None = None
-    """Whether the same call gives the same bytes again. With None it does where the machine has no GPU. A grid can say
+    """True if the same call gives the same bytes again. With None it does where the machine has no GPU. A grid can say
     it for the plugin. If it does not, results of another run are its replicates, and no conflict. It is not part of
     the job keys."""
     repeats: ClassVar[bool] = False
@@ -120,7 +120,7 @@ class PRM(Plugin, ABC):
     """A process reward model. TransformersPRM is a base for models on transformers and needs less code."""
 
     deterministic: bool | None = None
-    """Whether the same call gives the same bytes again; see :attr:`prmcal.LLM.deterministic`."""
+    """True if the same call gives the same bytes again; see :attr:`prmcal.LLM.deterministic`."""
     whole_sequences: ClassVar[bool] = False
     """Whether prefixes that share a beginning are computed apart, as in an engine, unless one sequence has the scores
     of all. The costs of a plan follow from it."""

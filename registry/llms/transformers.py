@@ -97,7 +97,7 @@ class TransformersLLM(ChatLLM):
     def _sampled(self, rows: Sequence[Row], sampling: Sampling) -> list[Completion]:
         """The completions of the rows, in their order."""
         from prmcal.registry.llms.sampling import batches_of_rows, sample_rows
-        from prmcal.registry.models.memory import in_halves
+        from prmcal.registry.models.memory import in_halves, shrink
 
         stops = StopStrings(self._tokenizer, sampling.stop)
 
@@ -114,17 +114,12 @@ class TransformersLLM(ChatLLM):
                 stops=stops,
             )
 
-        for batch in batches_of_rows(rows, self.batch_tokens):
-            in_halves(sample, batch, self._smaller)
-        return [self._completion(row, stops) for row in rows]
+        def smaller(batch: Sequence[Row]) -> str:
+            return shrink(self, "LLM", max(len(row.prompt) + row.limit for row in batch) * len(batch))
 
-    def _smaller(self, batch: Sequence[Row]) -> str:
-        """Halve the batches of a size that did not fit. Return what avoids this, or nothing if they are that small."""
-        allowed = max(1, max(len(row.prompt) + row.limit for row in batch) * len(batch) // 2)
-        if 2 * allowed > self.batch_tokens:
-            return ""
-        self.batch_tokens = allowed
-        return f"Set 'batch_tokens' of the LLM '{self.plugin_name}' to {allowed} or less to avoid this."
+        for batch in batches_of_rows(rows, self.batch_tokens):
+            in_halves(sample, batch, smaller)
+        return [self._completion(row, stops) for row in rows]
 
     @cached_property
     def _model(self) -> PreTrainedModel:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -61,6 +61,18 @@ def _in_halves(
     free_reserved()
     said += filter(None, [smaller(batch)])
     return [result for part in parts for result in _in_halves(run, part, smaller, divide, said)]
+
+
+def shrink(plugin: Any, kind: str, tokens: int) -> str:
+    """Halve the `batch_tokens` of a plugin after a batch of a size that did not fit.
+
+    Returns what avoids the lost time, or nothing if its batches are that small already.
+    """
+    allowed = max(1, tokens // 2)
+    if 2 * allowed > plugin.batch_tokens:
+        return ""
+    plugin.batch_tokens = allowed
+    return f"Set 'batch_tokens' of the {kind} '{plugin.plugin_name}' to {allowed} or less to avoid this."
 
 
 def advise(advice: str) -> None:

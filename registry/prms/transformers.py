@@ -277,13 +277,12 @@ class TransformersPRM(TokenPRM):
         return np.concatenate(found)
 
     def _smaller(self, trees: Sequence[TokenTree]) -> str:
-        """Halve the batches of a size that did not fit. Return what avoids this, or nothing if they are that small."""
-        allowed = max(1, max(map(len, trees)) * len(trees) // 2)
-        if 2 * allowed > self.batch_tokens:
-            return ""
-        self.batch_tokens = allowed
-        self.tree_tokens = min(self.tree_tokens, allowed)
-        return f"Set 'batch_tokens' of the PRM '{self.plugin_name}' to {allowed} or less to avoid this."
+        from prmcal.registry.models.memory import shrink
+
+        advice = shrink(self, "PRM", max(map(len, trees)) * len(trees))
+        if advice:
+            self.tree_tokens = min(self.tree_tokens, self.batch_tokens)
+        return advice
 
     def _hidden(self, trees: Sequence[TokenTree]) -> torch.Tensor:
         """The last layer's states at every node, of shape (trees, nodes, width), from one pass."""

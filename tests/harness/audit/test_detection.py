@@ -72,6 +72,4 @@ def test_an_audit_of_processbench_prints_f1_next_to_published_values(tmp_path: P
 
 
 def test_files_without_marked_errors_have_no_f1() -> None:
-    found = rows_of(files.whole_solutions())
-    assert (found.prefixes["label"] <= 1).all()
     assert "F1" not in str(audit(pd.DataFrame(files.whole_solutions())))
