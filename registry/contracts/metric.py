@@ -146,7 +146,7 @@ class AbsoluteSum:
     errors: Callable[[Floats], Floats]
     """From weights of shape (resamples, questions) to the signed errors, of shape (resamples, errors)."""
     corrected: bool = False
-    """True if to remove the noise of the errors, which is measured by resampling the questions."""
+    """True if the noise of the errors is removed, which is measured by resampling the questions."""
 
 
 @dataclass(frozen=True, eq=False)
