@@ -49,7 +49,8 @@ SLOW := tests/docs tests/registry/nano tests/registry/calibrators/lora/test_lora
 	tests/harness/inference tests/harness/recommending tests/harness/notebook \
 	$(filter-out tests/harness/execution/test_run.py,$(wildcard tests/harness/execution/test_*.py)) \
 	$(wildcard tests/harness/jobs/test_*_results.py tests/harness/jobs/test_search*.py) \
-	tests/harness/jobs/test_labels.py tests/harness/jobs/test_levels.py \
+	tests/harness/jobs/test_labels.py tests/harness/jobs/test_levels.py tests/harness/jobs/test_hidden_states.py \
+	tests/harness/audit/test_runs.py tests/registry/test_gpu_benchmark.py tests/registry/test_small_memory.py \
 	tests/harness/jobs/test_pools.py tests/harness/metrics/test_own_metrics.py tests/harness/metrics/test_simulations.py \
 	tests/harness/commands/test_ask.py tests/harness/commands/test_compare.py \
 	tests/harness/commands/test_current_folder.py tests/harness/commands/test_export_prm.py \
