@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError
+from prmcal.log_odds import log_odds
 from prmcal.registry.contracts.data import Completion, Prefix, PrefixScores, Sampling
 from prmcal.registry.contracts.models import LLM, PRM
-from prmcal.registry.datasets.records import good_records, read_records
 from prmcal.registry.grading import Answers
 from prmcal.registry.messages import file_hash, is_file, shown
+from prmcal.registry.reading.records import good_records, read_records
 from prmcal.registry.splitting import BLANK_LINE, Splitting, StepSplitting, split_text
 from prmcal.steps import Step, join_steps, split_steps
 
@@ -222,8 +223,6 @@ def _rest(solution: Completion, steps: tuple[Step, ...], start: int) -> Completi
 
 
 _LARGEST_LOGIT = float(np.finfo(np.float32).max)
-_LEAST = 1e-7
-"""A recorded probability of 0 or 1 becomes the logit of this distance from it."""
 
 
 @dataclass(eq=False)
@@ -329,7 +328,7 @@ class RecordedPRM(PRM):
         return _is_number(value) and (self.scale != "probability" or 0 <= value <= 1)
 
     def _log_odds(self, score: float) -> float:
-        return float(logit(min(max(score, _LEAST), 1 - _LEAST))) if self.scale == "probability" else score
+        return float(log_odds(score)) if self.scale == "probability" else score
 
 
 def _leaves(values: Iterable[Any]) -> Iterator[Any]:

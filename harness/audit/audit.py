@@ -15,12 +15,13 @@ from prmcal.harness.audit.choices import Choices, choices
 from prmcal.harness.audit.estimates import Measured, Rows, fitted, measured
 from prmcal.harness.audit.runs import is_run, scored_run
 from prmcal.harness.audit.saved import parameters_of, save
-from prmcal.harness.audit.scored import Fields, Scored, scored
-from prmcal.harness.audit.shapes import SCORES
+from prmcal.harness.audit.scored import Scored, scored
 from prmcal.harness.audit.tables import tables
 from prmcal.harness.audit.verdict import verdict
 from prmcal.harness.storage.store import storage_errors
-from prmcal.registry.datasets.records import Record, read_records
+from prmcal.registry.reading.records import Record, read_records
+from prmcal.registry.reading.shapes import SCORES
+from prmcal.registry.reading.solutions import Fields
 
 if TYPE_CHECKING:
     import altair as alt

@@ -20,6 +20,7 @@ from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
 from prmcal.harness.audit.detection import Detection, detection
 from prmcal.harness.audit.scored import Scored
 from prmcal.harness.metrics.measured import statistic_of
+from prmcal.log_odds import log_odds
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.metric import PrefixRows
 from prmcal.registry.plugins import calibrators, metrics
@@ -40,8 +41,6 @@ _LEAST = 10  # questions of a part
 _BOOTSTRAP = Bootstrap(1000, 0)
 _POWER = 1.96 + 0.84
 """Standard errors that a difference must have so that four of five audits see it."""
-
-_CLIP = 1e-7
 
 
 @dataclass(frozen=True)
@@ -116,8 +115,7 @@ class Rows:
     @property
     def logit(self) -> Floats:
         """The log-odds of the rewards, which are kept off 0 and 1."""
-        clipped = np.clip(self.reward, _CLIP, 1 - _CLIP)
-        return np.asarray(np.log(clipped) - np.log1p(-clipped))
+        return log_odds(self.reward)
 
     def features(self, calibrator: Calibrator) -> Floats:
         """Return what a calibrator reads."""

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from prmcal.db.queries.trajectories import scored_places, scored_prefixes
 from prmcal.db.run_folder import RECORD_FILE
 from prmcal.errors import DataError
-from prmcal.harness.audit.scored import Fields, Scored, rows_of
-from prmcal.harness.audit.shapes import Solution
+from prmcal.harness.audit.scored import Scored, rows_of
 from prmcal.harness.storage.folder import RunFolder
+from prmcal.registry.reading.shapes import Solution
+from prmcal.registry.reading.solutions import Fields
 
 if TYPE_CHECKING:
     import pandas as pd

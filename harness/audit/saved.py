@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prmcal.errors import DataError
+from prmcal.log_odds import log_odds, probability
 from prmcal.registry.messages import reading
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 FILE = "calibrator.json"
 _FORMAT = 1
-_LEAST = 1e-7
 
 
 def parameters_of(name: str, calibrator: Calibrator) -> dict[str, Any]:
@@ -66,26 +66,21 @@ class SavedCalibrator:
             if np.any((given < 0) | (given > 1)):
                 raise ValueError("The calibrator was fitted to probabilities. Each score must be in [0, 1].")
             rewards = given
-            clipped = np.clip(given, _LEAST, 1 - _LEAST)
-            logits = np.log(clipped) - np.log1p(-clipped)
+            logits = log_odds(given)
         else:
-            logits, rewards = given, _sigmoid(given)
+            logits, rewards = given, probability(given)
         found = self._map
         if found["map"] == "logistic":
-            return _sigmoid(found["slope"] * logits + found["offset"])
+            return probability(found["slope"] * logits + found["offset"])
         if found["map"] == "beta":
             rises, falls = -np.logaddexp(0, -logits), np.logaddexp(0, logits)
-            return _sigmoid(found["a"] * rises + found["b"] * falls + found["c"])
+            return probability(found["a"] * rises + found["b"] * falls + found["c"])
         if found["map"] == "linear":
             return np.asarray(np.clip(np.interp(rewards, found["x"], found["y"]), 0.0, 1.0))
         if found["map"] == "steps":
             known = np.asarray(found["y"])[np.searchsorted(found["x"], rewards, side="right")]
             return np.where(np.isnan(rewards), np.nan, known)
         return np.array(rewards)
-
-
-def _sigmoid(values: Floats) -> Floats:
-    return np.asarray(np.exp(-np.logaddexp(0, -values)))
 
 
 def save(directory: Path, name: str, scale: str, parameters: dict[str, Any]) -> None:

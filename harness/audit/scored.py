@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,37 +11,16 @@ import numpy as np
 import pandas as pd
 
 from prmcal.errors import DataError
-from prmcal.harness.audit.shapes import (
-    ANSWERS,
-    LABELS,
-    LEVELS,
-    MANY,
-    ONE,
-    QUESTIONS,
-    REFERENCES,
-    SCORES,
-    SHAPES,
-    Record,
-    Solution,
-)
-from prmcal.registry.datasets.records import Record as Placed
+from prmcal.log_odds import probability
 from prmcal.registry.grading import grade_answer
 from prmcal.registry.grading.extraction import MARKED, find_answer
-from prmcal.registry.messages import excerpt, shown
+from prmcal.registry.messages import shown
+from prmcal.registry.reading.records import Record
+from prmcal.registry.reading.shapes import Solution
+from prmcal.registry.reading.solutions import Fields, Scale, is_number, share_of, solutions_of
 from prmcal.steps import split_steps
 
 Target = Literal["success rate", "outcome", "first error"]
-Scale = Literal["logit", "probability"]
-
-
-@dataclass(frozen=True)
-class Fields:
-    """The fields that a reader names. None: they are found by name and kind of value."""
-
-    question: str | None = None
-    score: str | None = None
-    label: str | None = None
-    scale: Scale | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,180 +41,18 @@ class Scored:
     """How the file was read, a sentence each."""
 
 
-def scored(records: Sequence[Placed], source: str, fields: Fields) -> Scored:
+def scored(records: Sequence[Record], source: str, fields: Fields) -> Scored:
     """Turn the records of a file into rows.
 
     Raises a DataError if the file has no scores or labels, or if it can be read in two ways. The message names both and
     the option that decides.
     """
-    first = next((content for _, content in records if isinstance(content, Mapping)), None)
-    if first is None:
-        raise DataError(f"{source} has no records with fields.")
-    shape = next((each for each in SHAPES if each.fits(first)), None)
-    if shape is not None:
-        words = [f"Shape: {shape.name}."]
-        found = [each for _, content in records for each in shape.solutions(content)]
-    else:
-        reader = _Reader.of([content for _, content in records], source, fields)
-        words = reader.words
-        found = list(reader.solutions())
+    found, words = solutions_of(records, source, fields)
     return rows_of(found, source, fields, words)
-
-
-class _Reader:
-    """Reads records whose fields are found by their names and by the kinds of their values."""
-
-    def __init__(
-        self, records: Sequence[Record], source: str, question: str, many: str | None, text: str | None
-    ) -> None:
-        self.records, self.source = records, source
-        self.question, self.many, self.text = question, many, text
-        self.score: str | None = None
-        self.label: str | None = None
-        self.reference: str | None = None
-        self.words: list[str] = []
-
-    @classmethod
-    def of(cls, records: Sequence[Record], source: str, fields: Fields) -> _Reader:
-        first = records[0]
-        question = fields.question or next((name for name in QUESTIONS if name in first), None)
-        if question is None or question not in first:
-            raise DataError(
-                f"{source}: no field names the question. Its fields are {', '.join(first)}. Name it: --question FIELD."
-            )
-        many = next((name for name in (*MANY, *ONE) if _has_many(name, first.get(name))), None)
-        text = None if many else next((name for name in ONE if name in first), None)
-        reader = cls(records, source, question, many, text)
-        inner = first[many][0] if many and first[many] and isinstance(first[many][0], Mapping) else {}
-        reader.score = reader._chosen("score", SCORES, fields.score, {**first, **inner}, _is_score)
-        reader.reference = next(
-            (name for name in REFERENCES if isinstance(first.get(name), str | int | float)), None
-        )
-        labelled = any(_is_label({**first, **inner}.get(name)) for name in LABELS if name != reader.score)
-        label = f"'{reader.reference}', against which the answers were graded"
-        if fields.label or labelled or reader.reference is None or not (many or text):
-            reader.label = reader._chosen(
-                "label", LABELS, fields.label, {**first, **inner}, _is_label, reader.score
-            )
-            label = f"'{reader.label}'"
-        solution = f"'{many or text}'" if many or text else "not there"
-        reader.words.append(
-            f"Fields: the question is '{question}', the solution {solution}, the score '{reader.score}', the label "
-            f"{label}."
-        )
-        return reader
-
-    def _chosen(
-        self,
-        role: str,
-        names: Sequence[str],
-        given: str | None,
-        first: Record,
-        fits: Any,
-        taken: str | None = None,
-    ) -> str:
-        if given is not None:
-            if given not in first:
-                raise DataError(f"{self.source} has no field '{given}'. Its fields are {', '.join(first)}.")
-            return given
-        found = [name for name in names if name != taken and fits(first.get(name))]
-        if not found:
-            raise DataError(
-                f"{self.source}: no field is known as the {role}. Its fields are {', '.join(first)}. Name it: "
-                f"--{role} FIELD."
-            )
-        if len(found) > 1:
-            raise DataError(
-                f"{self.source}: the {role} can be '{found[0]}' ({shown(first[found[0]])}) or '{found[1]}' "
-                f"({shown(first[found[1]])}). Say which: --{role} {found[0]} or --{role} {found[1]}."
-            )
-        return found[0]
-
-    def solutions(self) -> Iterator[Solution]:
-        for place, record in enumerate(self.records, start=1):
-            yield from self._flat(record, place)
-
-    def _flat(self, record: Record, place: int) -> Iterator[Solution]:
-        shared = {
-            "question": str(record.get(self.question)),
-            "reference": None if self.label or not self.reference else record.get(self.reference),
-            "level": next((record[name] for name in LEVELS if record.get(name) is not None), None),
-            "place": place,
-        }
-        if self.many is None:
-            own = record.get(self.text) if self.text else None
-            place_in_table = {"step": record.get("step"), "id": record.get("solution")}
-            yield {**shared, **_texts(own), **self._own(record), **place_in_table}
-            return
-        texts = record[self.many]
-        answers = next((record[name] for name in ANSWERS if isinstance(record.get(name), list)), None)
-        for index, each in enumerate(texts):
-            inner = each if isinstance(each, Mapping) else {}
-            text = next((inner[name] for name in ONE if name in inner), None) if inner else each
-            yield {
-                **shared,
-                **_texts(text),
-                "score": _at(self.score, inner, record, index, len(texts)),
-                "label": _at(self.label, inner, record, index, len(texts)),
-                "answer": answers[index] if answers and len(answers) == len(texts) else inner.get("answer"),
-                "cost": inner.get("cost", inner.get("tokens")),
-            }
-
-    def _own(self, record: Record) -> Solution:
-        answer = next((record[name] for name in ANSWERS if record.get(name) is not None), None)
-        return {
-            "score": record.get(self.score or ""),
-            "label": record.get(self.label or ""),
-            "answer": answer,
-            "cost": record.get("cost", record.get("tokens")),
-        }
-
-
-def _has_many(name: str, value: Any) -> bool:
-    """Return whether a field has a list of solutions. A list of texts in a field such as `steps` is one solution."""
-    return isinstance(value, list) and (name in MANY or (bool(value) and isinstance(value[0], list)))
-
-
-def _at(name: str | None, inner: Record, record: Record, index: int, count: int) -> Any:
-    """Return a field of a solution: its own, or its place in a list of the record."""
-    if name is not None and name in inner:
-        return inner[name]
-    value = record.get(name or "")
-    return value if not isinstance(value, list) else value[index] if len(value) == count else None
-
-
-def _texts(text: Any) -> Solution:
-    if isinstance(text, list):
-        return {"steps": [str(each) for each in text]}
-    return {"text": None if text is None else str(text)}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _numbers(value: Any) -> list[float]:
-    """Return the numbers in nested lists."""
-    if isinstance(value, list):
-        return [number for each in value for number in _numbers(each)]
-    return [float(value)] if _is_number(value) else []
-
-
-def _is_score(value: Any) -> bool:
-    return bool(_numbers(value))
-
-
-def _is_label(value: Any) -> bool:
-    values = value if isinstance(value, list) else [value]
-    flat = [each for one in values for each in (one if isinstance(one, list) else [one]) if each is not None]
-    return bool(flat) and all(
-        isinstance(each, bool) or (_is_number(each) and 0 <= each <= 1) for each in flat
-    )
 
 
 def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Sequence[str]) -> Scored:
     """Turn solutions with the values of a file into rows of numbers. `words` say how the file was read."""
-    found = _joined_steps(found, source)
     numbers: dict[str, int] = {}
     seen: dict[int, int] = {}
     columns: dict[str, list[Any]] = {
@@ -260,7 +77,7 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
         answer = each.get("answer")
         if answer is None and text and (read := find_answer(text, MARKED)):
             answer = read.text
-        outcome = _share(each.get("label"))
+        outcome = share_of(each.get("label"))
         if outcome is None and each.get("reference") is not None:
             reference = str(each["reference"])
             outcome = float(answer is not None and grade_answer(str(answer), reference) == "correct")
@@ -312,29 +129,6 @@ _TARGETS: dict[Target, str] = {
 }
 
 
-def _joined_steps(found: Sequence[Solution], source: str) -> list[Solution]:
-    """Join the rows of a table that has a row for each step."""
-    if not found or found[0].get("step") is None or not _is_number(found[0].get("score")):
-        return list(found)
-    whole: dict[tuple[str, Any], Solution] = {}
-    for each in sorted(found, key=lambda row: row["step"]):
-        one = whole.setdefault((each["question"], each["id"]), {**each, "steps": [], "score": []})
-        if one["step"] == each["step"] and one["steps"]:
-            raise DataError(
-                f"{source}: the question {excerpt(each['question'])} has step {each['step']} twice in one solution. "
-                "Name the solutions in a field 'solution'."
-            )
-        one["step"] = each["step"]
-        one["steps"].append(each.get("text") or "")
-        one["score"].append(each["score"])
-        one["label"] = each["label"]
-    bare = min(each["step"] for each in found) == 0 and max(each["step"] for each in found) > 0
-    for one in whole.values():
-        if bare:  # Step 0 is the bare question.
-            one["steps"] = one["steps"][1:]
-    return list(whole.values())
-
-
 def _aligned(
     given: Any, steps: int | None, solution: Solution, source: str
 ) -> tuple[list[float | None], int]:
@@ -345,20 +139,14 @@ def _aligned(
     if len(values) == 1 and isinstance(values[0], list):
         values = values[0]
     count = len(values) if steps is None else steps
-    if any(value is not None and not (_is_number(value) and math.isfinite(value)) for value in values):
+    if any(value is not None and not (is_number(value) and math.isfinite(value)) for value in values):
         raise DataError(f"{source}: a score must be a number or null. Got {shown(given)}.")
     if len(values) not in (1, count, count + 1):
         raise DataError(
-            f"{source}, record {solution.get('place', '?')}: a solution of {count} steps has {len(values)} scores. "
+            f"{source}, {solution['place']}: a solution of {count} steps has {len(values)} scores. "
             f"There must be {count}, or {count + 1} with the bare question, or one for the whole solution."
         )
     return [None] * (count + 1 - len(values)) + list(values), count
-
-
-def _share(value: Any) -> float | None:
-    if isinstance(value, list):
-        value = value[0] if len(value) == 1 else None
-    return float(value) if isinstance(value, bool) or _is_number(value) else None
 
 
 def _labels(solution: Solution, target: Target, steps: int, outcome: float | None) -> Sequence[float | None]:
@@ -387,11 +175,8 @@ def _scale(scores: np.ndarray[Any, Any], source: str) -> Scale:
 
 
 def _rewards(scores: np.ndarray[Any, Any], scale: Scale, source: str) -> np.ndarray[Any, Any]:
-    from scipy.special import expit
-
     if scale == "logit":
-        rewards: np.ndarray[Any, Any] = expit(scores)
-        return rewards
+        return probability(scores)
     outside = (scores < 0) | (scores > 1)
     if outside.any():
         raise DataError(f"{source}: a probability must be in [0, 1]. Got {scores[outside][0]:g}.")

@@ -46,7 +46,7 @@ def audit(
     if scale is not None:
         one_of("--as", scale, ("probability", "logit"))
     from prmcal.harness.audit.audit import audit as audit_files
-    from prmcal.harness.audit.scored import Fields
+    from prmcal.registry.reading.solutions import Fields
 
     fields = Fields(question, score, label, scale)  # type: ignore[arg-type]  # checked above
     found = audit_files(files, fields, names_by_kind(only))
@@ -69,8 +69,8 @@ def apply(
     The result is a file of JSON lines. The new field is called `calibrated`.
     """
     from prmcal.harness.audit.saved import load_calibrator
-    from prmcal.harness.audit.shapes import SCORES
-    from prmcal.registry.datasets.records import read_records
+    from prmcal.registry.reading.records import read_records
+    from prmcal.registry.reading.shapes import SCORES
 
     calibrator = load_calibrator(directory)
 

@@ -14,7 +14,6 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import typer
-from scipy.special import logit
 
 from prmcal.db.catalog import leaderboard, metrics, with_role
 from prmcal.db.metrics import cell_id
@@ -37,14 +36,14 @@ from prmcal.harness.share.submissions import is_merged
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.harness.terminal import text_table, wrapped
-from prmcal.registry.datasets.records import good_records, read_records
+from prmcal.log_odds import log_odds
 from prmcal.registry.messages import reading
 from prmcal.registry.plugins import calibrators, prms
+from prmcal.registry.reading.records import good_records, read_records
 from prmcal.steps import join_steps, split_steps
 
 # The folder of an artifact or of checkpoints, or the temporary folder of an artifact, which a killed run leaves.
 _NAME = re.compile(r"(?P<key>[0-9a-f]{24})|\.[0-9a-f]{24}-\w+")
-_LEAST_REWARD = 1e-7  # Half precision rounds some rewards to 0 or 1, which have no logit.
 _SUFFIXES = (".jsonl", ".json", ".parquet")
 
 
@@ -247,8 +246,7 @@ def _logits(file: Path, samples: Sequence[int]) -> list[list[float]]:
         )
     if not bool(((rewards >= 0) & (rewards <= 1)).all()):
         raise DataError(f"The rewards {file} must be in [0, 1]. Got {rewards.min():g} to {rewards.max():g}.")
-    clipped = np.clip(rewards.astype(np.float64), _LEAST_REWARD, 1 - _LEAST_REWARD)
-    found: list[list[float]] = logit(clipped).tolist()
+    found: list[list[float]] = log_odds(rewards).tolist()
     return found
 
 

@@ -15,10 +15,10 @@ from prmcal.errors import DataError
 from prmcal.registry.contracts.data import Level, Question
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.plugin import Share
-from prmcal.registry.datasets.records import Record, good_records, read_records
 from prmcal.registry.grading import Answers, Grading, any_of, extract_answer
 from prmcal.registry.grading.extraction import MARKED
 from prmcal.registry.messages import excerpt, shown
+from prmcal.registry.reading.records import Record, good_records, read_records
 
 _TEXT_FIELDS = ("question", "problem")
 _ID_FIELDS = ("id", "unique_id")

@@ -13,10 +13,10 @@ from prmcal.errors import DataError
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.datasets.jsonl import first_questions, questions_of
-from prmcal.registry.datasets.records import Record, read_records
 from prmcal.registry.grading import Answers, Grading
 from prmcal.registry.grading.extraction import MARKED, Ways
 from prmcal.registry.messages import excerpt, shown
+from prmcal.registry.reading.records import Record, read_records
 
 _TRAINING_PROBLEMS = 7500
 _EVERY = 15

@@ -15,8 +15,8 @@ from prmcal.registry.contracts.dataset import FollowedUp, FollowedUpDataset
 from prmcal.registry.contracts.models import LLM
 from prmcal.registry.contracts.plugin import Count
 from prmcal.registry.datasets.jsonl import first_questions
-from prmcal.registry.datasets.records import good_records, read_records
 from prmcal.registry.messages import excerpt, file_hash, is_file, shown
+from prmcal.registry.reading.records import good_records, read_records
 from prmcal.steps import split_steps
 
 _PREFIX_FIELDS = ("reasoning_prefix", "first_pass_prefix")

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from prmcal.arrays import Floats
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
+from prmcal.log_odds import log_odds
 from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
 from prmcal.registry.contracts.plugin import Count, FinitePositive, Own, ShareOrOne, own
 from prmcal.registry.llms.prompts import StopStrings, messages_of
@@ -343,7 +344,7 @@ def _mean_scores(
     probabilities: dict[_Prefix, Floats],
 ) -> PrefixScores:
     """The scores of a trajectory, given by its prefixes."""
-    from scipy.special import expit, logit
+    from scipy.special import expit
 
     texts = [read[prefix] for prefix in prefixes]
     over_long = np.array([each is None for each in texts])
@@ -353,7 +354,7 @@ def _mean_scores(
             for prefix, each in zip(prefixes, texts, strict=True)
         ]
     )
-    odds = logit(np.clip(means, _LEAST, 1 - _LEAST)).astype(np.float32)
+    odds = log_odds(means, _LEAST).astype(np.float32)
     everything = TokenizedTrajectory.of([ids for each in texts if each is not None for ids in each.sequences])
     return PrefixScores(
         logit=odds, reward=expit(odds.astype(np.float64)), over_long=over_long, tokens=everything.size

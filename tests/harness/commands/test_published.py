@@ -15,8 +15,8 @@ import yaml
 from prmcal import Prefix, Sampling
 from prmcal.errors import DataError, StorageError
 from prmcal.harness.cli.files import export_success, import_first_pass
-from prmcal.registry.datasets.records import read_records
 from prmcal.registry.plugins import datasets, llms, prms
+from prmcal.registry.reading.records import read_records
 from tests.conftest import PLUGINS, Prmcal
 
 SYNTHETIC = PLUGINS / "synthetic.py"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from prmcal.registry.datasets.records import read_records
+from prmcal.registry.reading.records import read_records
 from tests.conftest import Prmcal
 from tests.harness.execution.synthetic_grid import grid, run_arguments
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from prmcal import Prefix, Sampling
 from prmcal.errors import DataError, InvalidArgumentsError
 from prmcal.registry.contracts.dataset import content_hash
-from prmcal.registry.datasets.records import read_records
 from prmcal.registry.plugins import datasets, llms, prms
+from prmcal.registry.reading.records import read_records
 from prmcal.registry.recorded import read_recording
 from prmcal.steps import split_steps
 from tests.mutations import FEW, TEXTS, changed, damaged, reads_or_refuses

@@ -2,7 +2,7 @@
 
 A solution is a dict with `question`, and with those of `steps` (or `text`), `score`, `label`, `rates`, `first_error`,
 `answer`, `level` and `cost` that the file has. All of it is as the file has it: numbers are read by
-:mod:`prmcal.harness.audit.scored`.
+:mod:`prmcal.harness.audit.scored` and :mod:`prmcal.registry.recorded`.
 """
 
 from __future__ import annotations
@@ -27,19 +27,12 @@ MANY = (
     "candidates",
 )
 ONE = ("steps", "solution", "completion", "response", "output", "text", "trajectory")
-LABELS = (
-    *(
-        "correct",
-        "is_correct",
-        "final_answer_correct",
-        "passed",
-        "is_passed",
-        "success",
-        "exact_match",
-        "acc",
-    ),
-    *("label", "labels", "outcome", "score", "resolved"),
+CLEAR_LABELS = (
+    *("correct", "is_correct", "final_answer_correct", "passed", "is_passed", "resolved"),
+    *("success", "exact_match", "acc"),
 )
+LABELS = (*CLEAR_LABELS, "label", "labels", "outcome", "score")
+COSTS = ("cost", "costs", "tokens")
 SCORES = (
     *("scores", "step_scores", "prm_scores", "process_rewards", "step_rewards", "rewards", "pred_scores"),
     *("score", "reward", "prm_score", "pred_score", "logits", "logit", "probs", "probabilities", "values"),

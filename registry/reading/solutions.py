@@ -1,0 +1,293 @@
+"""The solutions in the records of a file, by its published format or by the names of its fields.
+
+Where two fields can have the same meaning, an error names both and the option that decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from prmcal.errors import DataError
+from prmcal.registry.messages import excerpt, shown
+from prmcal.registry.reading.records import Record as Placed
+from prmcal.registry.reading.records import good_records
+from prmcal.registry.reading.shapes import (
+    ANSWERS,
+    CLEAR_LABELS,
+    COSTS,
+    LABELS,
+    LEVELS,
+    MANY,
+    ONE,
+    QUESTIONS,
+    REFERENCES,
+    SCORES,
+    SHAPES,
+    Record,
+    Solution,
+)
+
+Scale = Literal["logit", "probability"]
+Use = Literal["audit", "recording", "recorded scores"]
+"""The reader of a file. An audit needs a score and a label. A recording needs solutions only, and is graded by its
+answers unless it says what is right. Of recorded scores, only the scores are used."""
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The fields that a reader names. None: they are found by name and kind of value."""
+
+    question: str | None = None
+    score: str | None = None
+    label: str | None = None
+    scale: Scale | None = None
+    solutions: str | None = None
+    cost: str | None = None
+
+
+def solutions_of(
+    records: Sequence[Placed], source: str, fields: Fields, use: Use = "audit", skip: bool | None = None
+) -> tuple[list[Solution], list[str]]:
+    """Return the solutions in records, each with its `place`, and sentences that say how they were read.
+
+    `skip` is that of :func:`prmcal.registry.reading.records.good_records`. Raises a DataError if records are bad, a
+    field that is needed cannot be found, or two fields can be meant.
+    """
+    first = next((content for _, content in records if isinstance(content, Mapping)), None)
+    if first is None:
+        raise DataError(f"{source} has no records with fields.")
+    shape = next((each for each in SHAPES if each.fits(first)), None)
+    if shape is None:
+        words, read = _Reader(first, source, fields, use).reading()
+    else:
+        words, read = f"Shape: {shape.name}.", shape.solutions
+
+    def convert(place: str, record: Any) -> list[Solution]:
+        if not isinstance(record, Mapping):
+            raise ValueError(f"it must be an object with fields. Got {shown(record)}")
+        try:
+            return [{**each, "place": place} for each in read(record)]
+        except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+            raise ValueError(
+                f"it is unlike the first record ({type(error).__name__}: {excerpt(str(error))})"
+            ) from error
+
+    found = good_records(records, convert, source, skip)
+    return _joined_steps([each for own in found for each in own], source), [words]
+
+
+class _Reader:
+    """Reads records whose fields are found by their names and by the kinds of their values."""
+
+    def __init__(self, first: Record, source: str, fields: Fields, use: Use) -> None:
+        self.source, self.use, self.cost = source, use, fields.cost
+        question = fields.question or next((name for name in QUESTIONS if name in first), None)
+        if question is None or question not in first:
+            raise DataError(
+                f"{source}: no field names the question. Its fields are {', '.join(first)}. Name it: "
+                f"{self._option('question', 'FIELD')}."
+            )
+        self.question = question
+        given = fields.solutions
+        names = (given,) if given else (*MANY, *ONE)
+        self.many = next((name for name in names if _has_many(name, first.get(name), name == given)), None)
+        texts = (name for name in names if isinstance(first.get(name), str | list))
+        self.text = None if self.many else next(texts, None)
+        if given and not self.many and not self.text:
+            raise DataError(f"{source} has no solutions in '{given}'. Its fields are {', '.join(first)}.")
+        inner = first[self.many][0] if self.many and first[self.many] else {}
+        every = {**first, **inner} if isinstance(inner, Mapping) else first
+        self.reference = next(
+            (name for name in REFERENCES if isinstance(every.get(name), str | int | float)), None
+        )
+        self.score = self._score(every, fields.score)
+        self.label = self._label(every, fields.label)
+        label = f"'{self.label or self.reference}'"
+        graded = "" if self.label else ", against which the answers were graded"
+        solution = f"'{self.many or self.text}'" if self.many or self.text else "not there"
+        self.words = (
+            f"Fields: the question is '{question}', the solution {solution}, the score '{self.score}', the label "
+            f"{label}{graded}."
+        )
+
+    def reading(self) -> tuple[str, Callable[[Record], Iterator[Solution]]]:
+        """Return a sentence about the fields, and the function that yields the solutions of a record."""
+        return self.words, self.solutions
+
+    def _score(self, every: Record, given: str | None) -> str | None:
+        if self.use != "audit" and given is None and "logits" in every:
+            return "logits"
+        return self._chosen("score", SCORES, given, every, _is_score, self.use != "recording")
+
+    def _label(self, every: Record, given: str | None) -> str | None:
+        if self.use == "recorded scores":
+            return None
+        if self.use == "recording":
+            if given is None and "correct" in every:
+                return "correct"
+            names = () if self.reference else CLEAR_LABELS
+            return self._chosen("label", names, given, every, _is_label, False)
+        labelled = any(_is_label(every.get(name)) for name in LABELS if name != self.score)
+        if given is None and not labelled and self.reference and (self.many or self.text):
+            return None
+        return self._chosen("label", LABELS, given, every, _is_label, True)
+
+    def _option(self, role: str, name: str) -> str:
+        """Return what a user writes to name a field."""
+        return f"--{role} {name}" if self.use == "audit" else f"fields: {{{role}: {name}}}"
+
+    def _chosen(
+        self,
+        role: str,
+        names: Sequence[str],
+        given: str | None,
+        every: Record,
+        fits: Callable[[Any], bool],
+        needed: bool,
+    ) -> str | None:
+        if given is not None:
+            if given not in every:
+                raise DataError(f"{self.source} has no field '{given}'. Its fields are {', '.join(every)}.")
+            return given
+        taken = self.score if role == "label" else None
+        found = [name for name in names if name != taken and fits(every.get(name))]
+        if len(found) > 1 and (needed or role == "label"):
+            ways = " or ".join(self._option(role, name) for name in found[:2])
+            raise DataError(
+                f"{self.source}: the {role} can be '{found[0]}' ({shown(every[found[0]])}) or '{found[1]}' "
+                f"({shown(every[found[1]])}). Say which: {ways}."
+            )
+        if not found and needed:
+            raise DataError(
+                f"{self.source}: no field is known as the {role}. Its fields are {', '.join(every)}. Name it: "
+                f"{self._option(role, 'FIELD')}."
+            )
+        return found[0] if len(found) == 1 else None
+
+    def solutions(self, record: Record) -> Iterator[Solution]:
+        """Yield the solutions of a record. Raises ValueError if it has none that can be read."""
+        question = record.get(self.question)
+        if question is None or not str(question).strip():
+            raise ValueError(f"it must have a '{self.question}'")
+        shared = {
+            "question": str(question),
+            "reference": None if self.label or not self.reference else record.get(self.reference),
+            "level": next((record[name] for name in LEVELS if record.get(name) is not None), None),
+            "follow_ups": record.get("follow_ups"),
+        }
+        if self.many is None:
+            answer = next((record[name] for name in ANSWERS if record.get(name) is not None), None)
+            yield {
+                **shared,
+                **_texts(record.get(self.text) if self.text else None),
+                "score": record.get(self.score or ""),
+                "label": record.get(self.label or ""),
+                "answer": answer,
+                "cost": self._cost(record),
+                "step": record.get("step"),
+                "id": record.get("solution"),
+            }
+            return
+        texts = record.get(self.many)
+        if not isinstance(texts, list) or (self.use != "audit" and not texts):
+            raise ValueError(f"'{self.many}' must be a list with at least one solution")
+        answers = next((record[name] for name in ANSWERS if isinstance(record.get(name), list)), None)
+        for index, each in enumerate(texts):
+            if not isinstance(each, str | list | Mapping):
+                raise ValueError(
+                    f"each of '{self.many}' must be a text, a list of steps, or an object with these"
+                )
+            inner = each if isinstance(each, Mapping) else {}
+            text = next((inner[name] for name in ONE if name in inner), None) if inner else each
+            costs = {name: value[index] for name in COSTS if len(value := _list(record, name)) == len(texts)}
+            yield {
+                **shared,
+                **_texts(text),
+                "among": len(texts),
+                "score": _at(self.score, inner, record, index, len(texts)),
+                "label": _at(self.label, inner, record, index, len(texts)),
+                "answer": answers[index] if answers and len(answers) == len(texts) else inner.get("answer"),
+                "cost": self._cost({**costs, **inner}),
+                "finish_reason": inner.get("finish_reason"),
+            }
+
+    def _cost(self, values: Record) -> Any:
+        names = (self.cost,) if self.cost else COSTS
+        return next((values[name] for name in names if values.get(name) is not None), None)
+
+
+def _has_many(name: str, value: Any, given: bool) -> bool:
+    """Return whether a field has a list of solutions. A list of texts in a field such as `steps` is one solution."""
+    known = name in MANY or (given and name not in ONE)
+    return isinstance(value, list) and (known or (bool(value) and isinstance(value[0], list)))
+
+
+def _at(name: str | None, inner: Record, record: Record, index: int, count: int) -> Any:
+    """Return a field of a solution: its own, or its place in a list of the record."""
+    if name is not None and name in inner:
+        return inner[name]
+    value = record.get(name or "")
+    if isinstance(value, list) and value:
+        if len(value) != count:
+            raise ValueError(f"'{name}' must be a list with an entry for each of its {count} solutions")
+        return value[index]
+    return None if isinstance(value, list) else value
+
+
+def _list(record: Record, name: str) -> list[Any]:
+    value = record.get(name)
+    return value if isinstance(value, list) else []
+
+
+def _texts(text: Any) -> Solution:
+    if isinstance(text, list):
+        return {"steps": [str(each) for each in text]}
+    return {"text": None if text is None else str(text)}
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number, and not True or False."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_score(value: Any) -> bool:
+    """Return whether there is a number in nested lists."""
+    return any(map(_is_score, value)) if isinstance(value, list) else is_number(value)
+
+
+def _is_label(value: Any) -> bool:
+    values = value if isinstance(value, list) else [value]
+    flat = [each for one in values for each in (one if isinstance(one, list) else [one]) if each is not None]
+    return bool(flat) and all(isinstance(each, bool) or (is_number(each) and 0 <= each <= 1) for each in flat)
+
+
+def share_of(value: Any) -> float | None:
+    """Return a label as a share in [0, 1]: 1 for right, 0 for wrong, or None if it is neither."""
+    if isinstance(value, list):
+        value = value[0] if len(value) == 1 else None
+    return float(value) if isinstance(value, bool) or is_number(value) else None
+
+
+def _joined_steps(found: list[Solution], source: str) -> list[Solution]:
+    """Join the rows of a table that has a row for each step."""
+    if not found or not is_number(found[0].get("step")) or isinstance(found[0].get("score"), list):
+        return found
+    whole: dict[tuple[str, Any], Solution] = {}
+    for each in sorted(found, key=lambda row: row["step"]):
+        one = whole.setdefault((each["question"], each["id"]), {**each, "steps": [], "score": []})
+        if one["step"] == each["step"] and one["steps"]:
+            raise DataError(
+                f"{source}: the question {excerpt(each['question'])} has step {each['step']} twice in one solution. "
+                "Name the solutions in a field 'solution'."
+            )
+        one["step"] = each["step"]
+        one["steps"].append(each.get("text") or "")
+        one["score"].append(each["score"])
+        one["label"] = each["label"]
+    bare = min(each["step"] for each in found) == 0 and max(each["step"] for each in found) > 0
+    for one in whole.values():
+        if bare:  # Step 0 is the bare question.
+            one["steps"] = one["steps"][1:]
+    return list(whole.values())
