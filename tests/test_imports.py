@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.conftest import ROOT
 
 # For each package the other packages that it may import. All may import prmcal itself (for its version), prmcal.errors,
-# prmcal.remembered, prmcal.resamples and prmcal.steps.
+# prmcal.log_odds, prmcal.remembered, prmcal.resamples and prmcal.steps.
 PACKAGES: dict[str, set[str]] = {
     "registry": set(),
     "db": set(),
@@ -18,7 +18,7 @@ PACKAGES: dict[str, set[str]] = {
     "dashboard": {"db"},
     "docs": {"registry", "db", "harness"},
 }
-SHARED = {"arrays", "errors", "remembered", "resamples", "steps"}
+SHARED = {"arrays", "errors", "log_odds", "remembered", "resamples", "steps"}
 # For each room of the harness the other rooms that it may import.
 ROOMS: dict[str, set[str]] = {
     "storage": set(),
