@@ -22,9 +22,11 @@ from prmcal.harness.audit.scored import Scored
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
+from prmcal.registry.strategies.safe_choice import SafeChoice
 
 _VOTES = ("majority vote", "weighted best-of-n")
 _TARGET = 0.95
+_ENOUGH = 500  # questions
 _ALL = 64
 """Up to this number of solutions, every n is a fixed setting. Above it, the powers of two are."""
 
@@ -54,6 +56,10 @@ class Choices:
     rows: tuple[Choice, ...]
     missing: tuple[str, ...]
     """A sentence for each way that could not be measured."""
+    safe: str
+    """The rule of the strategy ``safe choice``, which keeps its promise on new questions."""
+    safe_samples: float
+    """Mean number of solutions that it draws."""
 
 
 def choices(found: Scored, calibrator: str) -> Choices | None:
@@ -96,7 +102,16 @@ def choices(found: Scored, calibrator: str) -> Choices | None:
         budget = float(samples.mean())
         difference = accuracy - _rival(table, costs, halves, budget)
         rows.append(Choice(name, mean_of_questions(accuracy), budget, mean_of_questions(difference, -1.0)))
-    return Choices(most, len(kept), best, tuple(rows), tuple(missing))
+    return Choices(most, len(kept), best, tuple(rows), tuple(missing), *_safe(pool))
+
+
+def _safe(pool: Pool) -> tuple[str, float]:
+    """Return the rule of the strategy ``safe choice``, and the samples that it draws."""
+    some = np.sort(np.random.default_rng(0).permutation(pool.questions)[:_ENOUGH])
+    strategy = SafeChoice()
+    strategy.tune(pool.drawn(some, slice(None)), Setting(pool.size))
+    rule = strategy.chosen(Setting(pool.size))
+    return rule.text, float(strategy.answer(pool.drawn(some, slice(None)), Setting(pool.size)).samples.mean())
 
 
 def _rival(table: Floats, costs: Floats, halves: NDArray[np.intp], budget: float) -> Floats:

@@ -18,6 +18,7 @@ from prmcal.harness.audit.verdict import (
     errors_found,
     health,
     limits,
+    promised,
     repair,
     trust,
     value,
@@ -79,7 +80,11 @@ def _contents(
     drawn = _drawn(shown)
     return {
         "source": source,
-        "verdict": [trust(measured), repair(measured), *([better_rules(choices)] if choices else [])],
+        "verdict": [
+            trust(measured),
+            repair(measured),
+            *([better_rules(choices), promised(choices)] if choices else []),
+        ],
         "reading": scored.reading,
         "health": list(health(scored, measured)),
         "errors": " ".join(

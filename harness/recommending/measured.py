@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_CHOICE = "safe choice"
+_REWARDS = PER_CALIBRATOR.union({"rewards"})
 FIXED = "best-of-n"
 """The registered name of the plain strategy that all others are compared with."""
 
@@ -63,7 +65,7 @@ def candidates(grid: Sequence[PluginReference], wanted: Sequence[str]) -> list[C
     They are the strategies of the league, which always answer and whose cost does not depend on a second LLM. Searches,
     which generate step by step, have no results on the calibration questions. A strategy that reads calibrated rewards
     and is not in the grid is there only if it is wanted: with every calibrator it would be many choices, and the best
-    of many looks better than it is.
+    of many looks better than it is. So is ``safe choice``, which is a choice among the same rules.
 
     `wanted` has the names to keep besides best-of-n; if it is empty, all are kept. Raise PrmcalError if one does not
     exist or cannot be recommended.
@@ -92,7 +94,7 @@ def candidates(grid: Sequence[PluginReference], wanted: Sequence[str]) -> list[C
                     f"--strategy: '{name}' cannot be recommended. It must draw whole samples of one LLM for one "
                     "question, always answer, and not need the truth."
                 )
-        elif asked or name in of_grid or not PER_CALIBRATOR.union({"rewards"}).intersection(built.reads):
+        elif asked or name in of_grid or not (name == _CHOICE or _REWARDS.intersection(built.reads)):
             found.append(Candidate(reference, built, name in of_grid, asked or not wanted))
     return sorted(found, key=lambda each: each.reference.plugin != FIXED)
 
