@@ -185,7 +185,7 @@ def measured(found: Scored) -> Measured:
             **({"calibrated": _bins(selected, rows)} if chosen else {}),
         },
         detection=detection(found.prefixes, selected if chosen else None, _subsets(found), _BOOTSTRAP)
-        if found.target == "first error"
+        if found.target in ("first error", "step")
         else (),
         needed=None if gain.is_known else needed(gain),
     )

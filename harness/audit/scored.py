@@ -20,7 +20,7 @@ from prmcal.registry.reading.shapes import Solution
 from prmcal.registry.reading.solutions import Fields, Scale, is_number, share_of, solutions_of
 from prmcal.steps import split_steps
 
-Target = Literal["success rate", "outcome", "first error"]
+Target = Literal["success rate", "outcome", "first error", "step"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +59,9 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
         name: [] for name in ("question", "solution", "step", "steps", "score", "label")
     }
     whole: list[dict[str, Any]] = []
-    target: Target = (
-        "success rate"
-        if any(each.get("rates") for each in found)
-        else "first error"
-        if any(each.get("first_error") is not None for each in found)
-        else "outcome"
+    target: Target = next(
+        (name for name, key in _MARKS.items() if any(each.get(key) not in (None, []) for each in found)),
+        "outcome",
     )
     for each in found:
         question = numbers.setdefault(each["question"], len(numbers))
@@ -92,7 +89,7 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
                 "question": question,
                 "solution": index,
                 "steps": steps,
-                "label": labels[-1] if target == "first error" else outcome,
+                "label": _all_right(labels) if target in ("first error", "step") else outcome,
                 "score": last,
                 "answer": answer,
                 "level": each.get("level"),
@@ -122,10 +119,12 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
     return Scored(prefixes, solutions, tuple(numbers), target, scale, tuple(words))
 
 
+_MARKS: dict[Target, str] = {"success rate": "rates", "first error": "first_error", "step": "right"}
 _TARGETS: dict[Target, str] = {
     "success rate": "success rates of prefixes",
     "outcome": "the outcome of the whole solution, as one draw for each of its prefixes",
     "first error": "whether every step so far is right",
+    "step": "whether the step is right",
 }
 
 
@@ -154,11 +153,15 @@ def _labels(solution: Solution, target: Target, steps: int, outcome: float | Non
         return [outcome] * (steps + 1)
     if target == "first error":
         wrong = solution.get("first_error")
-        if wrong is None:
-            return [None] * (steps + 1)
-        return [None, *(float(wrong < 0 or step < wrong) for step in range(steps))]
-    rates = [None if rate is None else float(rate) for rate in solution.get("rates") or ()]
-    return [None] * (steps + 1 - len(rates)) + rates if len(rates) <= steps + 1 else [None] * (steps + 1)
+        marks = [] if wrong is None else [wrong < 0 or step < wrong for step in range(steps)]
+    else:
+        marks = solution.get(_MARKS[target]) or []
+    values = [None if each is None else float(each) for each in marks]
+    return [None] * (steps + 1 - len(values)) + values if len(values) <= steps + 1 else [None] * (steps + 1)
+
+
+def _all_right(labels: Sequence[float | None]) -> float | None:
+    return min((each for each in labels if each is not None), default=None)
 
 
 def _scale(scores: np.ndarray[Any, Any], source: str) -> Scale:

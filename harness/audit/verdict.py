@@ -178,7 +178,7 @@ def limits(found: Scored, choices: Choices | None) -> Iterator[str]:
             "the corrected Brier score, and how far single prefixes are off. An outcome is one draw for each prefix. "
             "Success rates would tell."
         )
-    if found.target == "first error":
+    if found.target in ("first error", "step"):
         yield "the chance of a right answer. The labels say whether each step is right, which is another target."
     if choices is None:
         yield "what several samples would give, since questions have one solution each."

@@ -9,6 +9,7 @@ import json
 import lzma
 import re
 import warnings
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -45,7 +46,8 @@ _UNPACKED: dict[str, Callable[[bytes], bytes]] = {
 def read_records(path: Path) -> list[Record]:
     """Read the records of a file: Parquet (.parquet), a table (.csv, .tsv), a JSON list (.json) or else JSON lines.
 
-    Each can be compressed (.gz, .bz2, .xz, .zst). A folder is a data set that the package `datasets` has saved.
+    Of a log of inspect (.eval, or JSON), they are its samples. Each can be compressed (.gz, .bz2, .xz, .zst). A folder
+    is a data set that the package `datasets` has saved.
 
     Raises a DataError if the file cannot be read or has another format.
     """
@@ -62,6 +64,8 @@ def read_records(path: Path) -> list[Record]:
         raise DataError(
             f"{path} is a pointer of Git LFS and not the file itself. Fetch it with: git lfs pull"
         )
+    if path.suffix == ".eval":
+        return _eval_samples(path, content)
     if path.suffix == ".parquet":
         return _parquet_rows(path, content)
     if path.suffix in (".csv", ".tsv"):
@@ -144,6 +148,8 @@ def _json_or_reason(content: bytes) -> Any:
 def _json_list(path: Path, content: bytes) -> list[Record]:
     with reading(f"{path} is not a valid JSON list"):
         records = _json(content)
+    if isinstance(records, dict) and {"eval", "samples"} <= records.keys():  # A log of inspect.
+        records = records["samples"]
     if not isinstance(records, list):
         fields = records.items() if isinstance(records, dict) else ()
         lists = [name for name, value in fields if isinstance(value, list)]
@@ -159,6 +165,14 @@ def _json(content: bytes) -> Any:
     if _SURROGATE.search(content):
         json.dumps(value, ensure_ascii=False).encode()
     return value
+
+
+def _eval_samples(path: Path, content: bytes) -> list[Record]:
+    """Return the samples of a log of inspect, which is an archive with a JSON file for each."""
+    with reading(f"{path} is not a valid log of inspect"):
+        archive = zipfile.ZipFile(io.BytesIO(content))
+        names = [name for name in archive.namelist() if name.startswith("samples/")]
+        return [(name, _json(archive.read(name))) for name in names if name.endswith(".json")]
 
 
 def _parquet_rows(path: Path, content: bytes) -> list[Record]:

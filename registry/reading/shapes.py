@@ -1,8 +1,8 @@
 """The shapes of files with scored solutions: each turns a record into solutions with the same few fields.
 
 A solution is a dict with `question`, and with those of `steps` (or `text`), `score`, `label`, `rates`, `first_error`,
-`answer`, `level` and `cost` that the file has. All of it is as the file has it: numbers are read by
-:mod:`prmcal.harness.audit.scored` and :mod:`prmcal.registry.recorded`.
+`right` (of each step), `answer`, `level` and `cost` that the file has. All of it is as the file has it: numbers are
+read by :mod:`prmcal.harness.audit.scored` and :mod:`prmcal.registry.recorded`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from prmcal.errors import DataError
+from prmcal.registry.reading.records import Record as Placed
 
 Record = Mapping[str, Any]
 Solution = dict[str, Any]
@@ -36,10 +39,13 @@ COSTS = ("cost", "costs", "tokens")
 SCORES = (
     *("scores", "step_scores", "prm_scores", "process_rewards", "step_rewards", "rewards", "pred_scores"),
     *("score", "reward", "prm_score", "pred_score", "logits", "logit", "probs", "probabilities", "values"),
-    *("verifier_score", "verifier_scores", "confidence"),
+    *("verifier_score", "verifier_scores", "confidence", "value"),
 )
 LEVELS = ("level", "difficulty")
-REFERENCES = ("reference", "ground_truth", "gold_answer", "gold", "gt", "target", "final_answer", "answer")
+REFERENCES = (
+    *("reference", "ground_truth", "groundtruth", "gold_answer", "gold", "gt", "target", "final_answer"),
+    "answer",
+)
 ANSWERS = ("pred", "prediction", "extracted_answer", "preds", "predictions")
 
 
@@ -164,20 +170,37 @@ def _processbench(record: Record) -> Iterator[Solution]:
     }
 
 
-# PRMBench: a changed process with the steps that are wrong.
+# PRMBench: a changed process, and which of its steps are wrong. Its own tool writes scores of several kinds.
 def _prmbench_fits(record: Record) -> bool:
     return isinstance(record.get("modified_process"), list) and isinstance(record.get("error_steps"), list)
 
 
 def _prmbench(record: Record) -> Iterator[Solution]:
-    wrong = [int(each) - 1 for each in record["error_steps"]]  # They are counted from 1.
+    wrong = {int(each) - 1 for each in record["error_steps"]}  # They are counted from 1.
+    scores = _field(record, SCORES)
     yield {
         **_rest(record),
-        "question": str(record.get("modified_question") or record.get("question")),
+        "question": str(_known(record, ("original_question", "question", "modified_question"))),
         "steps": record["modified_process"],
-        "first_error": min(wrong, default=-1),
-        "score": _field(record, SCORES),
+        "right": [step not in wrong for step in range(len(record["modified_process"]))],
+        "level": record.get("classification"),
+        "score": scores.get("step_level_validity_scores") if isinstance(scores, Mapping) else scores,
     }
+
+
+# TRL: the completions of a prompt are the steps of one solution, and each has a label.
+def _stepwise_fits(record: Record) -> bool:
+    steps, labels, scores = (record.get(name) for name in ("completions", "labels", "scores"))
+    lists = isinstance(steps, list) and isinstance(labels, list) and len(steps) == len(labels) > 0
+    nested = isinstance(scores, list) and any(isinstance(each, list) for each in scores)
+    return (
+        lists and "prompt" in record and all(isinstance(each, bool) for each in labels or ()) and not nested
+    )
+
+
+def _stepwise(record: Record) -> Iterator[Solution]:
+    shared = {"question": str(record["prompt"]), "score": _field(record, SCORES)}
+    yield {**shared, "steps": record["completions"], "right": record["labels"]}
 
 
 # lm-evaluation-harness: a document, its responses and the metrics of each.
@@ -186,20 +209,47 @@ def _lm_eval_fits(record: Record) -> bool:
 
 
 def _lm_eval(record: Record) -> Iterator[Solution]:
-    question = _known(record["doc"], QUESTIONS) or record.get("doc_id")
+    doc = record["doc"]
+    question = _known(doc, QUESTIONS) or record.get("doc_id")
     responses = record.get("resps") or record["filtered_resps"]
     responses = responses[0] if responses and isinstance(responses[0], list) else responses
-    shared = {"question": str(question), "level": _known(record["doc"], LEVELS)}
-    label = _field(record, LABELS)
-    labels = label if isinstance(label, list) else [label] * len(responses)
+    label = _field(record, (*LABELS, *(record.get("metrics") or ())))
+    # One metric of several responses is that of a vote or of the first one, so the answers are graded.
+    alone = len(responses) == 1 or isinstance(label, list)
+    reference = _known({"target": record.get("target"), **doc}, ("answer", "target"))
+    shared = {
+        "question": str(question),
+        "level": _known(doc, LEVELS),
+        "reference": None if alone else str(reference).rpartition("####")[2].strip(),  # as in GSM8K
+    }
     scores = _field(record, ("scores", "step_scores", "prm_scores", "rewards"))
+    if len(responses) == 1 and not (scores and isinstance(scores[0], list)):
+        scores = [scores]
     for place, text in enumerate(responses):
         yield {
             **shared,
             "text": str(text),
-            "label": labels[place] if place < len(labels) else None,
+            "label": (label[place] if isinstance(label, list) else label) if alone else None,
             "score": scores[place] if isinstance(scores, list) and place < len(scores) else None,
         }
+
+
+def of_one_filter(records: Sequence[Placed], source: str, wanted: str | None) -> list[Placed]:
+    """Return the records of one filter. A log of lm-evaluation-harness has each response once for each filter.
+
+    Raises a DataError if there are several filters and none of them is `wanted`.
+    """
+    own = [
+        each.get("filter") if isinstance(each, Mapping) and _lm_eval_fits(each) else None
+        for _, each in records
+    ]
+    names = list(dict.fromkeys(str(each) for each in own if each is not None))
+    if len(names) > 1 and wanted not in names:
+        raise DataError(
+            f"{source}: the label can be that of the filter '{names[0]}' or of '{names[1]}'. Say which: "
+            f"--label {names[0]} or --label {names[1]}."
+        )
+    return [each for each, name in zip(records, own, strict=True) if len(names) < 2 or name == wanted]
 
 
 # inspect: samples with scores by scorer.
@@ -209,20 +259,29 @@ def _inspect_fits(record: Record) -> bool:
 
 def _inspect(record: Record) -> Iterator[Solution]:
     given = record["input"]
-    question = given if isinstance(given, str) else given[-1].get("content")
+    question = given if isinstance(given, str) else _message(given[-1])
     labels = [each.get("value") for each in record["scores"].values() if isinstance(each, Mapping)]
     named = {"C": True, "I": False, "P": 0.5, "N": None}
     label = next((named.get(each, each) if isinstance(each, str) else each for each in labels), None)
     output = record.get("output") or {}
     text = output.get("completion") if isinstance(output, Mapping) else output
+    if text is None and output.get("choices"):  # Logs of older versions have the messages alone.
+        text = _message(output["choices"][0]["message"])
     metadata = record.get("metadata") or {}
     yield {
-        "question": str(question),
+        "question": question,
         "text": text,
         "label": label,
         "score": _field(metadata, SCORES),
         "level": _known(metadata, LEVELS),
     }
+
+
+def _message(message: Record) -> str:
+    """Return the text of a message, whose content can be a list of parts such as pictures."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [{"text": content}]
+    return "\n".join(str(part["text"]) for part in parts if part.get("text"))
 
 
 def _whole(value: Any) -> bool:
@@ -243,6 +302,7 @@ SHAPES = (
     Shape("PRM800K", _prm800k_fits, _prm800k),
     Shape("ProcessBench", _processbench_fits, _processbench),
     Shape("PRMBench", _prmbench_fits, _prmbench),
+    Shape("stepwise supervision of TRL (the completions are steps)", _stepwise_fits, _stepwise),
     Shape("samples of lm-evaluation-harness", _lm_eval_fits, _lm_eval),
     Shape("samples of inspect", _inspect_fits, _inspect),
 )

@@ -27,6 +27,7 @@ from prmcal.registry.reading.shapes import (
     SHAPES,
     Record,
     Solution,
+    of_one_filter,
 )
 
 Scale = Literal["logit", "probability"]
@@ -59,6 +60,7 @@ def solutions_of(
     if first is None:
         raise DataError(f"{source} has no records with fields.")
     shape = next((each for each in SHAPES if each.fits(first)), None)
+    records = of_one_filter(records, source, fields.label)
     if shape is None:
         words, read = _Reader(first, source, fields, use).reading()
     else:
@@ -220,8 +222,9 @@ class _Reader:
 
 def _has_many(name: str, value: Any, given: bool) -> bool:
     """Return whether a field has a list of solutions. A list of texts in a field such as `steps` is one solution."""
-    known = name in MANY or (given and name not in ONE)
-    return isinstance(value, list) and (known or (bool(value) and isinstance(value[0], list)))
+    inner = value[0] if isinstance(value, list) and value else None
+    known = name in MANY or (given and name not in ONE) or (name == "output" and isinstance(inner, Mapping))
+    return isinstance(value, list) and (known or isinstance(inner, list))
 
 
 def _at(name: str | None, inner: Record, record: Record, index: int, count: int) -> Any:

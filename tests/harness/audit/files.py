@@ -50,20 +50,6 @@ def lists_of_steps() -> list[dict[str, Any]]:
     ]
 
 
-def completions() -> list[dict[str, Any]]:
-    """As search-and-learn writes them."""
-    return [
-        {
-            "problem": group[0]["question"],
-            "answer": "7",
-            "completions": ["\n\n".join(each["steps"]) for each in group],
-            "scores": [each["scores"] for each in group],
-            "is_correct": [each["right"] for each in group],
-        }
-        for group in grouped()
-    ]
-
-
 def objects() -> list[dict[str, Any]]:
     return [
         {
@@ -123,48 +109,6 @@ def scores_of_processbench() -> list[dict[str, Any]]:
 
 def processbench_with_scores() -> list[dict[str, Any]]:
     return [{**row, "scores": each["scores"]} for row, each in zip(processbench(), solutions(), strict=True)]
-
-
-def prmbench() -> list[dict[str, Any]]:
-    return [
-        {
-            "idx": str(place),
-            "original_question": each["question"],
-            "modified_question": each["question"],
-            "modified_process": each["steps"],
-            "error_steps": [] if each["wrong"] < 0 else [each["wrong"] + 1],
-            "scores": each["scores"],
-        }
-        for place, each in enumerate(solutions())
-    ]
-
-
-def lm_eval() -> list[dict[str, Any]]:
-    return [
-        {
-            "doc_id": place,
-            "doc": {"question": group[0]["question"], "answer": "7"},
-            "target": "7",
-            "resps": [["\n\n".join(each["steps"]) for each in group]],
-            "scores": [each["scores"] for each in group],
-            "exact_match": [float(each["right"]) for each in group],
-        }
-        for place, group in enumerate(grouped())
-    ]
-
-
-def inspect_samples() -> list[dict[str, Any]]:
-    return [
-        {
-            "id": place,
-            "input": each["question"],
-            "target": "7",
-            "output": {"completion": "\n\n".join(each["steps"])},
-            "scores": {"match": {"value": "C" if each["right"] else "I"}},
-            "metadata": {"prm_scores": each["scores"]},
-        }
-        for place, each in enumerate(solutions())
-    ]
 
 
 def whole_solutions() -> list[dict[str, Any]]:

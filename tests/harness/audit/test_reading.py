@@ -40,12 +40,9 @@ def expected(field: str) -> list[Any]:
     "shape",
     [
         files.lists_of_steps,
-        files.completions,
         files.objects,
         files.flat,
         files.rows_of_steps,
-        files.lm_eval,
-        files.inspect_samples,
     ],
 )
 def test_outcomes_and_scores_of_steps(shape: Callable[[], Records]) -> None:
@@ -64,15 +61,14 @@ def test_first_errors_are_another_target(tmp_path: Path) -> None:
     (tmp_path / "labels.json").write_text(json.dumps(files.processbench()))
     (tmp_path / "scores.jsonl").write_text("\n".join(map(json.dumps, files.scores_of_processbench())))
     joined = audit([tmp_path / "labels.json", tmp_path / "scores.jsonl"]).scored
-    for found in (joined, rows_of(files.prmbench())):
-        assert found.target == "first error"
-        labels = [
-            float(each["wrong"] < 0 or step < each["wrong"])
-            for each in files.solutions()
-            for step in range(len(each["steps"]))
-        ]
-        assert found.prefixes["label"].tolist() == labels
-        assert "whether every step so far is right" in found.reading[-1]
+    assert joined.target == "first error"
+    labels = [
+        float(each["wrong"] < 0 or step < each["wrong"])
+        for each in files.solutions()
+        for step in range(len(each["steps"]))
+    ]
+    assert joined.prefixes["label"].tolist() == labels
+    assert "whether every step so far is right" in joined.reading[-1]
     assert joined.prefixes["score"].tolist() == [score for each in expected("scores") for score in each]
     with pytest.raises(DataError, match="no prefix with both a score and a label"):
         audit(tmp_path / "labels.json")
