@@ -17,16 +17,9 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from prmcal import errors
 from prmcal.db.tables import Base, SchemaVersion
 from prmcal.db.tables.runs import SCHEMA_VERSION
-from prmcal.errors import (
-    DamagedDatabaseError,
-    DatabaseError,
-    DatabaseStorageError,
-    DatabaseVersionError,
-    LockedDatabaseError,
-    MissingDatabaseError,
-)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +67,7 @@ def connect(engine: sa.Engine, path: Path, patience: float) -> Iterator[sa.Conne
             with driver_errors(path):
                 connection = engine.connect()
             break
-        except LockedDatabaseError:
+        except errors.LockedDatabaseError:
             if time.monotonic() >= end:
                 raise
         time.sleep(pause)
@@ -116,21 +109,21 @@ def check_layout(connection: sa.Connection, path: Path) -> None:
     described = connection.exec_driver_sql(f"{_TABLES} AND tablename = 'schema_version'").scalar()
     found: int | None = connection.scalar(sa.select(SchemaVersion.version)) if described else None
     if found is None:
-        raise DamagedDatabaseError(
+        raise errors.DamagedDatabaseError(
             f"{path} is a database that prmcal did not write. Choose another place or move it."
         )
     if found != SCHEMA_VERSION:
         newer = found > SCHEMA_VERSION
         remedy = "Upgrade prmcal to open it. Nothing was changed." if newer else _rebuild(path)
-        raise DatabaseVersionError(
+        raise errors.DatabaseVersionError(
             f"{path} was written by {'a newer' if newer else 'an older'} version of prmcal (layout {found}; this "
             f"version uses {SCHEMA_VERSION}). {remedy}"
         )
 
 
-def folder_in_the_way(path: Path) -> DamagedDatabaseError:
+def folder_in_the_way(path: Path) -> errors.DamagedDatabaseError:
     """Return the error for a folder in the place of a database."""
-    return DamagedDatabaseError(
+    return errors.DamagedDatabaseError(
         f"{path} is a folder, where the database belongs. Remove or rename it. {_rebuild(path)}"
     )
 
@@ -139,27 +132,27 @@ def _rebuild(path: Path) -> str:
     return f"Build the database again from the artifacts: prmcal rebuild {path.parent}"
 
 
-def _meaning(path: Path, message: str) -> DatabaseError | None:
+def _meaning(path: Path, message: str) -> errors.DatabaseError | None:
     first_line = message.strip().splitlines()[0] if message.strip() else "no message"
     if any(mark in message for mark in _LOCKED):
-        return LockedDatabaseError(
+        return errors.LockedDatabaseError(
             f"{path} is open in another program ({first_line}). Close that program and try again."
         )
     if any(mark in message for mark in _DISK):
-        return DatabaseStorageError(
+        return errors.DatabaseStorageError(
             f"{path} cannot be written ({first_line}). Free some space or make the folder writable, "
             "then run the same command again: stored results are kept."
         )
     if "Is a directory" in message:
         return folder_in_the_way(path)
     if any(mark in message for mark in _OTHER_FORMAT):
-        return DatabaseVersionError(
+        return errors.DatabaseVersionError(
             f"{path} was written by another version of DuckDB ({first_line}). Upgrade the 'duckdb' package."
         )
     if any(mark in message for mark in _DAMAGED):
-        return DamagedDatabaseError(f"{path} is damaged ({first_line}). {_rebuild(path)}")
+        return errors.DamagedDatabaseError(f"{path} is damaged ({first_line}). {_rebuild(path)}")
     if "database does not exist" in message or "No such file or directory" in message:
-        return MissingDatabaseError(f"There is no database {path}. Run a grid into this folder first.")
+        return errors.MissingDatabaseError(f"There is no database {path}. Run a grid into this folder first.")
     return None
 
 
@@ -193,7 +186,7 @@ def reading(path: Path, patience: float = 5.0) -> Iterator[sa.Connection]:
     LockedDatabaseError if the file cannot be read.
     """
     if fingerprint(path) is None:
-        raise MissingDatabaseError(
+        raise errors.MissingDatabaseError(
             f"There are no results in {path.parent} yet. Run a grid into this folder first."
         )
     with _one_at_a_time, connect(engine_for(path, read_only=True), path, patience) as connection:

@@ -27,21 +27,10 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.exc import DBAPIError
 
+from prmcal.db import tables
 from prmcal.db.queries.health import check_health
 from prmcal.db.reader import connect, engine_for, folder_in_the_way, prepare_layout
 from prmcal.db.run_folder import published_path
-from prmcal.db.tables import (
-    Base,
-    Cell,
-    Comparison,
-    Dataset,
-    DescribedMetric,
-    HealthCheck,
-    Job,
-    JobInput,
-    Plugin,
-    Question,
-)
 from prmcal.errors import DamagedDatabaseError, DatabaseStorageError, LoadError
 
 if TYPE_CHECKING:
@@ -94,7 +83,7 @@ class Writer:
             connection.exec_driver_sql(f"SET threads = {min(_THREADS, os.cpu_count() or 1)}")
             yield Transaction(connection)
 
-    def record(self, rows: Sequence[Base]) -> None:
+    def record(self, rows: Sequence[tables.Base]) -> None:
         """Call :meth:`Transaction.record` in a separate transaction."""
         with self.transaction() as transaction:
             transaction.record(rows)
@@ -107,12 +96,18 @@ class Writer:
     def loaded_jobs(self) -> set[str]:
         """Return the keys of the jobs whose artifacts are in the database."""
         with connect(self._engine, self.path, self._patience) as connection:
-            return set(connection.execute(sa.select(Job.job_key).where(Job.status == "done")).scalars())
+            return set(
+                connection.execute(sa.select(tables.Job.job_key).where(tables.Job.status == "done")).scalars()
+            )
 
     def finished_cells(self) -> dict[str, str | None]:
         """Return the keys of the jobs that measured the finished cells, by the sorted ids of the cells."""
         with connect(self._engine, self.path, self._patience) as connection:
-            query = sa.select(Cell.cell_id, Cell.job_key).where(Cell.status == "done").order_by(Cell.cell_id)
+            query = (
+                sa.select(tables.Cell.cell_id, tables.Cell.job_key)
+                .where(tables.Cell.status == "done")
+                .order_by(tables.Cell.cell_id)
+            )
             return {row.cell_id: row.job_key for row in connection.execute(query)}
 
     def publish(self) -> None:
@@ -208,7 +203,7 @@ class Transaction:
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
-    def record(self, rows: Sequence[Base]) -> None:
+    def record(self, rows: Sequence[tables.Base]) -> None:
         """Insert rows into tables with a primary key. A row with the same key is replaced.
 
         Attributes of the models that are not set get the default of the column, or null.
@@ -236,7 +231,7 @@ class Transaction:
 
         Raises a LoadError if a file cannot be read or does not fit the table. The transaction must then be rolled back.
         """
-        table = Base.metadata.tables[table_name]
+        table = tables.Base.metadata.tables[table_name]
         owner = "cell_id" if "cell_id" in table.columns else "job_key"
         self._connection.exec_driver_sql(
             f"DELETE FROM {table.name} WHERE {owner} IN (SELECT unnest($names))", {"names": list(files)}
@@ -248,12 +243,12 @@ class Transaction:
 
         The caller writes plugins, metrics, data sets and questions again.
         """
-        for described in (Plugin, DescribedMetric, Dataset, Question):
+        for described in (tables.Plugin, tables.DescribedMetric, tables.Dataset, tables.Question):
             self._connection.execute(sa.delete(described))
-        known_jobs = sa.union(sa.select(Job.job_key), sa.select(JobInput.job_key))
+        known_jobs = sa.union(sa.select(tables.Job.job_key), sa.select(tables.JobInput.job_key))
         old_jobs = set(self._connection.execute(known_jobs).scalars()) - set(job_keys)
-        old_cells = set(self._connection.execute(sa.select(Cell.cell_id)).scalars()) - set(cell_ids)
-        for table in Base.metadata.sorted_tables:
+        old_cells = set(self._connection.execute(sa.select(tables.Cell.cell_id)).scalars()) - set(cell_ids)
+        for table in tables.Base.metadata.sorted_tables:
             if "cell_id" in table.columns and old_cells:
                 self._connection.execute(sa.delete(table).where(table.c.cell_id.in_(old_cells)))
             elif "cell_id" not in table.columns and "job_key" in table.columns and old_jobs:
@@ -261,17 +256,17 @@ class Transaction:
 
     def check_health(self) -> None:
         """Check the data of the database again, and replace what was found; see :mod:`prmcal.db.queries.health`."""
-        self._connection.execute(sa.delete(HealthCheck))
+        self._connection.execute(sa.delete(tables.HealthCheck))
         self.record(check_health(self._connection))
 
     def replace_comparisons(self, parts: Iterable[Mapping[str, Values]]) -> None:
         """Replace all paired comparisons by those in parts, each with the values of all columns."""
-        table = Base.metadata.tables[Comparison.__tablename__]
+        table = tables.Base.metadata.tables[tables.Comparison.__tablename__]
         self._connection.execute(sa.delete(table))
         _insert_columns(self._connection, table, parts)
 
 
-def _value(row: Base, column: sa.Column[Any]) -> Any:
+def _value(row: tables.Base, column: sa.Column[Any]) -> Any:
     value = getattr(row, column.name)
     if value is None and isinstance(column.default, sa.ColumnDefault):
         return column.default.arg

@@ -5,17 +5,7 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from prmcal.db.charts import (
-    UNIT,
-    Layers,
-    Series,
-    diagonal,
-    error_histograms,
-    intervals,
-    legend,
-    tooltips,
-    zero_line,
-)
+from prmcal.db import charts
 
 _HEIGHT, _SMALL_HEIGHT, _HISTOGRAM_HEIGHT = 320, 220, 120
 _AXIS_WIDTH = 30  # pixels left of an axis, so that charts above each other are aligned
@@ -23,32 +13,32 @@ _PREFIXES = alt.Tooltip("count:Q", title="prefixes", format=",")
 _SHIFT = 0.018  # between points at the same place, which would otherwise hide each other
 
 
-def reliability_chart(bins: pd.DataFrame, series: Series, *, small: bool = False) -> Layers:
+def reliability_chart(bins: pd.DataFrame, series: charts.Series, *, small: bool = False) -> charts.Layers:
     """Draw success rates against rewards, with the diagonal of perfect calibration.
 
     `bins` has the columns calibrator, lower, upper, count, mean_reward, mean_success, low and high. A `small` chart
     stands beside others of its kind.
     """
-    shown = legend() if len(series.names) > 1 else None
-    numbers = tooltips(["calibrator"], ["mean_reward", "mean_success", "low", "high"], None)
+    shown = charts.legend() if len(series.names) > 1 else None
+    numbers = charts.tooltips(["calibrator"], ["mean_reward", "mean_success", "low", "high"], None)
     base = alt.Chart(bins[bins["count"] > 0]).encode(
-        x=alt.X("mean_reward:Q", scale=UNIT, title="Mean reward of the bin"),
+        x=alt.X("mean_reward:Q", scale=charts.UNIT, title="Mean reward of the bin"),
         color=series.colour("calibrator", shown),
         tooltip=[*numbers, _PREFIXES],
     )
-    y = alt.Y("mean_success:Q", scale=UNIT, title="Success rate", axis=alt.Axis(minExtent=_AXIS_WIDTH))
+    y = alt.Y("mean_success:Q", scale=charts.UNIT, title="Success rate", axis=alt.Axis(minExtent=_AXIS_WIDTH))
     lines = base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=series.dash("calibrator", shown))
-    points = intervals(base, y, shape=series.shape("calibrator", shown))
-    return alt.layer(diagonal(), lines, *points).properties(height=_SMALL_HEIGHT if small else _HEIGHT)
+    points = charts.intervals(base, y, shape=series.shape("calibrator", shown))
+    return alt.layer(charts.diagonal(), lines, *points).properties(height=_SMALL_HEIGHT if small else _HEIGHT)
 
 
-def prefix_histogram(bins: pd.DataFrame, series: Series) -> alt.Chart:
+def prefix_histogram(bins: pd.DataFrame, series: charts.Series) -> alt.Chart:
     """Draw how many prefixes the bins of one calibrator have. It stands below their :func:`reliability_chart`."""
     drawn: alt.Chart = (
         alt.Chart(bins)
         .mark_bar(color=series.colours[0])
         .encode(
-            x=alt.X("lower:Q", bin="binned", scale=UNIT, title="Reward (bin edges)"),
+            x=alt.X("lower:Q", bin="binned", scale=charts.UNIT, title="Reward (bin edges)"),
             x2="upper:Q",
             y=alt.Y("count:Q", title="Prefixes", axis=alt.Axis(tickCount=3, minExtent=_AXIS_WIDTH)),
             tooltip=[_PREFIXES],
@@ -58,43 +48,43 @@ def prefix_histogram(bins: pd.DataFrame, series: Series) -> alt.Chart:
     return drawn
 
 
-def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, series: Series) -> Layers:
+def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, series: charts.Series) -> charts.Layers:
     """Draw histograms of the signed error (reward minus success rate) of prefixes, one for each calibrator.
 
     `bins` has the columns calibrator, lower, upper and count; `means` has calibrator and value, the mean signed error.
     """
-    shown = legend(lines=False)
+    shown = charts.legend(lines=False)
     numbers = [alt.Tooltip(f"{name}:Q", format=".2f") for name in ("lower", "upper")]
     base = alt.Chart(bins).encode(tooltip=[alt.Tooltip("calibrator:N"), *numbers, _PREFIXES])
-    bars = error_histograms(base, alt.Y("count:Q", title="Prefixes", stack=None), series, shown)
+    bars = charts.error_histograms(base, alt.Y("count:Q", title="Prefixes", stack=None), series, shown)
     lines = (
         alt.Chart(means)
         .mark_rule(strokeWidth=2.5)
         .encode(
             x="value:Q",
             color=series.colour("calibrator", shown),
-            tooltip=tooltips(["calibrator"], ["value"], None),
+            tooltip=charts.tooltips(["calibrator"], ["value"], None),
         )
     )
-    return alt.layer(bars, zero_line(), lines).properties(height=_HEIGHT)
+    return alt.layer(bars, charts.zero_line(), lines).properties(height=_HEIGHT)
 
 
-def coverage_chart(rows: pd.DataFrame, series: Series) -> Layers:
+def coverage_chart(rows: pd.DataFrame, series: charts.Series) -> charts.Layers:
     """Draw the measured coverage of quantiles against the nominal coverage, with the diagonal of equality.
 
     `rows` has the columns calibrator, level (beta), nominal (1 - beta), coverage, low, high and n.
     """
     position = rows["calibrator"].map({name: place for place, name in enumerate(series.names)})
     shift = _SHIFT * (position - (len(series.names) - 1) / 2)
-    shown = legend(lines=False)
+    shown = charts.legend(lines=False)
     base = alt.Chart(rows.assign(shifted=rows["nominal"] + shift)).encode(
-        x=alt.X("shifted:Q", scale=UNIT, title="Nominal coverage 1 \N{MINUS SIGN} β"),
+        x=alt.X("shifted:Q", scale=charts.UNIT, title="Nominal coverage 1 \N{MINUS SIGN} β"),
         color=series.colour("calibrator", shown),
-        tooltip=tooltips(["calibrator"], ["level", "nominal", "coverage", "low", "high"]),
+        tooltip=charts.tooltips(["calibrator"], ["level", "nominal", "coverage", "low", "high"]),
     )
-    y = alt.Y("coverage:Q", scale=UNIT, title="Measured coverage")
-    points = intervals(base, y, shape=series.shape("calibrator", shown))
-    return alt.layer(diagonal(), *points).properties(height=_HEIGHT)
+    y = alt.Y("coverage:Q", scale=charts.UNIT, title="Measured coverage")
+    points = charts.intervals(base, y, shape=series.shape("calibrator", shown))
+    return alt.layer(charts.diagonal(), *points).properties(height=_HEIGHT)
 
 
 _LINE = 18  # pixels
@@ -104,11 +94,11 @@ _PADDING = 8  # pixels left and right of the intervals
 def interval_chart(
     rows: pd.DataFrame,
     title: str,
-    series: Series,
+    series: charts.Series,
     *,
     zero: bool = False,
     shown: alt.Legend | None = None,
-) -> Layers:
+) -> charts.Layers:
     """Draw values with their 95% intervals, one line each.
 
     `rows` has the columns label (of the line), series (it decides the colour), value, low, high, and n if it is known.
@@ -120,7 +110,7 @@ def interval_chart(
     base = alt.Chart(rows).encode(
         y=alt.Y("label:N", sort=None, title=None, axis=axis),
         color=series.colour("series", shown),
-        tooltip=tooltips(["label"], ["value", "low", "high"], "n" if "n" in rows else None),
+        tooltip=charts.tooltips(["label"], ["value", "low", "high"], "n" if "n" in rows else None),
     )
     x = alt.X(
         "value:Q",
@@ -128,5 +118,5 @@ def interval_chart(
         scale=alt.Scale(zero=False, nice=False, padding=_PADDING),
         axis=alt.Axis(tickCount=5, orient="top"),  # the top of a tall chart is what a reader sees first
     )
-    points = intervals(base, x, size=45, shape=alt.value("circle"))
-    return alt.layer(*([zero_line()] if zero else []), *points).properties(height=alt.Step(_LINE))
+    points = charts.intervals(base, x, size=45, shape=alt.value("circle"))
+    return alt.layer(*([charts.zero_line()] if zero else []), *points).properties(height=alt.Step(_LINE))

@@ -19,23 +19,8 @@ from prmcal.dashboard.charts.calibration import interval_chart
 from prmcal.dashboard.charts.curves import interval_rows
 from prmcal.dashboard.charts.scaling import league_chart
 from prmcal.dashboard.charts.trajectory import draw, extremes
+from prmcal.dashboard.controls import context, widgets
 from prmcal.dashboard.controls.address import ask, bound, bound_several
-from prmcal.dashboard.controls.context import (
-    CHOICES,
-    KINDS,
-    choose_group,
-    choose_tier,
-    context_of,
-    filter_by,
-    grid_names,
-)
-from prmcal.dashboard.controls.widgets import (
-    choose_metric,
-    choose_view,
-    files_of,
-    show_board,
-    show_downloads,
-)
 from prmcal.dashboard.formats import escaped, estimate, integer, number
 from prmcal.dashboard.views.shared import show_html
 from prmcal.db import catalog
@@ -55,14 +40,14 @@ _SELECT_WIDTH = 360  # pixels: the names of the tables are long
 def show(path: Path) -> None:
     """Show the page for a published database."""
     st.title("Leaderboard")
-    grid = grid_names(path)
+    grid = context.grid_names(path)
     views: dict[str, Callable[[], None]] = {
         "Calibration": lambda: show_ranking(path, grid, "calibration"),
         "Scaling": lambda: show_ranking(path, grid, "scaling"),
         "Costs": lambda: _show_costs(path, grid),
         "Paper": lambda: _show_reported(path),
     }
-    views[choose_view(list(views), "table", resets=["columns", "chart"])]()
+    views[widgets.choose_view(list(views), "table", resets=["columns", "chart"])]()
 
 
 def show_ranking(
@@ -82,8 +67,8 @@ def show_ranking(
     _summary(cells)
     tier = None
     if filters is None:
-        filters = filter_by(grid, *(kind for kind in KINDS if cells[kind].notna().any()))
-        tier = choose_tier(path)
+        filters = context.filter_by(grid, *(kind for kind in context.KINDS if cells[kind].notna().any()))
+        tier = context.choose_tier(path)
     shown = kept(ask(catalog.leaderboard, path, table=table, tier=tier), **filters)
     if shown.empty:
         st.info("No cell matches the filters in the sidebar.")
@@ -93,7 +78,7 @@ def show_ranking(
         f"{integer(len(shown))} rows" if every else f"{integer(len(shown))} of {integer(len(cells))} rows"
     )
     _show_board(path, shown, table)
-    show_downloads(table, ask(_files, path, table))
+    widgets.show_downloads(table, ask(_files, path, table))
     chart = st.expander("Chart of one metric with all intervals", key="chart_open", on_change="rerun")
     if chart.open:
         with chart:
@@ -114,20 +99,20 @@ def _show_board(path: Path, cells: pd.DataFrame, table: Leaderboard) -> None:
     )
     links = st.container()
     board = web_board(cells, table, described, shown)
-    rows = show_board(board, f"board {table} {hash(board.cells)}", select=True)
-    context, selected = context_of(path), cells.iloc[rows]
+    rows = widgets.show_board(board, f"board {table} {hash(board.cells)}", select=True)
+    here, selected = context.context_of(path), cells.iloc[rows]
     names = list(selected["cell_id"])
     with links:
         if not names:
             st.caption("Select a row to open its cell, or two rows to compare them.")
         elif len(names) == 1:
-            compare = _link("Compare it with another cell", context.link("compare", a=names[0]))
-            place = {kind: selected[kind].iloc[0] for kind in CHOICES}
-            page = _link(f"Calibration of {names[0]}", context.link("calibration", **place))
+            compare = _link("Compare it with another cell", here.link("compare", a=names[0]))
+            place = {kind: selected[kind].iloc[0] for kind in context.CHOICES}
+            page = _link(f"Calibration of {names[0]}", here.link("calibration", **place))
             st.html(f"{page} · {compare}" if table == "calibration" else compare)
         else:
             first, second = names[:2]
-            st.html(_link(f"Compare {first} with {second}", context.link("compare", a=first, b=second)))
+            st.html(_link(f"Compare {first} with {second}", here.link("compare", a=first, b=second)))
     st.caption(escaped(board.legend))
 
 
@@ -149,7 +134,7 @@ def read_ahead(path: Path) -> None:
 def _files(path: Path, table: Leaderboard) -> dict[str, str | bytes]:
     cells, described = ask(catalog.leaderboard, path, table=table), ask(catalog.metrics, path)
     shown = LEADERBOARDS[table].main_metrics
-    return files_of(cells, leaderboard_board(cells, table, described, shown))
+    return widgets.files_of(cells, leaderboard_board(cells, table, described, shown))
 
 
 def _summary(cells: pd.DataFrame) -> None:
@@ -164,7 +149,7 @@ def _charts(cells: pd.DataFrame, table: Leaderboard, grid: dict[str, list[str]],
     measured = [name for name in described if name in cells and cells[name].notna().any()]
     main = [name for name in LEADERBOARDS[table].main_metrics if name in measured]
     names = [*main, *(name for name in measured if name not in main)]
-    metric = choose_metric("Metric", names, "chart", described)
+    metric = widgets.choose_metric("Metric", names, "chart", described)
     rows = interval_rows(cells, metric.name)
     if rows.empty:
         st.info(f"No cell has a value for {metric.title}.")
@@ -185,18 +170,18 @@ def _charts(cells: pd.DataFrame, table: Leaderboard, grid: dict[str, list[str]],
 
 def _show_costs(path: Path, grid: dict[str, list[str]]) -> None:
     """Show the cost of every strategy, per question and in total."""
-    filters = filter_by(grid, "dataset", "llm", "prm", "calibrator")
-    cells = kept(ask(catalog.costs, path, tier=choose_tier(path)), **filters)
+    filters = context.filter_by(grid, "dataset", "llm", "prm", "calibrator")
+    cells = kept(ask(catalog.costs, path, tier=context.choose_tier(path)), **filters)
     if cells.empty:
         st.info("No cell matches the filters in the sidebar.")
         return
     board = cost_board(cells)
-    show_board(board, "costs")
+    widgets.show_board(board, "costs")
     st.caption(
         f"Costs per question / in total. {SECONDS_LEGEND} Where a cost is unknown, there is none. Costs are not "
         "ranked, since a low cost alone does not make a strategy better."
     )
-    show_downloads("costs", files_of(cells, board))
+    widgets.show_downloads("costs", widgets.files_of(cells, board))
 
 
 def _show_reported(path: Path) -> None:
@@ -215,19 +200,19 @@ def _show_reported(path: Path) -> None:
     )
     reported = ask(catalog.beside_measured, path, table=table)
     board = _reported_board(reported, ask(catalog.metrics, path))
-    show_board(board, f"reported {table}")
+    widgets.show_board(board, f"reported {table}")
     measured = int(reported["measured"].notna().sum())
     st.caption(
         f"The table has {len(reported)} numbers. This run measured {measured} of them, for the same names of data set, "
         "LLM, PRM, calibrator, strategy and metric. The paper gives no intervals."
     )
-    show_downloads(f"reported-{table}", files_of(reported, board))
+    widgets.show_downloads(f"reported-{table}", widgets.files_of(reported, board))
 
 
 def _reported_board(reported: pd.DataFrame, described: Metrics) -> Board:
     """Return the numbers as text, without the columns that are empty."""
     rows = reported.to_dict("records")
-    used = [kind for kind in KINDS if reported[kind].notna().any()]
+    used = [kind for kind in context.KINDS if reported[kind].notna().any()]
     columns = [
         *(Column(COORDINATE_TITLES[kind], tuple(reported[kind].fillna(""))) for kind in used),
         column_of(rows, "Metric", lambda row: described.title(row["metric"])),
@@ -245,9 +230,9 @@ _DRAWN = 7
 def show_league(path: Path) -> None:
     """Show the page for a published database."""
     st.title("League")
-    names = grid_names(path)
-    filters = filter_by(names, "dataset", "llm", "prm", "calibrator", "strategy")
-    found: League = ask(catalog.league, path, **filters, tier=choose_tier(path))
+    names = context.grid_names(path)
+    filters = context.filter_by(names, "dataset", "llm", "prm", "calibrator", "strategy")
+    found: League = ask(catalog.league, path, **filters, tier=context.choose_tier(path))
     if not found.rows:
         st.info(_why_empty(path, found))
         return
@@ -272,7 +257,7 @@ def _curves(path: Path, found: League) -> None:
     """Draw accuracy against samples of the strategies that the reader chooses, at one place."""
     left, right = st.columns([3, 2])
     with left:
-        group = choose_group(path, "league")
+        group = context.choose_group(path, "league")
     if group is None:
         return
     points: pd.DataFrame = ask(catalog.league_points, path, **group)
@@ -309,12 +294,12 @@ def _entry(row: Any) -> Entry:
 def show_overview(path: Path) -> None:
     """Show the page for a published database."""
     st.title("Overview")
-    filters = filter_by(grid_names(path), "dataset", "llm", "prm")
-    found: Overview = ask(catalog.overview, path, **filters, tier=choose_tier(path))
-    context = context_of(path)
+    filters = context.filter_by(context.grid_names(path), "dataset", "llm", "prm")
+    found: Overview = ask(catalog.overview, path, **filters, tier=context.choose_tier(path))
+    here = context.context_of(path)
     cells = found.cells.set_index("cell_id")
 
     def link(cell_id: str) -> str:
-        return context.link("calibration", **{kind: cells.at[cell_id, kind] for kind in CHOICES})
+        return here.link("calibration", **{kind: cells.at[cell_id, kind] for kind in context.CHOICES})
 
     show_html(overview_html(found, link))

@@ -10,19 +10,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from prmcal.dashboard.charts.curves import (
-    FIXED,
-    TARGETS,
-    adaptive_points,
-    difficulty_points,
-    equal_cost_points,
-    fixed_points,
-    frontier_points,
-    levels_of,
-    rows_of_group,
-    settings_of,
-    used_levels,
-)
+from prmcal.dashboard.charts import curves
 from prmcal.dashboard.charts.scaling import difficulty_chart, equal_cost_chart, frontier_chart, risk_chart
 from prmcal.dashboard.charts.trajectory import draw, extremes, gain_of, percent, points
 from prmcal.dashboard.controls.address import ask, bound
@@ -60,13 +48,13 @@ class _Place:
             left, right = st.columns([3, 2])
         with left:
             about = "IAS draws so many samples that at least one of them is correct with probability C"
-            target = choose_target(TARGETS, "C", about)
+            target = choose_target(curves.TARGETS, "C", about)
         with right:
             return target, self.choose_level()
 
     def choose_level(self) -> float:
         """Let the reader choose beta if there are several levels. The first is the default."""
-        levels = levels_of(self.pool)
+        levels = curves.levels_of(self.pool)
         if len(levels) < 2:
             return levels[0]
         level = st.select_slider(
@@ -138,7 +126,7 @@ def _pool(path: Path, group: dict[str, str]) -> ExactCurves:
 
 
 def _gains(path: Path, group: dict[str, str], level: float) -> pd.DataFrame:
-    return equal_cost_points(_pool(path, group), grid_names(path)["calibrator"], level)
+    return curves.equal_cost_points(_pool(path, group), grid_names(path)["calibrator"], level)
 
 
 def _show_budget(place: _Place) -> None:
@@ -150,11 +138,11 @@ def _show_budget(place: _Place) -> None:
     adaptive, fixed = ask(_curves, place.path, group=place.group, cost=cost, level=level)
     rivals = measured[measured["competes"]]
     values = ask(catalog.question_accuracies, place.path, cells=list(rivals["cell_id"]))
-    frontier = frontier_points(
+    frontier = curves.frontier_points(
         place.pool, place.calibrators, rivals, values, target, level, tokens=cost != "samples"
     )
     place.show_gain(target, ask(_gains, place.path, group=place.group, level=level))
-    series = series_of(place.calibrators, [*adaptive["series"].unique(), FIXED])
+    series = series_of(place.calibrators, [*adaptive["series"].unique(), curves.FIXED])
     chosen = adaptive[adaptive["C"] == target]
     draw(
         frontier_chart(adaptive, fixed, measured, frontier, f"Mean {cost} per question", series, target),
@@ -177,8 +165,8 @@ def _show_budget(place: _Place) -> None:
 def _curves(path: Path, group: dict[str, str], cost: str, level: float) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return all points of best-of-n + IAS, and those of a fixed n."""
     pool, tokens = _pool(path, group), cost != "samples"
-    adaptive = adaptive_points(pool, grid_names(path)["calibrator"], level, tokens=tokens)
-    return adaptive, fixed_points(pool, tokens=tokens)
+    adaptive = curves.adaptive_points(pool, grid_names(path)["calibrator"], level, tokens=tokens)
+    return adaptive, curves.fixed_points(pool, tokens=tokens)
 
 
 def _measured_strategies(path: Path, group: dict[str, str], metric: str) -> pd.DataFrame:
@@ -195,8 +183,8 @@ def _measured_strategies(path: Path, group: dict[str, str], metric: str) -> pd.D
         rows["strategy"], rows["calibrator"].fillna(""), rows["target"], rows["level"], strict=True
     )
     found = rows.assign(
-        series=rows["calibrator"].fillna(FIXED),
-        name=[", ".join(filter(None, [a, b, *settings_of(c, d)])) for a, b, c, d in names_of],
+        series=rows["calibrator"].fillna(curves.FIXED),
+        name=[", ".join(filter(None, [a, b, *curves.settings_of(c, d)])) for a, b, c, d in names_of],
         label=rows["strategy"].where(rows["calibrator"].isna(), ""),
         competes=~rows["cell_id"].isin(references),
     )
@@ -223,7 +211,7 @@ def _cost_table(measured: pd.DataFrame, chosen: pd.DataFrame, frontier: pd.DataF
 
 
 def _areas(place: _Place) -> None:
-    areas = rows_of_group(ask(catalog.curve_areas, place.path), place.group)
+    areas = curves.rows_of_group(ask(catalog.curve_areas, place.path), place.group)
     areas = areas[areas["name"] == "area"]
     if areas.empty:
         return
@@ -240,7 +228,7 @@ def _areas(place: _Place) -> None:
 def _show_difficulty(place: _Place) -> None:
     """Show accuracy and samples for the questions of each difficulty level."""
     target, level = place.choose_selection()
-    adaptive, fixed = difficulty_points(place.pool, place.calibrators, target, level)
+    adaptive, fixed = curves.difficulty_points(place.pool, place.calibrators, target, level)
     if adaptive.empty:
         st.info("The questions of this data set have no difficulty levels.")
         return
@@ -273,9 +261,9 @@ def _show_difficulty(place: _Place) -> None:
 def _show_risk(place: _Place) -> None:
     """Show the risk-coverage curves of all calibrators, and the areas under them."""
     with place.controls:
-        used = used_levels(place.pool, place.calibrators, place.choose_level())
+        used = curves.used_levels(place.pool, place.calibrators, place.choose_level())
     risks, areas = (
-        rows_of_group(ask(each, place.path), place.group)
+        curves.rows_of_group(ask(each, place.path), place.group)
         for each in (catalog.risk_points, catalog.curve_areas)
     )
     if risks.empty:

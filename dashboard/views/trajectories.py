@@ -11,6 +11,7 @@ from typing import Any, Literal
 import pandas as pd
 import streamlit as st
 
+from prmcal.dashboard import formats
 from prmcal.dashboard.charts.calibration import interval_chart
 from prmcal.dashboard.charts.curves import MEDIAN, likest
 from prmcal.dashboard.charts.trajectory import (
@@ -22,28 +23,9 @@ from prmcal.dashboard.charts.trajectory import (
     step_table,
     step_texts,
 )
+from prmcal.dashboard.controls import context
 from prmcal.dashboard.controls.address import ask, bound
-from prmcal.dashboard.controls.context import (
-    CHOICES,
-    Context,
-    choose,
-    choose_leaderboard,
-    context_of,
-    pick_cell,
-)
 from prmcal.dashboard.controls.widgets import choose_row, choose_target, choose_view, show_board
-from prmcal.dashboard.formats import (
-    MISSING,
-    escaped,
-    estimate,
-    estimates,
-    integer,
-    integers,
-    names,
-    number,
-    numbers,
-    with_formulas,
-)
 from prmcal.dashboard.views.shared import TARGETS, colour_of, show_status, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import legend, two_kinds
@@ -64,12 +46,12 @@ _REWARDS: dict[str, Literal["reward", "calibrated_reward"]] = {
 def show(path: Path) -> None:
     """Show the page for a published database."""
     st.title("Trajectories")
-    cell = choose(path, CHOICES, "calibration")
+    cell = context.choose(path, context.CHOICES, "calibration")
     if cell is None:
         st.info("This run has no calibration cells.")
         return
     cell_id: str = cell["cell_id"]
-    st.caption(f"Cell {escaped(cell_id)}")
+    st.caption(f"Cell {formats.escaped(cell_id)}")
     show_status(cell)
     questions = ask(catalog.questions, path, cell_id=cell_id)
     if not questions:
@@ -152,12 +134,12 @@ def _show_question(path: Path, cell: dict[str, Any], question_id: str) -> None:
         return
     prefixes = ask(catalog.prefixes, path, cell_id=cell["cell_id"], question_id=question_id)
     first = samples.iloc[0]
-    st.markdown(with_formulas(kept(first["question"])))
+    st.markdown(formats.with_formulas(kept(first["question"])))
     level = "" if pd.isna(first["question_level"]) else f" · level {first['question_level']}"
     correct = int(samples["correct"].sum())
     st.caption(
-        f"Reference answer: {escaped(kept(first['reference']))}{level} · {correct} of {len(samples)} samples are "
-        f"correct: pass@1 {number(correct / len(samples))}"
+        f"Reference answer: {formats.escaped(kept(first['reference']))}{level} · {correct} of {len(samples)} samples "
+        f"are correct: pass@1 {formats.number(correct / len(samples))}"
     )
     with st.expander(f"{len(samples)} trajectories"):
         _trajectory_list(samples, prefixes, f"trajectories-{cell['cell_id']}-{question_id}")
@@ -197,14 +179,14 @@ def _trajectory(
     path: Path, cell: dict[str, Any], sample: pd.Series, prefixes: pd.DataFrame, target: float
 ) -> None:
     verdict = graded(sample["verdict"], sample["finish_reason"])
-    st.header(f"Trajectory {sample['trajectory']}: {escaped(verdict)}")
+    st.header(f"Trajectory {sample['trajectory']}: {formats.escaped(verdict)}")
     table = step_table(prefixes, int(sample["trajectory"]), target)
     steps = int(sample["steps"])
     texts = step_texts(sample["text"], steps) if isinstance(sample["text"], str) else [LEFT_OUT] * steps
     if table.empty:
         st.info("The PRM has not scored this trajectory.")
         for text in texts:
-            st.markdown(with_formulas(text))
+            st.markdown(formats.with_formulas(text))
         return
     colour = colour_of(path, cell["calibrator"])
     draw(rewards_chart(table, colour), along(table))
@@ -212,30 +194,30 @@ def _trajectory(
         "Vertical lines: 95% Clopper-Pearson intervals of the success probability. Band: from the lowest to the "
         "highest quantile, if the calibrator predicts quantiles."
     )
-    draw(budgets_chart(table, colour, target), along(table, "budget_", integer))
+    draw(budgets_chart(table, colour, target), along(table, "budget_", formats.integer))
     st.caption(
         "Samples needed for at least one correct answer with probability C: log(1 \N{MINUS SIGN} C) / "
         "log(1 \N{MINUS SIGN} p), where p is the reward or the success rate, clipped to [0.0001, 0.9999]."
     )
-    shown = ["*Question only*", *map(with_formulas, texts)]
+    shown = ["*Question only*", *map(formats.with_formulas, texts)]
     show_table(
         {
-            "Step": integers(table["step"]),
+            "Step": formats.integers(table["step"]),
             "Text": shown[: len(table)],
-            "PRM reward": numbers(table["reward"]),
-            "Calibrated reward": estimates(table[["calibrated", "band_low", "band_high"]]),
+            "PRM reward": formats.numbers(table["reward"]),
+            "Calibrated reward": formats.estimates(table[["calibrated", "band_low", "band_high"]]),
             "Success rate": list(map(_success, table.to_dict("records"))),
-            f"Samples for C = {target:g}": integers(table["budget_calibrated"]),
+            f"Samples for C = {target:g}": formats.integers(table["budget_calibrated"]),
         }
     )
 
 
 def _success(row: dict[Any, Any]) -> str:
     if pd.isna(row["success"]):
-        return MISSING
+        return formats.MISSING
     if row["terminal"]:
         return f"final answer, {'correct' if row['success'] else 'incorrect'}"
-    interval = escaped(estimate(row["success"], row["low"], row["high"]))
+    interval = formats.escaped(formats.estimate(row["success"], row["low"], row["high"]))
     return f"{row['successes']} of {row['follow_ups']}: {interval}"
 
 
@@ -253,7 +235,7 @@ def show_comparison(path: Path) -> None:
     if not boards:
         st.info("A comparison needs two finished cells. This run has fewer so far.")
         return
-    table = choose_leaderboard(list(boards), "a", "b")
+    table = context.choose_leaderboard(list(boards), "a", "b")
     pair = _pick_cells(path, boards[table], table)
     if pair is None:
         st.info("No other cell of this leaderboard and data set is finished.")
@@ -261,15 +243,15 @@ def show_comparison(path: Path) -> None:
     try:
         found: CellComparison = ask(catalog.compare_cells, path, cell_a=pair[0], cell_b=pair[1])
     except (ArtifactError, IncomparableCellsError) as error:
-        st.info(escaped(str(error)))
+        st.info(formats.escaped(str(error)))
         return
     st.caption(found.paired_over)
     described: Metrics = ask(catalog.metrics, path)
     _chart(found, described)
     board = comparison_board(found, described.title)
     show_board(board, f"comparison {pair}")
-    st.caption(escaped(board.legend))
-    _questions(context_of(path), found)
+    st.caption(formats.escaped(board.legend))
+    _questions(context.context_of(path), found)
 
 
 def _pick_cells(path: Path, cells: pd.DataFrame, table: Leaderboard) -> tuple[str, str] | None:
@@ -278,17 +260,20 @@ def _pick_cells(path: Path, cells: pd.DataFrame, table: Leaderboard) -> tuple[st
     By default, these are an uncalibrated cell of the place in the context, and the best one of the same place.
     """
     metric = ask(catalog.metrics, path)[LEADERBOARDS[table].main_metrics[0]]
-    place = {**{kind: next(iter(cells[kind].dropna()), None) for kind in CHOICES}, **context_of(path).wanted}
+    place = {
+        **{kind: next(iter(cells[kind].dropna()), None) for kind in context.CHOICES},
+        **context.context_of(path).wanted,
+    }
     baseline = next(iter(ask(catalog.with_role, path, role="baseline")), None)
     first = likest(cells, {**place, "calibrator": baseline}, metric)["cell_id"].iloc[0]
-    first = pick_cell("A", cells, "a", str(first), resets=["b"])
+    first = context.pick_cell("A", cells, "a", str(first), resets=["b"])
     picked = dict(cells[cells["cell_id"] == first].iloc[0])
     others = cells[(cells["dataset"] == picked["dataset"]) & (cells["cell_id"] != first)]
     if others.empty:
         return None
     alike = {kind: picked[kind] for kind in ("llm", "prm", "strategy", "target", "level")}
     others = likest(others, alike, metric)
-    return first, pick_cell("B", others, "b", str(others["cell_id"].iloc[0]))
+    return first, context.pick_cell("B", others, "b", str(others["cell_id"].iloc[0]))
 
 
 def _chart(found: CellComparison, described: Metrics) -> None:
@@ -309,7 +294,7 @@ def _chart(found: CellComparison, described: Metrics) -> None:
     )
 
 
-def _questions(context: Context, found: CellComparison) -> None:
+def _questions(here: context.Context, found: CellComparison) -> None:
     board = questions_board(found)
     st.header(board.title)
     if found.differing.empty:
@@ -317,11 +302,13 @@ def _questions(context: Context, found: CellComparison) -> None:
             "The cells do not differ on any question, or the database has no values for their single questions."
         )
         return
-    own = {kind: found.a[kind] for kind in CHOICES if found.a[kind]}
+    own = {kind: found.a[kind] for kind in context.CHOICES if found.a[kind]}
     questions, *others = board.columns
     links = [
-        f"[{escaped(each)}]({context.link('trajectories', question=each, **own)})"
+        f"[{formats.escaped(each)}]({here.link('trajectories', question=each, **own)})"
         for each in questions.values
     ]
-    shown = {each.title.capitalize(): names(text[:_EXCERPT] for text in each.values) for each in others}
+    shown = {
+        each.title.capitalize(): formats.names(text[:_EXCERPT] for text in each.values) for each in others
+    }
     show_table({"Question": links, **shown})

@@ -13,19 +13,10 @@ import httpx2
 import pandas as pd
 import streamlit as st
 
+from prmcal.dashboard import formats
 from prmcal.dashboard.charts.trajectory import Solving, along, draw, reward_table, rewards_chart
 from prmcal.dashboard.controls.address import ask, bound, bound_text, widget_key, write_address
 from prmcal.dashboard.controls.widgets import SELECT_WIDTH, choose_target
-from prmcal.dashboard.formats import (
-    escaped,
-    estimate,
-    integer,
-    integers,
-    names,
-    number,
-    numbers,
-    with_formulas,
-)
 from prmcal.dashboard.views.shared import TARGETS, colour_of, show_table
 from prmcal.db import catalog
 from prmcal.db.text.formats import counted
@@ -50,12 +41,12 @@ def show(path: Path, address: str) -> None:
     try:
         serves = served(address)
     except LiveError as error:
-        st.error(escaped(str(error)))
+        st.error(formats.escaped(str(error)))
         return
     st.caption(
-        f"LLM {escaped(serves['llm'] or 'none')}, PRM {escaped(serves['prm'])}, calibrator "
-        f"{escaped(serves['calibrator'])}.",
-        help=escaped(serves["chosen_by"]) or None,
+        f"LLM {formats.escaped(serves['llm'] or 'none')}, PRM {formats.escaped(serves['prm'])}, calibrator "
+        f"{formats.escaped(serves['calibrator'])}.",
+        help=formats.escaped(serves["chosen_by"]) or None,
     )
     if not serves["llm"]:
         st.info("The server has no LLM, so it scores solutions but cannot answer questions.")
@@ -190,15 +181,17 @@ def _show_steps(steps: Sequence[Mapping[str, Any]], colour: str) -> None:
         if step["terminal"]
         else "too long for the PRM"
         if step["point"] is None
-        else escaped(estimate(row.calibrated, row.band_low, row.band_high))
+        else formats.escaped(formats.estimate(row.calibrated, row.band_low, row.band_high))
         for step, row in zip(steps, table.itertuples(), strict=True)
     ]
     show_table(
         {
-            "Step": integers(table["step"]),
-            "Text": [with_formulas(step["text"]) if step["step"] else "*Question only*" for step in steps],
+            "Step": formats.integers(table["step"]),
+            "Text": [
+                formats.with_formulas(step["text"]) if step["step"] else "*Question only*" for step in steps
+            ],
             "Calibrated reward": calibrated,
-            "PRM reward": numbers(table["reward"]),
+            "PRM reward": formats.numbers(table["reward"]),
         }
     )
 
@@ -207,16 +200,16 @@ def _show_solution(found: Solving, colour: str, levels: Sequence[float]) -> None
     """Show the answer or "I don't know" with the samples, or why the question failed."""
     solution = found.solution
     if found.error or solution is None or solution["error"]:
-        st.error(escaped(found.error or (solution or {}).get("error") or "There is no solution."))
+        st.error(formats.escaped(found.error or (solution or {}).get("error") or "There is no solution."))
         return
     _show_answer(solution)
     familiarity = solution["familiarity"]
     if not familiarity["familiar"]:
-        st.warning(f"{escaped(familiarity['message'])} So the probability may be wrong.")
+        st.warning(f"{formats.escaped(familiarity['message'])} So the probability may be wrong.")
     spent = solution["spent"]
     st.caption(
-        f"{counted(spent['samples'], 'sample')} · {integer(spent['generated_tokens'])} generated tokens · "
-        f"{integer(spent['prm_tokens'])} tokens read by the PRM · {number(spent['seconds'], 1)} s"
+        f"{counted(spent['samples'], 'sample')} · {formats.integer(spent['generated_tokens'])} generated tokens · "
+        f"{formats.integer(spent['prm_tokens'])} tokens read by the PRM · {formats.number(spent['seconds'], 1)} s"
     )
     places, chosen = list(found.steps), solution["chosen"]
     if not places:
@@ -240,10 +233,10 @@ def _show_solution(found: Solving, colour: str, levels: Sequence[float]) -> None
         show_table(
             {
                 "Sample": [str(place) for place in range(1, len(samples) + 1)],
-                "Answer": names(each["answer"] for each in samples),
-                "Steps": [integer(each[-1]["step"] if each else None) for each in steps],
-                "Tokens": integers(each["tokens"] for each in samples),
-                "Calibrated reward": numbers(
+                "Answer": formats.names(each["answer"] for each in samples),
+                "Steps": [formats.integer(each[-1]["step"] if each else None) for each in steps],
+                "Tokens": formats.integers(each["tokens"] for each in samples),
+                "Calibrated reward": formats.numbers(
                     next((step["point"] for step in reversed(each) if not step["terminal"]), None)
                     for each in steps
                 ),
@@ -252,16 +245,18 @@ def _show_solution(found: Solving, colour: str, levels: Sequence[float]) -> None
 
 
 def _show_answer(solution: Mapping[str, Any]) -> None:
-    chance = escaped(estimate(solution["probability"], solution["low"], solution["high"]))
+    chance = formats.escaped(formats.estimate(solution["probability"], solution["low"], solution["high"]))
     if solution["abstained"]:
         chosen = solution["chosen"]
         answer = None if chosen is None else solution["trajectories"][chosen]["answer"]
-        heading, before = "I don't know", f"The best answer is {escaped(answer)}. " if answer else ""
+        heading, before = "I don't know", f"The best answer is {formats.escaped(answer)}. " if answer else ""
     elif solution["answer"] is None:
         st.header("No answer")
-        st.markdown(f"No sample has a final answer. {escaped(solution['reason'])}")
+        st.markdown(f"No sample has a final answer. {formats.escaped(solution['reason'])}")
         return
     else:
-        heading, before = f"Answer: {escaped(solution['answer'])}", ""
+        heading, before = f"Answer: {formats.escaped(solution['answer'])}", ""
     st.header(heading)
-    st.markdown(f"{before}The probability that it is right is **{chance}**. {escaped(solution['reason'])}")
+    st.markdown(
+        f"{before}The probability that it is right is **{chance}**. {formats.escaped(solution['reason'])}"
+    )

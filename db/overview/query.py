@@ -10,34 +10,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from prmcal.db.metrics import LEAGUE_BUDGETS, MAIN_METRICS, PLACE, RANKING_METRIC, Metrics, accuracy_at_name
-from prmcal.db.overview.ranking import (
-    mean_of_ends,
-    mean_over_places,
-    means_over_places,
-    rank_by_means,
-    relative_cut,
-)
-from prmcal.db.overview.reading import (
-    citations,
-    counted_tests,
-    question_values,
-    read_gains,
-    results,
-    status_counts,
-    tested_questions,
-    tests_between,
-)
-from prmcal.db.overview.types import (
-    UNKNOWN,
-    Entry,
-    League,
-    LeagueRow,
-    Outcomes,
-    Overview,
-    Quantity,
-    Standing,
-    flat,
-)
+from prmcal.db.overview import ranking, reading, types
 from prmcal.db.queries.cells import kept, metrics, numbered_cells, with_role
 from prmcal.db.queries.health import health
 from prmcal.db.reader import Source, connection_of, frame
@@ -59,7 +32,7 @@ def overview(
     prm: Sequence[str] | None = None,
     dataset: Sequence[str] | None = None,
     tier: str | None = None,
-) -> Overview:
+) -> types.Overview:
     """Rank the calibrators of a grid, and measure what IAS gains with each.
 
     `llm`, `prm` and `dataset` keep only places with these names, and `tier` only cells that were verified at this tier
@@ -71,29 +44,29 @@ def overview(
         calibration = cells[cells["leaderboard"] == "calibration"].drop(columns="leaderboard")
         finished = calibration[calibration["status"] == "done"]
         placed = finished[["cell_id", *PLACE, "calibrator"]]
-        found = results(connection, placed, [RANKING_METRIC, *_OTHERS])
+        found = reading.results(connection, placed, [RANKING_METRIC, *_OTHERS])
         values = _ranking_values(connection, placed)
-        tests = tests_between(connection, placed, RANKING_METRIC, "calibrator")
-        target, gains = read_gains(connection, _scaling_places(cells))
-        published = citations(connection, "calibrator")
+        tests = reading.tests_between(connection, placed, RANKING_METRIC, "calibrator")
+        target, gains = reading.read_gains(connection, _scaling_places(cells))
+        published = reading.citations(connection, "calibrator")
         fits = _fit_seconds(connection, llm, prm)
-        questions = tested_questions(connection, calibration)
+        questions = reading.tested_questions(connection, calibration)
         findings = health(connection, llm=llm, prm=prm, dataset=dataset)
         status = connection.scalar(sa.select(Run.status).order_by(Run.started_at.desc()).limit(1))
     shown = _with_values(calibration, found, tests, baseline, described)
-    counts = counted_tests(tests, lower_wins=True)
+    counts = reading.counted_tests(tests, lower_wins=True)
     base = values[values["calibrator"] == baseline]
-    ranking = []
-    for name, rank in rank_by_means(values, "calibrator").items():
+    ranked = []
+    for name, rank in ranking.rank_by_means(values, "calibrator").items():
         own = values[values["calibrator"] == name]
-        ranking.append(
-            Standing(
+        ranked.append(
+            types.Standing(
                 **vars(rank),
-                outcomes=counts.get(name, Outcomes()),
+                outcomes=counts.get(name, types.Outcomes()),
                 calibrator=name,
                 citation=published.get(name, ""),
-                brier=mean_over_places(own),
-                cut=None if name == baseline or base.empty else relative_cut(own, base),
+                brier=ranking.mean_over_places(own),
+                cut=None if name == baseline or base.empty else ranking.relative_cut(own, base),
                 errors=_errors(found, own),
                 gain=gains.get(name),
                 outdated=bool(finished.loc[finished["calibrator"] == name, "outdated"].notna().all()),
@@ -101,12 +74,12 @@ def overview(
             )
         )
     # The baseline at the places of the first calibrator.
-    first = values[values["calibrator"] == (ranking[0].calibrator if ranking else None)]
+    first = values[values["calibrator"] == (ranked[0].calibrator if ranked else None)]
     before = base.merge(first[PLACE].drop_duplicates(), on=PLACE)
-    return Overview(
+    return types.Overview(
         places=len(finished[PLACE].drop_duplicates()),
         questions=questions,
-        counts=status_counts(cells),
+        counts=reading.status_counts(cells),
         running=status == "running",
         outdated=int((cells["outdated"].notna() & (cells["status"] == "done")).sum()),
         llms=tuple(calibration["llm"].unique()),
@@ -115,7 +88,7 @@ def overview(
         baseline=baseline,
         before=_errors(found, before),
         target=target,
-        ranking=tuple(ranking),
+        ranking=tuple(ranked),
         cells=shown,
         metrics=described,
         health=findings,
@@ -128,11 +101,11 @@ def ranked_calibrators(source: Source) -> list[str]:
         cells = _cells(connection, None)
         finished = cells[(cells["leaderboard"] == "calibration") & (cells["status"] == "done")]
         values = _ranking_values(connection, finished[["cell_id", *PLACE, "calibrator"]])
-    return list(rank_by_means(values, "calibrator"))
+    return list(ranking.rank_by_means(values, "calibrator"))
 
 
 def _ranking_values(connection: sa.Connection, placed: pd.DataFrame) -> pd.DataFrame:
-    return question_values(connection, placed, [RANKING_METRIC], [*PLACE, "calibrator"])
+    return reading.question_values(connection, placed, [RANKING_METRIC], [*PLACE, "calibrator"])
 
 
 def _cells(connection: sa.Connection, tier: str | None) -> pd.DataFrame:
@@ -148,11 +121,11 @@ def _scaling_places(cells: pd.DataFrame) -> pd.DataFrame:
     return cells.loc[cells["leaderboard"] == "scaling", PLACE].drop_duplicates().merge(calibration, on=named)
 
 
-def _errors(results: pd.DataFrame, ranked: pd.DataFrame) -> dict[str, Quantity]:
+def _errors(found: pd.DataFrame, ranked: pd.DataFrame) -> dict[str, types.Quantity]:
     """Average the other main metrics of a calibrator over the places where it is ranked."""
-    own = results.merge(ranked[[*PLACE, "calibrator"]].drop_duplicates(), on=[*PLACE, "calibrator"])
+    own = found.merge(ranked[[*PLACE, "calibrator"]].drop_duplicates(), on=[*PLACE, "calibrator"])
     return {
-        metric: mean_of_ends(own[own["metric"] == metric])
+        metric: ranking.mean_of_ends(own[own["metric"] == metric])
         for metric in _OTHERS
         if (own["metric"] == metric).any()
     }
@@ -160,12 +133,12 @@ def _errors(results: pd.DataFrame, ranked: pd.DataFrame) -> dict[str, Quantity]:
 
 def _with_values(
     cells: pd.DataFrame,
-    results: pd.DataFrame,
+    found: pd.DataFrame,
     compared: pd.DataFrame,
     baseline: str | None,
     described: Metrics,
 ) -> pd.DataFrame:
-    measured = results[results["metric"] == RANKING_METRIC].reset_index(drop=True)
+    measured = found[found["metric"] == RANKING_METRIC].reset_index(drop=True)
     better = {RANKING_METRIC: described.better(RANKING_METRIC)}
     measured["standing"] = standings(measured, compared, better)["standing"]
     columns = ["cell_id", "value", "low", "high", "standing"]
@@ -189,7 +162,7 @@ def _fit_seconds(
     return {str(name): math.fsum(own) / len(own) for name, own in found.groupby("calibrator")["seconds"]}
 
 
-def ranking_frame(found: Overview) -> pd.DataFrame:
+def ranking_frame(found: types.Overview) -> pd.DataFrame:
     """Return the ranking with one row per calibrator, the best first. What was not measured is missing.
 
     The columns are calibrator, rank, rank_low, rank_high, mean_rank, places, lowest, wins, ties, losses, brier, cut,
@@ -202,14 +175,14 @@ def ranking_frame(found: Overview) -> pd.DataFrame:
     return pd.DataFrame([_row(each) for each in found.ranking])
 
 
-def _row(standing: Standing) -> dict[str, Any]:
+def _row(standing: types.Standing) -> dict[str, Any]:
     parts = ("accuracy", "samples", "share", "to_best_of_n", "to_equal_cost")
     values = {name: getattr(standing, name) for name in _FIRST_COLUMNS}
-    values |= {**vars(standing.outcomes), "brier": standing.brier, "cut": standing.cut or UNKNOWN}
-    values |= {name: standing.errors.get(name, UNKNOWN) for name in _OTHERS}
-    values |= {f"ias_{part}": getattr(standing.gain, part, None) or UNKNOWN for part in parts}
+    values |= {**vars(standing.outcomes), "brier": standing.brier, "cut": standing.cut or types.UNKNOWN}
+    values |= {name: standing.errors.get(name, types.UNKNOWN) for name in _OTHERS}
+    values |= {f"ias_{part}": getattr(standing.gain, part, None) or types.UNKNOWN for part in parts}
     seconds = math.nan if standing.fit_seconds is None else standing.fit_seconds
-    return flat({**values, "fit_seconds": seconds, "citation": standing.citation})
+    return types.flat({**values, "fit_seconds": seconds, "citation": standing.citation})
 
 
 _BY_QUESTION = ("area", "area_gain", *map(accuracy_at_name, LEAGUE_BUDGETS))
@@ -225,7 +198,7 @@ def league(
     calibrator: Sequence[str] | None = None,
     strategy: Sequence[str] | None = None,
     tier: str | None = None,
-) -> League:
+) -> types.League:
     """Rank the strategies of a grid by their accuracy over budgets from 1 sample to N.
 
     `llm`, `prm`, `dataset` and `tier` are as for :func:`prmcal.db.overview.query.overview`. `calibrator` and `strategy`
@@ -237,9 +210,9 @@ def league(
         findings = health(connection, llm=llm, prm=prm, dataset=dataset)
         done = cells[cells["status"] == "done"]
         placed = done[["cell_id", *PLACE, "strategy", "entry"]]
-        values = question_values(connection, placed, _BY_QUESTION, ["cell_id", "metric"])
-        savings = results(connection, placed, ["saving_95"])
-        tests = tests_between(connection, placed, _RANKING, "entry")
+        values = reading.question_values(connection, placed, _BY_QUESTION, ["cell_id", "metric"])
+        savings = reading.results(connection, placed, ["saving_95"])
+        tests = reading.tests_between(connection, placed, _RANKING, "entry")
         points = frame(
             connection,
             sa.select(
@@ -249,42 +222,45 @@ def league(
             ).group_by(LeaguePoint.cell_id),
         )
         references = with_role(connection, "reference")
-        published, questions = citations(connection, "strategy"), tested_questions(connection, cells)
+        published, questions = (
+            reading.citations(connection, "strategy"),
+            reading.tested_questions(connection, cells),
+        )
     errors = points.set_index("cell_id")["error"]
     competing = values[(values["metric"] == _RANKING) & ~values["strategy"].isin(references)]
     # Lower is better for a rank.
-    ranks = rank_by_means(competing.assign(value=-competing["value"]), "entry")
-    gains = means_over_places(values[values["metric"] == "area_gain"], "entry")
+    ranks = ranking.rank_by_means(competing.assign(value=-competing["value"]), "entry")
+    gains = ranking.means_over_places(values[values["metric"] == "area_gain"], "entry")
     accuracies = {
-        budget: means_over_places(
+        budget: ranking.means_over_places(
             values[values["metric"] == accuracy_at_name(budget)], "entry", bounded_interval
         )
         for budget in LEAGUE_BUDGETS
     }
     without = [number for number, each in enumerate(entries) if each.strategy in references]
-    counts = counted_tests(tests, lower_wins=False, without=without)
+    counts = reading.counted_tests(tests, lower_wins=False, without=without)
     rows = []
     for number, own in done.groupby("entry", sort=False):
         entry = entries[number]
         rows.append(
-            LeagueRow(
-                outcomes=counts.get(number, Outcomes()),
+            types.LeagueRow(
+                outcomes=counts.get(number, types.Outcomes()),
                 entry=entry,
                 citation=published.get(entry.strategy, ""),
                 rank=ranks.get(number),
                 gain=gains[number],
                 accuracies={budget: found[number] for budget, found in accuracies.items() if number in found},
-                saving=mean_of_ends(savings[savings["entry"] == number]),
+                saving=ranking.mean_of_ends(savings[savings["entry"] == number]),
                 order_error=float(errors.reindex(own["cell_id"]).max()),
                 places=len(own),
             )
         )
     rows.sort(key=lambda row: (row.rank.rank if row.rank else np.inf, -row.gain.value, row.entry.name))
-    return League(
+    return types.League(
         places=len(done[PLACE].drop_duplicates()),
         questions=questions,
         budgets=tuple(sorted(set(done.merge(points, on="cell_id").groupby(PLACE)["most"].max().map(round)))),
-        counts=status_counts(cells),
+        counts=reading.status_counts(cells),
         rows=tuple(rows),
         health=findings,
     )
@@ -319,7 +295,7 @@ def league_points(
 
 def _league_cells(
     connection: sa.Connection, chosen: dict[str, Sequence[str] | None], tier: str | None
-) -> tuple[pd.DataFrame, list[Entry]]:
+) -> tuple[pd.DataFrame, list[types.Entry]]:
     """Return the cells of the league with these names, and the entries in their order.
 
     The cells have the columns cell_id, dataset, llm, prm, strategy, calibrator, level, status, and entry, which is the
@@ -334,7 +310,7 @@ def _league_cells(
         query = query.where(Cell.at_tier(tier))
     found = kept(frame(connection, query), **chosen)
     named = [
-        Entry(str(strategy), calibrator or "", None if level is None else float(level))
+        types.Entry(str(strategy), calibrator or "", None if level is None else float(level))
         for strategy, calibrator, level in (
             (None if pd.isna(value) else value for value in row)
             for row in found[["strategy", "calibrator", "level"]].itertuples(index=False)
@@ -345,7 +321,7 @@ def _league_cells(
     return found.assign(entry=np.array([numbers[each] for each in named], dtype=np.int64)), entries
 
 
-def league_frame(found: League) -> pd.DataFrame:
+def league_frame(found: types.League) -> pd.DataFrame:
     """Return the league with one row per entry, the best first. A reference has no rank.
 
     The columns are strategy, calibrator, level, rank, rank_low, rank_high, mean_rank, places, wins, ties, losses,
@@ -358,15 +334,15 @@ def league_frame(found: League) -> pd.DataFrame:
     return pd.DataFrame([_league_row(each) for each in found.rows])
 
 
-def _league_row(row: LeagueRow) -> dict[str, Any]:
+def _league_row(row: types.LeagueRow) -> dict[str, Any]:
     ranks = ("rank", "rank_low", "rank_high")
-    return flat(
+    return types.flat(
         {
             "strategy": row.entry.strategy,
             "calibrator": row.entry.calibrator or None,
             "level": row.entry.level,
             **{name: getattr(row.rank, name, None) for name in ranks},
-            "mean_rank": row.rank.mean_rank if row.rank else UNKNOWN,
+            "mean_rank": row.rank.mean_rank if row.rank else types.UNKNOWN,
             "places": row.places,
             **vars(row.outcomes),
             "area_gain": row.gain,

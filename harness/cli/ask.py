@@ -18,17 +18,8 @@ import typer
 
 from prmcal.db.text.formats import amount, counted, interval, number
 from prmcal.errors import DataError, PrmcalError
+from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.options import (
-    CalibratorOption,
-    CellOption,
-    LLMOption,
-    PRMOption,
-    SourceArgument,
-    argument,
-    one_of,
-    option,
-)
 from prmcal.harness.storage.store import content_key, storage_errors, write_atomically
 from prmcal.harness.terminal import cut, terminal_width, text_table, wrapped
 from prmcal.registry.messages import reading
@@ -40,13 +31,14 @@ if TYPE_CHECKING:
 
 
 def ask(
-    run: SourceArgument,
+    run: options.SourceArgument,
     question: Annotated[
-        str | None, argument("QUESTION", "The question. Without it, or with -, standard input is read.")
+        str | None,
+        options.argument("QUESTION", "The question. Without it, or with -, standard input is read."),
     ] = None,
     questions: Annotated[
         Path | None,
-        option(
+        options.option(
             "FILE",
             'Answer many questions: JSON lines such as {"question": "1+1?", "id": "a"}.',
             "--questions",
@@ -54,38 +46,40 @@ def ask(
     ] = None,
     out: Annotated[
         Path | None,
-        option(
+        options.option(
             "FILE", "Where the answers of --questions are written, as JSON lines. The same command continues."
         ),
     ] = None,
-    cell: CellOption = None,
-    llm: LLMOption = None,
-    prm: PRMOption = None,
-    calibrator: CalibratorOption = None,
+    cell: options.CellOption = None,
+    llm: options.LLMOption = None,
+    prm: options.PRMOption = None,
+    calibrator: options.CalibratorOption = None,
     strategy: Annotated[
-        str | None, option("NAME", "A strategy. Default: that of the cell, or 'posterior vote'.")
+        str | None, options.option("NAME", "A strategy. Default: that of the cell, or 'posterior vote'.")
     ] = None,
     target: Annotated[
-        float | None, option("C", "The target probability C of the strategy, in (0, 1).")
+        float | None, options.option("C", "The target probability C of the strategy, in (0, 1).")
     ] = None,
     level: Annotated[
-        float | None, option("BETA", "The level of the reward that best-of-n + IAS reads, such as 0.1.")
+        float | None,
+        options.option("BETA", "The level of the reward that best-of-n + IAS reads, such as 0.1."),
     ] = None,
     max_samples: Annotated[
-        int | None, option("N", "The largest number of samples of a question.", min=1)
+        int | None, options.option("N", "The largest number of samples of a question.", min=1)
     ] = None,
     abstain_below: Annotated[
-        float | None, option("P", 'Say "I don\'t know" if the answer is right with a lower probability.')
+        float | None,
+        options.option("P", 'Say "I don\'t know" if the answer is right with a lower probability.'),
     ] = None,
-    seed: Annotated[int, option("SEED", "Another seed gives other samples.")] = 0,
-    output_format: Annotated[str, option("FORMAT", "text or json.", "--format")] = "text",
+    seed: Annotated[int, options.option("SEED", "Another seed gives other samples.")] = 0,
+    output_format: Annotated[str, options.option("FORMAT", "text or json.", "--format")] = "text",
 ) -> None:
     """Answer new questions with a calibrated PRM.
 
     It draws solutions until the strategy needs no more, and prints the answer with the probability that it is right.
     Questions unlike the calibration questions are reported as such.
     """
-    one_of("--format", output_format, ("text", "json"))
+    options.one_of("--format", output_format, ("text", "json"))
     if questions is not None and question is not None:
         raise PrmcalError("Give one question or --questions FILE, not both.")
     if questions is not None and out is None:

@@ -13,19 +13,8 @@ import typer
 from prmcal.db.queries.cells import find_cell
 from prmcal.db.text.formats import counted, duration, file_size
 from prmcal.errors import PrmcalError, RunError, StorageError
+from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ending_cleanly
-from prmcal.harness.cli.options import (
-    CalibratorsOption,
-    DatasetsOption,
-    LLMsOption,
-    PRMsOption,
-    RunArgument,
-    StrategiesOption,
-    argument,
-    completing_cells,
-    given,
-    option,
-)
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.share.bundle import About
 from prmcal.harness.share.merge import MergeSummary
@@ -40,29 +29,29 @@ from prmcal.harness.terminal import wrapped
 
 @ending_cleanly()
 def submit(
-    directory: RunArgument,
-    out: Annotated[Path, option("BUNDLE", "The file to write.", "--out")],
+    directory: options.RunArgument,
+    out: Annotated[Path, options.option("BUNDLE", "The file to write.", "--out")],
     cells: Annotated[
         list[str] | None,
-        argument(
+        options.argument(
             "CELLS",
             "Cells by number, id or part of an id. Default: all finished ones.",
-            autocompletion=completing_cells,
+            autocompletion=options.completing_cells,
         ),
     ] = None,
-    llm: LLMsOption = None,
-    prm: PRMsOption = None,
-    calibrator: CalibratorsOption = None,
-    dataset: DatasetsOption = None,
-    strategy: StrategiesOption = None,
-    submitter: Annotated[str, option("NAME", "Who submits: a person or a laboratory.")] = "",
-    licence: Annotated[str, option("LICENCE", "The licence of the results, such as CC-BY-4.0.")] = "",
-    note: Annotated[str, option("TEXT", "A note for the readers.")] = "",
+    llm: options.LLMsOption = None,
+    prm: options.PRMsOption = None,
+    calibrator: options.CalibratorsOption = None,
+    dataset: options.DatasetsOption = None,
+    strategy: options.StrategiesOption = None,
+    submitter: Annotated[str, options.option("NAME", "Who submits: a person or a laboratory.")] = "",
+    licence: Annotated[str, options.option("LICENCE", "The licence of the results, such as CC-BY-4.0.")] = "",
+    note: Annotated[str, options.option("TEXT", "A note for the readers.")] = "",
     texts: Annotated[
         bool, typer.Option("--texts", help="Include the texts of questions and trajectories.")
     ] = False,
     models: Annotated[bool, typer.Option("--models", help="Include the fits that change the PRM.")] = False,
-    key: Annotated[Path | None, option("FILE", "Sign the bundle with this SSH key.", "--key")] = None,
+    key: Annotated[Path | None, options.option("FILE", "Sign the bundle with this SSH key.", "--key")] = None,
     with_paths: Annotated[
         bool,
         typer.Option(
@@ -85,7 +74,7 @@ def submit(
             f"{directory} is a merged leaderboard. Send the folder itself, which others merge, or the bundles that it "
             "was merged from."
         )
-    filters = given(llm=llm, prm=prm, calibrator=calibrator, dataset=dataset, strategy=strategy)
+    filters = options.given(llm=llm, prm=prm, calibrator=calibrator, dataset=dataset, strategy=strategy)
     folder = RunFolder(directory)
     plan = existing_plan(folder)
     chosen = None
@@ -128,10 +117,12 @@ _MOST_CONFLICTS = 5
 
 @ending_cleanly()
 def merge(
-    out: Annotated[Path, argument("OUT", "A new folder, or a merged leaderboard, which is extended.")],
+    out: Annotated[
+        Path, options.argument("OUT", "A new folder, or a merged leaderboard, which is extended.")
+    ],
     inputs: Annotated[
         list[Path],
-        argument(
+        options.argument(
             "DIR_OR_BUNDLE...",
             "Output folders of runs, bundles, other merged leaderboards, and verifications (JSON).",
         ),
@@ -223,24 +214,30 @@ _MOST_NAMED = 10
 
 @ending_cleanly()
 def publish(
-    merged: Annotated[Path | None, argument("MERGED", "The folder of a merged leaderboard.")] = None,
+    merged: Annotated[Path | None, options.argument("MERGED", "The folder of a merged leaderboard.")] = None,
     html: Annotated[
         Path | None,
-        option("SITE", "Write a static site: to a new or empty folder, or over an earlier site.", "--html"),
+        options.option(
+            "SITE", "Write a static site: to a new or empty folder, or over an earlier site.", "--html"
+        ),
     ] = None,
     every_eval_ever: Annotated[
-        Path | None, option("FOLDER", "Write records of the schema Every Eval Ever 0.3.", "--every-eval-ever")
+        Path | None,
+        options.option("FOLDER", "Write records of the schema Every Eval Ever 0.3.", "--every-eval-ever"),
     ] = None,
     hub: Annotated[
-        Path | None, option("FOLDER", "Write .eval_results for the PRMs on the Hugging Face hub.", "--hub")
+        Path | None,
+        options.option("FOLDER", "Write .eval_results for the PRMs on the Hugging Face hub.", "--hub"),
     ] = None,
     benchmark: Annotated[
         str | None,
-        option("ORG/NAME", "With --hub: the hub's data set repository of this leaderboard.", "--benchmark"),
+        options.option(
+            "ORG/NAME", "With --hub: the hub's data set repository of this leaderboard.", "--benchmark"
+        ),
     ] = None,
     recipe: Annotated[
         Path | None,
-        option(
+        options.option(
             "FOLDER",
             "Write a results repository, in which a pull request with a submission is verified by itself.",
             "--recipe",

@@ -21,16 +21,8 @@ import typer
 
 import prmcal
 from prmcal.errors import PluginError, PrmcalError, StorageError
+from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.options import (
-    PluginOption,
-    argument,
-    completing,
-    completing_grids,
-    load_plugins,
-    one_of,
-    read,
-)
 from prmcal.harness.execution.machine import describe_gpus, hardware, visible_gpus
 from prmcal.harness.planning.gpu_hours import ALL_GPUS, billions, checkpoint_of, gpus_of
 from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
@@ -117,14 +109,16 @@ def build_documentation() -> Path:
 def list_plugins(
     kind: Annotated[
         str | None,
-        argument(
-            "KIND", "llm, prm, calibrator, dataset, strategy or metric.", autocompletion=completing(*KINDS)
+        options.argument(
+            "KIND",
+            "llm, prm, calibrator, dataset, strategy or metric.",
+            autocompletion=options.completing(*KINDS),
         ),
     ] = None,
-    plugin: PluginOption = None,
+    plugin: options.PluginOption = None,
 ) -> None:
     """List the registered plugins."""
-    load_plugins(plugin)
+    options.load_plugins(plugin)
     typer.echo(render_plugins(kind))
 
 
@@ -136,7 +130,7 @@ def render_plugins(kind: str | None) -> str:
     Raises a PrmcalError if there is no such kind.
     """
     if kind is not None:
-        one_of("KIND", kind, list(KINDS))
+        options.one_of("KIND", kind, list(KINDS))
     if kind == "calibrator":
         return _calibrators()
     return "\n\n".join(
@@ -184,18 +178,20 @@ def _passes(passes: int) -> str:
 def doctor(
     grid: Annotated[
         str | None,
-        argument(
-            "GRID", "A grid file (YAML), or the name of a shipped grid.", autocompletion=completing_grids
+        options.argument(
+            "GRID",
+            "A grid file (YAML), or the name of a shipped grid.",
+            autocompletion=options.completing_grids,
         ),
     ] = None,
-    plugin: PluginOption = None,
+    plugin: options.PluginOption = None,
 ) -> None:
     """Show what is installed and what a grid needs.
 
     It lists the packages, the hardware and the cached models. With GRID it also lists what the grid still needs.
     """
     typer.echo(_machine_report())
-    if grid is not None and _needs(read(grid, None, plugin)):
+    if grid is not None and _needs(options.read(grid, None, plugin)):
         raise typer.Exit(ExitCode.FAILED_CHECKS)
 
 
@@ -294,10 +290,10 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def schema(plugin: PluginOption = None) -> None:
+def schema(plugin: options.PluginOption = None) -> None:
     """Print the JSON Schema of a grid file.
 
     Editors use it for completion and errors: write it to a file, and name the file in the first line of a grid.
     """
-    load_plugins(plugin)
+    options.load_plugins(plugin)
     typer.echo(json.dumps(grid_schema(), indent=1, ensure_ascii=False))

@@ -11,44 +11,31 @@ import typer
 from prmcal.db.overview.types import Quantity
 from prmcal.db.text.board import Column
 from prmcal.db.text.formats import amount, counted, duration, interval, markdown_grid, number
+from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.options import (
-    FORMATS,
-    CalibratorsOption,
-    DatasetsOption,
-    FormatOption,
-    LLMsOption,
-    PagerOption,
-    PRMsOption,
-    RunArgument,
-    StrategiesOption,
-    WideOption,
-    exported,
-    given,
-    hidden_note,
-    one_of,
-    option,
-)
 from prmcal.harness.recommending.types import Line, Recommendation, ask_command, recommendation_frame
 from prmcal.harness.terminal import UNLIMITED, fit, wrapped
 from prmcal.harness.terminal import show as show_text
 
 
 def recommend(
-    directory: RunArgument,
+    directory: options.RunArgument,
     accuracy: Annotated[
         float | None,
-        option("SHARE", "The wanted share of right answers, such as 0.9: the cheapest choice with it."),
+        options.option(
+            "SHARE", "The wanted share of right answers, such as 0.9: the cheapest choice with it."
+        ),
     ] = None,
     samples: Annotated[
-        float | None, option("N", "A budget: at most N samples of a question, on average over questions.")
+        float | None,
+        options.option("N", "A budget: at most N samples of a question, on average over questions."),
     ] = None,
     tokens: Annotated[
-        float | None, option("N", "A budget: at most N generated tokens of a question, on average.")
+        float | None, options.option("N", "A budget: at most N generated tokens of a question, on average.")
     ] = None,
     draw: Annotated[
         int | None,
-        option(
+        options.option(
             "N",
             "Draw and score trajectories of the calibration questions until each has N, so that larger budgets "
             "can be chosen. They are kept in DIR.",
@@ -56,16 +43,17 @@ def recommend(
         ),
     ] = None,
     workers: Annotated[
-        int | None, option("N", "Worker processes of --draw. Default: one for each GPU or core.", min=1)
+        int | None,
+        options.option("N", "Worker processes of --draw. Default: one for each GPU or core.", min=1),
     ] = None,
-    output_format: FormatOption = "table",
-    llm: LLMsOption = None,
-    prm: PRMsOption = None,
-    calibrator: CalibratorsOption = None,
-    dataset: DatasetsOption = None,
-    strategy: StrategiesOption = None,
-    wide: WideOption = False,
-    pager: PagerOption = True,
+    output_format: options.FormatOption = "table",
+    llm: options.LLMsOption = None,
+    prm: options.PRMsOption = None,
+    calibrator: options.CalibratorsOption = None,
+    dataset: options.DatasetsOption = None,
+    strategy: options.StrategiesOption = None,
+    wide: options.WideOption = False,
+    pager: options.PagerOption = True,
 ) -> None:
     """Recommend what to use for a wanted accuracy or a budget.
 
@@ -74,14 +62,16 @@ def recommend(
 
     If --draw is interrupted, run the same command again: finished work is kept.
     """
-    one_of("--format", output_format, FORMATS)
+    options.one_of("--format", output_format, options.FORMATS)
     from prmcal.harness.recommending.recommend import recommend, wanted_of
 
     try:
         found = recommend(
             directory,
             wanted_of(accuracy, samples, tokens),
-            filters=given(llm=llm, prm=prm, calibrator=calibrator, dataset=dataset, strategy=strategy),
+            filters=options.given(
+                llm=llm, prm=prm, calibrator=calibrator, dataset=dataset, strategy=strategy
+            ),
             trajectories=draw,
             workers=workers,
             started=_tell_cost,
@@ -90,7 +80,7 @@ def recommend(
         typer.echo("Interrupted. Finished work is kept. To continue, run the same command again.", err=True)
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     if output_format in ("csv", "json"):
-        text = exported(recommendation_frame(found, directory), output_format)
+        text = options.exported(recommendation_frame(found, directory), output_format)
     else:
         width = UNLIMITED if wide else None
         text = recommendation_text(found, directory, width, markdown=output_format == "markdown")
@@ -128,7 +118,7 @@ def recommendation_text(
         text(_known(found)),
     ]
     if hidden:
-        parts[-1] += f"\n{text(hidden_note(list(hidden.values()), '--format csv'))}"
+        parts[-1] += f"\n{text(options.hidden_note(list(hidden.values()), '--format csv'))}"
     return "\n\n".join([*parts, *map(text, _notes(found))]) + "\n"
 
 

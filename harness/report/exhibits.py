@@ -10,18 +10,8 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from prmcal.db.text import formats
 from prmcal.db.text.board import Board
-from prmcal.db.text.formats import (
-    COORDINATE_TITLES,
-    DIGITS,
-    MARKS,
-    escape_latex,
-    escape_markdown,
-    interval,
-    latex_line,
-    markdown_grid,
-    number,
-)
 from prmcal.harness.report.evidence import PLACE
 
 if TYPE_CHECKING:
@@ -35,7 +25,7 @@ _COLUMNS = (
     *("dataset", "prm", "llm", "strategy", "target", "level", "calibrator", "question_level", "metric"),
     *("value", "low", "high", "published", "prefixes", "questions", "standing", "status", "reason"),
 )
-_TITLES = {**COORDINATE_TITLES, "question_level": "Difficulty"}
+_TITLES = {**formats.COORDINATE_TITLES, "question_level": "Difficulty"}
 _FORMATS = {"target": "g", "level": "g", "value": ".6f", "low": ".6f", "high": ".6f"}
 
 
@@ -51,11 +41,15 @@ def lines_of(row: Mapping[str, Any], notes: Mapping[str, int]) -> list[str]:
     if row["value"] is None:
         return [f"\N{EN DASH} ({notes[row['reason']]})", *([published] if published else [])]
     standing = row["standing"]
-    mark = f" ({standing})" if standing in VERDICTS else MARKS.get(standing, "")
-    between = "" if row["low"] is None else interval(row["low"], row["high"], DIGITS)
+    mark = f" ({standing})" if standing in VERDICTS else formats.MARKS.get(standing, "")
+    between = "" if row["low"] is None else formats.interval(row["low"], row["high"], formats.DIGITS)
     if published:
-        published += f" ({number(row['value'] - float(row['published']), DIGITS, signed=True)})"
-    return [each for each in (number(row["value"], DIGITS) + mark, between, published) if each]
+        published += (
+            f" ({formats.number(row['value'] - float(row['published']), formats.DIGITS, signed=True)})"
+        )
+    return [
+        each for each in (formats.number(row["value"], formats.DIGITS) + mark, between, published) if each
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,33 +167,33 @@ def _plain(value: Any) -> str:
 
 def markdown(table: Table | TextTable) -> str:
     """Return a table in Markdown with title, caption and footnotes. Its headings start at level 2."""
-    parts = [f"## {escape_markdown(table.title)}", escape_markdown(table.caption)]
+    parts = [f"## {formats.escape_markdown(table.title)}", formats.escape_markdown(table.caption)]
     if isinstance(table, TextTable):
         return "\n\n".join([*parts, replace(table.readable, notes=()).markdown()])
     notes = table.notes()
     for panel in table.panels:
-        parts += [f"### {escape_markdown(panel.title)}"] if panel.title else []
-        parts += [escape_markdown(panel.description)] if panel.description else []
+        parts += [f"### {formats.escape_markdown(panel.title)}"] if panel.title else []
+        parts += [formats.escape_markdown(panel.description)] if panel.description else []
         heads = [_markdown_lines(head) for head in panel.heads]
         rows = [
             [
-                *map(escape_markdown, names),
+                *map(formats.escape_markdown, names),
                 *(_markdown_lines(lines_of(each, notes)) for each in row),
                 counts_text(row),
             ]
             for names, row in panel.rows
         ]
-        parts.append(markdown_grid([*panel.titles, *heads, "n"], rows, left=len(panel.names)))
-    return "\n\n".join([*parts, *markdown_notes(notes), *map(escape_markdown, table.remarks)]) + "\n"
+        parts.append(formats.markdown_grid([*panel.titles, *heads, "n"], rows, left=len(panel.names)))
+    return "\n\n".join([*parts, *markdown_notes(notes), *map(formats.escape_markdown, table.remarks)]) + "\n"
 
 
 def _markdown_lines(lines: Iterable[str]) -> str:
-    return "<br>".join(escape_markdown(each) for each in lines if each)
+    return "<br>".join(formats.escape_markdown(each) for each in lines if each)
 
 
 def markdown_notes(notes: Mapping[str, int]) -> list[str]:
     """Return the footnotes as a list of one paragraph, or an empty list."""
-    lines = [f"({place}) {escape_markdown(reason)}" for reason, place in notes.items()]
+    lines = [f"({place}) {formats.escape_markdown(reason)}" for reason, place in notes.items()]
     return ["<br>\n".join(lines)] if lines else []
 
 
@@ -271,11 +265,11 @@ def _longtables(names: int, heads: Sequence[str], rows: Rows, caption: str, labe
     tables = []
     for place, part in enumerate(parts):
         columns = [*range(names), *part]
-        first = rf"\caption{{{escape_latex(caption)}}}\label{{tab:prmcal-{label}}} \\"
+        first = rf"\caption{{{formats.escape_latex(caption)}}}\label{{tab:prmcal-{label}}} \\"
         # The names of rows get the room that values leave.
         width = (_OF_A_PAGE - len(part)) / (_OF_A_PAGE * names)
         layout = _columns(names, width, "right") + _columns(len(part), 1 / _OF_A_PAGE, "left")
-        head = rf"\toprule{chr(10)}{latex_line([heads[i] for i in columns])}{chr(10)}\midrule"
+        head = rf"\toprule{chr(10)}{formats.latex_line([heads[i] for i in columns])}{chr(10)}\midrule"
         tables += [
             r"\begingroup\fontsize{8}{9.6}\selectfont\setlength{\tabcolsep}{3pt}",
             *([r"\addtocounter{table}{-1}"] if place else []),
@@ -290,7 +284,7 @@ def _longtables(names: int, heads: Sequence[str], rows: Rows, caption: str, labe
             tables += [r"\addlinespace"] if group else []
             span = rf"\multicolumn{{{len(columns)}}}{{@{{}}p{{\linewidth}}@{{}}}}"
             tables += [rf"{span}{{\raggedright\textit{{{heading}}}}} \\*"] if heading else []
-            tables += [latex_line([cells[i] for i in columns]) for _, cells in members]
+            tables += [formats.latex_line([cells[i] for i in columns]) for _, cells in members]
         tables.append(r"\end{longtable}\endgroup")
     return "\n".join(tables)
 
@@ -305,7 +299,7 @@ def _code(text: str) -> str:
     """Return LaTeX of a text, with minus signs before numbers. Long names may break after any eight letters."""
     breakable = re.sub(r"([_+/:])(?=\w)", rf"\1{_BREAK}", text)
     breakable = _LONG_WORD.sub(lambda word: re.sub(r"(.{8})(?=.)", rf"\1{_BREAK}", word[0]), breakable)
-    code = re.sub(r"(?<![\w}])-(?=\d)", r"\\textminus{}", escape_latex(breakable))
+    code = re.sub(r"(?<![\w}])-(?=\d)", r"\\textminus{}", formats.escape_latex(breakable))
     code = code.replace(_BREAK, r"\allowbreak{}")
     # After the end of a row, LaTeX would read a bracket as the distance to the next row.
     return f"{{{code}}}" if code.startswith("[") else code

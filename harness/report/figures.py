@@ -24,17 +24,9 @@ from prmcal.db.charts import (
 from prmcal.db.metrics import RANKING_METRIC
 from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.formats import LEADERBOARDS, number
+from prmcal.harness.report import pictures
 from prmcal.harness.report.evidence import PLACE, Evidence, values, wanted
 from prmcal.harness.report.exhibits import Chart, numbered
-from prmcal.harness.report.pictures import (
-    LINE_HEIGHT,
-    SIDES,
-    SMALL,
-    is_crowded,
-    listed,
-    of_kind,
-    small_multiples,
-)
 from prmcal.harness.report.tables import by_difficulty
 
 _MINUS = "\N{MINUS SIGN}"
@@ -79,7 +71,7 @@ def figures_7_and_8(evidence: Evidence) -> Chart | None:
 
 def _histograms(evidence: Evidence, calibrators: Sequence[str], name: str, title: str, caption: str) -> Chart:
     means = _calibration(evidence, calibrators, "signed_error")
-    notes, alone, crowded = numbered(means["reason"]), len(calibrators) == 1, is_crowded(evidence)
+    notes, alone, crowded = numbered(means["reason"]), len(calibrators) == 1, pictures.is_crowded(evidence)
     means["text"] = [
         _mean_text(row, notes, crowded) if alone or row["reason"] else "" for row in means.to_dict("records")
     ]
@@ -99,12 +91,14 @@ def _histograms(evidence: Evidence, calibrators: Sequence[str], name: str, title
             scale=alt.Scale(domain=[0, 1.05 * highest], nice=False),
             axis=alt.Axis(tickCount=3),
         )
-        histograms = error_histograms(of_kind("bar"), y, series, shown)
+        histograms = error_histograms(pictures.of_kind("bar"), y, series, shown)
         histograms.encoding.x["title"] = None
         histograms.encoding.x["axis"] = alt.Axis(values=[-1, 0, 1], format="d")
-        rules = of_kind("mean").mark_rule(strokeWidth=1.5)
-        texts = of_kind("mean").transform_filter("datum.text != ''")
-        texts = texts.mark_text(fontSize=SMALL, baseline="bottom", lineBreak="\n", lineHeight=8.5, color=INK)
+        rules = pictures.of_kind("mean").mark_rule(strokeWidth=1.5)
+        texts = pictures.of_kind("mean").transform_filter("datum.text != ''")
+        texts = texts.mark_text(
+            fontSize=pictures.SMALL, baseline="bottom", lineBreak="\n", lineHeight=8.5, color=INK
+        )
         return [
             histograms,
             zero_line(),
@@ -113,10 +107,9 @@ def _histograms(evidence: Evidence, calibrators: Sequence[str], name: str, title
         ]
 
     below = f"reward {_MINUS} success rate (above 0: overestimated)"
-    picture = small_multiples(evidence, rows, draw, series.names, below, lines=False)
-    alternative = (
-        f"Histograms of reward minus success rate with {' and '.join(calibrators)} for {listed(evidence)}."
-    )
+    picture = pictures.small_multiples(evidence, rows, draw, series.names, below, lines=False)
+    shown = f"{' and '.join(calibrators)} for {pictures.listed(evidence)}"
+    alternative = f"Histograms of reward minus success rate with {shown}."
     return Chart(name, title, caption, alternative, picture, notes)
 
 
@@ -175,16 +168,16 @@ def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
     lowest = min(0.0, float(ends.min().min())) if len(ends) else 0.0
     highest = float(ends.max().max()) if len(ends) else 1.0
     scale = alt.Scale(domain=[lowest, highest + 0.06 * (highest - lowest)], nice=False)
-    ticks = 3 if is_crowded(evidence) else 6
+    ticks = 3 if pictures.is_crowded(evidence) else 6
 
     def draw(width: float, shown: alt.Legend) -> list[alt.Chart]:
         axis = alt.Axis(ticks=False, domain=False, labelLimit=120)
         y = alt.Y("calibrator:N", sort=list(names), title=None, axis=axis)
         x = alt.X("value:Q", scale=scale, title=None, axis=alt.Axis(tickCount=ticks, grid=True))
-        base = of_kind("value").encode(y=y, color=series.colour("standing", shown))
-        text = of_kind("missing").mark_text(align="left", fontSize=SMALL, color=INK)
+        base = pictures.of_kind("value").encode(y=y, color=series.colour("standing", shown))
+        text = pictures.of_kind("missing").mark_text(align="left", fontSize=pictures.SMALL, color=INK)
         return [
-            of_kind("value")
+            pictures.of_kind("value")
             .transform_filter("datum.raw")
             .mark_rule(color=INK, strokeDash=[1, 2])
             .encode(x=x),
@@ -199,16 +192,16 @@ def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
         "questions. Circles: best of its panel, or not significantly different from the best (paired bootstrap, "
         f"p >= {SIGNIFICANCE} after Holm's correction). Squares: significantly worse than the best. Dotted line: "
         f"uncalibrated rewards. {_counts(rows['questions'])} All panels have the same axes.",
-        f"{shown_title} of {', '.join(names)} with 95% intervals for {listed(evidence)}.",
-        small_multiples(
+        f"{shown_title} of {', '.join(names)} with 95% intervals for {pictures.listed(evidence)}.",
+        pictures.small_multiples(
             evidence,
             rows,
             draw,
             standings,
             f"{shown_title} ({evidence.described.direction(metric)})",
             lines=False,
-            height=LINE_HEIGHT * len(names) + 6,
-            sides=SIDES + 4 * min(30, max(map(len, names))),
+            height=pictures.LINE_HEIGHT * len(names) + 6,
+            sides=pictures.SIDES + 4 * min(30, max(map(len, names))),
         ),
         notes,
     )
@@ -251,12 +244,12 @@ def figure_4(evidence: Evidence) -> Chart | None:
         scale = alt.Scale(domain=[-0.22, 1.05], nice=False)
         y = alt.Y("accuracy:Q", scale=scale, title="accuracy", axis=axis)
         low = alt.Y("accuracy_low:Q", title="accuracy")
-        ias = of_kind("ias").encode(x=x, color=series.colour("series", legend_shown))
+        ias = pictures.of_kind("ias").encode(x=x, color=series.colour("series", legend_shown))
         return [
-            *curves(of_kind("fixed").encode(x=x), y, series, legend_shown),
+            *curves(pictures.of_kind("fixed").encode(x=x), y, series, legend_shown),
             ias.mark_rule(strokeWidth=1.5).encode(y=low, y2="accuracy_high:Q"),
             ias.mark_point(filled=True, shape=_SQUARE, size=25, opacity=1).encode(y=y),
-            ias.mark_text(fontSize=SMALL).encode(y="bottom:Q", text="text:N"),
+            ias.mark_text(fontSize=pictures.SMALL).encode(y="bottom:Q", text="text:N"),
         ]
 
     return Chart(
@@ -266,8 +259,8 @@ def figure_4(evidence: Evidence) -> Chart | None:
         f"question; longer dashes mean larger n, and the line of the largest is solid. Squares: {shown.setting}, with "
         "95% intervals over questions. At the bottom is its mean number of samples. Data sets without several "
         "difficulties are left out.",
-        f"Accuracy by difficulty for {listed(shown.evidence)}.",
-        small_multiples(shown.evidence, rows, draw, series.names, "difficulty"),
+        f"Accuracy by difficulty for {pictures.listed(shown.evidence)}.",
+        pictures.small_multiples(shown.evidence, rows, draw, series.names, "difficulty"),
     )
 
 
@@ -318,7 +311,9 @@ def _ablation(
         scale = alt.Scale(type="log", base=2, domain=[0.9, most * 1.1], nice=False)
         x = alt.X("samples:Q", scale=scale, title=None, axis=alt.Axis(values=ticks, tickCount=20, format="d"))
         y = alt.Y("accuracy:Q", scale=UNIT, title="accuracy", axis=alt.Axis(values=[0, 0.5, 1], tickCount=5))
-        return curves(of_kind("point").encode(x=x), y, series, shown, band=0.12, point=12, order="samples:Q")
+        return curves(
+            pictures.of_kind("point").encode(x=x), y, series, shown, band=0.12, point=12, order="samples:Q"
+        )
 
     return Chart(
         name,
@@ -326,8 +321,8 @@ def _ablation(
         "Accuracy of best-of-n + IAS against the mean samples per question, for log(1 - C) = -0.125, -0.25, -0.5, -1, "
         f"-2, -3, -4 and -5 from left to right. {lines} Dashed line: a fixed n of 1, 2, 4 and so on. All points are "
         "computed exactly from the pool. Shaded: 95% intervals of the accuracy over questions.",
-        f"Accuracy against samples per question for {listed(evidence)}.",
-        small_multiples(evidence, rows, draw, series.names, "samples per question", lines=False),
+        f"Accuracy against samples per question for {pictures.listed(evidence)}.",
+        pictures.small_multiples(evidence, rows, draw, series.names, "samples per question", lines=False),
     )
 
 

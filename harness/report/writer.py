@@ -9,17 +9,8 @@ from typing import Any
 
 from prmcal.db.text.formats import counted, escape_markdown, markdown_grid, missing
 from prmcal.errors import PrmcalError
+from prmcal.harness.report import exhibits
 from prmcal.harness.report.evidence import Evidence, read_evidence
-from prmcal.harness.report.exhibits import (
-    Chart,
-    Exhibit,
-    Table,
-    TextTable,
-    csv_text,
-    latex,
-    markdown,
-    markdown_notes,
-)
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import WrittenFolder, write_text
 
@@ -35,8 +26,8 @@ def write_report(directory: Path, out: Path) -> list[Path]:
     if not can_draw():
         raise PrmcalError("Figures need Altair and vl-convert. Install them: pip install 'prmcal[report]'")
     evidence = read_evidence(published)
-    exhibits = exhibits_of(evidence)
-    return folder.replace(lambda fresh: _fill(fresh, evidence, exhibits), provenance(evidence.run))
+    made = exhibits_of(evidence)
+    return folder.replace(lambda fresh: _fill(fresh, evidence, made), provenance(evidence.run))
 
 
 def can_draw() -> bool:
@@ -44,7 +35,7 @@ def can_draw() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in ("altair", "vl_convert"))
 
 
-def exhibits_of(evidence: Evidence) -> list[Exhibit]:
+def exhibits_of(evidence: Evidence) -> list[exhibits.Exhibit]:
     """Make all tables and figures, in their order. A new one needs a function and an entry here.
 
     A function returns None if the grid has no results for its exhibit.
@@ -73,18 +64,18 @@ def exhibits_of(evidence: Evidence) -> list[Exhibit]:
     return [exhibit for exhibit in made if exhibit is not None]
 
 
-def _fill(folder: Path, evidence: Evidence, exhibits: Sequence[Exhibit]) -> None:
+def _fill(folder: Path, evidence: Evidence, made: Sequence[exhibits.Exhibit]) -> None:
     from prmcal.harness.report.pictures import files_of
 
-    for exhibit in exhibits:
-        if isinstance(exhibit, Chart):
+    for exhibit in made:
+        if isinstance(exhibit, exhibits.Chart):
             for suffix, content in files_of(exhibit.picture).items():
                 (folder / f"{exhibit.name}.{suffix}").write_bytes(content)
         else:
-            write_text(folder / f"{exhibit.name}.csv", csv_text(exhibit))
-            write_text(folder / f"{exhibit.name}.tex", latex(exhibit))
-            write_text(folder / f"{exhibit.name}.md", markdown(exhibit))
-    write_text(folder / "README.md", index(evidence, exhibits))
+            write_text(folder / f"{exhibit.name}.csv", exhibits.csv_text(exhibit))
+            write_text(folder / f"{exhibit.name}.tex", exhibits.latex(exhibit))
+            write_text(folder / f"{exhibit.name}.md", exhibits.markdown(exhibit))
+    write_text(folder / "README.md", index(evidence, made))
 
 
 def provenance(run: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,14 +92,14 @@ def provenance(run: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def index(evidence: Evidence, exhibits: Sequence[Exhibit]) -> str:
+def index(evidence: Evidence, made: Sequence[exhibits.Exhibit]) -> str:
     """Return the README: the provenance of the report, and all tables and figures."""
     about = provenance(evidence.run)
     parts = [
         f"# Calibration of the grid '{escape_markdown(about['grid'])}'",
         _about(evidence, about),
         _splits(evidence),
-        *(_chart(each) if isinstance(each, Chart) else _table(each) for each in exhibits),
+        *(_chart(each) if isinstance(each, exhibits.Chart) else _table(each) for each in made),
     ]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
@@ -145,17 +136,17 @@ def _splits(evidence: Evidence) -> str:
     return markdown_grid(["Data set", "Split", "Content hash", "Questions"], rows, left=3)
 
 
-def _table(table: Table | TextTable) -> str:
+def _table(table: exhibits.Table | exhibits.TextTable) -> str:
     files = f"Files: [CSV]({table.name}.csv), [LaTeX]({table.name}.tex), [Markdown]({table.name}.md)."
-    return f"{markdown(table)}\n{files}"
+    return f"{exhibits.markdown(table)}\n{files}"
 
 
-def _chart(chart: Chart) -> str:
+def _chart(chart: exhibits.Chart) -> str:
     parts = [
         f"## {escape_markdown(chart.title)}",
         f"![{escape_markdown(chart.alternative)}]({chart.name}.png)",
         escape_markdown(chart.caption),
-        *markdown_notes(chart.notes),
+        *exhibits.markdown_notes(chart.notes),
         f"For print: [{chart.name}.pdf]({chart.name}.pdf), [{chart.name}.svg]({chart.name}.svg).",
     ]
     return "\n\n".join(parts)

@@ -15,26 +15,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from prmcal.db.run_folder import (
-    FAILURES_FILE,
-    LOCK_FILE,
-    PLAN_FILE,
-    RECORD_FILE,
-    artifacts_root,
-    published_path,
-)
+from prmcal.db import run_folder
 from prmcal.errors import RunError
+from prmcal.harness.share import submissions
 from prmcal.harness.share.board import write_board
 from prmcal.harness.share.bundle import SIGNATURE_FILE
-from prmcal.harness.share.submissions import (
-    Submitted,
-    is_merged,
-    merged_submissions,
-    read_inputs,
-    read_verifications,
-    submissions_root,
-    verifications_root,
-)
 from prmcal.harness.share.union import Union, union_of
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import ArtifactRef, Store, link_or_copy, storage_errors
@@ -47,8 +32,8 @@ _ASIDE = ".incoming"
 class MergeSummary:
     """The outcome of a merge."""
 
-    added: tuple[Submitted, ...]
-    known: tuple[Submitted, ...]
+    added: tuple[submissions.Submitted, ...]
+    known: tuple[submissions.Submitted, ...]
     """The submissions that are new, and those of the inputs that were merged before."""
     verifications: int
     """The records of verifications that are new."""
@@ -73,8 +58,12 @@ def merge(out: Path, inputs: Sequence[Path]) -> MergeSummary:
     """
     begin = time.monotonic()
     aside, new = out / _ASIDE, not out.exists()
-    ours = (LOCK_FILE, _ASIDE, artifacts_root(out).name)
-    if out.is_dir() and not is_merged(out) and any(path.name not in ours for path in out.iterdir()):
+    ours = (run_folder.LOCK_FILE, _ASIDE, run_folder.artifacts_root(out).name)
+    if (
+        out.is_dir()
+        and not submissions.is_merged(out)
+        and any(path.name not in ours for path in out.iterdir())
+    ):
         raise RunError(
             f"{out} holds files that are not from a merged leaderboard. Nothing was changed. Choose a new or an empty "
             "folder for the merged leaderboard."
@@ -88,9 +77,9 @@ def merge(out: Path, inputs: Sequence[Path]) -> MergeSummary:
             return _merge(out, inputs, aside, begin)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
-            if not is_merged(out):  # Nothing was merged.
-                shutil.rmtree(artifacts_root(out), ignore_errors=True)
-                (out / LOCK_FILE).unlink(missing_ok=True)
+            if not submissions.is_merged(out):  # Nothing was merged.
+                shutil.rmtree(run_folder.artifacts_root(out), ignore_errors=True)
+                (out / run_folder.LOCK_FILE).unlink(missing_ok=True)
                 if new:
                     shutil.rmtree(out)
 
@@ -104,11 +93,11 @@ def rebuild_merged(directory: Path) -> int:
 
 
 def _merge(out: Path, inputs: Sequence[Path], aside: Path, begin: float) -> MergeSummary:
-    own = {each.submission_id: each for each in merged_submissions(out)}
-    given, records = read_inputs(inputs, aside)
-    known = read_verifications(verifications_root(out).glob("*.json"))
-    recorded = read_verifications(records)
-    copies: dict[str, Submitted] = {}
+    own = {each.submission_id: each for each in submissions.merged_submissions(out)}
+    given, records = submissions.read_inputs(inputs, aside)
+    known = submissions.read_verifications(submissions.verifications_root(out).glob("*.json"))
+    recorded = submissions.read_verifications(records)
+    copies: dict[str, submissions.Submitted] = {}
     for each in sorted([*own.values(), *given], key=_signature):  # Of several copies, a signed one stays.
         copies.setdefault(each.submission_id, each)
     added = {name: each for name, each in copies.items() if name not in own}
@@ -126,21 +115,24 @@ def _merge(out: Path, inputs: Sequence[Path], aside: Path, begin: float) -> Merg
             for ref in new:
                 shutil.rmtree(store.folder(ref.kind, ref.key), ignore_errors=True)
             raise
-        submissions_root(out).mkdir(exist_ok=True)
-        verifications_root(out).mkdir(exist_ok=True)
+        submissions.submissions_root(out).mkdir(exist_ok=True)
+        submissions.verifications_root(out).mkdir(exist_ok=True)
         for name, each in copies.items():
-            target = submissions_root(out) / name
+            target = submissions.submissions_root(out) / name
             if name in added:
                 each.folder.rename(target)
             elif each is not own[name]:
                 (each.folder / SIGNATURE_FILE).replace(target / SIGNATURE_FILE)
         for name, (path, _) in recorded.items():
             shutil.copyfile(path, aside / "record")
-            (aside / "record").replace(verifications_root(out) / f"{name}.json")
+            (aside / "record").replace(submissions.verifications_root(out) / f"{name}.json")
         # Readers open the database, so it comes last.
         for path in (
-            *(board / name for name in (PLAN_FILE, RECORD_FILE, FAILURES_FILE)),
-            published_path(board),
+            *(
+                board / name
+                for name in (run_folder.PLAN_FILE, run_folder.RECORD_FILE, run_folder.FAILURES_FILE)
+            ),
+            run_folder.published_path(board),
         ):
             path.replace(out / path.name)
     new_cells, same_cells = _count_cells(union, own, added)
@@ -155,7 +147,7 @@ def _merge(out: Path, inputs: Sequence[Path], aside: Path, begin: float) -> Merg
     )
 
 
-def _signature(submission: Submitted) -> tuple[bool, str]:
+def _signature(submission: submissions.Submitted) -> tuple[bool, str]:
     """Return the place of the signature of a submission among those of its copies. The smallest one is kept."""
     signed_by = submission.submission.signed_by or ""
     return not signed_by, signed_by
@@ -173,7 +165,7 @@ def _add_artifacts(
 
     An artifact that several submissions have is there in its most complete form, that of the oldest submission with it.
     """
-    owners: dict[ArtifactRef, list[tuple[Submitted, ArtifactRef]]] = defaultdict(list)
+    owners: dict[ArtifactRef, list[tuple[submissions.Submitted, ArtifactRef]]] = defaultdict(list)
     for each in union.submissions:
         for ref in each.contents:
             owners[union.stored(each, ref)].append((each, ref))

@@ -26,16 +26,8 @@ from prmcal.harness.planning.saved import existing_plan, read_plan
 from prmcal.harness.share.bundle import SUBMISSION_FILE, About, Submission
 from prmcal.harness.share.checks import ABOUT_FILES, check_run_files, check_unpacked, submission_of, unpack
 from prmcal.harness.share.writing import bundled
+from prmcal.harness.storage import store
 from prmcal.harness.storage.folder import RunFolder, RunRecord, check_text, check_time, one_problem
-from prmcal.harness.storage.store import (
-    MANIFEST_FILE,
-    ArtifactRef,
-    content_key,
-    file_sha256,
-    link_or_copy,
-    storage_errors,
-    write_atomically,
-)
 from prmcal.registry.messages import reading
 
 
@@ -67,7 +59,7 @@ class Submitted:
     """Its cells and all jobs behind them."""
     failures: Mapping[str, Failure]
     """The reasons why shards failed, by their keys."""
-    contents: Mapping[ArtifactRef, str]
+    contents: Mapping[store.ArtifactRef, str]
     """The digests of the contents of its artifacts; empty for one that it leaves out."""
 
     @property
@@ -158,14 +150,14 @@ def _put(source: Path, folder: Path) -> None:
             f"{source} is not the folder of a run, a bundle, a merged leaderboard or the record of a verification. "
             "Nothing was merged."
         )
-    with storage_errors(folder):
+    with store.storage_errors(folder):
         for name, content in entries.items():
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             if isinstance(content, bytes):
                 target.write_bytes(content)
             else:
-                link_or_copy(content, target)
+                store.link_or_copy(content, target)
     check_run_files(folder, str(source))
 
 
@@ -179,20 +171,20 @@ def _read(folder: Path, where: str) -> Submitted:
         return Submitted(submission, folder, record, plan, read_failures(folder), _contents(submission))
 
 
-def _contents(submission: Submission) -> dict[ArtifactRef, str]:
+def _contents(submission: Submission) -> dict[store.ArtifactRef, str]:
     """Return a digest of each artifact: equal with and without texts, and however it was written.
 
     It is empty if the bundle leaves out the whole artifact.
     """
-    found: dict[ArtifactRef, dict[str, str]] = defaultdict(dict)
+    found: dict[store.ArtifactRef, dict[str, str]] = defaultdict(dict)
     for path, file in submission.files.items():
         top, *rest = path.split("/", 3)
         if top == artifacts_root(Path()).name:
             kind, key, name = rest
-            own = found[ArtifactRef(kind, key)]
-            if name != MANIFEST_FILE:  # It has seconds.
+            own = found[store.ArtifactRef(kind, key)]
+            if name != store.MANIFEST_FILE:  # It has seconds.
                 own[name] = file.table or file.sha256
-    return {ref: content_key(own) if own else "" for ref, own in found.items()}
+    return {ref: store.content_key(own) if own else "" for ref, own in found.items()}
 
 
 FORMAT = 1
@@ -252,7 +244,7 @@ def write_verification(path: Path, verification: Verification) -> None:
     """
     with reading(f"The record {path} cannot be written", "Write the name in UTF-8."):
         check_text("verified_by", verification.verified_by)
-    write_atomically(path, verification.text())
+    store.write_atomically(path, verification.text())
 
 
 def read_verification(path: Path) -> Verification:
@@ -281,5 +273,5 @@ def read_verification(path: Path) -> Verification:
 def read_verifications(paths: Iterable[Path]) -> dict[str, tuple[Path, Verification]]:
     """Read records by their ids: the first 12 hexadecimal digits of the SHA-256 of their files, in their order."""
     found = [(path, read_verification(path)) for path in paths]
-    by_id = {file_sha256(path)[:12]: (path, each) for path, each in found}
+    by_id = {store.file_sha256(path)[:12]: (path, each) for path, each in found}
     return {name: by_id[name] for name in sorted(by_id)}

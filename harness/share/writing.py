@@ -22,23 +22,7 @@ from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import FitParameters, HiddenParameters, Parameters
 from prmcal.harness.planning.plan import Cell, Plan, with_inputs
 from prmcal.harness.planning.saved import existing_plan, write_plan
-from prmcal.harness.share.bundle import (
-    SIGNATURE_FILE,
-    SUBMISSION_FILE,
-    About,
-    BundledFile,
-    Submission,
-    described,
-    sign,
-    signer_of,
-    write_archive,
-)
-from prmcal.harness.share.checks import (
-    Machine,
-    check_file,
-    check_values,
-    public_environment,
-)
+from prmcal.harness.share import bundle, checks
 from prmcal.harness.share.tables import HASHES, TEXT, digest_of, file_digest, text_hashes
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import (
@@ -61,7 +45,7 @@ _SECTIONS = {name: f"{name}s" for name in ("llm", "prm", "calibrator", "dataset"
 _HASHED = "trajectories.parquet"
 _WITH_TEXT = (_HASHED, "searches.parquet")
 _PARQUET = ".parquet"
-_Entry = tuple[Path | bytes, BundledFile]
+_Entry = tuple[Path | bytes, bundle.BundledFile]
 """A file of a bundle, and what the bundle says of it."""
 
 
@@ -69,7 +53,7 @@ _Entry = tuple[Path | bytes, BundledFile]
 class Bundled:
     """The contents of a bundle."""
 
-    submission: Submission
+    submission: bundle.Submission
     cells: int
     failed: int
     """The number of its cells, and of those among them that failed."""
@@ -81,7 +65,7 @@ def write_bundle(
     directory: Path,
     cells: Collection[str] | None,
     out: Path,
-    about: About,
+    about: bundle.About,
     texts: bool = False,
     models: bool = False,
     key: Path | None = None,
@@ -101,21 +85,21 @@ def write_bundle(
     made = bundled(directory, cells, about, texts, models, with_paths)
     if key is not None:
         content = made.submission.to_bytes()
-        signature = sign(content, key)
-        signed_by, _ = signer_of(content, signature, "the new bundle")
-        made.entries[SIGNATURE_FILE] = signature
+        signature = bundle.sign(content, key)
+        signed_by, _ = bundle.signer_of(content, signature, "the new bundle")
+        made.entries[bundle.SIGNATURE_FILE] = signature
         made = replace(made, submission=replace(made.submission, signed_by=signed_by))
     with storage_errors(out.parent):
         out.parent.mkdir(parents=True, exist_ok=True)
     with replacing(out) as temporary, temporary.open("wb") as file:
-        write_archive(made.entries, file)
+        bundle.write_archive(made.entries, file)
     return made
 
 
 def bundled(
     directory: Path,
     cells: Collection[str] | None,
-    about: About,
+    about: bundle.About,
     texts: bool = False,
     models: bool = False,
     with_paths: bool = True,
@@ -138,11 +122,11 @@ def bundled(
         if ref not in manifests and store.folder(ref.kind, ref.key).exists():
             raise _damaged(store.folder(ref.kind, ref.key))
     part = _part_for(plan, _chosen_cells(plan, cells, manifests, failures, unfinished))
-    machine = Machine.this()
+    machine = checks.Machine.this()
     kept = _run_files(record, part, failures, machine, texts)
     if not with_paths:
         for name in (RECORD_FILE, PLAN_FILE):
-            check_values(name, json.loads(bytes(kept[name][0])), machine)
+            checks.check_values(name, json.loads(bytes(kept[name][0])), machine)
     present = [shard for shard in part.shards() if shard.ref in manifests]
     with ThreadPoolExecutor() as pool:
         found = pool.map(lambda shard: _kept_of(store, shard, manifests[shard.ref], texts, models), present)
@@ -150,15 +134,15 @@ def bundled(
         place = artifact_folder(Path(), shard.ref.kind, shard.ref.key).as_posix()
         for name, (content, about_it) in own.items():
             if isinstance(content, Path) and not with_paths:
-                check_file(f"{place}/{name}", content, machine)
+                checks.check_file(f"{place}/{name}", content, machine)
             kept[f"{place}/{name}"] = content, about_it
     files = {name: each for name, (_, each) in kept.items()}
-    submission = Submission(
+    submission = bundle.Submission(
         **asdict(about), files=files, texts=texts, models=models, prmcal_version=__version__
     )
     failed = sum(any(ref not in manifests for ref in cell.job.refs) for cell in part.cells)
     entries = {name: content for name, (content, _) in kept.items()}
-    entries[SUBMISSION_FILE] = submission.to_bytes()
+    entries[bundle.SUBMISSION_FILE] = submission.to_bytes()
     return Bundled(submission, len(part.cells), failed, entries)
 
 
@@ -209,7 +193,7 @@ def _part_for(plan: Plan, cells: Collection[Cell]) -> Plan:
 
 
 def _entry(content: bytes) -> _Entry:
-    return content, described(content)
+    return content, bundle.described(content)
 
 
 def _table_entry(table: pa.Table) -> _Entry:
@@ -220,11 +204,11 @@ def _table_entry(table: pa.Table) -> _Entry:
     sink = pa.BufferOutputStream()
     parquet.write_table(table, sink, compression="none")
     content = sink.getvalue().to_pybytes()
-    return content, described(content, digest_of(table))
+    return content, bundle.described(content, digest_of(table))
 
 
 def _run_files(
-    record: RunRecord, part: Plan, failures: Mapping[str, Failure], machine: Machine, texts: bool
+    record: RunRecord, part: Plan, failures: Mapping[str, Failure], machine: checks.Machine, texts: bool
 ) -> dict[str, _Entry]:
     """Return the record, the plan and the failures as a bundle has them."""
     grid = dict(record.grid)
@@ -239,7 +223,7 @@ def _run_files(
         log="",
         only={},
         retried=None,
-        environment=public_environment(record.environment, machine),
+        environment=checks.public_environment(record.environment, machine),
     )
     own = {shard.ref.key for shard in part.shards()}
     cleaned = {
@@ -281,7 +265,7 @@ def _kept_of(
             kept[name] = _table_entry(table.drop_columns([TEXT]))
         else:
             of_table = file_digest(path) if path.suffix == _PARQUET else None
-            kept[name] = path, BundledFile(size, digest, of_table)
+            kept[name] = path, bundle.BundledFile(size, digest, of_table)
     files = {name: (each.size, each.sha256) for name, (_, each) in kept.items()}
     text = json.dumps(asdict(replace(manifest, files=files)), sort_keys=True).encode()
     return {**kept, MANIFEST_FILE: _entry(text)}

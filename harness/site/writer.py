@@ -14,31 +14,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from prmcal.db.catalog import leaderboard, runs, submissions, verifications
-from prmcal.db.html.boards import (
-    board_json,
-    boards_script,
-    boards_style,
-    league_html,
-    overview_html,
-    overview_style,
-)
+from prmcal.db.html import boards as html
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.overview.query import league, overview
 from prmcal.db.overview.types import League, Overview
 from prmcal.db.queries.leaderboard import REPORTED_TABLES, reported
 from prmcal.db.queries.two_cells import compare_runs
 from prmcal.db.reader import Source, reading
+from prmcal.db.text import formats
 from prmcal.db.text.board import difference_board, web_board
-from prmcal.db.text.formats import (
-    COORDINATE_TITLES,
-    LEADERBOARDS,
-    TIER_MEANINGS,
-    missing,
-    number,
-    renewal,
-    signature_text,
-    verified_text,
-)
 from prmcal.db.text.overview import PURPOSE, measured, tiles
 from prmcal.errors import PrmcalError
 from prmcal.harness.report.evidence import read_evidence
@@ -113,10 +97,10 @@ def _names(directories: Sequence[Path]) -> dict[str, Path]:
     names: dict[str, Path] = {}
     for directory in dict.fromkeys(each.resolve() for each in directories):
         plain = re.sub(r"[^A-Za-z0-9._]+", "-", directory.name).strip("-.") or "run"
-        name, number = plain, 1
+        name, count = plain, 1
         while name in names or name == "index":
-            number += 1
-            name = f"{plain}-{number}"
+            count += 1
+            name = f"{plain}-{count}"
         names[name] = directory
     return names
 
@@ -127,7 +111,7 @@ def _read(directory: Path, name: str, page: str, prefix: str) -> _Run:
         ran = runs(source)
         if ran.empty:
             raise PrmcalError(f"{directory} has no run to export. Run a grid with this output folder first.")
-        frames = {table: leaderboard(source, table) for table in LEADERBOARDS}
+        frames = {table: leaderboard(source, table) for table in formats.LEADERBOARDS}
         about = provenance(ran.to_dict("records")[-1])
         ranked = overview(source)
         sent = _submissions(source, frames, ranked.metrics, page, prefix)
@@ -142,9 +126,9 @@ def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
     boards = [
         {
             "name": name,
-            "title": LEADERBOARDS[name].title,
-            "description": LEADERBOARDS[name].description,
-            "data": board_json(web_board(frame, name, run.overview.metrics), _row_link(name)),
+            "title": formats.LEADERBOARDS[name].title,
+            "description": formats.LEADERBOARDS[name].description,
+            "data": html.board_json(web_board(frame, name, run.overview.metrics), _row_link(name)),
         }
         for name, frame in run.frames.items()
         if len(frame)
@@ -154,12 +138,12 @@ def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
         run=run,
         about=run.about,
         others=found if len(found) > 1 else (),
-        overview=Markup(overview_html(run.overview, _row_link("calibration"))),
-        league=Markup(league_html(run.league)) if run.league.rows else "",
+        overview=Markup(html.overview_html(run.overview, _row_link("calibration"))),
+        league=Markup(html.league_html(run.league)) if run.league.rows else "",
         boards=boards,
         figures=_figures(run, folder) if len(run.frames["calibration"]) else [],
         papers=_paper_tables(run.overview.metrics),
-        tiers=TIER_MEANINGS,
+        tiers=formats.TIER_MEANINGS,
     )
 
 
@@ -183,11 +167,11 @@ def _figures(run: _Run, folder: Path) -> list[Chart]:
 def _index_page(found: Sequence[_Run]) -> str:
     boards = []
     for place, (first, other) in enumerate(combinations(found, 2), 1):
-        for name in LEADERBOARDS:
+        for name in formats.LEADERBOARDS:
             compared = compare_runs(first.published, other.published, name)
             if len(compared.both):
                 board, key = difference_board(compared, name, first.name, other.name), f"{name}-{place}"
-                data = board_json(board, _row_link(key))
+                data = html.board_json(board, _row_link(key))
                 boards.append({"name": key, "title": board.title, "data": data})
     summaries = {run.name: (measured(run.overview), tiles(run.overview)) for run in found}
     return _page("runs.html", runs=found, purpose=PURPOSE, summaries=summaries, boards=boards)
@@ -198,8 +182,8 @@ def _row_link(board: str) -> Callable[[str], str]:
 
 
 def _page(name: str, **contents: Any) -> str:
-    script = boards_script() if "boards" in contents else ""
-    return page(name, overview_style(), boards_style(), script=script, **contents)
+    script = html.boards_script() if "boards" in contents else ""
+    return page(name, html.overview_style(), html.boards_style(), script=script, **contents)
 
 
 def _paper_tables(described: Metrics) -> list[dict[str, Any]]:
@@ -207,13 +191,13 @@ def _paper_tables(described: Metrics) -> list[dict[str, Any]]:
     tables = []
     for label, title in REPORTED_TABLES.items():
         numbers = reported(table=label)
-        used = [name for name in COORDINATE_TITLES if name in numbers and numbers[name].notna().any()]
+        used = [name for name in formats.COORDINATE_TITLES if name in numbers and numbers[name].notna().any()]
         metrics = list(dict.fromkeys(numbers["metric"]))
         found: dict[tuple[str, ...], dict[str, str]] = {}
         for row in numbers.to_dict("records"):
-            place = tuple("" if missing(row[name]) else row[name] for name in used)
-            found.setdefault(place, {})[row["metric"]] = number(row["value"], row["digits"])
-        heads = [*(COORDINATE_TITLES[name] for name in used), *map(described.title, metrics)]
+            place = tuple("" if formats.missing(row[name]) else row[name] for name in used)
+            found.setdefault(place, {})[row["metric"]] = formats.number(row["value"], row["digits"])
+        heads = [*(formats.COORDINATE_TITLES[name] for name in used), *map(described.title, metrics)]
         rows = [[*place, *(own.get(metric, "") for metric in metrics)] for place, own in found.items()]
         tables.append({"title": title, "heads": heads, "rows": rows})
     return tables
@@ -234,7 +218,7 @@ def _submissions(
         measured_at = row["finished_at"] or row["started_at"]
         facts = {
             "Licence": row["licence"] or "none is given",
-            "Signature": signature_text(row["signed_by"]),
+            "Signature": formats.signature_text(row["signed_by"]),
             "Cells": f"{row['cells']:,}",
             "Texts": "included" if row["texts"] else "left out",
             "Grid": row["grid_name"] or "unknown",
@@ -247,7 +231,9 @@ def _submissions(
                 "page": f"{prefix}submission-{own}.html",
                 "name": excerpt(row["submitter"] or f"run {row['run_id']}"),
                 "note": excerpt(row["note"]),
-                "verified": verified_text(row["tier"], row["verified_by"], row["verified_at"], row["failed"]),
+                "verified": formats.verified_text(
+                    row["tier"], row["verified_by"], row["verified_at"], row["failed"]
+                ),
                 "is_verified": row["tier"] is not None,
                 "facts": {title: excerpt(text) for title, text in facts.items()},
                 "boards": [
@@ -264,7 +250,11 @@ def _submissions(
 
 def _rows_of(cells: pd.DataFrame, table: Leaderboard, described: Metrics, page: str) -> dict[str, Any]:
     """Return the rows of a submission on a leaderboard. Who verified them, and how to renew them, stands apart."""
-    shown = [name for name in LEADERBOARDS[table].main_metrics if name in cells and cells[name].notna().any()]
+    shown = [
+        name
+        for name in formats.LEADERBOARDS[table].main_metrics
+        if name in cells and cells[name].notna().any()
+    ]
     board = web_board(cells, table, described, shown)
     columns = [each for each in board.columns if each.key not in ("number", "tier", "outdated")]
     values = {each.key: each.values for each in board.columns}
@@ -275,9 +265,9 @@ def _rows_of(cells: pd.DataFrame, table: Leaderboard, described: Metrics, page: 
             "texts": [(each.values[place], bool(each.numbers)) for each in columns],
             "verified": values["tier"][place],
             "outdated": values["outdated"][place] if "outdated" in values else "",
-            "renewal": renewal(cell),
+            "renewal": formats.renewal(cell),
         }
         for place, cell in enumerate(cells.to_dict("records"))
     ]
     heads = [each.title for each in columns]
-    return {"title": LEADERBOARDS[table].title, "legend": board.legend, "heads": heads, "rows": rows}
+    return {"title": formats.LEADERBOARDS[table].title, "legend": board.legend, "heads": heads, "rows": rows}

@@ -16,14 +16,7 @@ from typing import IO, Any
 
 import yaml
 
-from prmcal.db.run_folder import (
-    LOCK_FILE,
-    RECORD_FILE,
-    artifacts_root,
-    database_path,
-    is_running,
-    published_path,
-)
+from prmcal.db import run_folder
 from prmcal.errors import DatabaseError, DatabaseVersionError, RunError, StorageError
 from prmcal.harness.storage.store import Store, storage_errors, write_atomically
 from prmcal.registry.messages import excerpt, shown
@@ -111,8 +104,8 @@ class RunFolder:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.store = Store(directory)
-        self.database = database_path(directory)
-        self.published = published_path(directory)
+        self.database = run_folder.database_path(directory)
+        self.published = run_folder.published_path(directory)
 
     def cells_to_retry(self) -> list[str]:
         """Return the ids of the cells that failed in the latest run.
@@ -160,7 +153,7 @@ class RunFolder:
                 f"folder first: prmcal merge FOLDER {self.directory}"
             )
         try:
-            content = json.loads((self.directory / RECORD_FILE).read_text(encoding="utf-8"))
+            content = json.loads((self.directory / run_folder.RECORD_FILE).read_text(encoding="utf-8"))
             with one_problem():
                 record = TypeAdapter(RunRecord).validate_python(content)
             _check_record(record)
@@ -170,8 +163,8 @@ class RunFolder:
             ) from error
         except (OSError, ValueError, RecursionError) as error:
             raise RunError(
-                f"{self.directory / RECORD_FILE} is damaged ({excerpt(str(error))}). Remove it, and run the grid again "
-                "with the same --out folder: finished work is kept."
+                f"{self.directory / run_folder.RECORD_FILE} is damaged ({excerpt(str(error))}). Remove it, and run the "
+                "grid again with the same --out folder: finished work is kept."
             ) from error
         return record
 
@@ -182,7 +175,7 @@ class RunFolder:
 
         Raises a RunError if it belongs to another grid, or holds files that are not from a run.
         """
-        if (self.directory / RECORD_FILE).exists():
+        if (self.directory / run_folder.RECORD_FILE).exists():
             owner = self.record().grid.get("name")
             if owner != grid:
                 raise RunError(
@@ -190,9 +183,9 @@ class RunFolder:
                     "Choose another --out folder."
                 )
             return
-        if not self.directory.is_dir() or artifacts_root(self.directory).is_dir():
+        if not self.directory.is_dir() or run_folder.artifacts_root(self.directory).is_dir():
             return
-        if any(path.name != LOCK_FILE for path in self.directory.iterdir()):
+        if any(path.name != run_folder.LOCK_FILE for path in self.directory.iterdir()):
             raise RunError(
                 f"{self.directory} holds files that are not from a run. Choose a new or an empty --out folder."
             )
@@ -228,7 +221,7 @@ class RunFolder:
     def write_record(self, record: RunRecord) -> None:
         """Replace the record."""
         # The order of the grid is kept, because the database has the grid as text.
-        write_atomically(self.directory / RECORD_FILE, json.dumps(vars(record), indent=1) + "\n")
+        write_atomically(self.directory / run_folder.RECORD_FILE, json.dumps(vars(record), indent=1) + "\n")
 
     def refuse_newer(self) -> None:
         """Check that no newer version of prmcal wrote the databases. What is damaged or older can be written again.
@@ -256,7 +249,7 @@ class RunFolder:
             except OSError:
                 if new:
                     with suppress(OSError):
-                        (self.directory / LOCK_FILE).unlink(missing_ok=True)
+                        (self.directory / run_folder.LOCK_FILE).unlink(missing_ok=True)
                         self.directory.rmdir()
                 raise
         with file:
@@ -265,7 +258,7 @@ class RunFolder:
     def _locked(self) -> IO[bytes]:
         """Return the open file that holds the lock."""
         # Without a buffer, closing the file writes nothing, which would fail again on a full disk.
-        file = (self.directory / LOCK_FILE).open("a+b", buffering=0)
+        file = (self.directory / run_folder.LOCK_FILE).open("a+b", buffering=0)
         try:
             try:
                 _take(file)
@@ -285,7 +278,7 @@ class RunFolder:
 
     def running(self) -> bool:
         """Return whether a run holds the lock now."""
-        return is_running(self.directory)
+        return run_folder.is_running(self.directory)
 
 
 def check_time(name: str, text: str) -> None:

@@ -23,15 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prmcal.db.run_folder import (
-    FAILURES_FILE,
-    PLAN_FILE,
-    RECORD_FILE,
-    artifact_folder,
-    artifacts_root,
-    checkpoint_folder,
-    finished_artifacts,
-)
+from prmcal.db import run_folder
 from prmcal.errors import DataError, StorageError
 from prmcal.registry.messages import message_of, reading
 
@@ -94,7 +86,7 @@ class Store:
 
     def folder(self, kind: str, key: str) -> Path:
         """Return the folder of the artifact of a shard, whether it exists or not."""
-        return artifact_folder(self.directory, kind, key)
+        return run_folder.artifact_folder(self.directory, kind, key)
 
     def manifest(self, kind: str, key: str, verify: bool = True) -> Manifest | None:
         """Return the manifest of a complete artifact; None if it is absent, incomplete or damaged.
@@ -131,12 +123,12 @@ class Store:
         Those that are `known`, because they were read before, are not read again.
         """
         found = dict(known or {})
-        root = artifacts_root(self.directory)
+        root = run_folder.artifacts_root(self.directory)
         kinds = sorted(path.name for path in root.iterdir()) if root.is_dir() else []
         refs = [
             ArtifactRef(kind, key)
             for kind in kinds
-            for key in sorted(finished_artifacts(self.directory, kind))
+            for key in sorted(run_folder.finished_artifacts(self.directory, kind))
         ]
         return found | self.manifests((ref for ref in refs if ref not in found), verify=False)
 
@@ -184,7 +176,7 @@ class Store:
 
     def checkpoints(self, ref: ArtifactRef) -> Path:
         """Return the folder for the checkpoints of a long shard. It may not exist."""
-        return checkpoint_folder(self.directory, ref.key)
+        return run_folder.checkpoint_folder(self.directory, ref.key)
 
     def drop_checkpoints(self, ref: ArtifactRef) -> None:
         """Delete the checkpoints of a finished shard."""
@@ -211,9 +203,9 @@ class Store:
 
     def remove_leftovers(self) -> None:
         """Delete temporary folders and files of killed runs. The caller must hold the lock of the folder."""
-        for leftover in artifacts_root(self.directory).glob("*/.*-*"):
+        for leftover in run_folder.artifacts_root(self.directory).glob("*/.*-*"):
             shutil.rmtree(leftover, ignore_errors=True)
-        for name in (RECORD_FILE, PLAN_FILE, FAILURES_FILE):
+        for name in (run_folder.RECORD_FILE, run_folder.PLAN_FILE, run_folder.FAILURES_FILE):
             for leftover in self.directory.glob(f".{name}.*"):
                 with suppress(OSError):
                     leftover.unlink()

@@ -11,19 +11,9 @@ from scipy.special import expit
 
 from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError
+from prmcal.harness.jobs import parameters
 from prmcal.harness.jobs.context import PREFIX
 from prmcal.harness.jobs.job import TEXTS, Job, Shard
-from prmcal.harness.jobs.parameters import (
-    CalibratedParameters,
-    FitParameters,
-    GeneratingParameters,
-    Parameters,
-    PluginReference,
-    RolloutParameters,
-    ScoreParameters,
-    SearchParameters,
-    SuccessParameters,
-)
 from prmcal.harness.jobs.rollout import chosen_prefixes
 from prmcal.harness.share.submissions import Check
 from prmcal.harness.share.tables import HASHES, text_hashes
@@ -50,7 +40,7 @@ _TRAJECTORY = PREFIX[:2]
 # Graded again
 
 
-def graded_shards(subject: Subject) -> list[Shard[Parameters]]:
+def graded_shards(subject: Subject) -> list[Shard[parameters.Parameters]]:
     """Return the shards whose texts are graded."""
     kinds = ("rollout", "search")  # Published trajectories are not graded.
     return [
@@ -86,7 +76,7 @@ def check_grades(again: Again) -> Iterator[Check]:
     yield from subject.unchecked("graded again", "texts that are not here", problems)
 
 
-def _not_gradable(again: Again, shard: Shard[Parameters]) -> str:
+def _not_gradable(again: Again, shard: Shard[parameters.Parameters]) -> str:
     data = shard.parameters.data
     place = data.dataset.name, data.split
     if not again.has_texts(shard.ref):
@@ -100,10 +90,10 @@ def _not_gradable(again: Again, shard: Shard[Parameters]) -> str:
     return "" if here == version else f"it was graded by version {version}, and this prmcal has {here}"
 
 
-def _graded(again: Again, shard: Shard[Parameters]) -> tuple[int, list[tuple[str, int, str]]]:
+def _graded(again: Again, shard: Shard[parameters.Parameters]) -> tuple[int, list[tuple[str, int, str]]]:
     """Return the number of texts of a shard, and how many have which flaw, by the check that it belongs to."""
     name, data = TEXT_TABLES[shard.ref.kind], shard.parameters.data
-    assert isinstance(shard.parameters, GeneratingParameters)
+    assert isinstance(shard.parameters, parameters.GeneratingParameters)
     llm = shard.parameters.llm
     stored = again.subject.store.read(shard.ref.kind, shard.ref.key, name, leave_out="text").to_pandas()
     keys = [each for each in _TRAJECTORY if each in stored]
@@ -143,7 +133,7 @@ def _wrong_hashes(store: Store, ref: ArtifactRef, table: pd.DataFrame) -> int:
 # Scored again
 
 
-def tolerance_of(reference: PluginReference) -> tuple[float, float]:
+def tolerance_of(reference: parameters.PluginReference) -> tuple[float, float]:
     """Return the tolerance of a PRM's logits, and the share of prefixes that may be outside, by its precision.
 
     A PRM whose arguments do not say its precision is taken to compute in bfloat16, as published weights mostly do.
@@ -160,7 +150,7 @@ def check_scores(again: Again) -> Iterator[Check]:
     flaws: list[Flaw] = []
     problems: dict[ArtifactRef, str] = {}
     trajectories, prefixes, widest = 0, 0, 0.0
-    for job in sorted(subject.jobs_here(ScoreParameters), key=lambda job: job.labels.prm):
+    for job in sorted(subject.jobs_here(parameters.ScoreParameters), key=lambda job: job.labels.prm):
         why = again.not_ready(job)
         own, drawn = ([], None) if why else _sampled(again, job)
         again.works(f"scoring {job.labels} again")
@@ -196,7 +186,9 @@ def check_scores(again: Again) -> Iterator[Check]:
     yield from subject.unchecked("scored again", "scores without a PRM or texts", problems)
 
 
-def _sampled(again: Again, job: Job[ScoreParameters]) -> tuple[list[Shard[Parameters]], pd.DataFrame]:
+def _sampled(
+    again: Again, job: Job[parameters.ScoreParameters]
+) -> tuple[list[Shard[parameters.Parameters]], pd.DataFrame]:
     """Draw trajectories of a job. Return the shards that score them, and the trajectories."""
     import pandas as pd
 
@@ -211,7 +203,7 @@ def _sampled(again: Again, job: Job[ScoreParameters]) -> tuple[list[Shard[Parame
 
 def fits_of(subject: Subject, every: bool) -> tuple[list[Shard[Any]], list[Shard[Any]]]:
     """Return the fits that are repeated, and those that are not because they need the PRM or its hidden states."""
-    fits = {job.shards[0].ref: job.shards[0] for job in subject.plan.jobs_of(FitParameters)}
+    fits = {job.shards[0].ref: job.shards[0] for job in subject.plan.jobs_of(parameters.FitParameters)}
     done = [each for each in fits.values() if each.ref.key not in subject.failed]
     left = [each for each in done if not every and is_trained(each)]
     return [each for each in done if each not in left], left
@@ -232,7 +224,7 @@ def check_fits(again: Again) -> Iterator[Check]:
         if why := again.not_ready(job) if is_trained(fit) else again.unlike_here(fit):
             problems[fit.ref] = why
     fitted = {fit.ref for fit in fits} - problems.keys()
-    rewards = subject.shards_here(CalibratedParameters)
+    rewards = subject.shards_here(parameters.CalibratedParameters)
     readers = [shard for shard in rewards if not fitted.isdisjoint(shard.inputs["fit"])]
     chosen = [*(fit for fit in fits if fit.ref in fitted), *readers]
     read = {ref for shard in chosen for ref in shard.inputs.get("hidden", ())}
@@ -286,7 +278,7 @@ def check_rows(subject: Subject) -> Check:
     return subject.checked("consistent", "rows and values", count, flaws, passed)
 
 
-def _checked(subject: Subject, shard: Shard[Parameters]) -> tuple[int, list[str]]:
+def _checked(subject: Subject, shard: Shard[parameters.Parameters]) -> tuple[int, list[str]]:
     """Return the number of rows of an artifact, and what is wrong with them, in sentences without full stops."""
     folder = subject.store.folder(shard.ref.kind, shard.ref.key)
     problems, count = list[str](), 0
@@ -321,22 +313,22 @@ def _impossible(name: str, rows: pd.DataFrame) -> Iterator[tuple[str, pd.Series[
         yield "rewards outside [0, 1]", ~rows["reward"].between(0, 1)
 
 
-def _unlike(rows: pd.DataFrame, subject: Subject, shard: Shard[Parameters]) -> Iterator[str]:
+def _unlike(rows: pd.DataFrame, subject: Subject, shard: Shard[parameters.Parameters]) -> Iterator[str]:
     """Yield how the rows of a table differ from those that its parameters promise."""
     given = shard.parameters
     asked, place = given.data.questions, (given.data.dataset.name, given.data.split)
     (planned,) = (each for each in subject.plan.datasets if (each.name, each.split) == place)
     ids = [each.id for each in planned.questions[asked.start : asked.stop]]
     match given:
-        case RolloutParameters():
+        case parameters.RolloutParameters():
             m = len(given.trajectories)
             wanted = [np.repeat(ids, m), np.tile(list(given.trajectories), len(ids))]
-        case SearchParameters():
+        case parameters.SearchParameters():
             wanted = [np.array(ids)]
-        case SuccessParameters() | ScoreParameters():
+        case parameters.SuccessParameters() | parameters.ScoreParameters():
             drawn = _read(subject, shard.inputs["rollout"], "trajectories")
             limits: tuple[int | None, int | None] = (None, None)
-            if isinstance(given, SuccessParameters):
+            if isinstance(given, parameters.SuccessParameters):
                 limits = (given.most_prefixes, given.first_prefixes)
                 drawn = drawn[drawn["trajectory"] < given.trajectories.stop]
                 other = int((rows["follow_ups"] != len(given.follow_ups)).sum())
@@ -346,7 +338,7 @@ def _unlike(rows: pd.DataFrame, subject: Subject, shard: Shard[Parameters]) -> I
             sizes = [len(each) for each in steps]
             wanted = [np.repeat(drawn[name].to_numpy(), sizes) for name in PREFIX[:2]]
             wanted.append(np.concatenate([[], *steps]).astype(np.int64))
-        case CalibratedParameters():
+        case parameters.CalibratedParameters():
             scored = _read(subject, shard.inputs["score"], "rewards").sort_values(PREFIX)
             scored = scored[(scored["trajectory"] < given.trajectories.stop) & ~scored["over_long"]]
             levels = rows["level"].unique()

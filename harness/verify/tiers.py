@@ -22,29 +22,14 @@ from prmcal.db.metrics import TIERS, Tier
 from prmcal.db.statistics.paired import holm
 from prmcal.db.text.formats import amount, counted, duration
 from prmcal.errors import DataError
+from prmcal.harness.jobs import parameters
 from prmcal.harness.jobs.context import PREFIX
 from prmcal.harness.jobs.job import Job, Shard
-from prmcal.harness.jobs.parameters import (
-    CalibratedParameters,
-    MeasuringParameters,
-    Parameters,
-    RolloutParameters,
-    ScoreParameters,
-    SuccessParameters,
-)
 from prmcal.harness.share.submissions import Check, Verification
 from prmcal.harness.storage.store import ArtifactRef
+from prmcal.harness.verify import texts
 from prmcal.harness.verify.again import ROUNDING, Again, Asked, read_tables
 from prmcal.harness.verify.subject import Flaw, Subject, check_plan, opened
-from prmcal.harness.verify.texts import (
-    check_fits,
-    check_grades,
-    check_rows,
-    check_scores,
-    fits_of,
-    graded_shards,
-    is_trained,
-)
 from prmcal.steps import join_steps, split_steps
 
 if TYPE_CHECKING:
@@ -96,15 +81,15 @@ def verified(
     )
 
 
-def recomputed_shards(subject: Subject) -> list[Shard[Parameters]]:
+def recomputed_shards(subject: Subject) -> list[Shard[parameters.Parameters]]:
     """Return the shards that are computed again from artifacts alone, with measurements and calibrated rewards."""
     return [
         shard
         for shard in subject.plan.shards()
         if shard.ref in subject.manifests
         and (
-            isinstance(shard.parameters, MeasuringParameters)
-            or (isinstance(shard.parameters, CalibratedParameters) and not is_trained(shard))
+            isinstance(shard.parameters, parameters.MeasuringParameters)
+            or (isinstance(shard.parameters, parameters.CalibratedParameters) and not texts.is_trained(shard))
         )
     ]
 
@@ -120,7 +105,7 @@ def _consistent(again: Again) -> Iterator[Check]:
     ]
     passed = f"{counted(n, 'artifact')} match their manifests."
     yield subject.checked("consistent", "artifacts", n, absent, passed)
-    yield check_rows(subject)
+    yield texts.check_rows(subject)
     yield from _results(again)
 
 
@@ -167,14 +152,14 @@ def _results(again: Again) -> Iterator[Check]:
 
 
 def _scored(again: Again) -> Iterator[Check]:
-    yield from check_scores(again)
-    yield from check_fits(again)
+    yield from texts.check_scores(again)
+    yield from texts.check_fits(again)
 
 
 def cost_of(subject: Subject, tier: Tier, asked: Asked) -> str:
     """Return what a tier does and about how long that took on the machine of the run, to stand after its name."""
 
-    def took(shards: Iterable[Shard[Parameters]], part: float) -> str:
+    def took(shards: Iterable[Shard[parameters.Parameters]], part: float) -> str:
         here = (subject.manifests[each.ref] for each in shards if each.ref in subject.manifests)
         return f"{duration(part * sum(each.seconds for each in here))} in the run"
 
@@ -184,22 +169,22 @@ def cost_of(subject: Subject, tier: Tier, asked: Asked) -> str:
             count = counted(math.ceil(asked.results * len(shards)), "artifact")
             return f"computes {count} again and runs no model: {took(shards, asked.results)}, on one core"
         case "graded again":
-            return f"grades the texts of {counted(len(graded_shards(subject)), 'artifact')} and runs no model"
+            return f"grades the texts of {counted(len(texts.graded_shards(subject)), 'artifact')} and runs no model"
         case "scored again":
-            fits, left = fits_of(subject, asked.all_fits)
+            fits, left = texts.fits_of(subject, asked.all_fits)
             not_done = (
                 f", and leaves out {counted(len(left), 'fit')} with the PRM (--all-fits)" if left else ""
             )
-            scored = took(subject.shards_here(ScoreParameters), asked.share)
+            scored = took(subject.shards_here(parameters.ScoreParameters), asked.share)
             return (
                 f"scores {asked.share:.1%} of the trajectories ({scored}) and repeats {counted(len(fits), 'fit')} "
                 f"({took(fits, 1.0)}){not_done}"
             )
         case "reproduced":
-            rollouts = subject.shards_here(RolloutParameters)
+            rollouts = subject.shards_here(parameters.RolloutParameters)
             drawn = sum(subject.manifests[each.ref].samples for each in rollouts)
             # As many follow-ups of the bare question and of a prefix.
-            samples = 3 * DRAWS * asked.questions * len(subject.jobs_here(RolloutParameters))
+            samples = 3 * DRAWS * asked.questions * len(subject.jobs_here(parameters.RolloutParameters))
             time = took(rollouts, samples / max(1, drawn))
             return f"samples about {amount(samples)} completions with the LLMs ({time})"
 
@@ -215,10 +200,10 @@ def check_samples(again: Again) -> Iterator[Check]:
     subject = again.subject
     problems: dict[ArtifactRef, str] = {}
     made: list[tuple[str, Job[Any], Compared]] = []
-    followed: dict[str, list[Job[SuccessParameters]]] = {}
-    for success in subject.jobs_here(SuccessParameters):
+    followed: dict[str, list[Job[parameters.SuccessParameters]]] = {}
+    for success in subject.jobs_here(parameters.SuccessParameters):
         followed.setdefault(success.inputs[0].key, []).append(success)
-    for job in sorted(subject.jobs_here(RolloutParameters), key=lambda job: job.labels.llm):
+    for job in sorted(subject.jobs_here(parameters.RolloutParameters), key=lambda job: job.labels.llm):
         why = again.not_ready(job)
         again.works(f"sampling {job.labels} again")
         drawn = [] if why else _drawn(again, job)
@@ -262,9 +247,9 @@ def check_samples(again: Again) -> Iterator[Check]:
     yield from subject.unchecked("reproduced", "samples without an LLM or texts", problems)
 
 
-def _drawn(again: Again, job: Job[RolloutParameters]) -> list[Shard[RolloutParameters]]:
+def _drawn(again: Again, job: Job[parameters.RolloutParameters]) -> list[Shard[parameters.RolloutParameters]]:
     """Draw shards of different questions, until there are enough questions."""
-    found: list[Shard[RolloutParameters]] = []
+    found: list[Shard[parameters.RolloutParameters]] = []
     shards = list({shard.parameters.data.questions: shard for shard in job.shards}.values())
     for place in again.random("samples", job.key).permutation(len(shards)):
         if sum(len(each.parameters.data.questions) for each in found) < again.asked.questions:
@@ -273,8 +258,10 @@ def _drawn(again: Again, job: Job[RolloutParameters]) -> list[Shard[RolloutParam
 
 
 def _follow_up(
-    again: Again, success: Job[SuccessParameters], drawn: Sequence[Shard[RolloutParameters]]
-) -> tuple[list[Shard[Parameters]], pd.DataFrame]:
+    again: Again,
+    success: Job[parameters.SuccessParameters],
+    drawn: Sequence[Shard[parameters.RolloutParameters]],
+) -> tuple[list[Shard[parameters.Parameters]], pd.DataFrame]:
     """Return the shards that follow up one prefix of each question and the bare question, and these prefixes.
 
     A shard follows up the whole of what it reads. So it reads trajectories that end where a prefix ends.
@@ -283,7 +270,7 @@ def _follow_up(
     open_ones = counts[(counts["step"] > 0) & ~counts["terminal"]].groupby("question_id")
     prefixes = open_ones.sample(1, random_state=again.random("prefixes", success.key))[PREFIX]
     first = {shard.parameters.data.questions: shard for shard in reversed(success.shards)}
-    shards: list[Shard[Parameters]] = []
+    shards: list[Shard[parameters.Parameters]] = []
     for asked in (rollout.parameters.data.questions for rollout in drawn):
         if asked not in first:
             continue
@@ -363,7 +350,7 @@ def same_chance(
 
 _CHECKS: dict[Tier, Callable[[Again], Iterator[Check]]] = {
     "consistent": _consistent,
-    "graded again": check_grades,
+    "graded again": texts.check_grades,
     "scored again": _scored,
     "reproduced": check_samples,
 }

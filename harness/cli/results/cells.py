@@ -16,35 +16,9 @@ from prmcal.db.queries.cells import CellDetail, find_cell, numbered
 from prmcal.db.queries.two_cells import CellComparison, RunComparison, compare_cells, compare_runs
 from prmcal.db.reader import Source, reading
 from prmcal.db.statistics.paired import SIGNIFICANCE
+from prmcal.db.text import formats
 from prmcal.db.text.board import Board, Column, comparison_board, difference_board, estimate, questions_board
-from prmcal.db.text.formats import (
-    LEADERBOARDS,
-    amount,
-    counted,
-    escape_markdown,
-    graded,
-    kept,
-    missing,
-    number,
-    renewal,
-    verified_text,
-)
-from prmcal.harness.cli.options import (
-    DEFAULT_RUN,
-    FORMATS,
-    CellArgument,
-    FormatOption,
-    PagerOption,
-    RunOption,
-    WideOption,
-    argument,
-    completing_cells,
-    exported,
-    fitted,
-    one_of,
-    option,
-    plain_row,
-)
+from prmcal.harness.cli import options
 from prmcal.harness.share.conditions import Difference, differences_between
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import UNLIMITED, cut, wrapped
@@ -61,10 +35,10 @@ _JOB_WEIGHTS = {
 
 
 def show(
-    cell: CellArgument,
-    directory: RunOption = DEFAULT_RUN,
-    wide: WideOption = False,
-    pager: PagerOption = True,
+    cell: options.CellArgument,
+    directory: options.RunOption = options.DEFAULT_RUN,
+    wide: options.WideOption = False,
+    pager: options.PagerOption = True,
 ) -> None:
     """Show the results of a cell and their provenance.
 
@@ -89,17 +63,23 @@ def render_cell(directory: Path, name: str, width: int | None = None) -> str:
         head.append(f"reason: {detail.cell['reason']}")
     parts = ["\n".join(wrapped(line, width) for line in (*head, *provenance))]
     if len(detail.results):
-        parts.append(fitted(_results(detail.results, order), width))
+        parts.append(options.fitted(_results(detail.results, order), width))
     spreads = spreads[spreads["cell_id"] == cell_id]
     if len(spreads):
-        parts += ["Between seeds, over all questions", fitted(_spreads(spreads, order), width)]
+        parts += ["Between seeds, over all questions", options.fitted(_spreads(spreads, order), width)]
     jobs = detail.jobs.astype({"seed": "str"}).to_dict("records")
     columns = [Column(name, _texts(jobs, name), weight) for name, weight in _JOB_WEIGHTS.items()]
-    parts += [_plugins(detail, width), "Jobs, from the cell down to the rollouts", fitted(columns, width)]
+    parts += [
+        _plugins(detail, width),
+        "Jobs, from the cell down to the rollouts",
+        options.fitted(columns, width),
+    ]
     for row in detail.samples.itertuples():
-        graded_as = graded(row.verdict, row.finish_reason)
-        title = f"Trajectory {row.trajectory} of {row.question_id} ({graded_as}): {kept(row.question)}"
-        parts.append(f"{wrapped(title, width)}\n{wrapped(kept(row.text), width)}")
+        graded_as = formats.graded(row.verdict, row.finish_reason)
+        title = (
+            f"Trajectory {row.trajectory} of {row.question_id} ({graded_as}): {formats.kept(row.question)}"
+        )
+        parts.append(f"{wrapped(title, width)}\n{wrapped(formats.kept(row.text), width)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -111,15 +91,16 @@ def _provenance(source: Source, row: dict[str, Any]) -> Iterator[str]:
     (own,) = found[found["cell_id"] == row["cell_id"]].to_dict("records")
     ids, failed = own["submissions"].split(), own["failed_verifications"]
     if ids:
-        verified = verified_text(own["tier"], own["verified_by"], own["verified_at"], failed)
-        yield f"From {counted(len(ids), 'submission')} ({', '.join(ids)}): {verified}."
+        verified = formats.verified_text(own["tier"], own["verified_by"], own["verified_at"], failed)
+        yield f"From {formats.counted(len(ids), 'submission')} ({', '.join(ids)}): {verified}."
     notes = [f"{name.capitalize()}: {own[name]}." for name in ("conditions", "version") if own[name]]
     if own["conflict"]:
         notes.append("Another submission has other bytes under a key behind it.")
     if notes:
         yield " ".join(notes)
-    if not missing(own["outdated"]):
-        yield f"Not current. Since then, this has changed: {own['outdated']}. To measure it again: {renewal(row)}"
+    if not formats.missing(own["outdated"]):
+        again = formats.renewal(row)
+        yield f"Not current. Since then, this has changed: {own['outdated']}. To measure it again: {again}"
 
 
 def _results(results: pd.DataFrame, order: Mapping[str, int]) -> list[Column]:
@@ -146,7 +127,10 @@ def _spreads(spreads: pd.DataFrame, order: Mapping[str, int]) -> list[Column]:
     return [
         Column("metric", _texts(rows, "metric")),
         Column("seeds", _texts(rows, "seeds")),
-        *(Column(each.replace("_", " "), tuple(number(row[each]) for row in rows)) for each in measured),
+        *(
+            Column(each.replace("_", " "), tuple(formats.number(row[each]) for row in rows))
+            for each in measured
+        ),
     ]
 
 
@@ -165,8 +149,8 @@ def _plugins(detail: CellDetail, width: int | None) -> str:
 
 
 def _texts(rows: list[dict[str, Any]], name: str, absent: str = "") -> tuple[str, ...]:
-    values = [absent if missing(row[name]) else row[name] for row in rows]
-    return tuple(amount(value) if isinstance(value, float) else str(value) for value in values)
+    values = [absent if formats.missing(row[name]) else row[name] for row in rows]
+    return tuple(formats.amount(value) if isinstance(value, float) else str(value) for value in values)
 
 
 _TEXT_START = 70
@@ -178,20 +162,21 @@ _SECTION = with_terminal("")
 def compare(
     first: Annotated[
         str,
-        argument(
+        options.argument(
             "A",
             "A cell: its number in the leaderboard, its id or a part of it.",
-            autocompletion=completing_cells,
+            autocompletion=options.completing_cells,
         ),
     ],
     second: Annotated[
-        str, argument("B", "Another cell on the same data set.", autocompletion=completing_cells)
+        str,
+        options.argument("B", "Another cell on the same data set.", autocompletion=options.completing_cells),
     ],
-    directory: RunOption = DEFAULT_RUN,
-    metric: Annotated[str | None, option("METRIC", "Compare this metric only.")] = None,
-    output_format: FormatOption = "table",
-    wide: WideOption = False,
-    pager: PagerOption = True,
+    directory: options.RunOption = options.DEFAULT_RUN,
+    metric: Annotated[str | None, options.option("METRIC", "Compare this metric only.")] = None,
+    output_format: options.FormatOption = "table",
+    wide: options.WideOption = False,
+    pager: options.PagerOption = True,
 ) -> None:
     """Compare two cells on the same questions.
 
@@ -209,13 +194,13 @@ def render_comparison(
 
     Raise PrmcalError if there is no such format, run or cell, or the cells cannot be compared.
     """
-    one_of("--format", output_format, FORMATS)
+    options.one_of("--format", output_format, options.FORMATS)
     published = RunFolder(directory).results()
     found = compare_cells(published, find_cell(published, first), find_cell(published, second), metric)
     if output_format == "json":
         return json.dumps(_comparison_data(found), indent=1) + "\n"
     if output_format == "csv":
-        return exported(found.table, output_format)
+        return options.exported(found.table, output_format)
     numbers = numbered(published)
     cells = [
         f"{side}  {cell_number(numbers[row['cell_id']])} {row['cell_id']}"
@@ -232,7 +217,7 @@ def render_comparison(
     parts = [
         "\n".join(wrapped(line, width, hanging="   ") for line in cells),
         wrapped(found.paired_over, width),
-        fitted(
+        options.fitted(
             board.columns,
             width,
             legend=board.legend.split("\n"),
@@ -241,7 +226,7 @@ def render_comparison(
         ),
     ]
     if len(found.differing):
-        parts += [wrapped(f"{questions.title}:", width), fitted(questions.columns, width)]
+        parts += [wrapped(f"{questions.title}:", width), options.fitted(questions.columns, width)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -262,13 +247,13 @@ def _markdown(board: Board) -> str:
 
 def _comparison_data(found: CellComparison) -> dict[str, Any]:
     return {
-        "a": plain_row(found.a),
-        "b": plain_row(found.b),
+        "a": options.plain_row(found.a),
+        "b": options.plain_row(found.b),
         "questions": found.questions,
         "prefixes_a": found.prefixes and found.prefixes[0],
         "prefixes_b": found.prefixes and found.prefixes[1],
-        "metrics": [plain_row(row) for row in found.table.to_dict("records")],
-        "differing_questions": [plain_row(row) for row in found.differing.to_dict("records")],
+        "metrics": [options.plain_row(row) for row in found.table.to_dict("records")],
+        "differing_questions": [options.plain_row(row) for row in found.differing.to_dict("records")],
     }
 
 
@@ -276,13 +261,13 @@ _MOST_ROWS, _MOST_NAMED = 20, 10
 
 
 def diff(
-    first: Annotated[Path, argument("A", "The output folder of a run, or a merged leaderboard.")],
-    other: Annotated[Path, argument("B", "Another one.")],
-    table: Annotated[str, option("TABLE", "calibration, scaling or league.")] = "calibration",
-    output_format: FormatOption = "table",
+    first: Annotated[Path, options.argument("A", "The output folder of a run, or a merged leaderboard.")],
+    other: Annotated[Path, options.argument("B", "Another one.")],
+    table: Annotated[str, options.option("TABLE", "calibration, scaling or league.")] = "calibration",
+    output_format: options.FormatOption = "table",
     every: Annotated[bool, typer.Option("--all", help="Show all cells that both have.")] = False,
-    wide: WideOption = False,
-    pager: PagerOption = True,
+    wide: options.WideOption = False,
+    pager: options.PagerOption = True,
 ) -> None:
     """Compare two leaderboards.
 
@@ -298,11 +283,11 @@ def _rendered(
 ) -> str:
     """Compare two leaderboards, and return the result in one of the formats. CSV has only the cells of both."""
     tables: dict[str, Leaderboard] = {name: name for name in get_args(Leaderboard)}
-    one_of("--table", table, list(tables))
-    one_of("--format", output_format, FORMATS)
+    options.one_of("--table", table, list(tables))
+    options.one_of("--format", output_format, options.FORMATS)
     found = compare_runs(RunFolder(first).results(), RunFolder(other).results(), tables[table])
     if output_format == "csv":
-        return exported(found.both, "csv")
+        return options.exported(found.both, "csv")
     apart = differences_between(first, other)
     if output_format == "json":
         return json.dumps(_diff_data(found, apart), indent=1) + "\n"
@@ -318,14 +303,14 @@ def _rendered(
     if output_format == "markdown":
         items = [f"{title}\n\n" + "\n".join(f"- {line}" for line in lines) for title, lines in lists]
         table_text = [board.markdown()] if len(shown) else []
-        return "\n\n".join([*map(escape_markdown, head), *table_text, *below, *items]) + "\n"
+        return "\n\n".join([*map(formats.escape_markdown, head), *table_text, *below, *items]) + "\n"
     parts = ["\n".join(wrapped(line, width) for line in head)]
     if len(shown):
         same = [each for each in board.columns[: board.names] if len(set(each.values)) == 1 < len(shown)]
         if same:
             below.insert(0, f"In all rows: {', '.join(f'{each.title} {each.values[0]}' for each in same)}.")
         columns = [each for each in board.columns if each not in same]
-        parts.append(fitted(columns, width, legend=below, options=["--format csv"]))
+        parts.append(options.fitted(columns, width, legend=below, options=["--format csv"]))
     else:
         parts += [wrapped(line, width) for line in below]
     for title, lines in lists:
@@ -339,10 +324,10 @@ def _summary(found: RunComparison, table: Leaderboard) -> str:
     equal, real = (both["value_a"] == both["value_b"]).sum(), (both["p"] < SIGNIFICANCE).sum()
     apart = (~paired & ~both["overlap"].astype(bool)).sum()
     return (
-        f"{LEADERBOARDS[table].title}, {metric.title}: {counted(len(both), 'finished cell')} in both, of which "
-        f"{equal:,} have equal values. {paired.sum():,} were measured on the same questions: {real:,} of them differ "
-        f"significantly. Of the others, {apart:,} have intervals that do not overlap. {len(found.only_a):,} cells are "
-        f"only in A, {len(found.only_b):,} only in B."
+        f"{formats.LEADERBOARDS[table].title}, {metric.title}: {formats.counted(len(both), 'finished cell')} in both, "
+        f"of which {equal:,} have equal values. {paired.sum():,} were measured on the same questions: {real:,} of "
+        f"them differ significantly. Of the others, {apart:,} have intervals that do not overlap. "
+        f"{len(found.only_a):,} cells are only in A, {len(found.only_b):,} only in B."
     )
 
 
@@ -366,7 +351,7 @@ def _sides(difference: Difference) -> str:
 def _diff_data(found: RunComparison, apart: Sequence[Difference]) -> dict[str, object]:
     return {
         "metric": found.described.name,
-        "both": [plain_row(row) for row in found.both.to_dict("records")],
+        "both": [options.plain_row(row) for row in found.both.to_dict("records")],
         "only_a": list(found.only_a["cell_id"]),
         "only_b": list(found.only_b["cell_id"]),
         "conditions": [asdict(each) for each in apart],

@@ -29,25 +29,7 @@ from prmcal.db.text.formats import LEADERBOARDS, SECONDS_LEGEND, renewal
 from prmcal.db.text.league import league_board, league_measured, league_sentence
 from prmcal.db.text.overview import measured, ranking_board, tiles
 from prmcal.errors import PrmcalError
-from prmcal.harness.cli.options import (
-    FORMATS,
-    CalibratorsOption,
-    DatasetsOption,
-    FormatOption,
-    LLMsOption,
-    PagerOption,
-    PRMsOption,
-    RunArgument,
-    StrategiesOption,
-    WideOption,
-    completing,
-    exported,
-    fitted,
-    given,
-    one_of,
-    option,
-    tier_named,
-)
+from prmcal.harness.cli import options
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import UNLIMITED, wrapped
 from prmcal.harness.terminal import show as show_text
@@ -62,38 +44,38 @@ _COSTS_LEGEND = (
 
 
 def leaderboard(
-    directory: RunArgument,
+    directory: options.RunArgument,
     table: Annotated[
         str,
-        option(
+        options.option(
             "TABLE",
             "overview, calibration, scaling, league or costs.",
-            autocompletion=completing("overview", "calibration", "scaling", "league", "costs"),
+            autocompletion=options.completing("overview", "calibration", "scaling", "league", "costs"),
         ),
     ] = "overview",
-    output_format: FormatOption = "table",
-    llm: LLMsOption = None,
-    prm: PRMsOption = None,
-    calibrator: CalibratorsOption = None,
-    dataset: DatasetsOption = None,
-    strategy: StrategiesOption = None,
+    output_format: options.FormatOption = "table",
+    llm: options.LLMsOption = None,
+    prm: options.PRMsOption = None,
+    calibrator: options.CalibratorsOption = None,
+    dataset: options.DatasetsOption = None,
+    strategy: options.StrategiesOption = None,
     tier: Annotated[
         str | None,
-        option(
+        options.option(
             "TIER",
             "Keep only cells of a merged leaderboard that were verified at least at this tier: consistent, "
             "'graded again', 'scored again' or reproduced.",
-            autocompletion=completing("consistent", "graded again", "scored again", "reproduced"),
+            autocompletion=options.completing("consistent", "graded again", "scored again", "reproduced"),
         ),
     ] = None,
     columns: Annotated[
         str,
-        option(
+        options.option(
             "NAME,...", "Show these columns, the most important first. They have the names of --format csv."
         ),
     ] = "",
-    wide: WideOption = False,
-    pager: PagerOption = True,
+    wide: options.WideOption = False,
+    pager: options.PagerOption = True,
 ) -> None:
     """Print the ranking of the calibrators, or a leaderboard.
 
@@ -107,7 +89,7 @@ def leaderboard(
         directory,
         table,
         output_format,
-        filters=given(llm=llm, prm=prm, calibrator=calibrator, dataset=dataset, strategy=strategy),
+        filters=options.given(llm=llm, prm=prm, calibrator=calibrator, dataset=dataset, strategy=strategy),
         tier=tier,
         columns=[name.strip() for name in columns.split(",") if name.strip()],
         width=UNLIMITED if wide else None,
@@ -130,8 +112,8 @@ def render_leaderboard(
     Raise PrmcalError if there is no such table, format, name, tier, column or run, or `tier` is given for a folder that
     is not a merged leaderboard.
     """
-    one_of("--table", table, TABLES)
-    one_of("--format", output_format, FORMATS)
+    options.one_of("--table", table, TABLES)
+    options.one_of("--format", output_format, options.FORMATS)
     published = RunFolder(directory).results()
     names = {kind: list(names) for kind, names in (filters or {}).items() if names}
     _check_filters(published, table, names)
@@ -156,7 +138,7 @@ def render_leaderboard(
         name: Leaderboard = "calibration" if table == "calibration" else "scaling"
         frame = costs(published, **kept) if table == "costs" else cells_of(published, name, **kept)
         if exporting:
-            return exported(_only(frame, columns), output_format)
+            return options.exported(_only(frame, columns), output_format)
         if table == "costs":
             board = replace(cost_board(frame), legend=_COSTS_LEGEND)
             _chosen_metrics(board.keys, columns)
@@ -164,7 +146,7 @@ def render_leaderboard(
             board = _cells_board(frame, name, described_metrics(published), columns, output_format)
         text = board_text(board, columns, width)
     if exporting:
-        return exported(_only(frame, columns), output_format)
+        return options.exported(_only(frame, columns), output_format)
     return board.markdown() if output_format == "markdown" else text
 
 
@@ -222,7 +204,7 @@ def _league_text(found: League, directory: Path, width: int | None) -> str:
 
 
 def _ranked(board: Board, width: int | None) -> str:
-    return fitted(board.columns, width, legend=[board.legend], options=["--format csv"])
+    return options.fitted(board.columns, width, legend=[board.legend], options=["--format csv"])
 
 
 def _commands(*commands: str) -> str:
@@ -260,7 +242,7 @@ def _chosen_tier(published: Path, directory: Path, tier: str | None) -> str | No
     """Return the tier that the reader means. Raise a PrmcalError if there is none, or the folder is that of a run."""
     if tier is None:
         return None
-    full = tier_named(tier)
+    full = options.tier_named(tier)
     if not is_merged(published):
         raise PrmcalError(
             f"{directory} is the folder of a run, whose results nobody has verified. --tier needs a merged "
@@ -337,7 +319,7 @@ def board_text(found: Board, columns: Sequence[str] = (), width: int | None = No
         if key not in left_out and key in weights
     ]
     hidden = ["--columns {keys}", "--format csv"]
-    table = fitted(shown, width, legend=[found.legend], options=hidden, sections=headings)
+    table = options.fitted(shown, width, legend=[found.legend], options=hidden, sections=headings)
     parts = [wrapped(" ".join(above), width)] if above else []
     return "\n\n".join([*parts, table, *(wrapped(note, width) for note in found.notes)]) + "\n"
 
