@@ -4,8 +4,6 @@ A page is a module of `views` with a function ``show(path)``. What it shares wit
 (:mod:`prmcal.dashboard.controls.context`); its own choices are parameters of its address.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path

@@ -4,8 +4,6 @@ KaTeX gets only formulas whose commands are known to be harmless. All other text
 becomes HTML, a link, an emoji or another symbol.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from itertools import accumulate

@@ -1,9 +1,6 @@
 """All queries by name. Each takes a path or a connection; most return a DataFrame."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+import pandas as pd
 import sqlalchemy as sa
 
 from prmcal.db.overview.query import league, league_points, overview
@@ -32,9 +29,6 @@ from prmcal.db.queries.trajectories import prefixes, question_page, questions, t
 from prmcal.db.queries.two_cells import compare_cells, compare_runs
 from prmcal.db.reader import Source, frame
 from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Run, SignedErrorBin
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def reliability(source: Source, cell_id: str) -> pd.DataFrame:

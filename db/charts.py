@@ -6,8 +6,6 @@ at least 3:1 with the page. The ninth calibrator has the colour of the first wit
 so on. Charts are drawn for a light page; :func:`on_dark` and :func:`style_sheet` replace their colours on a dark one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The names that all of prmcal shares: leaderboards, metrics as readers see them, tiers, and identifiers of cells."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

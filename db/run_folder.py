@@ -12,8 +12,6 @@ DIR/results.duckdb                 the database, written by the run; a merged le
 DIR/leaderboard.duckdb             the published copy, which readers open
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 from pathlib import Path

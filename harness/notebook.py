@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
+import pandas as pd
+
 from prmcal.db import catalog
 from prmcal.db.overview.query import overview, ranking_frame
 from prmcal.db.overview.types import Overview
@@ -31,8 +33,6 @@ from prmcal.registry.plugins import KINDS, load_plugin_file
 from prmcal.steps import STEP_END
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from prmcal.harness.recommending.types import Recommendation
 
 

@@ -3,8 +3,6 @@
 Wide characters, such as those of Chinese, take two columns. What is printed belongs in `prmcal.harness.cli`.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Charts of calibration, and of values with their 95% intervals."""
 
-from __future__ import annotations
-
 import altair as alt
 import pandas as pd
 

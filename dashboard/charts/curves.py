@@ -1,7 +1,5 @@
 """Accuracy against cost of best-of-n, with a fixed n and with IAS; and the cells of a leaderboard in charts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

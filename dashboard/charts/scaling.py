@@ -1,7 +1,5 @@
 """Charts of strategies: accuracy, cost and risk."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import altair as alt

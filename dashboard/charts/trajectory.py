@@ -3,8 +3,6 @@
 Charts are drawn with sentences of the numbers that they show. Readers who do not see a chart read or hear them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -3,8 +3,6 @@
 Everyone who opens the address sees the same view. The cache is renewed when a run publishes results.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast

@@ -4,8 +4,6 @@ A cell or a place (data set, LLM and PRM) is chosen by widgets that offer only w
 places are the choice of the context. Any other cell is picked by its identifier.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Choosing an option, a row or a value, and downloading a table."""
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Page Calibration: one cell, all calibrators of one group, or one calibrator with all LLMs and data sets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -5,8 +5,6 @@ league has strategies at equal cost. The leaderboard has calibration, scaling, t
 of the paper.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path

@@ -3,8 +3,6 @@
 Page Submissions of a merged leaderboard: who sent which cells, what was verified, and the history of a cell.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Page Scaling: accuracy against cost, by difficulty, and risk against coverage, for one data set, LLM and PRM."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

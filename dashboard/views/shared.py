@@ -1,7 +1,5 @@
 """The common parts of pages: tables of text, HTML, jobs, the status of a cell, and the progress of a run."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path

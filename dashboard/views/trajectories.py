@@ -3,8 +3,6 @@
 Page Compare: the paired differences of two cells, and the questions on which they differ most.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal
 

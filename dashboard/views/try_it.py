@@ -1,7 +1,5 @@
 """Page Try it: a question that a running `prmcal serve` answers, its steps as they come, and the answer."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Generator, Mapping, Sequence

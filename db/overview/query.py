@@ -1,12 +1,11 @@
 """The overview of a run, and the league of its strategies at equal cost, as data and as tables."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import sqlalchemy as sa
 
 from prmcal.db.metrics import LEAGUE_BUDGETS, MAIN_METRICS, PLACE, RANKING_METRIC, Metrics, accuracy_at_name
@@ -17,9 +16,6 @@ from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.intervals import bounded_interval
 from prmcal.db.statistics.paired import standings
 from prmcal.db.tables import Cell, Job, LeaguePoint, Run
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _OTHERS = [name for name in MAIN_METRICS["calibration"] if name != RANKING_METRIC]
 _FIRST_COLUMNS = ("calibrator", "rank", "rank_low", "rank_high", "mean_rank", "places", "lowest")
@@ -170,8 +166,6 @@ def ranking_frame(found: types.Overview) -> pd.DataFrame:
     ias_to_equal_cost, fit_seconds and citation: see :class:`prmcal.db.overview.types.Standing` and
     :class:`prmcal.db.overview.types.Gain`. A ``Quantity`` has two columns more, ``<column>_low`` and ``<column>_high``.
     """
-    import pandas as pd
-
     return pd.DataFrame([_row(each) for each in found.ranking])
 
 
@@ -301,8 +295,6 @@ def _league_cells(
     The cells have the columns cell_id, dataset, llm, prm, strategy, calibrator, level, status, and entry, which is the
     number of the entry.
     """
-    import pandas as pd
-
     names = ("cell_id", *PLACE, "strategy", "calibrator", "level", "status")
     query = sa.select(*Cell.columns(*names)).where(Cell.leaderboard == "league", Cell.version == "")
     query = query.order_by(Cell.cell_id)
@@ -329,8 +321,6 @@ def league_frame(found: types.League) -> pd.DataFrame:
     :class:`prmcal.db.overview.types.LeagueRow`. A ``Quantity`` has two columns more, ``<column>_low`` and
     ``<column>_high``.
     """
-    import pandas as pd
-
     return pd.DataFrame([_league_row(each) for each in found.rows])
 
 

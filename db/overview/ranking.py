@@ -1,11 +1,10 @@
 """Averages over places and the ranking of what was measured at them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from prmcal.db.metrics import PLACE
@@ -13,9 +12,6 @@ from prmcal.db.overview.types import Quantity, Rank
 from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.db.statistics.intervals import IntervalRule, percentile_interval, skewed_interval
 from prmcal.resamples import weighted_totals
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def _question_means(values: pd.DataFrame) -> dict[str, tuple[int, NDArray[np.float64]]]:

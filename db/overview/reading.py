@@ -4,13 +4,12 @@ They read values of questions, tests between competitors, and counts. The gains 
 each calibrator: against best-of-N, and against a fixed n of equal cost.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import sqlalchemy as sa
 
 from prmcal.db.metrics import PLACE
@@ -22,9 +21,6 @@ from prmcal.db.statistics.budgets import equal_cost_values
 from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
 from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, QuestionResult, Result, SampleAccuracy
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def question_values(
@@ -69,8 +65,6 @@ def counted_tests(
     tests: pd.DataFrame, *, lower_wins: bool, without: Collection[Any] = ()
 ) -> dict[Any, Outcomes]:
     """Return the wins, ties and losses of each competitor. Tests against those in `without` do not count."""
-    import pandas as pd
-
     made = tests.dropna(subset=["p_adjusted"])
     real = made["p_adjusted"] < SIGNIFICANCE
     ahead = made["difference"] < 0 if lower_wins else made["difference"] > 0
@@ -190,8 +184,6 @@ def against_equal_cost(spent: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFram
     for each number of samples from 1 to N. The columns of the result are those of `spent`. Places with questions that
     have no curve are left out.
     """
-    import pandas as pd
-
     tables = {
         place: rows.pivot_table(index="question_id", columns="samples", values="accuracy", sort=True)
         for place, rows in curves.groupby(PLACE, sort=False)

@@ -1,13 +1,11 @@
 """Curves of accuracy against cost: those that the run saved, and the exact ones of a pool of samples."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
@@ -27,10 +25,6 @@ from prmcal.db.tables import (
     SampleAccuracy,
     Trajectory,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _OF_JOB = (Job.dataset, Job.llm, Job.prm, Job.calibrator)
 

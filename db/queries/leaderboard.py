@@ -1,11 +1,10 @@
 """The leaderboards, the costs of strategies, and the tables of the paper beside the measured values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 import sqlalchemy as sa
 
 from prmcal.db.metrics import COORDINATES, COSTS, PARTS_OF_COSTS, Leaderboard
@@ -14,10 +13,6 @@ from prmcal.db.queries.submissions import PROVENANCE, cell_provenance, is_merged
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.paired import standings
 from prmcal.db.tables import Cell, Comparison, Job, JobInput, Result, SignedErrorBin
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 BETWEEN_SEEDS = "_between_seeds"
 """The end of the names of columns with the standard deviation of a metric between seeds."""
@@ -100,8 +95,6 @@ def leaderboard(source: Source, /, table: Leaderboard = "calibration", **filters
     number) and for each metric ``<metric>_between_seeds`` (the standard deviation of the value between seeds, with n -
     1).
     """
-    import pandas as pd
-
     with connection_of(source) as connection:
         long, described = measurements(connection, table, **filters), metrics(connection)
         spreads = seed_spreads(connection) if is_merged(connection) else None
@@ -221,8 +214,6 @@ def reported(**filters: str) -> pd.DataFrame:
     under which they are registered, and LLMs, PRMs and data sets those of ``grids/paper.yaml``. A coordinate that does
     not apply is None: a calibration error has no strategy.
     """
-    import pandas as pd
-
     text = pd.read_csv(_FILE, dtype=str, keep_default_na=False)
     for column, wanted in filters.items():
         text = text[text[column] == wanted]
@@ -240,8 +231,6 @@ def beside_measured(source: Source, table: str) -> pd.DataFrame:
     null if the run has no such cell. If cells differ only in C or beta, the one with the largest C is used, and then
     the one with the smallest beta, as in the paper.
     """
-    import pandas as pd
-
     with connection_of(source) as connection:
         found = pd.concat([measurements(connection, each) for each in ("calibration", "scaling")])
     found = found.dropna(subset=["metric", "value"]).rename(columns={"value": "measured"})

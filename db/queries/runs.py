@@ -1,21 +1,16 @@
 """The jobs of a run: all of them, those behind a cell, and their progress, also while the run writes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 import sqlalchemy as sa
 
 from prmcal.db.queries.cells import cell_numbers, cell_row
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.run_folder import finished_artifacts
 from prmcal.db.tables import Cell, Job, JobInput
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _COLUMNS = (
     *("kind", "llm", "prm", "calibrator", "dataset", "split", "job_key", "seed", "status", "shards"),
@@ -42,8 +37,6 @@ def planned_shards(source: Source) -> pd.DataFrame:
     The columns are kind, jobs, failed (number of failed or blocked jobs), shard_keys (list of keys) and
     seconds_per_shard (mean over finished jobs; missing if there is none).
     """
-    import pandas as pd
-
     query = sa.select(
         Job.kind, Job.status, Job.shards, Job.seconds, Job.parameters["shards"].label("planned")
     )
@@ -65,7 +58,7 @@ def planned_shards(source: Source) -> pd.DataFrame:
     ).reset_index()
 
 
-def _keys(planned: pd.Series[Any]) -> list[str]:
+def _keys(planned: pd.Series) -> list[str]:
     return sorted({shard["key"] for shards in planned if shards for shard in shards})
 
 

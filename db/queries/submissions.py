@@ -3,21 +3,15 @@
 A run's own database has none of these rows.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
 
+import pandas as pd
 import sqlalchemy as sa
 
 from prmcal.db.metrics import TIERS
 from prmcal.db.queries.cells import numbered_cells
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.tables import Cell, CellSubmission, Result, Run, SeedSpread, Submission, Verification
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _STORED = ("seed", "conditions", "version", "conflict", "tier", "verified_by", "verified_at", "outdated")
 PROVENANCE = (*_STORED, "failed_verifications", "submissions")

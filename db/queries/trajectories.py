@@ -1,10 +1,9 @@
 """The questions, trajectories and prefixes of a cell, with their texts, rewards and success rates."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+import pandas as pd
 import sqlalchemy as sa
 
 from prmcal.db.queries.cells import sampled
@@ -20,10 +19,6 @@ from prmcal.db.tables import (
     SuccessCount,
     Trajectory,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 PREFIX = ("question_id", "trajectory", "step")
 """The columns that identify a prefix within a job."""

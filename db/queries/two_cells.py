@@ -4,16 +4,15 @@ Cells have paired differences of their metrics, and the questions on which they 
 are paired over the questions that both measured.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 import sqlalchemy as sa
 
 from prmcal.db.metrics import COORDINATES, MAIN_METRICS, Better, Leaderboard, Metric, Metrics
@@ -35,9 +34,6 @@ from prmcal.db.tables import (
     Result,
 )
 from prmcal.errors import ArtifactError, IncomparableCellsError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _MOST_QUESTIONS = 5
 
@@ -99,8 +95,6 @@ def compare_cells(database: Path, cell_a: str, cell_b: str, metric: str | None =
     compared, or one does not have the metric. The message has the reason. Raises an ArtifactError if the cells do not
     compete and their artifacts are absent. Raises a DatabaseError if there is no such cell, or no readable database.
     """
-    import pandas as pd
-
     with reading(database) as connection:
         first, second = cells = [cell_row(connection, each) for each in (cell_a, cell_b)]
         _require_comparable(first, second)

@@ -5,8 +5,6 @@ how often each question was drawn. A statistic is a function of such weights, so
 from the sums over the rows of each question.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections import defaultdict

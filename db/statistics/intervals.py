@@ -1,7 +1,5 @@
 """Intervals of proportions, of differences and of absolute sums, and the bins of reliability diagrams."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The tables of the database, with a description of each column. Queries on them belong in `queries`."""
 
-from __future__ import annotations
-
 from prmcal.db.tables.results import (
     Cell,
     Comparison,

@@ -1,7 +1,5 @@
 """The tables of what is measured: cells, their results, and curves of accuracy and risk."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 import sqlalchemy as sa

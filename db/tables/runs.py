@@ -4,8 +4,6 @@ No table declares a foreign key, because DuckDB cannot delete a parent and its c
 the columns name the columns that they refer to.
 """
 
-from __future__ import annotations
-
 import inspect
 from datetime import datetime
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Tables of trajectories, success counts, rewards, calibrated rewards and searches, loaded in bulk from Parquet."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped
 

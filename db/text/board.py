@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.metrics import COSTS, PARTS_OF_COSTS, SCALING, Leaderboard, Metrics, cell_number
-from prmcal.db.queries.two_cells import CellComparison
 from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.formats import (
     COORDINATE_TITLES,
@@ -37,7 +36,7 @@ from prmcal.db.text.formats import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from prmcal.db.queries.two_cells import RunComparison
+    from prmcal.db.queries.two_cells import CellComparison, RunComparison
 
 _DIFFERS = "*"
 _SYMBOLS = {standing: f" {SYMBOLS[standing]}" for standing in ("best", "tied", "worse")}

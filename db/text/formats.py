@@ -5,8 +5,6 @@ metrics come with the run: see :mod:`prmcal.db.queries.cells`. Names and reasons
 LaTeX, because they come from grids and plugins.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping, Sequence

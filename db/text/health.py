@@ -1,7 +1,5 @@
 """The words of the health of a run: one sentence for each finding, and what to do about it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from prmcal.db.queries.health import READ, Finding

@@ -3,8 +3,6 @@
 The command line, the dashboard and the site show these.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from prmcal.db.overview.types import League, LeagueRow, levels_of

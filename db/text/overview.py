@@ -3,8 +3,6 @@
 The command line, the dashboard, the site and the report all show these.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import NamedTuple
 

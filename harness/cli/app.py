@@ -3,8 +3,6 @@
 The module of a command is imported when the command is used, so ``prmcal --help`` loads neither torch nor pandas.
 """
 
-from __future__ import annotations
-
 import signal
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """``prmcal submit``, ``merge`` and ``publish``: results of several people, and what was done with them, in words."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import chain
@@ -21,8 +19,6 @@ from prmcal.harness.share.merge import MergeSummary
 from prmcal.harness.share.merge import merge as merge_inputs
 from prmcal.harness.share.submissions import Submitted, is_merged
 from prmcal.harness.share.writing import Bundled, write_bundle
-from prmcal.harness.site.publish import publish as publish_to
-from prmcal.harness.site.publish import without_licence, write_recipe
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import wrapped
 
@@ -249,13 +245,15 @@ def publish(
     The site lists the submissions with their tiers of verification. The exports are for other collections of results.
     --recipe needs no leaderboard: it starts a repository that makes one.
     """
+    from prmcal.harness.site.publish import publish, without_licence, write_recipe
+
     if recipe is not None:
         files = write_recipe(recipe)
         typer.echo(
             f"Wrote a results repository of {len(files)} files to {recipe}. Start with README.md.", err=True
         )
     if merged is not None:
-        for line in publish_to(merged, html, every_eval_ever, hub, benchmark):
+        for line in publish(merged, html, every_eval_ever, hub, benchmark):
             typer.echo(line, err=True)
         names = without_licence(merged)
         if names:

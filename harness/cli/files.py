@@ -1,7 +1,5 @@
 """Commands for files: export-prm, export-success, gc, import-first-pass, rebuild."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Commands to learn, and to look at a machine: docs, list, doctor, schema."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """``prmcal recommend``: what to use for a wanted accuracy or a budget, as text, JSON, CSV or Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated

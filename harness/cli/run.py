@@ -1,7 +1,5 @@
 """``prmcal run``: run a grid, and say what was done."""
 
-from __future__ import annotations
-
 import io
 import shlex
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """``prmcal slurm``: a script for sbatch that runs a grid on one node or on several."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

@@ -1,17 +1,12 @@
 """How far the measured values are from the numbers that the paper prints for the same names."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import pandas as pd
 
 from prmcal.db.queries.leaderboard import NAMED, REPORTED_TABLES, reported
 from prmcal.db.text.board import Board, Column
 from prmcal.db.text.formats import number
 from prmcal.harness.report.evidence import Evidence, for_every_prm, with_none
 from prmcal.harness.report.exhibits import TextTable
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _DIGITS = 4
 
@@ -66,8 +61,6 @@ def _row(evidence: Evidence, group: pd.DataFrame) -> tuple[str, ...]:
 
 def _compared(evidence: Evidence) -> pd.DataFrame:
     """Return the numbers of the paper that have a measured value, with their differences."""
-    import pandas as pd
-
     measured = pd.concat([evidence.calibration, evidence.strategies])
     measured = measured[measured["value"].notna()].drop_duplicates(NAMED)
     rows = for_every_prm(with_none(reported()), evidence.prms).rename(columns={"value": "printed"})

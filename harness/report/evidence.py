@@ -3,13 +3,13 @@
 Results are frames with one row for each value. :func:`values` finds those that a table or a figure asks for.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from prmcal.db import catalog
 from prmcal.db.metrics import Metrics
@@ -19,10 +19,6 @@ from prmcal.db.queries.leaderboard import reported
 from prmcal.db.reader import known_levels, reading
 from prmcal.db.statistics.paired import standings
 from prmcal.errors import PrmcalError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 PLACE = ("dataset", "prm", "llm")
 """A data set, PRM and LLM name a place. Cells of the same place compete."""
@@ -115,8 +111,6 @@ class Evidence:
 
 def wanted(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
     """Return all combinations of some names, a row each. The last column varies fastest."""
-    import pandas as pd
-
     return pd.DataFrame(itertools.product(*columns.values()), columns=list(columns), dtype=object)
 
 
@@ -155,8 +149,6 @@ def _reason(status: str | None, reason: str | None) -> str:
 
 def for_every_prm(rows: pd.DataFrame, prms: Iterable[str]) -> pd.DataFrame:
     """Return rows in which those without a PRM are repeated for each PRM, after those that have one."""
-    import pandas as pd
-
     without = rows["prm"].isna()
     shared = rows[without].drop(columns="prm").merge(pd.DataFrame({"prm": list(prms)}), how="cross")
     return pd.concat([rows[~without], shared]) if len(shared) else rows[~without]
@@ -172,8 +164,6 @@ def read_evidence(published: Path) -> Evidence:
 
     Raise DatabaseError if it cannot be read, and PrmcalError if it has no calibration results.
     """
-    import pandas as pd
-
     with reading(published) as source:
         found, described = catalog.measurements(source, "calibration"), catalog.metrics(source)
         named, ran, compared = catalog.plugins(source), catalog.runs(source), catalog.comparisons(source)
@@ -227,7 +217,7 @@ def _in_order(named: pd.DataFrame, found: pd.DataFrame, kind: str) -> tuple[str,
     return (*known, *sorted(labels - set(known)))
 
 
-def _nearest(numbers: pd.Series[Any], asked: float) -> float | None:
+def _nearest(numbers: pd.Series, asked: float) -> float | None:
     known = sorted(set(numbers.dropna()), key=lambda value: (abs(value - asked), value))
     return float(known[0]) if known else None
 

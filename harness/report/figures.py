@@ -1,7 +1,5 @@
 """The figures of a report, one function each. Their pictures are small multiples: `prmcal.harness.report.pictures`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

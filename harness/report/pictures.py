@@ -3,8 +3,6 @@
 All panels of a figure have the same axes. One pixel of a picture is a point in print.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Callable, Sequence

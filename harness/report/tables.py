@@ -1,7 +1,5 @@
 """The tables of a report: the ranking, errors of rewards, strategies, the numbers of Figure 4, and Theorem 1."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """The folder of a report, with its README. It is replaced in one step when all files are written."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path

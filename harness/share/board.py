@@ -15,8 +15,6 @@ The table ``jobs`` has ``conditions`` of curves, which fill no cell. The tables 
 ``verifications`` and ``seed_spreads`` are empty in the database of a run.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import statistics

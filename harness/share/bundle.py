@@ -5,8 +5,6 @@ in the order of their names, and have one date and one mode, so that equal resul
 `ssh-keygen` signs the manifest and checks signatures: it knows keys with a passphrase, in an agent or on a token.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

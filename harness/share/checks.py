@@ -9,8 +9,6 @@ part of the keys of its results, so a bundle cannot have others. An argument tha
 refused, unless the submitter agrees. Free text, such as why a shard failed, is cleaned.
 """
 
-from __future__ import annotations
-
 import getpass
 import json
 import os
@@ -24,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from prmcal.db.run_folder import FAILURES_FILE, PLAN_FILE, RECORD_FILE, artifact_folder, artifacts_root
 from prmcal.errors import BundleError, RunError, StorageError
@@ -250,7 +248,7 @@ class Machine:
         self._patterns = [re.compile(each) for each in (*_PATHS, *own)]
 
     @classmethod
-    def this(cls) -> Machine:
+    def this(cls) -> Self:
         """Return the machine that this process runs on."""
         hosts = {socket.gethostname(), *socket.gethostname().split(".")[:1]}
         secrets = {

@@ -1,7 +1,5 @@
 """The settings behind the results of submissions, words for where they differ, and the plugins and metrics of all."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -6,8 +6,6 @@ submissions, the plan and the database are put in place, each in one step. A mer
 same command.
 """
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections import defaultdict

@@ -8,8 +8,6 @@ A merged leaderboard has the layout of a run's folder, and besides:
 ``artifacts/`` follows from the submissions, whose files are linked there where the disk allows it.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

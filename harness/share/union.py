@@ -12,8 +12,6 @@ Other bytes of a shard whose models are not deterministic are no conflict. They 
 Everything is a function of the set of submissions.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

@@ -14,8 +14,6 @@ The tables and the overview are those of the dashboard: `prmcal.db.html`. All na
 script, the page has the submissions, the overview, the figures and the files in CSV format.
 """
 
-from __future__ import annotations
-
 from prmcal.harness.site.writer import write_site
 
 __all__ = ["write_site"]

@@ -8,8 +8,6 @@ Files are named by the key of the job that measured the cell, and times are thos
 gives the same bytes whenever it is exported.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The finished cells of a leaderboard with their values, models and provenance, as exports need them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Pages in one file, which work without a server and without a network."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from pathlib import Path

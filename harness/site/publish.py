@@ -1,7 +1,5 @@
 """Publishing: the site of a merged leaderboard, its exports, and the recipe of a results repository."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

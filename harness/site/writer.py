@@ -3,15 +3,15 @@
 The pages work without a server and without a network.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
+
+import pandas as pd
 
 from prmcal.db.catalog import leaderboard, runs, submissions, verifications
 from prmcal.db.html import boards as html
@@ -32,10 +32,6 @@ from prmcal.harness.site.pages import page
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import WrittenFolder, write_text
 from prmcal.registry.messages import excerpt
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _INDEX = "index.html"
 

@@ -1,7 +1,5 @@
 """The output folder of a run: the grid that it belongs to, the lock that admits one run at a time, and its JSON."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,14 +1,13 @@
 """Parts of a plan that are computed again, with the functions and the workers of a run, and compared."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from prmcal.errors import PrmcalError, RunError, StorageError
@@ -23,10 +22,6 @@ from prmcal.harness.storage.store import ArtifactRef, Store, content_key, seed_f
 from prmcal.harness.verify.subject import Subject, keyed_plugins, known_questions
 from prmcal.registry.messages import excerpt, message_of
 from prmcal.registry.plugins import KINDS
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 TEXT_TABLES = {"rollout": "trajectories", "imported": "trajectories", "search": "searches"}
 """The tables with texts, by the kinds of artifacts."""
@@ -220,8 +215,6 @@ class Again:
 
 def read_tables(store: Store, refs: Sequence[ArtifactRef], name: str) -> pd.DataFrame:
     """Return a table of some artifacts, of which there is at least one."""
-    import pandas as pd
-
     return pd.concat([store.read(ref.kind, ref.key, name).to_pandas() for ref in refs], ignore_index=True)
 
 

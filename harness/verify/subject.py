@@ -3,8 +3,6 @@
 The plan has keys, what they are made of, questions, and the split between test and calibration.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,12 +1,11 @@
 """The checks of rows and values, and the tiers that repeat work on texts: grades, and scores and fits."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
+import pandas as pd
 from scipy.special import expit
 
 from prmcal.db.text.formats import counted
@@ -23,9 +22,6 @@ from prmcal.harness.verify.subject import Flaw, Subject
 from prmcal.registry.grading.symbolic import Verdict
 from prmcal.registry.messages import excerpt, message_of
 from prmcal.steps import split_steps
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FITTED, TRAINED = Tolerance(0.0, 1e-4), Tolerance(0.0, 0.05)
 """The distance of a calibrated reward from the stored one. Optimisers stop at other places on other processors, and
@@ -190,8 +186,6 @@ def _sampled(
     again: Again, job: Job[parameters.ScoreParameters]
 ) -> tuple[list[Shard[parameters.Parameters]], pd.DataFrame]:
     """Draw trajectories of a job. Return the shards that score them, and the trajectories."""
-    import pandas as pd
-
     tables = [read_tables(again.store, shard.inputs["rollout"], "trajectories") for shard in job.shards]
     every = pd.concat(tables, keys=range(len(tables)))
     count = min(len(every), max(_FEWEST, math.ceil(again.asked.share * len(every))))
@@ -290,7 +284,7 @@ def _checked(subject: Subject, shard: Shard[parameters.Parameters]) -> tuple[int
     return count, problems
 
 
-def _impossible(name: str, rows: pd.DataFrame) -> Iterator[tuple[str, pd.Series[bool]]]:
+def _impossible(name: str, rows: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
     """Yield what a table must not have, and which rows of it are so."""
     if name in ("trajectories", "searches"):
         verdict, counts = rows["verdict"], rows[[each for each in _COUNTS if each in rows]]
@@ -357,7 +351,5 @@ def _unlike(rows: pd.DataFrame, subject: Subject, shard: Shard[parameters.Parame
 
 
 def _read(subject: Subject, refs: Sequence[ArtifactRef], name: str) -> pd.DataFrame:
-    import pandas as pd
-
     tables = [subject.store.read(ref.kind, ref.key, name, leave_out="text").to_pandas() for ref in refs]
     return pd.concat(tables, ignore_index=True)

@@ -3,8 +3,6 @@
 The cost of each tier is shown first, and one with a failed check is the last.
 """
 
-from __future__ import annotations
-
 import math
 import secrets
 import tempfile
@@ -12,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from prmcal import __version__
@@ -31,9 +30,6 @@ from prmcal.harness.verify import texts
 from prmcal.harness.verify.again import ROUNDING, Again, Asked, read_tables
 from prmcal.harness.verify.subject import Flaw, Subject, check_plan, opened
 from prmcal.steps import join_steps, split_steps
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def verified(
@@ -195,6 +191,19 @@ LEVEL = 0.001
 """The largest probability that an honest submission fails this tier by chance."""
 
 
+class Compared(NamedTuple):
+    """Two estimates of one mean over questions, the p value of their difference, and the number of questions.
+
+    `found` is the smallest difference that is found with a probability of 80%.
+    """
+
+    one: float
+    other: float
+    p_value: float
+    found: float
+    questions: int
+
+
 def check_samples(again: Again) -> Iterator[Check]:
     """Draw a sample of the shards of each LLM again, with other random numbers, and compare the chances of success."""
     subject = again.subject
@@ -307,19 +316,6 @@ def _compared(
     both = own.merge(theirs, left_index=True, right_index=True, suffixes=("_own", ""))
     if len(both):
         yield what, job, same_chance(*(both[name].to_numpy(np.int64) for name in both))
-
-
-class Compared(NamedTuple):
-    """Two estimates of one mean over questions, the p value of their difference, and the number of questions.
-
-    `found` is the smallest difference that is found with a probability of 80%.
-    """
-
-    one: float
-    other: float
-    p_value: float
-    found: float
-    questions: int
 
 
 def same_chance(

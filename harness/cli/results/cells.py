@@ -1,13 +1,12 @@
 """``prmcal show`` and ``compare``: a cell, and two of them side by side; ``diff``: two leaderboards, cell by cell."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import Annotated, Any, get_args
 
+import pandas as pd
 import typer
 
 from prmcal.db.catalog import cell, cell_provenance, is_merged, metrics, seed_spreads
@@ -23,9 +22,6 @@ from prmcal.harness.share.conditions import Difference, differences_between
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import UNLIMITED, cut, wrapped
 from prmcal.harness.terminal import show as show_text
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _JOB_WEIGHTS = {
     **{"depth": 8, "kind": 0, "dataset": 3, "split": 2, "job_key": 0, "seed": 1, "status": 6, "shards": 7},

@@ -1,7 +1,5 @@
 """Commands that show results as pages and files: dashboard, report, export."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -5,16 +5,15 @@ heading with what they share. If the table is too wide, its least important colu
 how to see them.
 """
 
-from __future__ import annotations
-
 import difflib
 import itertools
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import pandas as pd
 from rich.cells import cell_len
 
 from prmcal.db.catalog import is_merged, plugins
@@ -33,9 +32,6 @@ from prmcal.harness.cli import options
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import UNLIMITED, wrapped
 from prmcal.harness.terminal import show as show_text
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TABLES = ("overview", *LEADERBOARDS, "costs")
 _COSTS_LEGEND = (
