@@ -21,15 +21,6 @@ from prmcal.db.run_folder import published_path
 from prmcal.errors import DatabaseError, MissingDatabaseError
 
 _SIDEBAR_WIDTH = 250  # pixels; most of the page is for tables
-# What a page answers belongs on the first screen, which Streamlit begins with 100 empty pixels and large headings.
-# White letters of chosen names are readable on this blue also where the theme is dark.
-_STYLE = """<style>
-.stMainBlockContainer { padding-top: 3rem; }
-.stMainBlockContainer h1 { font-size: 2rem; }
-.stMainBlockContainer h2 { font-size: 1.4rem; }
-[data-testid="stMultiSelect"] [data-tag] { background-color: #0072B2; }
-</style>"""
-
 _RUNS, _SUBMISSIONS, _TRY_IT = "runs", "submissions", "try-it"
 # The first page is also shown at the root of the address. Pages have no icons. The browser tab would show the first
 # one, and Streamlit would load it from the internet.
@@ -73,7 +64,7 @@ def main(live: str, directories: Sequence[Path]) -> None:
     st.set_page_config(
         page_title=f"{page.title} · {run} · prmcal", layout="wide", initial_sidebar_state=_SIDEBAR_WIDTH
     )
-    st.html(_STYLE)
+    st.html(Path(__file__).with_name("pages.css"))
     enter_page(page.url_path)
     linked = {url: each for url, each in pages.items() if url != _SUBMISSIONS or _is_merged(path)}
     show_links(linked, page, context_of(path))

@@ -5,8 +5,10 @@ becomes HTML, a link, an emoji or another symbol.
 """
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -16,6 +18,11 @@ from prmcal.db.text.formats import DIGITS
 
 MISSING = "\N{EN DASH}"
 """The text for a value that is missing or does not apply."""
+
+CAPTIONS: dict[str, str] = tomllib.loads(
+    Path(__file__).with_name("captions.toml").read_text(encoding="utf-8")
+)
+"""The texts below the charts and the tables of the pages, by their names."""
 
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
@@ -99,26 +106,9 @@ _FORMULA = re.compile(
 )
 # Streamlit rewrites these even if they are escaped: addresses become links, dashes and arrows become symbols.
 _REWRITTEN = re.compile(r"//|www\.|@|--|->|<-|>=|<=|~=")
-_KNOWN = """
-    alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi pi rho sigma tau
-    upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega
-    frac dfrac tfrac cfrac sqrt binom dbinom boxed text textbf textit textrm mathrm mathbf mathit mathbb mathcal
-    mathsf operatorname overline underline bar hat vec dot tilde widehat overrightarrow underbrace overbrace
-    cdot cdots ldots dots vdots ddots times div pm mp ast star circ bullet oplus otimes
-    le leq leqslant ge geq geqslant ne neq lt gt ll gg equiv approx cong sim simeq propto mid nmid parallel perp
-    in notin ni subset subseteq supset supseteq cup cap setminus emptyset varnothing forall exists neg land lor
-    to rightarrow leftarrow Rightarrow Leftarrow leftrightarrow Leftrightarrow implies iff mapsto longrightarrow
-    uparrow downarrow
-    sum prod int iint oint lim limsup liminf sup inf max min gcd lcm deg det dim ker arg exp log ln lg sin cos tan
-    cot sec csc arcsin arccos arctan sinh cosh tanh bmod pmod mod infty partial nabla angle triangle square degree
-    prime ell Re Im therefore because
-    left right big Big bigg Bigg bigl bigr Bigl Bigr lfloor rfloor lceil rceil langle rangle lvert rvert vert lVert
-    rVert Vert lbrace rbrace backslash quad qquad displaystyle textstyle limits nolimits begin end hline
-"""
-_LAYOUTS = (
-    "aligned align* gathered gather* split cases matrix pmatrix bmatrix vmatrix Bmatrix array smallmatrix"
-)
-_COMMANDS, _ENVIRONMENTS = frozenset(_KNOWN.split()), frozenset(_LAYOUTS.split())
+# The commands, and in the last line the environments.
+_KNOWN = Path(__file__).with_name("formulas.txt").read_text(encoding="utf-8").splitlines()
+_COMMANDS, _ENVIRONMENTS = frozenset(" ".join(_KNOWN[:-1]).split()), frozenset(_KNOWN[-1].split())
 _COMMAND = re.compile(r"\\(?:([A-Za-z]+)|(.))", re.DOTALL)
 _LENGTH = re.compile(r"\\\\\s*\[")  # the space below a line of a matrix
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}")

@@ -1,8 +1,4 @@
-"""Connections to a database file: for a writer, and short read-only ones to the published copy.
-
-Errors of the driver become errors that say what to do. A caller that repeats its queries, such as the dashboard, can
-cache the answers until :func:`fingerprint` changes.
-"""
+"""Connections to a database file: for a writer, and short read-only ones to the published copy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Text that fits the terminal: its size, wrapped and cut text, tables that leave out columns, and the pager.
-
-Wide characters, such as those of Chinese, take two columns. What is printed belongs in `prmcal.harness.cli`.
-"""
+"""Text that fits the terminal: its size, wrapped and cut text, tables that leave out columns, and the pager."""
 
 import itertools
 import re

@@ -1,7 +1,4 @@
-"""The steps of one trajectory, finished or growing: their rewards, success rates and budgets as tables and charts.
-
-Charts are drawn with sentences of the numbers that they show. Readers who do not see a chart read or hear them.
-"""
+"""The steps of one trajectory as tables and charts, and sentences for readers who do not see a chart."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -193,20 +190,7 @@ def reward_table(steps: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(columns, pd.Index(places, name="step"), dtype=np.float64).reset_index()
 
 
-RELIABILITY = (
-    "Points: success rate and mean reward of each bin, with 95% intervals. Below the dashed diagonal, rewards "
-    "overestimate the success probability."
-)
-"""Explains a reliability diagram."""
-
-BINS = "Bars: number of prefixes in each bin."
-"""Explains the histogram below a reliability diagram."""
-
-_NAMED = {
-    "reward": "the PRM's reward",
-    "calibrated": "the calibrated reward",
-    "success": "the success rate",
-}
+_NAMED = {"reward": "the PRM's reward", "calibrated": "the calibrated reward", "success": "the success rate"}
 
 
 def draw(chart: alt.Chart | Layers, finding: str) -> None:

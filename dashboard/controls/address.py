@@ -1,7 +1,4 @@
-"""The state of a page in its address, and cached queries of the published database.
-
-Everyone who opens the address sees the same view. The cache is renewed when a run publishes results.
-"""
+"""The state of a page in its address, so that everyone who opens it sees the same, and cached queries."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -1,8 +1,4 @@
-"""The run, the filters and the chosen cell that follow the reader from page to page, and the links between pages.
-
-A cell or a place (data set, LLM and PRM) is chosen by widgets that offer only what the run has. Calibration cells and
-places are the choice of the context. Any other cell is picked by its identifier.
-"""
+"""The run, the filters and the chosen cell that follow the reader from page to page, and the links between pages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

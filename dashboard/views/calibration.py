@@ -14,11 +14,11 @@ from prmcal.dashboard.charts.calibration import (
     signed_error_histogram,
 )
 from prmcal.dashboard.charts.curves import interval_rows, rows_of_group
-from prmcal.dashboard.charts.trajectory import BINS, RELIABILITY, bin_counts, bin_errors, draw, extremes
+from prmcal.dashboard.charts.trajectory import bin_counts, bin_errors, draw, extremes
 from prmcal.dashboard.controls.address import ask, ask_cells
 from prmcal.dashboard.controls.context import CHOICES, choose, choose_group, grid_names
 from prmcal.dashboard.controls.widgets import choose_metric, choose_view
-from prmcal.dashboard.formats import escaped, estimates, integer, integers, names, number, numbers
+from prmcal.dashboard.formats import CAPTIONS, escaped, estimates, integer, integers, names, number, numbers
 from prmcal.dashboard.views.shared import show_jobs, show_status, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import Series, series_of
@@ -46,7 +46,7 @@ def show_calibrators(path: Path, cells: pd.DataFrame, grid: dict[str, list[str]]
             reliability_chart(ask_cells(catalog.reliability, path, done), series),
             extremes("Brier score", done["calibrator"], done.reindex(columns=["brier"])["brier"]),
         )
-        st.caption(RELIABILITY)
+        st.caption(CAPTIONS["reliability"])
     with right:
         st.header("Coverage of quantiles")
         _coverage(done, series)
@@ -71,11 +71,7 @@ def _coverage(done: pd.DataFrame, series: Series) -> None:
     apart = rows["coverage"] - rows["nominal"]
     labels = rows["calibrator"] + rows["level"].map(" at β = {:g}".format)
     draw(coverage_chart(rows, series), extremes("Measured minus nominal coverage", labels, apart))
-    st.caption(
-        "Coverage: share of prefixes whose success probability is at least the predicted quantile of level β. The "
-        "ideal coverage is 1 \N{MINUS SIGN} β (dashed line). A point estimate has the same coverage at every β. Points "
-        "are shifted sideways so that they do not overlap. Vertical lines: 95% intervals."
-    )
+    st.caption(CAPTIONS["coverage"])
 
 
 def _comparison(done: pd.DataFrame, grid: dict[str, list[str]], described: Metrics) -> None:
@@ -147,7 +143,7 @@ def _diagrams(path: Path, cells: pd.DataFrame, detail: CellDetail, grid: dict[st
         st.header("Reliability diagram")
         draw(reliability_chart(bins.assign(calibrator=cell["calibrator"]), series), bin_errors(bins))
         draw(prefix_histogram(bins, series), bin_counts(bins))
-        st.caption(f"{RELIABILITY} {BINS}")
+        st.caption(f"{CAPTIONS['reliability']} {CAPTIONS['bins']}")
     with right:
         st.header("Signed error")
         _signed_errors(path, cells, cell["cell_id"], grid)
@@ -213,7 +209,7 @@ def show_small_multiples(path: Path, cells: pd.DataFrame, grid: dict[str, list[s
             for column, row in zip(st.columns(_IN_A_ROW), own[first : first + _IN_A_ROW], strict=False):
                 with column:
                     _diagram(path, row, dataset, grid)
-    st.caption(f"{RELIABILITY} {BINS}")
+    st.caption(f"{CAPTIONS['reliability']} {CAPTIONS['bins']}")
 
 
 def _diagram(path: Path, row: Any, dataset: str, grid: dict[str, list[str]]) -> None:

@@ -1,9 +1,4 @@
-"""Pages Overview, League and Leaderboard.
-
-The overview is the landing page: what was found, the ranking of the calibrators, and a heat map of all places. The
-league has strategies at equal cost. The leaderboard has calibration, scaling, the costs of strategies, and the tables
-of the paper.
-"""
+"""Pages Overview, League and Leaderboard, which also has the costs of strategies and the tables of the paper."""
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
@@ -19,7 +14,7 @@ from prmcal.dashboard.charts.scaling import league_chart
 from prmcal.dashboard.charts.trajectory import draw, extremes
 from prmcal.dashboard.controls import context, widgets
 from prmcal.dashboard.controls.address import ask, bound, bound_several
-from prmcal.dashboard.formats import escaped, estimate, integer, number
+from prmcal.dashboard.formats import CAPTIONS, escaped, estimate, integer, number
 from prmcal.dashboard.views.shared import show_html
 from prmcal.db import catalog
 from prmcal.db.charts import series_of
@@ -185,8 +180,7 @@ def _show_costs(path: Path, grid: dict[str, list[str]]) -> None:
 def _show_reported(path: Path) -> None:
     """Show a table of the paper, and the values that this run measured under the same names."""
     st.warning(
-        "These numbers are reported by the paper (Park et al., NeurIPS 2025) and were not measured here. They are not "
-        "ranked.",
+        CAPTIONS["paper"],
         icon=":material/menu_book:",
     )
     table = st.selectbox(
@@ -278,10 +272,7 @@ def _curves(path: Path, found: League) -> None:
     highest = shown.groupby("entry")["accuracy"].max()
     finding = extremes("Highest accuracy", highest.index, highest)
     draw(league_chart(shown, series_of(order, set(shown["entry"]))), finding)
-    st.caption(
-        "Bands: 95% intervals of the accuracy. A point is one setting of the strategy. Between two points, questions "
-        "are divided at random between both settings."
-    )
+    st.caption(CAPTIONS["league"])
 
 
 def _entry(row: Any) -> Entry:

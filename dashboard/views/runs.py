@@ -1,7 +1,4 @@
-"""Page Runs: progress, history, how to reproduce a cell, jobs, plugins, and the differences between runs.
-
-Page Submissions of a merged leaderboard: who sent which cells, what was verified, and the history of a cell.
-"""
+"""Page Runs, with the differences between runs, and page Submissions of a merged leaderboard."""
 
 import shlex
 from collections.abc import Mapping

@@ -14,7 +14,7 @@ from prmcal.dashboard.charts.trajectory import draw, extremes, gain_of, percent,
 from prmcal.dashboard.controls.address import ask, bound
 from prmcal.dashboard.controls.context import choose_group, context_of, grid_names
 from prmcal.dashboard.controls.widgets import choose_target, choose_view
-from prmcal.dashboard.formats import escaped, estimates, names, numbers, settings
+from prmcal.dashboard.formats import CAPTIONS, escaped, estimates, names, numbers, settings
 from prmcal.dashboard.views.shared import show_areas, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import series_of
@@ -93,12 +93,7 @@ def _show_equal_cost(place: _Place) -> None:
             lambda each: f"{100 * each:.1f} points",
         ),
     )
-    st.caption(
-        "Lines: accuracy of best-of-n + IAS for all C, minus that of best-of-n with one fixed n that costs as many "
-        "samples on average, with 95% bands. Points: the selected C. The difference is paired over questions. If the "
-        "mean is not whole, a part of the questions gets one sample more. The mean is itself an estimate, which the "
-        "interval takes into account. Gain: the interval is above 0. Loss: it is below 0."
-    )
+    st.caption(CAPTIONS["equal cost"])
     found = [verdict(low, high) for low, high in zip(chosen["low"], chosen["high"], strict=True)]
     show_table(
         {
@@ -148,14 +143,7 @@ def _show_budget(place: _Place) -> None:
             f"Accuracy of best-of-n + IAS at C = {target:g}", chosen["series"], chosen["accuracy"], percent
         ),
     )
-    st.caption(
-        "Lines: best-of-n + IAS for all C, and best-of-n with a fixed n (dashed), with 95% bands over questions. Large "
-        "points: the selected C. Small points: strategies as the run measured them. Wide grey line: the Pareto "
-        "frontier. Read from the lowest cost, a point is on it if it is significantly more accurate than all points on "
-        "it so far (paired t test over questions, p < .05). Strategies that need the ground truth are not on it. One "
-        "sample of beam search is a single step, so beam search is shown only if the cost is generated tokens. So is a "
-        "strategy that asks another LLM, since samples of two LLMs do not cost the same."
-    )
+    st.caption(CAPTIONS["budget"])
     _cost_table(measured, chosen, frontier, cost)
     _areas(place)
 
@@ -217,10 +205,7 @@ def _areas(place: _Place) -> None:
         order = {name: index for index, name in enumerate(place.calibrators)}
         areas = areas.assign(order=areas["calibrator"].map(order)).sort_values(["order", "level"])
         show_areas(areas)
-        st.caption(
-            "Area: mean accuracy over budgets from 1 sample to N samples, on a logarithmic scale. Higher is better. An "
-            "area describes a whole curve and does not depend on C. The run computed it for every β."
-        )
+        st.caption(CAPTIONS["areas"])
 
 
 def _show_difficulty(place: _Place) -> None:
@@ -239,10 +224,7 @@ def _show_difficulty(place: _Place) -> None:
                 f"{title} on the hardest questions at C = {target:g}", hardest["series"], hardest[column]
             )
             draw(difficulty_chart(adaptive, also, column, title, series), finding)
-    st.caption(
-        "Solid lines: best-of-n + IAS with the selected C and β. Dashed lines: best-of-n with a fixed n. Vertical "
-        "lines: 95% intervals over the questions of a difficulty level."
-    )
+    st.caption(CAPTIONS["difficulty"])
     with st.expander("Numbers"):
         shown = pd.concat([fixed, adaptive]).sort_values("question_level", kind="stable")
         show_table(
@@ -279,12 +261,7 @@ def _show_risk(place: _Place) -> None:
         )
     with right:
         show_areas(areas)
-        st.caption(
-            "Best-of-N answers only the questions whose calibrated reward, before the first step, is at least a "
-            "threshold. Each point is one threshold. The area is the mean risk over all coverages. Lower is better. "
-            "Bands: 95% intervals over questions. All values are for N samples per question, so they do not "
-            "depend on C. The run computed them for every β."
-        )
+        st.caption(CAPTIONS["risk"])
 
 
 def _at_levels(table: pd.DataFrame, levels: dict[str, float]) -> pd.DataFrame:

@@ -1,7 +1,4 @@
-"""Page Trajectories: the questions of a cell, the trajectories of a question, and the steps of a trajectory.
-
-Page Compare: the paired differences of two cells, and the questions on which they differ most.
-"""
+"""Page Trajectories, down to the steps of one trajectory, and page Compare, with two cells."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -167,10 +164,7 @@ def _trajectory_list(samples: pd.DataFrame, prefixes: pd.DataFrame, key: str) ->
         key,
         {"trajectory": "Trajectory"},
     )
-    st.caption(
-        "Only the first trajectories of a question have success rates and calibrated rewards. The others are samples "
-        "for best-of-n."
-    )
+    st.caption(formats.CAPTIONS["samples"])
 
 
 def _trajectory(
@@ -188,15 +182,9 @@ def _trajectory(
         return
     colour = colour_of(path, cell["calibrator"])
     draw(rewards_chart(table, colour), along(table))
-    st.caption(
-        "Vertical lines: 95% Clopper-Pearson intervals of the success probability. Band: from the lowest to the "
-        "highest quantile, if the calibrator predicts quantiles."
-    )
+    st.caption(formats.CAPTIONS["rewards"])
     draw(budgets_chart(table, colour, target), along(table, "budget_", formats.integer))
-    st.caption(
-        "Samples needed for at least one correct answer with probability C: log(1 \N{MINUS SIGN} C) / "
-        "log(1 \N{MINUS SIGN} p), where p is the reward or the success rate, clipped to [0.0001, 0.9999]."
-    )
+    st.caption(formats.CAPTIONS["budgets"])
     shown = ["*Question only*", *map(formats.with_formulas, texts)]
     show_table(
         {
@@ -296,9 +284,7 @@ def _questions(here: context.Context, found: CellComparison) -> None:
     board = questions_board(found)
     st.header(board.title)
     if found.differing.empty:
-        st.info(
-            "The cells do not differ on any question, or the database has no values for their single questions."
-        )
+        st.info(formats.CAPTIONS["no questions"])
         return
     own = {kind: found.a[kind] for kind in context.CHOICES if found.a[kind]}
     questions, *others = board.columns

@@ -51,10 +51,7 @@ def show(path: Path, address: str) -> None:
         return
     examples = _examples(path, serves)
     question: str = st.text_area(
-        "Question",
-        height="content",
-        max_chars=_LONGEST,
-        **bound_text("ask", examples[0] if examples else ""),
+        "Question", height="content", max_chars=_LONGEST, **bound_text("ask", examples[0] if examples else "")
     )
     request = {"question": question, **_options()}
     solve, another = st.columns([1, 1], width=420)

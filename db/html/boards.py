@@ -1,7 +1,6 @@
-"""Results as HTML: boards as tables of DataTables, the overview and the league.
+"""Results as HTML: boards as tables of DataTables, which the package ``itables`` brings, the overview and the league.
 
-DataTables sorts, searches and turns pages in the browser without a network. It comes with the package ``itables``. All
-texts are escaped here, because DataTables takes them as HTML.
+All texts are escaped here, because DataTables takes them as HTML.
 """
 
 from __future__ import annotations

@@ -128,11 +128,7 @@ def _errors(found: pd.DataFrame, ranked: pd.DataFrame) -> dict[str, types.Quanti
 
 
 def _with_values(
-    cells: pd.DataFrame,
-    found: pd.DataFrame,
-    compared: pd.DataFrame,
-    baseline: str | None,
-    described: Metrics,
+    cells: pd.DataFrame, found: pd.DataFrame, compared: pd.DataFrame, baseline: str | None, described: Metrics
 ) -> pd.DataFrame:
     measured = found[found["metric"] == RANKING_METRIC].reset_index(drop=True)
     better = {RANKING_METRIC: described.better(RANKING_METRIC)}

@@ -1,8 +1,4 @@
-"""The common reading of the overview and of the league, and the gains of IAS.
-
-They read values of questions, tests between competitors, and counts. The gains are those of IAS with the rewards of
-each calibrator: against best-of-N, and against a fixed n of equal cost.
-"""
+"""The values, tests and counts that the overview and the league read, and the gains of IAS."""
 
 from collections.abc import Collection, Sequence
 from functools import partial

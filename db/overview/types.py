@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.metrics import Metrics
-from prmcal.db.queries.health import Finding
+from prmcal.db.tables import HealthCheck
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -152,7 +152,7 @@ class Overview(Extent):
     that of the baseline at the same place)."""
     metrics: Metrics
     """The metrics of the run."""
-    health: tuple[Finding, ...] = ()
+    health: tuple[HealthCheck, ...] = ()
     """The warnings that a reader must know about the data before the numbers, the most serious first."""
 
     def standing(self, calibrator: str | None) -> Standing | None:
@@ -217,7 +217,7 @@ class League(Extent):
     """N, the largest number of samples at a place: each once, in increasing order."""
     rows: tuple[LeagueRow, ...]
     """The lowest mean rank first, then the references."""
-    health: tuple[Finding, ...] = ()
+    health: tuple[HealthCheck, ...] = ()
     """See :class:`Overview`."""
 
     @property

@@ -1,14 +1,10 @@
-"""The health of a run: what a careful reader must know about its data before any number.
-
-All checks are computed from the tables of a database, so that a run and a merged leaderboard are checked alike.
-"""
+"""The health of a run, or of a merged leaderboard: what a careful reader must know about its data before any number."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import sqlalchemy as sa
@@ -43,47 +39,14 @@ _CUT_OFF = ("length", "thought")
 _DATA = ("dataset", "split", "llm")
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The result of one check of one part of a run."""
-
-    check: str
-    """Name of the check, such as unread or cut off."""
-    dataset: str
-    split: str
-    llm: str
-    prm: str | None
-    """None for checks of an LLM's solutions."""
-    count: int
-    total: int
-    """Number of solutions or questions that the check found, and of those that it looked at."""
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    """Area under the curve within questions for ``ranking``, and a difference of accuracies for ``best-of-N`` and
-    ``vote``, with its 95% interval over questions. None for counts."""
-    severity: Severity = "fine"
-    examples: tuple[str, ...] = ()
-    """The ends of up to two solutions that the check found."""
-
-    @property
-    def share(self) -> float:
-        """The share that the check found, in [0, 1]."""
-        return self.count / self.total if self.total else 0.0
-
-
 def check_health(connection: sa.Connection) -> list[HealthCheck]:
     """Check the data of a database, and return the rows to store."""
-    found = [
+    return [
         *_solutions(connection),
         *_ways(connection),
         *_questions(connection),
         *_rewards(connection),
         *_choices(connection),
-    ]
-    return [
-        HealthCheck(**{**asdict(each), "prm": each.prm or "", "examples": json.dumps(each.examples)})
-        for each in found
     ]
 
 
@@ -94,7 +57,7 @@ def health(
     prm: Sequence[str] | None = None,
     dataset: Sequence[str] | None = None,
     all_checks: bool = False,
-) -> tuple[Finding, ...]:
+) -> tuple[HealthCheck, ...]:
     """Return what was found, the most serious first; with `all_checks`, also the checks that found nothing to mention.
 
     `llm`, `prm` and `dataset` keep only findings about these. Those about an LLM's solutions belong to every PRM.
@@ -105,11 +68,7 @@ def health(
         if values is not None:
             query = query.where(table.c[name].in_(values))
     with connection_of(source) as connection:
-        rows: Any = connection.execute(query).mappings().all()
-    found = [
-        Finding(**{**row, "prm": row["prm"] or None, "examples": tuple(json.loads(row["examples"]))})
-        for row in rows
-    ]
+        found = [HealthCheck(**row) for row in connection.execute(query).mappings()]
     found = [each for each in found if all_checks or each.severity != "fine"]
     severities = ("misleading", "notable", "fine")
     order = dict(zip(_CHECKS, range(len(_CHECKS)), strict=True))
@@ -133,7 +92,7 @@ def _counted(
             yield part, check, int(count), int(total)
 
 
-def _solutions(connection: sa.Connection) -> Iterator[Finding]:
+def _solutions(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Count the solutions without an answer that could be read, those cut off, and those with a single step."""
     source = sa.join(Trajectory, Job, Job.job_key == Trajectory.job_key)
     conditions = {
@@ -145,11 +104,12 @@ def _solutions(connection: sa.Connection) -> Iterator[Finding]:
         severity: Severity = "notable" if count > _NOTABLE_SHARE * total else "fine"
         if check == "unread" and count > MOST_UNREAD * total:
             severity = "misleading"
-        examples = _examples(connection, part) if check == "unread" and count else ()
-        yield Finding(check, **part, prm=None, count=count, total=total, severity=severity, examples=examples)
+        examples = json.dumps(_examples(connection, part) if check == "unread" and count else ())
+        shown = {"severity": severity, "examples": examples}
+        yield HealthCheck(check=check, **part, count=count, total=total, **shown)
 
 
-def _ways(connection: sa.Connection) -> Iterator[Finding]:
+def _ways(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Count the answers that were found in each way."""
     part = Job.columns(*_DATA)
     counts = (
@@ -161,11 +121,11 @@ def _ways(connection: sa.Connection) -> Iterator[Finding]:
     total = sa.func.sum(own["count"]).over(partition_by=[own[name] for name in _DATA]).label("total")
     for *data, way, count, solutions in connection.execute(sa.select(*own, total).order_by(*own)):
         if way is not None:
-            dataset, split, llm = data
-            yield Finding(READ + way, dataset, split, llm, None, count=int(count), total=int(solutions))
+            own_part = dict(zip(_DATA, data, strict=True))
+            yield HealthCheck(check=READ + way, **own_part, count=int(count), total=int(solutions))
 
 
-def _examples(connection: sa.Connection, part: dict[str, str]) -> tuple[str, ...]:
+def _examples(connection: sa.Connection, part: dict[str, str]) -> list[str]:
     query = (
         sa.select(Trajectory.text)
         .join(Job, Job.job_key == Trajectory.job_key)
@@ -176,12 +136,12 @@ def _examples(connection: sa.Connection, part: dict[str, str]) -> tuple[str, ...
     )
     ends = (str(text).rstrip().rpartition("\n")[2].strip() for text in connection.execute(query).scalars())
     different = list(dict.fromkeys(ends))[:_EXAMPLES]
-    return tuple(
+    return [
         end if len(end) <= _EXAMPLE_CHARACTERS else f"...{end[-_EXAMPLE_CHARACTERS:]}" for end in different
-    )
+    ]
 
 
-def _questions(connection: sa.Connection) -> Iterator[Finding]:
+def _questions(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Count the test questions whose solutions are all right, all wrong, or have one answer only."""
     data = Job.columns(*_DATA)
     by_question = (
@@ -209,10 +169,10 @@ def _questions(connection: sa.Connection) -> Iterator[Finding]:
         severity: Severity = "notable" if count > total / 2 else "fine"
         if check == "undecided":  # Only questions with right and wrong solutions can be ranked.
             severity = "misleading" if count == total else "fine"
-        yield Finding(check, **part, prm=None, count=count, total=total, severity=severity)
+        yield HealthCheck(check=check, **part, count=count, total=total, severity=severity)
 
 
-def _rewards(connection: sa.Connection) -> Iterator[Finding]:
+def _rewards(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Check the rewards of whole solutions and of bare questions, for each data set, LLM and PRM of the test split."""
     score, rollout = aliased(Job), aliased(Job)
     place = [score.dataset, score.split, score.llm, score.prm, Reward.job_key, Reward.question_id]
@@ -244,21 +204,23 @@ def _rewards(connection: sa.Connection) -> Iterator[Finding]:
         questions = own.groupby(["job_key", "question_id"])
         total = questions.ngroups
         bare = total - int(questions["bare"].any().sum())
-        yield Finding(
-            "no bare question", **part, count=bare, total=total, severity="notable" if bare else "fine"
+        yield HealthCheck(
+            check="no bare question", **part, count=bare, total=total, severity="notable" if bare else "fine"
         )
         constant = int((questions["reward"].nunique() <= 1).sum())
         severity: Severity = "notable" if constant > total / 2 else "fine"
         several = bool((questions.size() > 1).any())
         if several:
             severity = "misleading" if constant == total else severity
-            yield Finding("constant rewards", **part, count=constant, total=total, severity=severity)
+            yield HealthCheck(
+                check="constant rewards", **part, count=constant, total=total, severity=severity
+            )
         areas = areas_within(own[own["reward"].notna()])
         if len(areas):
             low, high = (float(end) for end in bounded_interval(areas.to_numpy()))
             severity = "misleading" if high < 0.5 else "notable" if low <= 0.5 else "fine"
-            yield Finding(
-                "ranking",
+            yield HealthCheck(
+                check="ranking",
                 **part,
                 count=len(areas),
                 total=total,
@@ -285,7 +247,7 @@ def areas_within(solutions: pd.DataFrame) -> pd.Series:
     return areas[(right > 0) & (wrong > 0)]
 
 
-def _choices(connection: sa.Connection) -> Iterator[Finding]:
+def _choices(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Compare best-of-N of each PRM, with the largest N, with one sample and with a plain vote, paired by question."""
     query = (
         sa.select(
@@ -314,15 +276,12 @@ def _choices(connection: sa.Connection) -> Iterator[Finding]:
         joined = best.merge(plain.drop_duplicates(place), on=place, suffixes=("", "_plain"))
         joined["difference"] = sign * (joined["value"] - joined["value_plain"])
         for names, own in joined.groupby(["dataset", "llm", "prm"], sort=True):
-            dataset, llm, prm = map(str, names)
             low, high = (float(end) for end in bounded_interval(own["difference"].to_numpy(), -1.0, 1.0))
             worse = high < 0 if check == "best-of-N" else low > 0
-            yield Finding(
-                check,
-                dataset,
-                "test",
-                llm,
-                prm,
+            yield HealthCheck(
+                check=check,
+                split="test",
+                **dict(zip(("dataset", "llm", "prm"), map(str, names), strict=True)),
                 count=len(own),
                 total=len(own),
                 value=float(own["difference"].mean()),

@@ -1,7 +1,4 @@
-"""The submissions of a merged leaderboard: who sent which cells, who verified them, and the history of a cell.
-
-A run's own database has none of these rows.
-"""
+"""The submissions of a merged leaderboard: who sent which cells, who verified them, and the history of a cell."""
 
 from collections import Counter
 
@@ -38,8 +35,9 @@ def cell_provenance(source: Source) -> pd.DataFrame:
             connection, sa.select(CellSubmission.cell_id, CellSubmission.submission_id).order_by(*order)
         )
     listed = sent.groupby("cell_id")["submission_id"].agg(" ".join)
-    cells["verified_at"] = iso_times(cells["verified_at"])
+    moments = cells["verified_at"]
     return cells.assign(
+        verified_at=[None if pd.isna(each) else f"{each:%Y-%m-%dT%H:%M:%SZ}" for each in moments],
         failed_verifications=[failed[each] for each in cells["cell_id"]],
         submissions=cells["cell_id"].map(listed).fillna("").astype(object),
     )
@@ -108,13 +106,6 @@ def history(source: Source, base_id: str, metric: str) -> pd.DataFrame:
 def seed_spreads(source: Source) -> pd.DataFrame:
     """Return the spreads of values between seeds."""
     return frame(source, sa.select(SeedSpread).order_by(SeedSpread.cell_id, SeedSpread.metric))
-
-
-def iso_times(moments: pd.Series) -> list[str | None]:
-    """Return UTC times in ISO format; None where one is missing."""
-    return [
-        None if moment != moment or moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}" for moment in moments
-    ]
 
 
 def _failed_verifications(connection: sa.Connection) -> Counter[str]:

@@ -9,16 +9,7 @@ import sqlalchemy as sa
 from prmcal.db.queries.cells import sampled
 from prmcal.db.queries.runs import CellJobs, jobs_of
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.tables import (
-    CalibratedReward,
-    Cell,
-    Job,
-    JobInput,
-    Question,
-    Reward,
-    SuccessCount,
-    Trajectory,
-)
+from prmcal.db.tables import CalibratedReward, Cell, Job, JobInput, Question, Reward, SuccessCount, Trajectory
 
 PREFIX = ("question_id", "trajectory", "step")
 """The columns that identify a prefix within a job."""

@@ -1,8 +1,4 @@
-"""Two cells side by side, and two runs.
-
-Cells have paired differences of their metrics, and the questions on which they differ most. Runs have differences that
-are paired over the questions that both measured.
-"""
+"""Two cells side by side, and two runs, paired over the questions that both measured."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -25,10 +25,7 @@ _MOST_STEPS, _LAST_STEP, _SMALLEST_STATISTIC = 60, 1e-6, 1e-12
 
 
 def bounded_interval(
-    values: Floats,
-    lower: float = 0.0,
-    upper: float = 1.0,
-    counted: Bools | None = None,
+    values: Floats, lower: float = 0.0, upper: float = 1.0, counted: Bools | None = None
 ) -> Ends:
     """Return the 95% interval of the mean of values that lie in a known range.
 

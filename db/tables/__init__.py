@@ -1,6 +1,7 @@
 """The tables of the database, with a description of each column. Queries on them belong in `queries`."""
 
 from prmcal.db.tables.results import (
+    CalibratedReward,
     Cell,
     Comparison,
     CurveArea,
@@ -10,9 +11,13 @@ from prmcal.db.tables.results import (
     QuestionResult,
     ReliabilityBin,
     Result,
+    Reward,
     RiskPoint,
     SampleAccuracy,
+    Search,
     SignedErrorBin,
+    SuccessCount,
+    Trajectory,
 )
 from prmcal.db.tables.runs import (
     SCHEMA_VERSION,
@@ -30,4 +35,3 @@ from prmcal.db.tables.runs import (
     Submission,
     Verification,
 )
-from prmcal.db.tables.trajectories import CalibratedReward, Reward, Search, SuccessCount, Trajectory

@@ -1,4 +1,4 @@
-"""The tables of what is measured: cells, their results, and curves of accuracy and risk."""
+"""The tables of what is measured: cells, their results and curves, and what models made, loaded from Parquet."""
 
 from datetime import datetime
 
@@ -245,7 +245,7 @@ class HealthCheck(Base):
     dataset: Mapped[str] = key("Data set: datasets.name")
     split: Mapped[str] = key("Split: datasets.split")
     llm: Mapped[str] = key("LLM: plugins.name")
-    prm: Mapped[str] = key("PRM: plugins.name; empty for checks of solutions")
+    prm: Mapped[str] = key("PRM: plugins.name; empty for checks of solutions", default="")
     count: Mapped[int] = column("Number of solutions or questions that the check found")
     total: Mapped[int] = column("Number of solutions or questions that it looked at")
     value: Mapped[float | None] = column(
@@ -253,5 +253,107 @@ class HealthCheck(Base):
     )
     low: Mapped[float | None] = column("Lower end of the 95% interval of the value")
     high: Mapped[float | None] = column("Upper end of the 95% interval of the value")
-    severity: Mapped[str] = column("misleading (no number is worth a headline), notable or fine")
-    examples: Mapped[str] = column("Ends of up to two solutions, as a JSON list")
+    severity: Mapped[str] = column(
+        "misleading (no number is worth a headline), notable or fine", default="fine"
+    )
+    examples: Mapped[str] = column("Ends of up to two solutions, as a JSON list", default="[]")
+
+    @property
+    def share(self) -> float:
+        """The share that the check found, in [0, 1]."""
+        return self.count / self.total if self.total else 0.0
+
+
+_VERDICTS = "correct, incorrect, unparsed or timed out"
+
+
+class Trajectory(BulkBase):
+    """Sampled and graded trajectories of LLMs."""
+
+    __tablename__ = "trajectories"
+
+    job_key: Mapped[str] = identity("Job that sampled it: jobs.job_key")
+    question_id: Mapped[str] = identity("Question: questions.question_id")
+    trajectory: Mapped[int] = identity("Index within its question, from 0")
+    text: Mapped[str | None] = column("Text of the trajectory; null if the submission has no texts")
+    steps: Mapped[int] = column("Number of steps T")
+    tokens: Mapped[int] = column("Number of generated tokens")
+    prompt_tokens: Mapped[int] = column("Number of prompt tokens; 0 if the LLM does not report it")
+    finish_reason: Mapped[str] = column(
+        "end (the LLM's end token), stop (a stop string), length (the token limit), or thought (the limit in a thought)"
+    )
+    answer: Mapped[str | None] = column("Final answer found in the text; null if there is none")
+    found_by: Mapped[str | None] = column(
+        "Where the answer stood: boxed, phrase, hashes, last number, whole or pattern; null: none"
+    )
+    verdict: Mapped[str] = column(f"Verdict on the answer: {_VERDICTS}")
+    correct: Mapped[bool] = column("Whether the answer is correct")
+
+
+class SuccessCount(BulkBase):
+    """Monte Carlo success counts of prefixes: k of n follow-ups were correct."""
+
+    __tablename__ = "successes"
+
+    job_key: Mapped[str] = identity("Success job: jobs.job_key")
+    question_id: Mapped[str] = identity("Question: questions.question_id")
+    trajectory: Mapped[int] = identity("Index within its question, from 0")
+    step: Mapped[int] = identity("Prefix length t in steps; 0: the question alone")
+    successes: Mapped[int] = column("k: number of follow-ups with a correct answer")
+    follow_ups: Mapped[int] = column("n: number of follow-ups")
+    terminal: Mapped[bool] = column("Whether the prefix contains the final answer; then k is 0 or n")
+
+
+class Reward(BulkBase):
+    """Scores of prefixes by PRMs, before calibration."""
+
+    __tablename__ = "rewards"
+
+    job_key: Mapped[str] = identity("Score job: jobs.job_key")
+    question_id: Mapped[str] = identity("Question: questions.question_id")
+    trajectory: Mapped[int] = identity("Index within its question, from 0")
+    step: Mapped[int] = identity("Prefix length t in steps; 0: the question alone")
+    logit: Mapped[float | None] = column(
+        "Log-odds of success, 32 bits; null if the prefix is too long", sa.REAL
+    )
+    reward: Mapped[float | None] = column("Score as a probability in [0, 1]; null if the prefix is too long")
+    over_long: Mapped[bool] = column("Whether the prefix is too long for the PRM")
+
+
+class CalibratedReward(BulkBase):
+    """Calibrated rewards of prefixes, one row per quantile level."""
+
+    __tablename__ = "calibrated_rewards"
+
+    job_key: Mapped[str] = identity("Calibrated job: jobs.job_key")
+    question_id: Mapped[str] = identity("Question: questions.question_id")
+    trajectory: Mapped[int] = identity("Index within its question, from 0")
+    step: Mapped[int] = identity("Prefix length t in steps; 0: the question alone")
+    level: Mapped[float] = identity("Quantile level beta in (0, 1); 0.5: the point estimate")
+    reward: Mapped[float] = column("Calibrated reward in [0, 1]; prefixes that are too long have no row")
+
+
+class Search(BulkBase):
+    """Searches: the chosen answer of each question, and the cost."""
+
+    __tablename__ = "searches"
+
+    job_key: Mapped[str] = identity("Search job: jobs.job_key")
+    question_id: Mapped[str] = identity("Question: questions.question_id")
+    text: Mapped[str | None] = column("Text of the chosen trajectory; null if the submission has no texts")
+    steps: Mapped[int] = column("Number of steps T of the chosen trajectory")
+    reward: Mapped[float | None] = column(
+        "Reward by which it was chosen, the PRM's own or the calibrated median; null if it is too long"
+    )
+    answer: Mapped[str | None] = column("Final answer found in the text; null if there is none")
+    verdict: Mapped[str] = column(f"Verdict on the answer: {_VERDICTS}")
+    correct: Mapped[bool] = column("Whether the answer is correct")
+    finished: Mapped[int] = column("Number of finished trajectories, also those that were pruned")
+    any_correct: Mapped[bool] = column("Whether any finished trajectory is correct")
+    rounds: Mapped[int] = column("Number of rounds, each with one scoring by the PRM")
+    generations: Mapped[int] = column("Number of LLM calls, each of which draws a step")
+    generated_tokens: Mapped[int] = column("Number of tokens generated by the LLM", sa.BigInteger)
+    prefill_tokens: Mapped[int] = column(
+        "Number of prompt tokens, once for all continuations of a prefix; 0: unknown", sa.BigInteger
+    )
+    scored_tokens: Mapped[int] = column("Number of tokens read by the PRM", sa.BigInteger)

@@ -1,15 +1,15 @@
 """The one table behind everything that shows results: columns of text, with numbers to sort by and links to cells.
 
-Each leaderboard is made into a :class:`Board` by one function. Thin skins show it: the terminal
-(`prmcal.harness.terminal`), Markdown and LaTeX (here), HTML (`prmcal.db.html`), and Streamlit. CSV and JSON have all
-digits, so they are written from the results themselves.
+Thin skins show a board. CSV and JSON have all digits, so they are written from the results themselves.
 """
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.metrics import COSTS, PARTS_OF_COSTS, SCALING, Leaderboard, Metrics, cell_number
@@ -67,10 +67,20 @@ class Column:
     """True if its values are never cut."""
 
 
-def column_of(
-    rows: Sequence[Any], title: str, text: Callable[[Any], str], weight: int = 0, about: str = ""
-) -> Column:
+def column_of(rows: Sequence[Any], title: str, text: Callable[[Any], str], weight: int = 0) -> Column:
     """Return a column with what `text` makes of each row."""
+    return Column(title, tuple(map(text, rows)), weight)
+
+
+with Path(__file__).with_name("columns.csv").open(encoding="utf-8", newline="") as _file:
+    _DESCRIBED = {
+        (each["board"], each["title"]): (int(each["weight"]), each["about"]) for each in csv.DictReader(_file)
+    }
+
+
+def described_column(board: str, rows: Sequence[Any], title: str, text: Callable[[Any], str]) -> Column:
+    """Return a column of the ranking or of the league, of which ``columns.csv`` has the weight and the meaning."""
+    weight, about = _DESCRIBED[board, title]
     return Column(title, tuple(map(text, rows)), weight, about=about)
 
 

@@ -1,8 +1,6 @@
-"""How results are presented: formats of numbers, escaping, titles, default columns, marks, and words of the provenance.
+"""How results are presented: formats of numbers, escaping, titles, marks, and words of the provenance.
 
-The command line, the dashboard, the site and the report all read these, so that they say the same. The titles of
-metrics come with the run: see :mod:`prmcal.db.queries.cells`. Names and reasons must be escaped, in Markdown and in
-LaTeX, because they come from grids and plugins.
+Names and reasons come from grids and plugins, so they must be escaped, in Markdown and in LaTeX.
 """
 
 import re

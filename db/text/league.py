@@ -1,13 +1,10 @@
-"""The words of the league: one sentence, the ranking of strategies at equal cost, and a legend.
-
-The command line, the dashboard and the site show these.
-"""
+"""The words of the league: one sentence, the ranking of strategies at equal cost, and a legend."""
 
 from functools import partial
 
-from prmcal.db.overview.types import League, LeagueRow, levels_of
+from prmcal.db.overview.types import League, levels_of
 from prmcal.db.statistics.budgets import verdict
-from prmcal.db.text.board import Board, column_of
+from prmcal.db.text.board import Board, Column, described_column
 from prmcal.db.text.formats import counted, number
 from prmcal.db.text.health import misleading, summaries
 from prmcal.db.text.overview import extent, percents, placed, points, quantity, tests_text
@@ -57,68 +54,20 @@ def league_sentence(found: League) -> str:
 
 def league_board(found: League) -> Board:
     """Return the ranking of the strategies. The first three columns name the rank, the strategy and the calibrator."""
-    column = partial(column_of, found.rows)
+    column = partial(described_column, "league", found.rows)
     budgets = sorted({budget for row in found.rows for budget in row.accuracies})
     levels = levels_of(row.entry for row in found.rows)
     columns = [
-        column(
-            "Rank",
-            lambda row: placed(row.rank) if row.rank else "-",
-            0,
-            "Range of plausible ranks by the accuracy over budgets: 95% of resamples of the questions. References "
-            "need the truth and have no rank.",
-        ),
-        column("Strategy", lambda row: row.entry.strategy, 0, "Name in the grid."),
-        column(
-            "Calibrator",
-            lambda row: f"{row.entry.calibrator}{levels[row.entry]}",
-            0,
-            "The calibrator whose rewards the strategy reads, and the level beta if it was run at several.",
-        ),
-        column(
-            "Gain",
-            lambda row: points(row.gain, ""),
-            2,
-            "Accuracy minus that of best-of-n with a fixed n and the same mean samples, averaged over budgets "
-            "from 1 to N where every doubling counts the same, in percentage points. Higher is better.",
-        ),
-        column(
-            "W-T-L",
-            lambda row: str(row.outcomes) if row.rank else "",
-            3,
-            "Wins, ties and losses: paired tests of the accuracy over budgets against the other entries at the "
-            "same place (p < 0.05 after Holm's correction).",
-        ),
-        *(
-            column(
-                f"At {budget}",
-                partial(_accuracy, budget),
-                {4: 3, 16: 4}.get(budget, 6),
-                f"Accuracy with {budget} samples of a question on average. Higher is better.",
-            )
-            for budget in budgets
-        ),
-        column(
-            "Saving",
-            lambda row: percents(row.saving),
-            4,
-            "Share of samples saved at 95% of the accuracy of best-of-N, compared with the smallest fixed n that "
-            "reaches it. Below 0 it needs more samples.",
-        ),
-        column(
-            "Mean rank",
-            lambda row: quantity(row.rank and row.rank.mean_rank, 2),
-            5,
-            "Mean over places of the rank by the accuracy over budgets. Lower is better.",
-        ),
-        column(
-            "Order error",
-            lambda row: number(100 * row.order_error, 2) if row.order_error > 0 else "",
-            7,
-            "The largest standard error of an accuracy, in percentage points, that comes from a limited number of "
-            "random orders of the samples. Empty: the results are exact.",
-        ),
-        column("Source", lambda row: row.citation, 8, "Where the strategy was published."),
+        column("Rank", lambda row: placed(row.rank) if row.rank else "-"),
+        column("Strategy", lambda row: row.entry.strategy),
+        column("Calibrator", lambda row: f"{row.entry.calibrator}{levels[row.entry]}"),
+        column("Gain", lambda row: points(row.gain, "")),
+        column("W-T-L", lambda row: str(row.outcomes) if row.rank else ""),
+        *(_accuracy(found, budget) for budget in budgets),
+        column("Saving", lambda row: percents(row.saving)),
+        column("Mean rank", lambda row: quantity(row.rank and row.rank.mean_rank, 2)),
+        column("Order error", lambda row: number(100 * row.order_error, 2) if row.order_error > 0 else ""),
+        column("Source", lambda row: row.citation),
     ]
     legend = league_legend(found)
     return Board(
@@ -130,8 +79,13 @@ def league_board(found: League) -> Board:
     )
 
 
-def _accuracy(budget: int, row: LeagueRow) -> str:
-    return percents(row.accuracies.get(budget))
+def _accuracy(found: League, budget: int) -> Column:
+    return Column(
+        f"At {budget}",
+        tuple(percents(row.accuracies.get(budget)) for row in found.rows),
+        {4: 3, 16: 4}.get(budget, 6),
+        about=f"Accuracy with {budget} samples of a question on average. Higher is better.",
+    )
 
 
 def league_legend(found: League) -> str:

@@ -1,7 +1,4 @@
-"""The words of the overview: one sentence, four tiles, the ranking, and what to read next.
-
-The command line, the dashboard, the site and the report all show these.
-"""
+"""The words of the overview: one sentence, four tiles, the ranking, and what to read next."""
 
 from functools import partial
 from typing import NamedTuple
@@ -9,7 +6,7 @@ from typing import NamedTuple
 from prmcal.db.metrics import MAIN_METRICS, RANKING_METRIC
 from prmcal.db.overview.types import Extent, Outcomes, Overview, Quantity, Rank, Standing
 from prmcal.db.statistics.budgets import verdict
-from prmcal.db.text.board import Board, column_of
+from prmcal.db.text.board import Board, Column, described_column
 from prmcal.db.text.formats import counted, duration, interval, number
 from prmcal.db.text.health import misleading, summaries
 
@@ -78,10 +75,7 @@ def tiles(found: Overview) -> tuple[Tile, ...]:
         "Samples saved": _NO_BARE if without_bare else _saved(found, best),
         "Accuracy of IAS": _NO_BARE if without_bare else _accuracy(best),
     }
-    return (
-        *(Tile(*each) for each in notes),
-        *(Tile(title, *finding) for title, finding in findings.items()),
-    )
+    return (*(Tile(*each) for each in notes), *(Tile(title, *finding) for title, finding in findings.items()))
 
 
 def _without_bare(found: Overview) -> bool:
@@ -152,72 +146,32 @@ def _accuracy(best: Standing | None) -> tuple[str, str]:
 
 def ranking_board(found: Overview) -> Board:
     """Return the ranking of the calibrators. The first two columns name the rank and the calibrator."""
-    column = partial(column_of, found.ranking)
+    column = partial(described_column, "ranking", found.ranking)
     columns = [
-        column("Rank", placed, 0, "Range of plausible ranks: 95% of resamples of the questions."),
-        column("Calibrator", named, 0, "Name in the grid."),
-        column(
-            "Mean rank",
-            lambda row: quantity(row.mean_rank, 2),
-            2,
-            f"Mean rank of the {SCORE} over places, with its 95% interval. Lower is better.",
-        ),
-        column(
-            "W-T-L",
-            lambda row: str(row.outcomes),
-            2,
-            "Wins, ties and losses: paired tests against the other calibrators at the same place "
-            "(p < 0.05 after Holm's correction).",
-        ),
-        column(
-            "Brier cut",
-            lambda row: percents(row.cut, 0),
-            3,
-            f"Share by which the {SCORE} falls below that of the uncalibrated reward. Higher is better.",
-        ),
-        *(
-            column(
-                found.metrics.title(metric),
-                partial(_error, metric),
-                weight,
-                f"{found.metrics.description(metric)} Mean over places; {found.metrics.direction(metric)}.",
-            )
-            for metric, weight in zip(_OTHERS, (5, 6), strict=False)
-        ),
-        column(
-            "IAS accuracy",
-            lambda row: percents(row.gain and row.gain.accuracy),
-            3,
-            "Accuracy of best-of-n + IAS with its rewards. Higher is better.",
-        ),
-        column(
-            "IAS samples",
-            lambda row: quantity(row.gain and row.gain.samples, 1),
-            3,
-            "Mean samples of a question with IAS. Fewer are cheaper. Best-of-N draws N.",
-        ),
-        column(
-            "To equal cost",
-            lambda row: points(row.gain and row.gain.to_equal_cost),
-            4,
-            "Accuracy of IAS minus that of best-of-n with the same mean samples for every question, in percentage "
-            "points. Higher is better.",
-        ),
-        column(
-            "Fit",
-            lambda row: "" if row.fit_seconds is None else duration(row.fit_seconds),
-            7,
-            "Mean time of a fit.",
-        ),
-        column("Source", lambda row: row.citation, 8, "Where the method was published."),
+        column("Rank", placed),
+        column("Calibrator", named),
+        column("Mean rank", lambda row: quantity(row.mean_rank, 2)),
+        column("W-T-L", lambda row: str(row.outcomes)),
+        column("Brier cut", lambda row: percents(row.cut, 0)),
+        *(_error(found, metric, weight) for metric, weight in zip(_OTHERS, (5, 6), strict=False)),
+        column("IAS accuracy", lambda row: percents(row.gain and row.gain.accuracy)),
+        column("IAS samples", lambda row: quantity(row.gain and row.gain.samples, 1)),
+        column("To equal cost", lambda row: points(row.gain and row.gain.to_equal_cost)),
+        column("Fit", lambda row: "" if row.fit_seconds is None else duration(row.fit_seconds)),
+        column("Source", lambda row: row.citation),
     ]
     legend = ranking_legend(found)
     shown = tuple(column for column in columns if any(column.values))
     return Board(shown, 2, (legend,), "Ranking of the calibrators", legend)
 
 
-def _error(metric: str, row: Standing) -> str:
-    return quantity(row.errors.get(metric))
+def _error(found: Overview, metric: str, weight: int) -> Column:
+    return Column(
+        found.metrics.title(metric),
+        tuple(quantity(row.errors.get(metric)) for row in found.ranking),
+        weight,
+        about=f"{found.metrics.description(metric)} Mean over places; {found.metrics.direction(metric)}.",
+    )
 
 
 def ranking_legend(found: Overview) -> str:

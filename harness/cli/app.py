@@ -5,11 +5,13 @@ The module of a command is imported when the command is used, so ``prmcal --help
 
 import signal
 import sys
+import tomllib
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -22,58 +24,9 @@ from prmcal.errors import PrmcalError
 
 _LONGEST_MESSAGE = 2000
 
-COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
-    "Run a grid": {
-        "plan": ("plan:plan", "Show the jobs of a grid and what they cost."),
-        "run": ("run:run", "Run a grid."),
-        "slurm": ("slurm:slurm", "Print a script for Slurm that runs a grid."),
-        "status": ("plan:status", "Show the progress of a run, the time left, and why cells failed."),
-    },
-    "Audit scores": {
-        "audit": ("audit:audit", "Say what the scores in a file are worth."),
-        "apply": ("audit:apply", "Add calibrated scores to the records of a file."),
-    },
-    "Read the results": {
-        "leaderboard": (
-            "results.leaderboard:leaderboard",
-            "Print the ranking of the calibrators, or a leaderboard.",
-        ),
-        "show": ("results.cells:show", "Show the results of a cell and their provenance."),
-        "compare": ("results.cells:compare", "Compare two cells on the same questions."),
-        "dashboard": ("results.dashboard:dashboard", "Open the results in a browser."),
-        "report": ("results.dashboard:report", "Write a report with tables and figures."),
-        "export": ("results.dashboard:export", "Write the leaderboards as a static site."),
-    },
-    "Use a calibrated PRM": {
-        "ask": ("ask:ask", "Answer new questions with a calibrated PRM."),
-        "recommend": ("recommend:recommend", "Recommend what to use for a wanted accuracy or a budget."),
-        "serve": ("serve:serve", "Serve a calibrated PRM over HTTP."),
-    },
-    "Share results": {
-        "submit": ("bundles:submit", "Write results into a bundle for others."),
-        "verify": (
-            "check:verify",
-            "Check a submission in tiers: consistent, graded again, scored again, reproduced.",
-        ),
-        "merge": ("bundles:merge", "Merge runs and bundles into one leaderboard."),
-        "diff": ("results.cells:diff", "Compare two leaderboards."),
-        "publish": ("bundles:publish", "Publish a merged leaderboard."),
-    },
-    "Learn and check": {
-        "docs": ("learning:docs", "Open the documentation in a browser."),
-        "list": ("learning:list_plugins", "List the registered plugins."),
-        "check": ("check:check", "Run the conformance checks on a plugin."),
-        "doctor": ("learning:doctor", "Show what is installed and what a grid needs."),
-        "schema": ("learning:schema", "Print the JSON Schema of a grid file."),
-    },
-    "Other": {
-        "export-prm": ("files:export_prm", "Write a calibrated PRM as a checkpoint."),
-        "export-success": ("files:export_success", "Write the success rates of all prefixes."),
-        "gc": ("files:gc", "Delete what the grid of a run no longer needs."),
-        "import-first-pass": ("files:import_first_pass", "Make a recording from published solutions."),
-        "rebuild": ("files:rebuild", "Build the database again from the artifacts."),
-    },
-}
+COMMANDS: dict[str, dict[str, tuple[str, str]]] = tomllib.loads(
+    Path(__file__).with_name("commands.toml").read_text(encoding="utf-8")
+)
 """The commands by their section of the help: where the function of each is, and the first sentence of its help."""
 
 _EXAMPLE = """\b

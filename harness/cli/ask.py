@@ -1,7 +1,4 @@
-"""``prmcal ask``: answer a new question, or those of a file, with a calibrated PRM.
-
-The answers of a file are written to another one. An interrupted command continues where it ended.
-"""
+"""``prmcal ask``: answer a new question, or those of a file, with a calibrated PRM."""
 
 from __future__ import annotations
 
@@ -20,6 +17,7 @@ from prmcal.db.text.formats import amount, counted, interval, number
 from prmcal.errors import DataError, PrmcalError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
+from prmcal.harness.cli.options import argument, option
 from prmcal.harness.storage.store import content_key, storage_errors, write_atomically
 from prmcal.harness.terminal import cut, terminal_width, text_table, wrapped
 from prmcal.registry.messages import reading
@@ -33,12 +31,11 @@ if TYPE_CHECKING:
 def ask(
     run: options.SourceArgument,
     question: Annotated[
-        str | None,
-        options.argument("QUESTION", "The question. Without it, or with -, standard input is read."),
+        str | None, argument("QUESTION", "The question. Without it, or with -, standard input is read.")
     ] = None,
     questions: Annotated[
         Path | None,
-        options.option(
+        option(
             "FILE",
             'Answer many questions: JSON lines such as {"question": "1+1?", "id": "a"}.',
             "--questions",
@@ -46,7 +43,7 @@ def ask(
     ] = None,
     out: Annotated[
         Path | None,
-        options.option(
+        option(
             "FILE", "Where the answers of --questions are written, as JSON lines. The same command continues."
         ),
     ] = None,
@@ -55,24 +52,22 @@ def ask(
     prm: options.PRMOption = None,
     calibrator: options.CalibratorOption = None,
     strategy: Annotated[
-        str | None, options.option("NAME", "A strategy. Default: that of the cell, or 'posterior vote'.")
+        str | None, option("NAME", "A strategy. Default: that of the cell, or 'posterior vote'.")
     ] = None,
     target: Annotated[
-        float | None, options.option("C", "The target probability C of the strategy, in (0, 1).")
+        float | None, option("C", "The target probability C of the strategy, in (0, 1).")
     ] = None,
     level: Annotated[
-        float | None,
-        options.option("BETA", "The level of the reward that best-of-n + IAS reads, such as 0.1."),
+        float | None, option("BETA", "The level of the reward that best-of-n + IAS reads, such as 0.1.")
     ] = None,
     max_samples: Annotated[
-        int | None, options.option("N", "The largest number of samples of a question.", min=1)
+        int | None, option("N", "The largest number of samples of a question.", min=1)
     ] = None,
     abstain_below: Annotated[
-        float | None,
-        options.option("P", 'Say "I don\'t know" if the answer is right with a lower probability.'),
+        float | None, option("P", 'Say "I don\'t know" if the answer is right with a lower probability.')
     ] = None,
-    seed: Annotated[int, options.option("SEED", "Another seed gives other samples.")] = 0,
-    output_format: Annotated[str, options.option("FORMAT", "text or json.", "--format")] = "text",
+    seed: Annotated[int, option("SEED", "Another seed gives other samples.")] = 0,
+    output_format: Annotated[str, option("FORMAT", "text or json.", "--format")] = "text",
 ) -> None:
     """Answer new questions with a calibrated PRM.
 

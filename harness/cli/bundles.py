@@ -13,6 +13,7 @@ from prmcal.db.text.formats import counted, duration, file_size
 from prmcal.errors import PrmcalError, RunError, StorageError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ending_cleanly
+from prmcal.harness.cli.options import argument, option
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.share.bundle import About
 from prmcal.harness.share.merge import MergeSummary
@@ -26,10 +27,10 @@ from prmcal.harness.terminal import wrapped
 @ending_cleanly()
 def submit(
     directory: options.RunArgument,
-    out: Annotated[Path, options.option("BUNDLE", "The file to write.", "--out")],
+    out: Annotated[Path, option("BUNDLE", "The file to write.", "--out")],
     cells: Annotated[
         list[str] | None,
-        options.argument(
+        argument(
             "CELLS",
             "Cells by number, id or part of an id. Default: all finished ones.",
             autocompletion=options.completing_cells,
@@ -40,14 +41,14 @@ def submit(
     calibrator: options.CalibratorsOption = None,
     dataset: options.DatasetsOption = None,
     strategy: options.StrategiesOption = None,
-    submitter: Annotated[str, options.option("NAME", "Who submits: a person or a laboratory.")] = "",
-    licence: Annotated[str, options.option("LICENCE", "The licence of the results, such as CC-BY-4.0.")] = "",
-    note: Annotated[str, options.option("TEXT", "A note for the readers.")] = "",
+    submitter: Annotated[str, option("NAME", "Who submits: a person or a laboratory.")] = "",
+    licence: Annotated[str, option("LICENCE", "The licence of the results, such as CC-BY-4.0.")] = "",
+    note: Annotated[str, option("TEXT", "A note for the readers.")] = "",
     texts: Annotated[
         bool, typer.Option("--texts", help="Include the texts of questions and trajectories.")
     ] = False,
     models: Annotated[bool, typer.Option("--models", help="Include the fits that change the PRM.")] = False,
-    key: Annotated[Path | None, options.option("FILE", "Sign the bundle with this SSH key.", "--key")] = None,
+    key: Annotated[Path | None, option("FILE", "Sign the bundle with this SSH key.", "--key")] = None,
     with_paths: Annotated[
         bool,
         typer.Option(
@@ -113,12 +114,10 @@ _MOST_CONFLICTS = 5
 
 @ending_cleanly()
 def merge(
-    out: Annotated[
-        Path, options.argument("OUT", "A new folder, or a merged leaderboard, which is extended.")
-    ],
+    out: Annotated[Path, argument("OUT", "A new folder, or a merged leaderboard, which is extended.")],
     inputs: Annotated[
         list[Path],
-        options.argument(
+        argument(
             "DIR_OR_BUNDLE...",
             "Output folders of runs, bundles, other merged leaderboards, and verifications (JSON).",
         ),
@@ -210,30 +209,24 @@ _MOST_NAMED = 10
 
 @ending_cleanly()
 def publish(
-    merged: Annotated[Path | None, options.argument("MERGED", "The folder of a merged leaderboard.")] = None,
+    merged: Annotated[Path | None, argument("MERGED", "The folder of a merged leaderboard.")] = None,
     html: Annotated[
         Path | None,
-        options.option(
-            "SITE", "Write a static site: to a new or empty folder, or over an earlier site.", "--html"
-        ),
+        option("SITE", "Write a static site: to a new or empty folder, or over an earlier site.", "--html"),
     ] = None,
     every_eval_ever: Annotated[
-        Path | None,
-        options.option("FOLDER", "Write records of the schema Every Eval Ever 0.3.", "--every-eval-ever"),
+        Path | None, option("FOLDER", "Write records of the schema Every Eval Ever 0.3.", "--every-eval-ever")
     ] = None,
     hub: Annotated[
-        Path | None,
-        options.option("FOLDER", "Write .eval_results for the PRMs on the Hugging Face hub.", "--hub"),
+        Path | None, option("FOLDER", "Write .eval_results for the PRMs on the Hugging Face hub.", "--hub")
     ] = None,
     benchmark: Annotated[
         str | None,
-        options.option(
-            "ORG/NAME", "With --hub: the hub's data set repository of this leaderboard.", "--benchmark"
-        ),
+        option("ORG/NAME", "With --hub: the hub's data set repository of this leaderboard.", "--benchmark"),
     ] = None,
     recipe: Annotated[
         Path | None,
-        options.option(
+        option(
             "FOLDER",
             "Write a results repository, in which a pull request with a submission is verified by itself.",
             "--recipe",

@@ -8,9 +8,11 @@ import typer
 
 from prmcal.db.overview.types import Quantity
 from prmcal.db.text.board import Column
-from prmcal.db.text.formats import amount, counted, duration, interval, markdown_grid, number
+from prmcal.db.text.formats import amount, counted, duration, markdown_grid, number
+from prmcal.db.text.overview import quantity
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
+from prmcal.harness.cli.options import option
 from prmcal.harness.recommending.types import Line, Recommendation, ask_command, recommendation_frame
 from prmcal.harness.terminal import UNLIMITED, fit, wrapped
 from prmcal.harness.terminal import show as show_text
@@ -20,20 +22,17 @@ def recommend(
     directory: options.RunArgument,
     accuracy: Annotated[
         float | None,
-        options.option(
-            "SHARE", "The wanted share of right answers, such as 0.9: the cheapest choice with it."
-        ),
+        option("SHARE", "The wanted share of right answers, such as 0.9: the cheapest choice with it."),
     ] = None,
     samples: Annotated[
-        float | None,
-        options.option("N", "A budget: at most N samples of a question, on average over questions."),
+        float | None, option("N", "A budget: at most N samples of a question, on average over questions.")
     ] = None,
     tokens: Annotated[
-        float | None, options.option("N", "A budget: at most N generated tokens of a question, on average.")
+        float | None, option("N", "A budget: at most N generated tokens of a question, on average.")
     ] = None,
     draw: Annotated[
         int | None,
-        options.option(
+        option(
             "N",
             "Draw and score trajectories of the calibration questions until each has N, so that larger budgets "
             "can be chosen. They are kept in DIR.",
@@ -41,8 +40,7 @@ def recommend(
         ),
     ] = None,
     workers: Annotated[
-        int | None,
-        options.option("N", "Worker processes of --draw. Default: one for each GPU or core.", min=1),
+        int | None, option("N", "Worker processes of --draw. Default: one for each GPU or core.", min=1)
     ] = None,
     output_format: options.FormatOption = "table",
     llm: options.LLMsOption = None,
@@ -218,10 +216,10 @@ def _test_columns(line: Line) -> list[Column]:
         Column("Samples", tuple(_value(each.samples, 2) for each in tests), 1, whole=True),
         Column("Tokens", tuple(_tokens(each.tokens) for each in tests), 4, whole=True),
     ]
-    to_fixed = tuple(_signed(each.to_fixed) for each in tests)
+    to_fixed = tuple(quantity(each.to_fixed, signed=True) for each in tests)
     if any(to_fixed):
         columns.append(Column("Accuracy minus best-of-n of equal cost", to_fixed, 2, whole=True))
-    to_one = tuple(_signed(each.to_pass_at_1) for each in tests)
+    to_one = tuple(quantity(each.to_pass_at_1, signed=True) for each in tests)
     return [*columns, Column("Accuracy minus one sample", to_one, 3, whole=True)]
 
 
@@ -243,7 +241,8 @@ def _other_columns(found: Recommendation) -> list[Column]:
         Column("Calibration samples", tuple(number(each.samples.value, 2) for each in known), 6),
     ]
     for tests in zip(*(each.tests for each in lines), strict=True):
-        name, differences = tests[0].dataset, tuple(_signed(each.to_recommended) for each in tests)
+        name = tests[0].dataset
+        differences = tuple(quantity(each.to_recommended, signed=True) for each in tests)
         columns += [
             Column(f"{name} accuracy", tuple(_value(each.accuracy) for each in tests), 4, whole=True),
             Column(f"{name} samples", tuple(number(each.samples.value, 2) for each in tests), 7),
@@ -253,15 +252,7 @@ def _other_columns(found: Recommendation) -> list[Column]:
 
 
 def _value(value: Quantity, digits: int = 3) -> str:
-    ends = "" if value.low == value.high else interval(value.low, value.high, digits)
-    return f"{number(value.value, digits)} {ends}".rstrip()
-
-
-def _signed(value: Quantity | None) -> str:
-    if value is None:
-        return ""
-    ends = interval(value.low, value.high, signed=True)
-    return f"{number(value.value, signed=True)} {ends}".rstrip()
+    return quantity(value, digits) if value.low < value.high else number(value.value, digits)
 
 
 def _tokens(value: Quantity | None) -> str:

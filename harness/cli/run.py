@@ -83,8 +83,7 @@ def run(
     retry_failed: Annotated[
         bool,
         typer.Option(
-            "--retry-failed",
-            help="Run only what the cells need that failed in the latest run of DIR.",
+            "--retry-failed", help="Run only what the cells need that failed in the latest run of DIR."
         ),
     ] = False,
     limit: LimitOption = None,

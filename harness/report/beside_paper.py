@@ -6,7 +6,7 @@ from prmcal.db.queries.leaderboard import NAMED, REPORTED_TABLES, reported
 from prmcal.db.text.board import Board, Column
 from prmcal.db.text.formats import number
 from prmcal.harness.report.evidence import Evidence, for_every_prm, with_none
-from prmcal.harness.report.exhibits import TextTable
+from prmcal.harness.report.exhibits import CAPTIONS, TextTable
 
 _DIGITS = 4
 
@@ -34,12 +34,7 @@ def beside_the_paper(evidence: Evidence) -> TextTable | None:
     )
     columns = [Column(head, values) for head, values in zip(heads, zip(*rows, strict=True), strict=True)]
     board = Board(tuple(columns), names=4)
-    caption = (
-        "Differences are measured minus printed, over LLMs and data sets. The last column counts the printed numbers "
-        "that lie in the measured 95% interval. The same files and weights give the same numbers up to rounding; other "
-        "samples, another grader or another data set do not. Each number stands beside its value in the tables below."
-    )
-    return TextTable("beside-the-paper", "Beside the paper", caption, board)
+    return TextTable("beside-the-paper", "Beside the paper", CAPTIONS["beside the paper"], board)
 
 
 def _row(evidence: Evidence, group: pd.DataFrame) -> tuple[str, ...]:

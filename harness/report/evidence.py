@@ -1,7 +1,4 @@
-"""The results of a run, read once from its published database for all tables and figures.
-
-Results are frames with one row for each value. :func:`values` finds those that a table or a figure asks for.
-"""
+"""The results of a run, read once from its published database for all tables and figures."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence

@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prmcal.db.text import formats
@@ -17,6 +19,11 @@ from prmcal.harness.report.evidence import PLACE
 if TYPE_CHECKING:
     import altair as alt
     import pandas as pd
+
+CAPTIONS: dict[str, str] = tomllib.loads(
+    Path(__file__).with_name("captions.toml").read_text(encoding="utf-8")
+)
+"""Captions of exhibits, and remarks on them, by their names."""
 
 VERDICTS = ("kept", "not kept", "open")
 """Standings of values that are compared with a promise."""

@@ -24,7 +24,7 @@ from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.formats import LEADERBOARDS, number
 from prmcal.harness.report import pictures
 from prmcal.harness.report.evidence import PLACE, Evidence, values, wanted
-from prmcal.harness.report.exhibits import Chart, numbered
+from prmcal.harness.report.exhibits import CAPTIONS, Chart, numbered
 from prmcal.harness.report.tables import by_difficulty
 
 _MINUS = "\N{MINUS SIGN}"
@@ -42,9 +42,7 @@ def figure_2(evidence: Evidence) -> Chart | None:
         [evidence.uncalibrated],
         "figure-2",
         "Figure 2: errors of uncalibrated rewards",
-        "Uncalibrated reward of each prefix minus the success rate of its follow-ups. To the right of the dashed line, "
-        "the PRM overestimates. The solid line is the mean, which is given above each panel with its 95% interval over "
-        "questions; n is the number of prefixes / questions. All panels have the same axes.",
+        CAPTIONS["figure 2"],
     )
 
 
@@ -316,9 +314,7 @@ def _ablation(
     return Chart(
         name,
         title,
-        "Accuracy of best-of-n + IAS against the mean samples per question, for log(1 - C) = -0.125, -0.25, -0.5, -1, "
-        f"-2, -3, -4 and -5 from left to right. {lines} Dashed line: a fixed n of 1, 2, 4 and so on. All points are "
-        "computed exactly from the pool. Shaded: 95% intervals of the accuracy over questions.",
+        CAPTIONS["ablation"].format(lines),
         f"Accuracy against samples per question for {pictures.listed(evidence)}.",
         pictures.small_multiples(evidence, rows, draw, series.names, "samples per question", lines=False),
     )

@@ -1,7 +1,4 @@
-"""The pictures of figures: small multiples with LLMs in rows, and PRMs and data sets in columns, and their files.
-
-All panels of a figure have the same axes. One pixel of a picture is a point in print.
-"""
+"""The pictures of figures, small multiples with the same axes in all panels, and their files."""
 
 import re
 import textwrap

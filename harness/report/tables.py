@@ -10,7 +10,7 @@ from prmcal.db.reader import known_levels
 from prmcal.db.text.formats import LEADERBOARDS, MARKS, standings_legend
 from prmcal.db.text.overview import ranking_board
 from prmcal.harness.report.evidence import PLACE, Evidence, for_every_prm, values, wanted, with_none
-from prmcal.harness.report.exhibits import VERDICTS, Panel, Table, TextTable
+from prmcal.harness.report.exhibits import CAPTIONS, VERDICTS, Panel, Table, TextTable
 
 # The metrics of Tables 1 and 5 of the paper, in their order, and the labels of all its tables in `reported`.
 _TABLE_1 = ("brier", "positive_brier", "adaptive_ce", "ece", "average_ce")
@@ -18,10 +18,6 @@ _TABLE_5 = ("adaptive_ce", "brier")
 _STRATEGIES = (*LEADERBOARDS["scaling"].main_metrics, "samples")
 _OF_SEARCH = {"bon": "best-of-n", "bs": "beam search"}
 _FIXED = (1, 4, 16, 64)
-_PUBLISHED = (
-    "'paper' is the number that the paper reports for the same names, followed by the measured value minus this "
-    "number. Such numbers have no interval here and are not ranked."
-)
 
 
 def ranking(evidence: Evidence) -> TextTable | None:
@@ -222,25 +218,10 @@ def _table(name: str, title: str, caption: str, panels: tuple[Panel, ...], *labe
     if not any(each["published"].any() for each in beside):
         return Table(name, title, caption, panels)
     joined = tuple(replace(panel, values=found) for panel, found in zip(panels, beside, strict=True))
-    return Table(name, title, f"{caption} {_PUBLISHED}", joined)
+    return Table(name, title, f"{caption} {CAPTIONS['published']}", joined)
 
 
 _PASS = "pass_at_n"
-_CAPTION = (
-    "Theorem 1 of the paper is about best-of-N_IAS with the reward at the level beta, if samples are not limited and "
-    "the PRM finds a right answer whenever there is one. 'Promised' is C (1 - beta): its lower bound of the success "
-    "probability for a quantile that has its level on the test questions. pass@N_IAS is measured for '{}'. Kept: its "
-    "whole interval is at or above the promise. Not kept: it is below. Open: the promise lies within it. Below each "
-    "value is its 95% interval over questions; n is the number of trajectories (for the coverage: of prefixes) / "
-    "questions. Calibrators with a point estimate predict no quantile and are left out."
-)
-_REASONS = (
-    "The promise can fail for three reasons. The quantile was fitted to other questions, such as another data set. A "
-    "plain quantile need not have its level even on questions of the same distribution; only a conformal bound is "
-    "corrected for that. In both cases the coverage is below 1 - beta. Third, the theorem does not limit the samples: "
-    "where pass@N of the full budget is below the promise, no reward can keep it. The promise can also be kept with a "
-    "coverage below 1 - beta, because C (1 - beta) counts every question with too high a reward as lost."
-)
 
 
 def theorem_1(evidence: Evidence) -> Table | None:
@@ -293,9 +274,9 @@ def theorem_1(evidence: Evidence) -> Table | None:
     return Table(
         "theorem-1",
         "Theorem 1: what it promises, and what was measured",
-        _CAPTION.format(strategy),
+        CAPTIONS["theorem"].format(strategy),
         (panel, *_coverage(evidence, names)),
-        remarks=(_summary(measured), _REASONS),
+        remarks=(_summary(measured), CAPTIONS["theorem reasons"]),
     )
 
 
@@ -323,9 +304,7 @@ def _coverage(evidence: Evidence, names: pd.DataFrame) -> list[Panel]:
     panel = Panel(
         "coverage",
         "Coverage of the quantiles",
-        "How often the success probability is at least the reward at the level beta, over the prefixes of "
-        "the test questions. It is 1 - beta if the quantile has its level there. Theorem 1 is about the bare "
-        "questions, which are some of the prefixes.",
+        CAPTIONS["theorem coverage"],
         _beside(ideal, found.assign(column="Coverage")),
         (*PLACE, "calibrator", "level"),
     )

@@ -1,18 +1,7 @@
 """The database of a merged leaderboard: that of a run with the plan of the union, and where its rows come from.
 
-The table ``cells`` has these columns besides those of a run:
-
-    base_id       the id by the names in the grids, which rows of several seeds and versions share; null: cell_id
-    seed          the seed of the grid that measured it
-    conditions    in what it was measured differently from other rows of its leaderboard; empty if nothing differs.
-                  Rows compete if their data set, LLM, PRM and conditions are equal
-    version       how its calibrator or strategy differs from those of the newest row with the same conditions; empty
-                  for the newest row. The overview and the league read only rows whose version is empty
-    conflict      whether another submission has other bytes under a key behind it
-    measured_at, outdated, tier, verified_by, verified_at
-
-The table ``jobs`` has ``conditions`` of curves, which fill no cell. The tables ``submissions``, ``cell_submissions``,
-``verifications`` and ``seed_spreads`` are empty in the database of a run.
+`prmcal.harness.share.union` says what tells the rows apart. The overview and the league read only rows whose version is
+empty. The tables of submissions, verifications and seeds are empty in the database of a run.
 """
 
 import json
@@ -26,13 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from prmcal.db import tables
 from prmcal.db.metrics import TIERS
-from prmcal.db.tables import Cell as CellRow
-from prmcal.db.tables import CellSubmission, SeedSpread
-from prmcal.db.tables import Job as JobRow
-from prmcal.db.tables import Submission as SubmissionRow
-from prmcal.db.tables import Verification as VerificationRow
-from prmcal.db.tables.runs import Base
 from prmcal.errors import PrmcalError
 from prmcal.harness.execution.recorder import Recorder, run_row, utc
 from prmcal.harness.jobs.job import Job
@@ -92,9 +76,9 @@ class _BoardRecorder(Recorder):
         if complete:
             self.writer.finish()
 
-    def run_rows(self, status: str) -> list[Base]:
+    def run_rows(self, status: str) -> list[tables.Base]:
         # Of several submissions of a run, the row of the first one stays, because later rows replace earlier ones.
-        rows: list[Base] = []
+        rows: list[tables.Base] = []
         for each in reversed(self._union.submissions):
             environment = {"packages": {}, "hardware": {}, **each.record.environment}
             environment["prmcal_version"] = each.submission.prmcal_version
@@ -102,16 +86,16 @@ class _BoardRecorder(Recorder):
             rows.append(run_row(own, "failed" if each.failures else "done"))
         return rows
 
-    def description(self) -> list[Base]:
+    def description(self) -> list[tables.Base]:
         return [*super().description(), *self._further]
 
-    def cell_row(self, cell: Cell) -> CellRow:
+    def cell_row(self, cell: Cell) -> tables.Cell:
         row = super().cell_row(cell)
         for name, value in self._columns[cell.cell_id].items():
             setattr(row, name, value)
         return row
 
-    def job_row(self, job: Job[Parameters]) -> JobRow:
+    def job_row(self, job: Job[Parameters]) -> tables.Job:
         row = super().job_row(job)
         row.conditions = self._union.curves.get(job.key, "")
         return row
@@ -159,19 +143,19 @@ def _passed(verification: Verification, cell: str) -> int:
     return min([*failed, TIERS.index(verification.tier) + 1])
 
 
-def _submission_rows(union: Union, runs: Mapping[str, str], recorded: Records) -> Iterator[Base]:
+def _submission_rows(union: Union, runs: Mapping[str, str], recorded: Records) -> Iterator[tables.Base]:
     cells = dict.fromkeys((each.submission_id for each in union.submissions), 0)
     for merged in union.cells.values():
         for each in merged.done:
             cells[each.submission_id] += 1
-            yield CellSubmission(cell_id=merged.cell.cell_id, submission_id=each.submission_id)
+            yield tables.CellSubmission(cell_id=merged.cell.cell_id, submission_id=each.submission_id)
     for each in union.submissions:
         names = ("submission_id", "submitter", "licence", "note", "signed_by", "texts")
         columns = {name: getattr(each.submission, name) for name in names}
-        yield SubmissionRow(**columns, run_id=runs[each.submission_id], cells=cells[each.submission_id])
+        yield tables.Submission(**columns, run_id=runs[each.submission_id], cells=cells[each.submission_id])
     for name, found in recorded.items():
         checks = [{**asdict(check), "cells": list(check.cells)} for check in found.checks]
-        yield VerificationRow(
+        yield tables.Verification(
             verification_id=name,
             submission_id=found.submission,
             tier=found.tier,
@@ -194,7 +178,7 @@ def _run_ids(union: Union) -> dict[str, str]:
     return found
 
 
-def _seed_spreads(union: Union, store: Store) -> Iterator[SeedSpread]:
+def _seed_spreads(union: Union, store: Store) -> Iterator[tables.SeedSpread]:
     """Yield the spread of each value between rows that differ only in the seed, or are replicates."""
     for cells in union.seeds():
         measured = [each.cell for each in cells if each.done]
@@ -212,7 +196,9 @@ def _seed_spreads(union: Union, store: Store) -> Iterator[SeedSpread]:
                     "lowest": min(own),
                     "highest": max(own),
                 }
-                yield from (SeedSpread(cell_id=cell.cell_id, metric=metric, **numbers) for cell in measured)
+                yield from (
+                    tables.SeedSpread(cell_id=cell.cell_id, metric=metric, **numbers) for cell in measured
+                )
 
 
 def _outdated(submission: Submitted, cell: Cell) -> str:

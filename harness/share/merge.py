@@ -152,12 +152,7 @@ def _signature(submission: submissions.Submitted) -> tuple[bool, str]:
 
 
 def _add_artifacts(
-    store: Store,
-    aside: Path,
-    union: Union,
-    added: Collection[str],
-    new: list[ArtifactRef],
-    verify: bool,
+    store: Store, aside: Path, union: Union, added: Collection[str], new: list[ArtifactRef], verify: bool
 ) -> None:
     """Make the artifacts of submissions appear in a store, and list the addresses that had nothing in `new`.
 

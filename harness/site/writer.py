@@ -1,7 +1,4 @@
-"""The folder of the site: a page, files in CSV format and figures for each run, and an index of several runs.
-
-The pages work without a server and without a network.
-"""
+"""The folder of the site: a page, files in CSV format and figures for each run, and an index of several runs."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,4 @@
-"""The subject of a verification, its flaws, and the checks of its plan.
-
-The plan has keys, what they are made of, questions, and the split between test and calibration.
-"""
+"""The subject of a verification, its flaws, and the checks of its plan: keys, questions, and the split."""
 
 import tempfile
 from collections import defaultdict

@@ -1,7 +1,4 @@
-"""The tiers in their order, and the last one: own samples have the chances of success that a submission has.
-
-The cost of each tier is shown first, and one with a failed check is the last.
-"""
+"""The tiers in their order, the cost of each, and the last one: own samples agree with those of the submission."""
 
 import math
 import secrets

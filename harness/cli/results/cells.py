@@ -214,11 +214,7 @@ def render_comparison(
         "\n".join(wrapped(line, width, hanging="   ") for line in cells),
         wrapped(found.paired_over, width),
         options.fitted(
-            board.columns,
-            width,
-            legend=board.legend.split("\n"),
-            options=["--format csv"],
-            sections=sections,
+            board.columns, width, legend=board.legend.split("\n"), options=["--format csv"], sections=sections
         ),
     ]
     if len(found.differing):

@@ -1,9 +1,4 @@
-"""``prmcal leaderboard``: the overview, the leaderboards, the league and the costs, as text, JSON, CSV or Markdown.
-
-Cells are a table of the terminal. What is the same in all rows is said once above the table. Cells that compete have a
-heading with what they share. If the table is too wide, its least important columns are left out, and a line below says
-how to see them.
-"""
+"""``prmcal leaderboard``: the overview, the leaderboards, the league and the costs, as text, JSON, CSV or Markdown."""
 
 import difflib
 import itertools

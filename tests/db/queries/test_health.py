@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prmcal.db.queries.health import Finding, areas_within, health
+from prmcal.db.queries.health import areas_within, health
 from prmcal.db.run_folder import database_path
+from prmcal.db.tables import HealthCheck
 from prmcal.db.text.health import misleading, sentence, title
 from prmcal.db.writer import Writer
 from tests.db.factory import job
@@ -38,7 +40,7 @@ def solution(question: int, trajectory: int, *, reward: float | None = 0.5, **ch
 
 def findings(
     folder: Path, solutions: Sequence[Solution], bare: float | None = 0.4, *, all_checks: bool = False
-) -> tuple[Finding, ...]:
+) -> tuple[HealthCheck, ...]:
     """Write solutions and rewards into a database as a run does, and check its health."""
     folder.mkdir(exist_ok=True)
     table = pd.DataFrame(solutions)
@@ -97,7 +99,7 @@ def test_answers_that_were_not_read_come_before_all_numbers_with_two_examples(tm
 
     first = findings(tmp_path, sampled(unread))[0]
     assert (first.check, first.severity, first.count, first.total) == ("unread", "misleading", 12, 80)
-    assert first.examples == ("So it is yajo.",)
+    assert json.loads(first.examples) == ["So it is yajo."]
     assert misleading([first]) == (first,)
     assert "12 of 80" in sentence(first)
     assert "So it is yajo." in sentence(first)
