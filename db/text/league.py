@@ -37,19 +37,21 @@ def league_sentence(found: League) -> str:
         "no gain": "against a fixed n of equal cost, which is no clear difference",
         "loss": "against a fixed n of equal cost, so that a fixed n is better",
     }[verdict(first.gain.low, first.gain.high)]
-    text = (
-        f"{first.entry.name}{levels[first.entry]} is ahead: {points(first.gain)} {said}, on average over budgets from "
-        f"1 to {' or '.join(f'{most:,}' for most in found.budgets)} samples; {tests_text(first.outcomes)}."
-    )
-    rivals = [
+    name, *rivals = (
         f"{row.entry.name}{levels[row.entry]}"
-        for row in found.ranked[1:]
-        if row.rank is not None and row.rank.rank_low == 1
-    ]
-    if rivals:
-        more = f" and {len(rivals) - _NAMED} more" if len(rivals) > _NAMED else ""
-        text += f" Not clearly worse: {', '.join(rivals[:_NAMED])}{more}."
-    return text
+        for row in found.ranked
+        if row is first or (row.rank is not None and row.rank.rank_low == 1)
+    )
+    more = f" and {len(rivals) - _NAMED} more" if len(rivals) > _NAMED else ""
+    lead = (
+        f"No strategy is clearly ahead. The best may be {name}, {', '.join(rivals[:_NAMED])}{more}. {name} has"
+        if rivals
+        else f"{name} is ahead:"
+    )
+    return (
+        f"{lead} {points(first.gain)} {said}, on average over budgets from 1 to "
+        f"{' or '.join(f'{most:,}' for most in found.budgets)} samples; {tests_text(first.outcomes)}."
+    )
 
 
 def league_board(found: League) -> Board:

@@ -17,6 +17,7 @@ from prmcal.db.overview.query import league
 from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.run_folder import published_path
 from prmcal.db.statistics.budgets import more_accurate, verdict
+from prmcal.db.text.league import league_sentence
 from tests.dashboard.conftest import SECONDS, as_shown, rows
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
@@ -139,7 +140,7 @@ def test_the_league_says_who_is_ahead_and_follows_the_filters(
 ) -> None:
     page.goto(f"{address}/" + link("league"))
     found = league(published_path(run_folder))
-    page.get_by_text(f"{found.ranked[0].entry.name} is ahead").wait_for()
+    page.get_by_text(league_sentence(found)[:60]).wait_for()
     ranking = page.locator(".ov tbody tr")
     expect(ranking).to_have_count(len(found.rows))
     expect(ranking.first.locator("th")).to_have_accessible_name(found.ranked[0].entry.name)

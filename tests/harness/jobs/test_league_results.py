@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -18,6 +19,7 @@ from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import published_path
 from prmcal.db.tables import Comparison
+from prmcal.db.text.league import league_sentence
 from prmcal.registry.strategies.best_of import best_of_n
 from tests.conftest import PLUGINS, Prmcal
 
@@ -182,10 +184,26 @@ def test_the_command_says_who_is_ahead_and_exports_all_digits(
     printed = prmcal("leaderboard", folder, "--table", "league")
     assert printed.returncode == 0, printed.stderr
     text = " ".join(printed.stdout.split())
-    assert f"{found.ranked[0].entry.name} is ahead" in text
+    assert league_sentence(found) in text
     assert max(map(len, printed.stdout.splitlines())) <= 100
     exported = json.loads(prmcal("leaderboard", folder, "--table", "league", "--format", "json").stdout)
     assert [each["area_gain"] for each in exported] == [row.gain.value for row in found.rows]
+
+
+def test_a_strategy_is_ahead_only_if_no_other_may_be_the_best(found: League) -> None:
+    def ranked(second: int) -> str:
+        lowest = [1, *(second + place for place in range(len(found.ranked) - 1))]
+        rows = [
+            replace(row, rank=row.rank and replace(row.rank, rank_low=low))
+            for row, low in zip(found.ranked, lowest, strict=True)
+        ]
+        return league_sentence(replace(found, rows=tuple(rows)))
+
+    first, second = (row.entry.name for row in found.ranked[:2])
+    assert ranked(2).startswith(f"{first} is ahead: ")
+    assert ranked(1).startswith(
+        f"No strategy is clearly ahead. The best may be {first}, {second}. {first} has "
+    )
 
 
 def test_a_run_without_a_league_says_how_to_get_one(copied_run: Path, prmcal: Prmcal) -> None:
