@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypeVar
@@ -249,6 +249,7 @@ def _retry_after(place: Any) -> float:
 
 
 _CONNECT_TIMEOUT = 30.0
+_PROBE_TIMEOUT = 30.0
 _KEY_ADVICE = "Set 'key_variable' to the environment variable that holds its key."
 
 
@@ -300,6 +301,15 @@ class ServerClient:
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(asyncio.run, asked).result()
 
+    def probe(
+        self, request: Mapping[str, Any], read: Callable[[httpx2.Response, Mapping[str, Any]], object]
+    ) -> None:
+        """Raise the error of `ask` unless the server answers a request. It is sent once, with half a minute at most."""
+        try:
+            replace(self, patience=0.0, timeout=min(self.timeout, _PROBE_TIMEOUT)).ask([request], read)
+        finally:
+            _gone.discard(f"the server {self.base_url}")
+
     async def _ask(
         self, requests: Sequence[Mapping[str, Any]], read: Callable[[httpx2.Response, Mapping[str, Any]], T]
     ) -> list[T]:
@@ -343,7 +353,9 @@ class ServerClient:
         return response
 
     def _advice(self, status: int) -> str:
-        return {401: _KEY_ADVICE, 403: _KEY_ADVICE, 404: self.not_found}.get(status, self.refused)
+        key = f"Check the key in the environment variable {self.key_variable}."
+        key = key if self.key_variable else _KEY_ADVICE
+        return {401: key, 403: key, 404: self.not_found}.get(status, self.refused)
 
     def _key(self) -> str | None:
         if self.key_variable is None:

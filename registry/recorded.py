@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from scipy.special import expit
 
-from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError
+from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError, PrmcalError
 from prmcal.log_odds import log_odds
 from prmcal.registry.contracts.data import Completion, Prefix, PrefixScores, Sampling
 from prmcal.registry.contracts.models import LLM, PRM
+from prmcal.registry.contracts.plugin import errors_of
 from prmcal.registry.grading import Answers
 from prmcal.registry.messages import file_hash, is_file, shown
 from prmcal.registry.reading.records import good_records, read_records
@@ -168,6 +170,12 @@ class RecordedLLM(LLM):
         """Return the identity, with a hash of the recording in place of its path."""
         return recording_identity(super().identity(), self.path)
 
+    def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
+        """Return also what the recording lacks of the first question that it lacks something of."""
+        calls = (partial(self.generate, [Prefix(text)], n, Sampling(), 0) for text, n in asked.items())
+        lacks = next(filter(None, map(errors_of, calls)), [])
+        return super().problems(asked) + lacks
+
     def generate(
         self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
     ) -> list[list[Completion]]:
@@ -186,10 +194,11 @@ class RecordedLLM(LLM):
                 )
             found = self._completions_of(question, prefix.steps, n)
             if len(found) < n:
+                place = f"the prefix of {len(prefix.steps)} steps that ends with {join_steps(prefix.steps)[-60:]!r}"
                 raise PluginFailedError(
-                    f"{self.path}, {question.place}: the grid needs {n} completions of the prefix of "
-                    f"{len(prefix.steps)} steps that ends with {join_steps(prefix.steps)[-60:]!r}, but {len(found)} "
-                    "are recorded. Lower the number of samples or follow-ups in the grid, or record more."
+                    f"{self.path}, {question.place}: the grid needs {n} completions of "
+                    f"{place if prefix.steps else 'the question'}, but {len(found)} are recorded. Lower the number of "
+                    "samples or follow-ups in the grid, or record more."
                 )
             completions.append(found[:n])
         return completions
@@ -268,6 +277,17 @@ class RecordedPRM(PRM):
     def identity(self) -> dict[str, Any]:
         """Return the identity, with a hash of the recording in place of its path."""
         return recording_identity(super().identity(), self.path)
+
+    def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
+        """Return also the first question that has no scores, and errors in the scores of the first question."""
+
+        def check() -> None:
+            known = read_recording(self.path, self.solutions, self.logits, self.skip_bad_rows)
+            lacking = (text for text in asked if text not in known or not known[text].logits)
+            for first in islice(chain(lacking, asked), 1):
+                self._scores_of(first)
+
+        return super().problems(asked) + errors_of(check)
 
     def score(self, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:
         """Return the recorded score of every prefix; see :meth:`prmcal.PRM.score`.

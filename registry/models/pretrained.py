@@ -11,9 +11,8 @@ from transformers.utils import logging
 
 from prmcal.errors import ModelBrokenError, PluginFailedError
 from prmcal.registry.models.checkpoints import SPREAD, resolve_checkpoint
+from prmcal.registry.models.files import check_tokenizer
 from prmcal.registry.models.memory import free_reserved
-
-_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json")
 
 _UNUSED_HEAD = "lm_head."  # Reward models are published with the language-model head of their base model.
 
@@ -35,15 +34,10 @@ def choose_device(device: str) -> torch.device:
 def load_tokenizer(checkpoint: str) -> PreTrainedTokenizerBase:
     """Load the tokenizer of a checkpoint.
 
-    Raises a PluginFailedError if the checkpoint has no tokenizer, or one that cannot be read.
+    Raises a PluginFailedError or a DataError if the checkpoint has no tokenizer, or one that cannot be read.
     """
     folder = resolve_checkpoint(checkpoint)
-    # Without these files, transformers would create an empty tokenizer.
-    if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
-        raise PluginFailedError(
-            f"The checkpoint {checkpoint} has no tokenizer, which is one of {', '.join(_TOKENIZER_FILES)}. Copy the "
-            "tokenizer of its base model into its folder."
-        )
+    check_tokenizer(folder, checkpoint)
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError) as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.plugin import Own, own
 from prmcal.registry.models.checkpoints import chat_text
+from prmcal.registry.models.files import LANGUAGE_HEAD, Head
 from prmcal.registry.prms.transformers import TransformersPRM
 from prmcal.steps import join_steps
 
@@ -52,6 +53,10 @@ class AnswerPRM(TransformersPRM):
     def outputs(self) -> int:
         """Return 2: the logits of '+' and '-'."""
         return 2
+
+    def head_weights(self) -> Head:
+        """Return the weights of the language-model head."""
+        return LANGUAGE_HEAD
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """Load the trunk, and only the rows '+' and '-' of the language-model head."""

@@ -18,6 +18,7 @@ from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
 from prmcal.registry.contracts.plugin import Count, FinitePositive, Own, ShareOrOne, own
 from prmcal.registry.llms.prompts import StopStrings, messages_of
 from prmcal.registry.models.checkpoints import chat_text
+from prmcal.registry.models.files import LANGUAGE_HEAD, Head
 from prmcal.registry.prms.answers import answer_head, answer_token
 from prmcal.registry.prms.token_tree import TokenizedTrajectory
 from prmcal.registry.prms.transformers import TransformersPRM
@@ -199,6 +200,10 @@ class GenerativePRM(TransformersPRM):
     def outputs(self) -> int:
         """Return the number of spellings of both answers that the model has tokens for."""
         return sum(map(len, self._answers))
+
+    def head_weights(self) -> Head:
+        """Return the weights of the language-model head."""
+        return LANGUAGE_HEAD
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """Load the trunk, and the rows of the answers in the language-model head."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from prmcal.errors import PluginFailedError
+from prmcal.registry.models.files import Head
 from prmcal.registry.prms.transformers import TransformersPRM
 
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ class SkyworkPRM(TransformersPRM):
     def outputs(self) -> int:
         """Return 1: the value."""
         return 1
+
+    def head_weights(self) -> Head:
+        """Return the weights of the value head."""
+        return {"v_head.summary.weight": self.outputs()}
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """Load the Qwen2 trunk and the linear value head."""
@@ -118,6 +123,10 @@ class ReasonEvalPRM(TransformersPRM):
     def outputs(self) -> int:
         """Return 3: negative, neutral and positive."""
         return 3
+
+    def head_weights(self) -> Head:
+        """Return the weights of the score head."""
+        return {"score_head.weight": self.outputs()}
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """Load the trunk that the checkpoint's configuration names, and the linear score head."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from prmcal.arrays import Floats32
-from prmcal.errors import PluginFailedError
-from prmcal.registry.contracts.plugin import Count, Positive, ShareOrOne
+from prmcal.errors import PluginFailedError, PrmcalError
+from prmcal.registry.contracts.plugin import Count, Positive, ShareOrOne, errors_of
 from prmcal.registry.messages import excerpt
-from prmcal.registry.models.checkpoints import SPREAD, SpreadableDevice, check_checkpoint
+from prmcal.registry.models.checkpoints import SPREAD, SpreadableDevice, check_checkpoint, is_on_this_machine
+from prmcal.registry.models.files import tokenizer_problems
 from prmcal.registry.models.vllm import start_pooling_engine, stop_engine
 from prmcal.registry.network import DEFAULT_PATIENCE, Address, IncompleteReplyError, ServerClient
 from prmcal.registry.plugins import plugin_entry, prms
@@ -103,6 +104,16 @@ class PoolingHTTPPRM(TokenPRM):
         form["arguments"] = {k: v for k, v in form["arguments"].items() if k not in left_out}
         return {**known, "format": form}
 
+    def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
+        """Return also why the tokenizer cannot be loaded, or the server does not score a bare question."""
+        found = super().problems(asked) + tokenizer_problems(self.tokenizer)
+        if not found and is_on_this_machine(self.tokenizer):
+            found = errors_of(partial(self._probe, next(iter(asked), "What is 6 times 7?")))
+        return found
+
+    def _probe(self, question: str) -> None:
+        self._client.probe(self._request(self.tokenize_prefix(question, ())), self._rows)
+
     @cached_property
     def form(self) -> TransformersPRM:
         """The PRM whose format is used. Its model is never loaded."""
@@ -136,11 +147,10 @@ class PoolingHTTPPRM(TokenPRM):
         return self._log_odds_of_whole(sequences, self._heads, self.form.log_odds)
 
     def _heads(self, asked: Sequence[tuple[int, ...]]) -> list[Mapping[int, Floats32]]:
-        requests = [
-            {"model": self.model, "input": ids, "task": "token_classify", "use_activation": False}
-            for ids in asked
-        ]
-        return self._client.ask(requests, self._rows)
+        return self._client.ask([self._request(ids) for ids in asked], self._rows)
+
+    def _request(self, ids: Sequence[int]) -> dict[str, Any]:
+        return {"model": self.model, "input": ids, "task": "token_classify", "use_activation": False}
 
     def _rows(self, response: httpx2.Response, request: Mapping[str, Any]) -> Mapping[int, Floats32]:
         """Return the outputs of the head, of shape (outputs,), by the place of their token in the sequence.

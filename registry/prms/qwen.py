@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from prmcal.registry.contracts.plugin import Own, own
 from prmcal.registry.models.checkpoints import chat_text
+from prmcal.registry.models.files import Head
 from prmcal.registry.prms.transformers import TransformersPRM
 from prmcal.steps import join_steps
 
@@ -60,6 +61,10 @@ class QwenPRM(TransformersPRM):
     def outputs(self) -> int:
         """Return 2 for bad and good, or the number of quantiles of an exported calibrated PRM."""
         return 2 if self._levels is None else len(self._levels)
+
+    def head_weights(self) -> Head:
+        """Return the weights of the two layers of the score head."""
+        return {"score.0.weight": 0, "score.2.weight": self.outputs()}
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """Load the Qwen2 trunk and the two-layer score head."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prmcal.arrays import Floats32, Ints
-from prmcal.errors import PluginFailedError
+from prmcal.errors import PluginFailedError, PrmcalError
 from prmcal.registry.contracts.data import HiddenStates, ScoringRequest
 from prmcal.registry.contracts.plugin import Count, Own, own
 from prmcal.registry.models.checkpoints import Dtype, SpreadableDevice, check_checkpoint, checkpoint_identity
+from prmcal.registry.models.files import Head, checkpoint_problems
 from prmcal.registry.prms.token_tree import (
     TokenizedTrajectory,
     TokenTree,
@@ -136,6 +137,19 @@ class TransformersPRM(TokenPRM):
     def outputs(self) -> int:
         """Return how many outputs of the head `log_odds` reads, or 0 if that is not known."""
         return 0
+
+    def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
+        """Return also why the checkpoint cannot be loaded, as far as the headers of its files tell."""
+        owner = next(cls for cls in type(self).__mro__ if "load_model" in vars(cls))
+        # A class of somebody else that loads a model in its own way may have another head.
+        known = owner.__module__.startswith("prmcal.") or "head_weights" in vars(owner)
+        reader = f"the PRM '{self.plugin_name}'"
+        head = self.head_weights if known else dict[str, int]
+        return super().problems(asked) + checkpoint_problems(self.checkpoint, head, reader)
+
+    def head_weights(self) -> Head:
+        """Return the weights of the head that `load_model` needs."""
+        return {"score.weight": self.outputs()}
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """Load the trunk, which computes hidden states, and the head, which maps them to outputs.

@@ -1,0 +1,133 @@
+"""The files of a checkpoint, looked at before its model is loaded: headers of weights, and the tokenizer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from prmcal.errors import DataError, PluginFailedError, PrmcalError
+from prmcal.registry.contracts.plugin import errors_of
+from prmcal.registry.messages import reading
+from prmcal.registry.models.checkpoints import folder_here, read_config
+
+Head = Mapping[str, int]
+"""The weights of a head by their names, and how many outputs each has; 0 for any number."""
+
+LANGUAGE_HEAD: Head = {"lm_head.weight": 0}
+"""The head of a causal language model."""
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json")
+_INDEX = "model.safetensors.index.json"
+_POINTER = b"version https://git-lfs"
+_AGAIN = "Download or copy the checkpoint again."
+_LENGTH_BYTES = 8
+
+
+def checkpoint_problems(checkpoint: str, head: Callable[[], Head], reader: str) -> list[PrmcalError]:
+    """Return why a checkpoint on this machine cannot be loaded, as far as its files tell: no weight is read.
+
+    `head` returns the head that the `reader`, such as "the PRM 'qwen'", needs.
+    """
+    folder = folder_here(checkpoint)
+    if folder is None:
+        return []
+    return errors_of(
+        lambda: check_head(folder, checkpoint, head(), reader), partial(check_tokenizer, folder, checkpoint)
+    )
+
+
+def tokenizer_problems(checkpoint: str) -> list[PrmcalError]:
+    """Return why the tokenizer of a checkpoint on this machine cannot be loaded. The weights may be absent."""
+    folder = folder_here(checkpoint)
+    return [] if folder is None else errors_of(partial(check_tokenizer, folder, checkpoint))
+
+
+def check_tokenizer(folder: Path, checkpoint: str) -> None:
+    """Raise an error if a checkpoint has no tokenizer, or one whose file is damaged."""
+    found = [folder / name for name in _TOKENIZER_FILES if (folder / name).is_file()]
+    # Without these files, transformers would create an empty tokenizer.
+    if not found:
+        raise PluginFailedError(
+            f"The checkpoint {checkpoint} has no tokenizer, which is one of {', '.join(_TOKENIZER_FILES)}. Copy the "
+            "tokenizer of its base model into its folder."
+        )
+    for file in found:
+        with file.open("rb") as stream:
+            _refuse_pointer(file, stream.read(len(_POINTER)))
+        if file.suffix == ".json":
+            _read_json(file)
+
+
+def check_head(folder: Path, checkpoint: str, head: Head, reader: str) -> None:
+    """Raise an error unless the weights of a checkpoint are whole and have a head; see `checkpoint_problems`."""
+    config, shapes = read_config(folder), weight_shapes(folder)
+    for name, outputs in head.items():
+        if head is LANGUAGE_HEAD and (
+            config.get("tie_word_embeddings") is not False or "model.embed_tokens.weight" not in shapes
+        ):
+            continue  # Its head may be its embeddings, or have another name.
+        shape = shapes.get(name)
+        if shape is None or (outputs and shape[:1] != (outputs,)):
+            kind = ", ".join(map(str, config.get("architectures") or ())) or "an unknown architecture"
+            problem = "there is none" if shape is None else f"its shape is {list(shape)}"
+            needed = f"{name} of shape [{outputs}, ...]" if outputs else name
+            raise PluginFailedError(
+                f"The checkpoint {checkpoint} is another kind of model ({kind}): {reader} needs the weight {needed}, "
+                f"and {problem}. Choose a checkpoint of the kind that it reads, or the plugin that reads this one."
+            )
+
+
+def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the weights in a checkpoint's folder by their names, from the headers of its files.
+
+    Raises a DataError if there are no weights, a file is absent or shorter than its header says, or it is a pointer of
+    Git LFS.
+    """
+    files = sorted(folder.glob("*.safetensors"))
+    if (folder / _INDEX).is_file():
+        index = _read_json(folder / _INDEX)
+        with reading(f"{folder / _INDEX} cannot be read", _AGAIN):
+            files = [folder / name for name in sorted(set(index["weight_map"].values()))]
+    elif (folder / "model.safetensors").is_file():
+        files = [folder / "model.safetensors"]
+    if not files:
+        raise DataError(
+            f"{folder} has no weights (*.safetensors). {_AGAIN} Weights as a pickle (.bin) are not read."
+        )
+    shapes: dict[str, tuple[int, ...]] = {}
+    for file in files:
+        shapes |= _shapes_of(file)
+    return shapes
+
+
+def _shapes_of(file: Path) -> dict[str, tuple[int, ...]]:
+    with reading(f"{file} cannot be read", _AGAIN), file.open("rb") as stream:
+        size = file.stat().st_size
+        begin = stream.read(len(_POINTER))
+        _refuse_pointer(file, begin)
+        length = int.from_bytes(begin[:_LENGTH_BYTES], "little")
+        stream.seek(_LENGTH_BYTES)
+        weights: dict[str, Any] = {}
+        if _LENGTH_BYTES + length <= size:
+            weights = json.loads(stream.read(length))
+            weights.pop("__metadata__", None)
+        end = _LENGTH_BYTES + length + max((each["data_offsets"][1] for each in weights.values()), default=0)
+        if size < end:
+            raise DataError(f"{file} is cut off: it has {size:,} of {end:,} bytes. {_AGAIN}")
+        return {name: tuple(each["shape"]) for name, each in weights.items()}
+
+
+def _read_json(file: Path) -> Any:
+    with reading(f"{file} cannot be read", _AGAIN):
+        content = file.read_bytes()
+        _refuse_pointer(file, content)
+        return json.loads(content)
+
+
+def _refuse_pointer(file: Path, content: bytes) -> None:
+    if content.startswith(_POINTER):
+        raise DataError(
+            f"{file} is a pointer of Git LFS and not the file itself. Fetch it with: git lfs pull"
+        )
