@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import random
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -272,6 +273,7 @@ class ServerClient:
 
     `path` is appended to the address of the server. `key_variable` is the environment variable with the server's key.
     `not_found` and `refused` say what to do if the server answers 404, and if it refuses a request with another status.
+    A refusal in which `understood` finds a match is no error: it is read like a reply.
     """
 
     base_url: str
@@ -282,15 +284,17 @@ class ServerClient:
     patience: float
     not_found: str
     refused: str
+    understood: re.Pattern[str] | None = None
 
     def ask(
         self, requests: Sequence[Mapping[str, Any]], read: Callable[[httpx2.Response, Mapping[str, Any]], T]
     ) -> list[T]:
         """Return what is read from the reply to each request, a JSON body, in the order of the requests.
 
-        `read` is called with a reply of status 200 and its request. If it raises IncompleteReplyError, the request is
-        sent again. Raises a NoAnswerError if a request fails for longer than the patience. The other requests are
-        cancelled. Raises a PluginFailedError if the server refuses a request, or the key is not set.
+        `read` is called with a reply of status 200, or a refusal that is understood, and its request. If it raises
+        IncompleteReplyError, the request is sent again. Raises a NoAnswerError if a request fails for longer than the
+        patience. The other requests are cancelled. Raises a PluginFailedError if the server refuses a request, or the
+        key is not set.
         """
         asked = self._ask(requests, read)
         try:
@@ -345,7 +349,7 @@ class ServerClient:
         status = response.status_code
         if temporary(status):
             raise IncompleteReplyError(f"it answered {status} {excerpt(response.text)}", response=response)
-        if status != 200:
+        if status != 200 and not (self.understood and self.understood.search(response.text)):
             raise PluginFailedError(
                 f"The server {self.base_url} refused a request with {status}: {excerpt(response.text)}. "
                 f"{self._advice(status)}"

@@ -233,8 +233,10 @@ def pinned_date(form: str) -> str:
     return _TODAY.strftime(form)
 
 
-def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> str:
-    """Write a chat with the tokenizer's own template, up to the beginning of the assistant's turn.
+def chat_text(
+    tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], *, generating: bool = True
+) -> str:
+    """Write a chat with the tokenizer's own template, up to the beginning of the assistant's turn if `generating`.
 
     A template that asks for today's date always gets the same one, so that a prompt is the same on all days.
 
@@ -247,7 +249,7 @@ def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -
             tokenizer.apply_chat_template(
                 [dict(message) for message in messages],
                 tokenize=False,
-                add_generation_prompt=True,
+                add_generation_prompt=generating,
                 strftime_now=pinned_date,
             )
         )

@@ -22,7 +22,7 @@ from prmcal.registry.models.files import LANGUAGE_HEAD, Head
 from prmcal.registry.prms.answers import answer_head, answer_token
 from prmcal.registry.prms.token_tree import TokenizedTrajectory
 from prmcal.registry.prms.transformers import TransformersPRM
-from prmcal.steps import THOUGHT_ENDS, in_thought, join_steps
+from prmcal.steps import STEP_SEPARATOR, THOUGHT_ENDS, in_thought
 
 if TYPE_CHECKING:
     import torch
@@ -43,17 +43,21 @@ Solution so far:
 Will this solution reach the right answer when it is finished? Answer Yes or No."""
 """The default. The answer Yes is then the event whose probability a PRM of this project estimates."""
 
+YES = ("Yes", " Yes", "yes", " yes")
+NO = ("No", " No", "no", " no")
+"""The spellings of the two answers."""
+
 _PROBE = ("What is 6 times 7?", ("It is 6 + 36.", "So 42."))
 
 
-def asked(template: str, question: str, steps: Sequence[str]) -> str:
+def asked(template: str, question: str, steps: Sequence[str], between: str = STEP_SEPARATOR) -> str:
     """Fill in a template, Jinja text.
 
-    It gets `question`, `steps` (a list of texts) and `solution` (the steps with blank lines between them, empty for the
+    It gets `question`, `steps` (a list of texts) and `solution` (the steps with `between` between them, empty for the
     bare question). Raises an InvalidArgumentsError if it cannot be filled in.
     """
     try:
-        return _compiled(template).render(question=question, steps=list(steps), solution=join_steps(steps))
+        return _compiled(template).render(question=question, steps=list(steps), solution=between.join(steps))
     except Exception as error:  # A template can fail in any way.
         raise InvalidArgumentsError(
             f"The 'template' of the PRM cannot be filled in: {type(error).__name__}: {error}."
@@ -71,6 +75,16 @@ def check_template(template: str) -> None:
                 "a loop over 'steps'."
             )
     asked(template, question, ())
+
+
+def check_words(right: Sequence[str], wrong: Sequence[str]) -> None:
+    """Raise ValueError if the spellings of two answers have one in common, apart from spaces, or one is empty."""
+    both = {each.strip() for each in right} & {each.strip() for each in wrong}
+    if both or not all(each.strip() for each in (*right, *wrong)):
+        raise ValueError(
+            "The 'right' and 'wrong' parameters must be lists of different texts that are not empty. "
+            f"Got {list(right)} and {list(wrong)} instead."
+        )
 
 
 @cache
@@ -128,8 +142,8 @@ class GenerativePRM(TransformersPRM):
     template: Own[str] = own(WILL_IT_BE_RIGHT)
     """The question about a prefix, as Jinja text with `question`, `steps` and `solution` (the steps with blank lines
     between them). By default, the model is asked whether the solution will reach the right answer."""
-    right: Own[_Words] = own(["Yes", " Yes", "yes", " yes"])
-    wrong: Own[_Words] = own(["No", " No", "no", " no"])
+    right: Own[_Words] = own(list(YES))
+    wrong: Own[_Words] = own(list(NO))
     """The spellings of the two answers. Those that are no single token of the model are ignored. In YAML they need
     quotation marks."""
     chat: Own[bool] = own(True)
@@ -152,12 +166,7 @@ class GenerativePRM(TransformersPRM):
         """Raise an error also if the template leaves out a part of the prefix, or an answer is Yes and No."""
         super().check_arguments()
         check_template(self.template)
-        both = sorted({each.strip() for each in self.right} & {each.strip() for each in self.wrong})
-        if both or not all(each.strip() for each in (*self.right, *self.wrong)):
-            raise ValueError(
-                "The 'right' and 'wrong' parameters must be lists of different texts that are not empty. "
-                f"Got {list(self.right)} and {list(self.wrong)} instead."
-            )
+        check_words(self.right, self.wrong)
         if self.thoughts and self.thought_tokens >= self.max_tokens:
             raise ValueError(
                 f"The 'thought_tokens' parameter must be below 'max_tokens', {self.max_tokens}. "

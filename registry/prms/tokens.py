@@ -107,7 +107,7 @@ class TokenPRM(PRM):
 
     def read_steps(self, steps: Sequence[str]) -> Sequence[str]:
         """Return the steps of a prefix that the PRM reads: without thoughts, those behind the thought."""
-        return steps if self.read_thoughts else split_steps(behind_thought(join_steps(steps)))
+        return steps_read(steps, self.read_thoughts)
 
     def _read(
         self,
@@ -118,6 +118,11 @@ class TokenPRM(PRM):
         return TokenizedTrajectory.of(
             [prefix_ids(request.question, each) for each in request.prefixes(steps)]
         )
+
+
+def steps_read(steps: Sequence[str], read_thoughts: bool) -> Sequence[str]:
+    """Return the steps of a prefix that a PRM reads: without thoughts, those behind the thought."""
+    return steps if read_thoughts else split_steps(behind_thought(join_steps(steps)))
 
 
 def _prefix_scores(trajectory: TokenizedTrajectory, values: Floats32) -> PrefixScores:

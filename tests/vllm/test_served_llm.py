@@ -1,10 +1,11 @@
-"""The LLM `openai-chat` with vLLM's own server: a continued message is the prompt of the completions interface."""
+"""The LLM `openai-chat` and the PRM `judge` with vLLM's own server: one model as text, as a chat and as a judge."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from prmcal import LLM, Prefix, Sampling
@@ -24,7 +25,7 @@ PREFIXES = (Prefix(QUESTION), Prefix(QUESTION, STARTED.steps[:1]), STARTED)
 def chat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The strongest of the shipped policies on a server."""
     port, log = free_port(), tmp_path_factory.mktemp("chat") / "log"
-    with serving("nano:strong", "nano-strong", port, log, "--max-model-len", "512"):
+    with serving("nano:strong", "nano-strong", port, log, "--max-model-len", "512", "--max-logprobs", "400"):
         yield f"http://127.0.0.1:{port}/v1"
 
 
@@ -58,3 +59,16 @@ def test_a_server_for_an_llm_is_no_prm(chat: str) -> None:
     )
     with pytest.raises(PluginFailedError, match=r"refused a request with 404.*'base_url'"):
         served.score("1+1?", [()])
+
+
+@pytest.mark.parametrize("chat_of", [True, False])
+def test_a_served_judge_scores_as_the_model_on_this_machine(chat_of: bool, chat: str) -> None:
+    given: dict[str, Any] = {"right": ["+", " +"], "wrong": ["-", " -"], "chat": chat_of}
+    served = prms.create("judge", base_url=chat, model="nano-strong", top_logprobs=300, patience=5.0, **given)
+    local = prms.create("generative", checkpoint="nano:strong", dtype="float32", device="cpu", **given)
+    trajectories = [STARTED.steps, ("a) 37+15=42",), ()]
+    found, expected = (each.score(QUESTION, trajectories) for each in (served, local))
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine.logit, theirs.logit, atol=1e-3)
+    (long,) = served.score(QUESTION, [("a) 37+15=52", "7+" * 600)])
+    assert long.over_long.tolist() == [False, False, True]

@@ -118,13 +118,15 @@ class Server:
     """The requests that a server received.
 
     `fault` returns the fault for the number of each request: a status such as "503", which "503 after 2" follows with
-    the seconds of its Retry-After, or one of the words that the handler knows. A server that does not take `top_k`
+    the seconds of its Retry-After, or one of the words that the handler knows. `refusal` is what a status
+    comes with. A server that does not take `top_k`
     refuses it without a record.
     """
 
     answer: Callable[[dict[str, Any]], Reply]
     fault: Fault = lambda number: ""
     url: str = ""
+    refusal: str = ""
     takes_top_k: bool = False
     requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
@@ -175,7 +177,9 @@ def serving(
             status, _, pause = fault.partition(" after ")
             if status.isdigit():
                 self._send(
-                    int(status), json.dumps({"error": {"message": f"fault {status}"}}).encode(), pause=pause
+                    int(status),
+                    json.dumps({"error": {"message": state.refusal or f"fault {status}"}}).encode(),
+                    pause=pause,
                 )
                 return
             body = state.answer(content)

@@ -1,0 +1,204 @@
+"""The PRMs `token-classifier` and `sequence-classifier`: classifiers of transformers, described by arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from prmcal.errors import InvalidArgumentsError, PluginFailedError
+from prmcal.log_odds import LEAST
+from prmcal.registry.contracts.plugin import Own, own
+from prmcal.registry.llms.prompts import NATIVE, messages_of
+from prmcal.registry.models.checkpoints import chat_text, is_on_this_machine, read_config, resolve_checkpoint
+from prmcal.registry.prms.generative import asked, check_template
+from prmcal.registry.prms.transformers import TransformersPRM
+
+if TYPE_CHECKING:
+    import torch
+
+TRL_SEPARATOR = "\n"
+"""What TRL's PRMTrainer writes behind each step by default."""
+
+_CUT = "\uffff"
+"""Stands between parts that are tokenized separately. No text has this character: Unicode does not assign it."""
+
+
+def output_names(config: dict[str, Any]) -> list[str]:
+    """Return the names of a classifier's outputs by its ``config.json``. Without names they are ``LABEL_0``, ..."""
+    named = config.get("id2label") or {}
+    count = len(named) or int(config.get("num_labels") or 2)
+    return [str(named.get(str(index), f"LABEL_{index}")) for index in range(count)]
+
+
+def are_named(outputs: Sequence[str]) -> bool:
+    """Return whether the outputs of a classifier have names of their own."""
+    return any(name != f"LABEL_{index}" for index, name in enumerate(outputs))
+
+
+@dataclass(eq=False)
+class TokenClassifierPRM(TransformersPRM):
+    r"""A token classifier of transformers (AutoModelForTokenClassification), such as one of TRL's PRMTrainer.
+
+    The model reads the question and the steps, with a marker behind the prefix. The score is read at the last token of
+    the marker. The defaults are TRL's: the first step follows the question directly, each step ends with a line break,
+    and question, steps and line breaks are tokenized separately. The format does not define a score for the bare
+    question, t = 0. Here the model reads the question and the marker.
+
+    The log-odds are those of the outputs in `label` against all others, by a softmax. If the checkpoint's
+    ``problem_type`` is ``multi_label_classification``, they are the output of the label itself. So they are if there
+    is only one output.
+    """
+
+    auto_class: ClassVar[str] = "AutoModelForTokenClassification"
+
+    marker: Own[str] = own(TRL_SEPARATOR)
+    """The text behind a prefix. In YAML, escapes such as ``"\\n"`` need double quotation marks."""
+    separator: str | None = None
+    """The text between two steps. By default it is the marker, so that there is one behind each step."""
+    template: str = "{{ question }}{{ solution }}"
+    """What the model reads of a prefix, as Jinja text with `question`, `steps` and `solution` (the steps with
+    separators between them). Or ``native``: the checkpoint's own chat template, with the question as the user's
+    message and the solution as the assistant's."""
+    system_prompt: str | None = None
+    """The system message with ``template: native``. By default there is none."""
+    tokenized: Literal["parts", "whole"] = "parts"
+    """``parts``: the text before the steps, each step, each separator and the marker are tokenized separately, as TRL
+    does. ``whole``: the text is tokenized as a whole."""
+    label: int | str | list[int | str] | None = None
+    """The index or the name of the output for a good step, or a list of several. By default the only one, or the
+    second of two without names."""
+    scale: Literal["logit", "probability"] = "logit"
+    """Meaning of a single output: log-odds, or a probability."""
+
+    def check_arguments(self) -> None:
+        """Raise an error also if the template leaves out a part of the prefix, or there is no such label."""
+        super().check_arguments()
+        if self.template != NATIVE:
+            check_template(self.template)
+        if is_on_this_machine(self.checkpoint):
+            _ = self._good
+
+    def prefix_text(self, question: str, steps: Sequence[str]) -> str:
+        """Return what the model reads of a prefix, without the marker."""
+        cut = _CUT if self.tokenized == "parts" else ""
+        between = f"{cut}{self.marker if self.separator is None else self.separator}{cut}"
+        whole = [f"{cut}{step}{cut}" for step in steps]
+        if self.template == NATIVE:
+            return self._turns(question, between.join(whole)) + cut
+        return asked(self.template, question, whole, between) + cut
+
+    def _turns(self, question: str, solution: str) -> str:
+        """The chat, up to where the assistant's message goes on behind the solution."""
+        return chat_text(self.tokenizer, messages_of(question, self.system_prompt)) + solution
+
+    def tokenize(self, text: str) -> list[int]:
+        """Return the token ids of a text. A chat contains the special tokens."""
+        ids: list[int] = []
+        if self.tokenized == "whole":
+            ids += self.tokenizer(text, add_special_tokens=self.template != NATIVE, verbose=False)[
+                "input_ids"
+            ]
+            return ids
+        if self.template != NATIVE and self.tokenizer.bos_token_id is not None:
+            ids.append(self.tokenizer.bos_token_id)
+        for part in filter(None, text.split(_CUT)):
+            ids += self.tokenizer(part, add_special_tokens=False, verbose=False)["input_ids"]
+        return ids
+
+    def log_odds(self, head: torch.Tensor) -> torch.Tensor:
+        """Return the log-odds of the outputs in `label` against the others."""
+        import torch
+
+        good = self._good
+        if head.shape[-1] == 1 and self.scale == "probability":
+            return torch.logit(head[..., 0], eps=LEAST)
+        if head.shape[-1] == 1 or self._config.get("problem_type") == "multi_label_classification":
+            return head[..., good[0]]
+        bad = [index for index in range(head.shape[-1]) if index not in good]
+        return torch.logsumexp(head[..., good], -1) - torch.logsumexp(head[..., bad], -1)
+
+    def outputs(self) -> int:
+        """Return the number of outputs that the checkpoint's configuration says."""
+        return len(output_names(self._config))
+
+    def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
+        """Load the trunk and the linear head of the classifier."""
+        import transformers
+
+        from prmcal.registry.models.pretrained import load_pretrained
+
+        auto = getattr(transformers, self.auto_class)
+        model: Any = load_pretrained(auto, self.checkpoint, self.dtype, self.device)
+        config = model.config
+        # What attends to later tokens, too, gives a prefix another score in a longer text.
+        attends_to_all = config.is_encoder_decoder or getattr(config, "use_bidirectional_attention", False)
+        if attends_to_all or not hasattr(model, "score"):
+            raise PluginFailedError(
+                f"The checkpoint {self.checkpoint} is a {type(model).__name__}. The PRM '{self.plugin_name}' reads "
+                "classifiers on causal language models with a head named 'score', such as those of Qwen2, Llama and "
+                "Mistral. Write a class for it: see the page 'Add a PRM'."
+            )
+        return model.base_model, model.score
+
+    @cached_property
+    def _config(self) -> dict[str, Any]:
+        return read_config(resolve_checkpoint(self.checkpoint))
+
+    @cached_property
+    def _good(self) -> list[int]:
+        """The indices of the outputs for a good step."""
+        names = output_names(self._config)
+        shown = ", ".join(f"{index} ({name})" for index, name in enumerate(names))
+        if self.label is None:
+            if len(names) > 2 or (len(names) == 2 and are_named(names)):
+                raise InvalidArgumentsError(
+                    f"Set 'label' to the output of {self.checkpoint} for a good step. It has {shown}."
+                )
+            return [len(names) - 1]
+        found = []
+        for each in self.label if isinstance(self.label, list) else [self.label]:
+            place = names.index(each) if each in names else each
+            if not isinstance(place, int) or not 0 <= place < len(names):
+                raise InvalidArgumentsError(
+                    f"{self.checkpoint} has no output {each!r} for 'label'. It has {shown}."
+                )
+            found.append(place)
+        several = self._config.get("problem_type") == "multi_label_classification"
+        if not found or len(set(found)) > max(1, 1 if several else len(names) - 1):
+            raise InvalidArgumentsError(
+                f"'label' must name {'one' if several else 'some, but not all,'} of the outputs of "
+                f"{self.checkpoint}, which has {shown}. Got {self.label}."
+            )
+        return sorted(set(found))
+
+
+@dataclass(eq=False)
+class SequenceClassifierPRM(TokenClassifierPRM):
+    """A sequence classifier of transformers (AutoModelForSequenceClassification), as reward models are.
+
+    It differs from `token-classifier` in what it reads by default: the chat of the question and the solution in the
+    checkpoint's own chat template, to the end of the assistant's turn. The score of a prefix is read at its last
+    token, as by transformers, which ignores padding tokens at the end. A reward of a Bradley-Terry model is taken for
+    log-odds. It orders solutions, and says nothing about a probability before it is calibrated.
+    """
+
+    auto_class = "AutoModelForSequenceClassification"
+
+    marker: Own[str] = own("")
+    separator: str | None = "\n\n"
+    template: str = NATIVE
+    tokenized: Literal["parts", "whole"] = "whole"
+
+    def _turns(self, question: str, solution: str) -> str:
+        """The chat with the assistant's whole turn."""
+        messages = [*messages_of(question, self.system_prompt), {"role": "assistant", "content": solution}]
+        return chat_text(self.tokenizer, messages, generating=False)
+
+    def tokenize(self, text: str) -> list[int]:
+        """Return the token ids of a text, without padding tokens at the end."""
+        ids = super().tokenize(text)
+        while len(ids) > 1 and ids[-1] == self._config.get("pad_token_id"):
+            ids.pop()
+        return ids
