@@ -1,4 +1,4 @@
-"""How a grid is run: the command line, grid files, plans of jobs, execution, artifacts, metrics and reports.
+"""The run of a grid: the command line, grid files, plans of jobs, execution, artifacts, metrics and reports.
 
-What can be benchmarked belongs in `prmcal.registry`; tables and queries of results belong in `prmcal.db`.
+Plugins and their contracts belong in `prmcal.registry`; tables and queries of results belong in `prmcal.db`.
 """

@@ -184,7 +184,7 @@ class JobInput(Base):
 
 
 class Submission(Base):
-    """What was merged: bundles, and folders of runs. Empty for a run's own database."""
+    """The parts of a merge: bundles, and folders of runs. Empty for a run's own database."""
 
     __tablename__ = "submissions"
 
@@ -201,7 +201,7 @@ class Submission(Base):
 
 
 class CellSubmission(Base):
-    """Which submissions have which cells. Equal results of several are one cell."""
+    """The cells of each submission. Equal results of several are one cell."""
 
     __tablename__ = "cell_submissions"
 

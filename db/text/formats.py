@@ -1,4 +1,4 @@
-"""How results are presented: formats of numbers, escaping, titles, marks, and words of the provenance.
+"""The presentation of results: formats of numbers, escaping, titles, marks, and words of the provenance.
 
 Names and reasons come from grids and plugins, so they must be escaped, in Markdown and in LaTeX.
 """
@@ -55,7 +55,7 @@ def graded(verdict: str, finish_reason: str) -> str:
 
 
 LEFT_OUT = "(left out of the submission)"
-"""What stands in the place of a text that a submission leaves out."""
+"""The words in the place of a text that a submission leaves out."""
 
 
 def kept(text: Any) -> str:
@@ -222,7 +222,7 @@ TIER_MEANINGS = {
     "scored again": "a random share of the prefixes was scored again by the PRM, and calibrators were fitted again",
     "reproduced": "rollouts of the verifier's own agree",
 }
-"""What each tier of a verification says. Each tier includes those before it."""
+"""The meaning of each tier of a verification. Each tier includes those before it."""
 
 _KINDS = ("llm", "prm", "calibrator", "dataset", "strategy")
 

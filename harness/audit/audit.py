@@ -31,7 +31,7 @@ _IDS = ("id", "idx", "index", "uid", "question_id", "doc_id")
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What an audit found. Its `prefixes`, `solutions` and `tables` are DataFrames."""
+    """The result of an audit. Its `prefixes`, `solutions` and `tables` are DataFrames."""
 
     source: str
     """The files, or "The table"."""

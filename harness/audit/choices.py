@@ -1,4 +1,4 @@
-"""What the solutions in a file would give: one sample, a vote, best-of-n and rules, against the best fixed setting."""
+"""The accuracy of choices between the solutions in a file: of votes, best-of-n and rules, at equal cost."""
 
 from __future__ import annotations
 

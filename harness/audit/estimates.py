@@ -1,4 +1,4 @@
-"""What is measured of scored solutions: errors, calibrators by folds over questions, and what the samples would give.
+"""Measurements of scored solutions: errors, and calibrators by folds over questions.
 
 Every interval is over questions. A calibrator is never measured on questions that it was fitted or chosen on.
 """
@@ -54,7 +54,7 @@ class Number:
 
     @property
     def is_known(self) -> bool:
-        """Whether the interval leaves out 0."""
+        """True if the interval leaves out 0."""
         return self.low > 0 or self.high < 0
 
 
@@ -97,7 +97,7 @@ class Measured:
     """Bins of equally many prefixes: of the scores "as they are", and "calibrated" on questions that the fit and the
     choice have not seen."""
     detection: tuple[Detection, ...]
-    """How well the first wrong step is found, if people have marked it; empty otherwise."""
+    """The success at finding the first wrong step, if people have marked it; empty otherwise."""
     needed: int | None
     """Questions with which this cut would be seen; None if it is seen."""
 

@@ -38,7 +38,7 @@ class Scored:
     target: Target
     scale: Scale
     reading: tuple[str, ...]
-    """How the file was read, a sentence each."""
+    """Sentences that say how the file was read."""
 
 
 def scored(records: Sequence[Record], source: str, fields: Fields) -> Scored:

@@ -151,7 +151,7 @@ class ActorSettings:
     """The settings that all actors of a run share."""
 
     run: str
-    """What is special for this run: the host and the path of its folder. It names the run's part of a node's cache."""
+    """The mark of this run: the host and the path of its folder. It names the run's part of a node's cache."""
     directory: Path
     """The output folder of the run, as an absolute path."""
     working_directory: Path
@@ -159,7 +159,7 @@ class ActorSettings:
     token: str
     """The content of the file `directory`/workers/token. A node that can read it shares the folder."""
     shared: bool | None
-    """Whether nodes share the folder of the run; None to find out."""
+    """True if nodes share the folder of the run; None to find out."""
     plugin_files: Mapping[str, bytes]
     """The content of plugin files, by their absolute paths."""
     modules: Mapping[str, bytes]
@@ -176,11 +176,11 @@ class Death:
     """The death of the process that computed a shard."""
 
     reason: str
-    """How it died, as a sentence without a full stop."""
+    """The manner of its death, as a sentence without a full stop."""
     lines: tuple[str, ...]
     """The last lines that it wrote."""
     started: bool
-    """Whether it had started. If not, the shard is not to blame."""
+    """True if it had started. If not, the shard is not to blame."""
 
 
 class NodeWorker:

@@ -30,7 +30,7 @@ class ClusterSettings:
     workers: int | None = None
     """The most workers with models; None for as many as there is room for."""
     shared: bool | None = None
-    """Whether all nodes share the folder of the run; None to find out."""
+    """True if all nodes share the folder of the run; None to find out."""
     cache_limit: int = 50 * 10**9
     """The size in bytes of the cache of a node that does not share the folder."""
 

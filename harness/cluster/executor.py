@@ -115,7 +115,7 @@ class RayExecutor:
 
     @property
     def on_gpus(self) -> bool:
-        """Whether a node has GPUs now."""
+        """True if a node has GPUs now."""
         return any(node.gpus for node in self._census.usable.values())
 
     def run(self, schedule: Schedule) -> Generator[Event]:

@@ -34,7 +34,7 @@ class Node:
     """Its host name, or its address if several nodes have this host name."""
     cpus: int
     gpus: int
-    """What Ray may give to actors."""
+    """The resources that Ray may give to actors."""
 
 
 def alive_nodes(ray: Any) -> dict[str, Node]:

@@ -59,7 +59,7 @@ class RunSummary:
     log: Path
     """The log of the run."""
     ending: Ending | None = None
-    """What ended the run before its work was done."""
+    """The reason that ended the run before its work was done."""
 
     @property
     def state(self) -> RunState:
@@ -92,7 +92,7 @@ class EndWatch:
 
     @property
     def seconds(self) -> float:
-        """How long the run has taken so far."""
+        """Seconds that the run has taken so far."""
         return time.monotonic() - self._begin
 
     @property
@@ -185,7 +185,7 @@ class Failure:
     """Why a shard failed."""
 
     reason: str
-    """What happened, in a sentence: on one line, without control characters. It ends with an ellipsis if there is more,
+    """The event in a sentence: on one line, without control characters. It ends with an ellipsis if there is more,
     which is in the log."""
     cause: Cause = "plugin"
 

@@ -55,7 +55,7 @@ class Seat:
 
     @property
     def models(self) -> bool | None:
-        """Which shards it computes; see `Slot.models`."""
+        """The shards that it computes; see `Slot.models`."""
         return self.slots[0].models
 
     def fits(self, needed: int) -> bool:
@@ -70,7 +70,7 @@ class Worker:
     seat: Seat
     name: str
     shard: Shard[Parameters] | None = None
-    """What it computes."""
+    """The shards that it computes."""
     loaded: str = ""
     """The model that it has loaded, as shards name it; empty for none."""
     ready: bool = True

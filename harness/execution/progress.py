@@ -79,11 +79,11 @@ class WorkerNow:
     job: str = ""
     """The job of its shard; empty if it is idle."""
     seconds: float = 0.0
-    """How long it has computed this shard."""
+    """Seconds for which it has computed this shard."""
     tries: int = 1
-    """How often the shard was begun, this time included."""
+    """The number of times that the shard was begun, this time included."""
     note: str = ""
-    """What the shard tells about its progress."""
+    """The words of the shard about its progress."""
 
     def __str__(self) -> str:
         if not self.job:

@@ -40,11 +40,11 @@ class Outcome:
     failure: Failure | None = None
     """Why it failed, or None if it did not."""
     blocked: bool = False
-    """Whether it was not computed because a shard that it needs failed."""
+    """True if it was not computed because a shard that it needs failed."""
     fatal: bool = False
-    """Whether the run must stop because the machine failed, for example with a full disk."""
+    """True if the run must stop because the machine failed, for example with a full disk."""
     broken: Literal["", "model", "process"] = ""
-    """What broke, if another try may succeed: the model, which the worker has closed, or the process with it."""
+    """The broken part, if another try may succeed: the model, which the worker has closed, or the process with it."""
     log: tuple[str, ...] = ()
     """Lines for the log: repeated requests, warnings, and the traceback of an error."""
 
@@ -314,7 +314,7 @@ class Executor(Protocol):
 
     @property
     def on_gpus(self) -> bool:
-        """Whether models run on GPUs."""
+        """True if models run on GPUs."""
 
     def run(self, schedule: Schedule) -> Generator[Event]:
         """Yield the outcome of every shard, in any order, and None from time to time while waiting.

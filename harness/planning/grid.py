@@ -220,7 +220,7 @@ MetricEntries = Annotated[list[MetricSpec], Field(max_length=1000), AfterValidat
 
 
 class MeasurementSpec(Section):
-    """How calibration is measured on the test questions.
+    """The measurement of calibration on the test questions.
 
     All prefixes of the first `measured` trajectories of the pool get `follow_ups`, or only `most_prefixes` of each.
     Rewards are compared with the success rates of these prefixes. Terminal prefixes, which already contain the final
@@ -296,9 +296,9 @@ class GridSpec(Section):
     calibration: CalibrationSpec
     """The data that calibrators are fitted to."""
     sampling: SamplingSpec = SamplingSpec()
-    """How every LLM is sampled."""
+    """The sampling of every LLM."""
     measurement: MeasurementSpec = MeasurementSpec()
-    """What is measured on the test questions."""
+    """The measurement on the test questions."""
     scaling: ScalingSpec = ScalingSpec()
     """The settings of strategies."""
     strategies: Strategies = Field(

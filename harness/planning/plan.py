@@ -66,7 +66,7 @@ class PlannedPlugin(Generic[AnyPlugin_co]):
     reference: PluginReference
     """Its name in the grid, and what a shard needs to build it."""
     identity: Mapping[str, Any]
-    """What the keys contain of it."""
+    """The part of it that keys contain."""
     citation: str = ""
     """Where it was published; empty if it was not."""
     absent: str = ""
@@ -124,7 +124,7 @@ class Plan:
     datasets: tuple[PlannedQuestions, ...]
     """The splits in use, with their questions."""
     metrics: tuple[Metric, ...] = ()
-    """What readers see of the metrics of both leaderboards, in the order of columns."""
+    """The words for the metrics of both leaderboards, in the order of columns."""
     absent: tuple[str, ...] = ()
     """Models and data that are not on this machine and that the plan does without."""
     model_seconds: Mapping[ArtifactRef, float] | None = None

@@ -1,4 +1,4 @@
-"""What keeps the plugins of a grid from working, as far as it is known before anything is sampled."""
+"""The obstacles for the plugins of a grid, as far as they are known before anything is sampled."""
 
 from __future__ import annotations
 

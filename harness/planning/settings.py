@@ -24,7 +24,7 @@ Replicates = Annotated[int, Field(ge=100, le=100_000)]
 FirstPrefixes = Annotated[int, Field(ge=1, le=_MOST)] | None
 """The number of prefixes of a trajectory that are followed up, from the bare question on; None for all."""
 PreferAnswered = Annotated[float, Field(gt=1, le=10)] | None
-"""How many times as many completions are drawn as kept; None for as many."""
+"""Completions that are drawn for each that is kept; None for one."""
 Shares = Annotated[list[Share], Field(min_length=1, max_length=100)]
 
 
@@ -40,7 +40,7 @@ class Section(BaseModel):
 
 
 class SamplingSpec(Section):
-    """How every LLM of the grid is sampled."""
+    """The sampling of every LLM of the grid."""
 
     temperature: FinitePositive = 0.7
     """The temperature. It is above 0, because success is defined for an LLM that samples."""

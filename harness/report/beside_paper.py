@@ -1,4 +1,4 @@
-"""How far the measured values are from the numbers that the paper prints for the same names."""
+"""The distance between measured values and the numbers that the paper prints for the same names."""
 
 import pandas as pd
 

@@ -136,7 +136,7 @@ class Ensemble(HeadCalibrator):
     """A number b2 above 0 multiplies each weight by exp(-mu_m / b2), and so prefers heads with low predictions; 0.1 in
     the code of BayesianPRM. None does not. Do not choose it by results on test questions."""
     divergence: FiniteFromZero = 0.1
-    """How strongly the weights are held near equal ones, from 0."""
+    """The strength that holds the weights near equal ones, from 0."""
     epochs: Count = 10
     """Passes over the calibration prefixes, in both stages."""
     learning_rate: FinitePositive = 1e-3
@@ -255,7 +255,7 @@ class MonotoneQuantile(HeadCalibrator):
     known_by = "abstract only; not a reproduction"
 
     loss: Literal["likelihood", "pinball"] = "likelihood"
-    """What is learned; see the notes. ``likelihood`` learns the law of the success probability p, ``pinball`` that of
+    """The aim of learning; see the notes. ``likelihood`` learns the law of the success probability p, ``pinball`` that of
     the success rate k/n."""
     width: Count = 64
     """Hidden units."""

@@ -195,7 +195,7 @@ class Calibrator(Plugin, ABC):
 
     @property
     def reading_passes(self) -> int:
-        """How often ``fit`` reads the hidden states of all of its prefixes, if it reads hidden states.
+        """The number of times that ``fit`` reads the hidden states of all of its prefixes, if it reads any.
 
         Plans estimate GPU-hours from it where states are computed when they are read.
         """

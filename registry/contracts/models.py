@@ -33,7 +33,7 @@ class LLM(Plugin, ABC):
     """True if every call for a prefix begins with the same completions, for any seed. A grid must then ask for all
     samples of a prefix at once."""
     trajectories_per_shard: ClassVar[int] = 8
-    """How many trajectories of each question one call samples if the grid does not say it, after the first 8. An engine
+    """Trajectories of each question that one call samples if the grid does not say it, after the first 8. An engine
     that is fast with thousands of texts at once wants many."""
     patience: float = DEFAULT_PATIENCE
     """Seconds for which an LLM whose network fails is asked again before its cells fail. A constructor argument of this
@@ -122,7 +122,7 @@ class PRM(Plugin, ABC):
     deterministic: bool | None = None
     """True if the same call gives the same bytes again; see :attr:`prmcal.LLM.deterministic`."""
     whole_sequences: ClassVar[bool] = False
-    """Whether prefixes that share a beginning are computed apart, as in an engine, unless one sequence has the scores
+    """True if prefixes that share a beginning are computed apart, as in an engine, unless one sequence has the scores
     of all. The costs of a plan follow from it."""
     patience: float = DEFAULT_PATIENCE
     """Seconds for which a PRM whose network fails is asked again before its cells fail. A constructor argument of this

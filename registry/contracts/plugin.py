@@ -1,4 +1,4 @@
-"""What all plugins have: a name, arguments that are data with their ranges, and an identity for the job keys."""
+"""The base of all plugins: a name, arguments that are data with their ranges, and an identity for the job keys."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Plugin:
     """Where the method, the model or the data set was published, such as "Guo et al. (2017), arXiv:1706.04599". Empty
     if it was not."""
     known_by: ClassVar[str] = ""
-    """How the method was known when the plugin was written, if not by its whole publication, such as "abstract only;
+    """The source from which the plugin was written, if not the whole publication, such as "abstract only;
     not a reproduction". The documentation and `prmcal list calibrator` show it."""
     packages: ClassVar[tuple[str, ...]] = ()
     """Packages that it imports and that prmcal does not require."""

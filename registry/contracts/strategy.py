@@ -126,7 +126,7 @@ class Strategy(Plugin, ABC):
 
     @property
     def once_for(self) -> OnceFor:
-        """What it is run once for.
+        """The choice for which it is run once.
 
         "data": each LLM and data set. "prm": also each PRM, if it reads scores. "calibrator": also each calibrator, if
         it reads rewards at all levels. "level": also each level beta of the calibrator, if it reads `rewards`.
@@ -366,7 +366,7 @@ class SearchStrategy(Strategy):
 
     @property
     def once_for(self) -> OnceFor:
-        """What it is run once for. The calibrated median ranks at no level beta, so it is run once per calibrator."""
+        """The choice for which it is run once: per calibrator, if the calibrated median ranks at no level beta."""
         found = super().once_for
         return "calibrator" if found == "prm" and self.rank == "calibrated" else found
 

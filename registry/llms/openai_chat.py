@@ -100,8 +100,8 @@ class OpenAIChatLLM(ServedLLM):
     model: str
     """The name of the model on the server."""
     continues: Continues
-    """How a prefix is continued. ``vllm`` sends ``continue_final_message: true`` and ``add_generation_prompt: false``,
-    for vLLM and SGLang. ``prefix`` marks the assistant's message with ``prefix: true``, for DeepSeek and Mistral. With
+    """The way to continue a prefix. ``vllm`` sends ``continue_final_message: true`` and ``add_generation_prompt:
+    false``, for vLLM and SGLang. ``prefix`` marks the assistant's message with ``prefix: true``, for DeepSeek and Mistral. With
     ``none`` the LLM can only write whole solutions: success rates by follow-ups and beam search fail."""
     system_prompt: str | None = None
     """The system message of the chat. With None, there is none, and the server's chat template decides."""

@@ -1,4 +1,4 @@
-"""What an LLM reads for a prefix, by a template for plain text or for chats; seeds, and stop strings."""
+"""The text that an LLM reads for a prefix, by a template for plain text or for chats; seeds, and stop strings."""
 
 from __future__ import annotations
 

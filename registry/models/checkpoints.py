@@ -225,7 +225,7 @@ Message = Mapping[str, str]
 """A message of a chat, with `role` and `content`."""
 
 _TODAY = date(2024, 7, 26)
-"""What every template takes for today. The templates of Llama 3.1 and 3.2 write it if they are told no date."""
+"""The date that every template takes for today. The templates of Llama 3.1 and 3.2 write it if they get no other."""
 
 
 def pinned_date(form: str) -> str:

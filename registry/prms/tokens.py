@@ -26,7 +26,7 @@ class TokenPRM(PRM):
     max_tokens: int = 4096
     """Maximum length of a prefix in tokens, marker included. A longer prefix is flagged, never cut."""
     read_thoughts: bool = True
-    """Whether the PRM reads the thoughts of a reasoning model."""
+    """True if the PRM reads the thoughts of a reasoning model."""
 
     @abstractmethod
     def tokenize_prefix(self, question: str, steps: Sequence[str]) -> list[int]:

@@ -150,8 +150,8 @@ class RanksByScore(PoolStrategy):
     """The base of strategies that rank whole trajectories by their scores."""
 
     aggregate: Aggregate = "last"
-    """How the scores of the steps become one score: that of the last step, which is that of the whole trajectory, the
-    smallest one, the product or the mean of the rewards, or the sum of the log-odds."""
+    """The rule that makes one score of those of all steps: that of the last step, which is that of the whole
+    trajectory, the smallest one, the product or the mean of the rewards, or the sum of the log-odds."""
 
     def __post_init__(self) -> None:
         if self.aggregate != "last":

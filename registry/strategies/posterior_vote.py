@@ -297,7 +297,7 @@ class CertifiedSelfConsistency(SequentialRule):
     delta: Share = 0.1
     """The risk: the probability of a wrong certificate at most. In (0, 1)."""
     uncertified: Literal["answer", "abstain"] = "answer"
-    """What to do after N samples without a certificate: answer with the most frequent answer, or give none."""
+    """The end after N samples without a certificate: answer with the most frequent answer, or give none."""
 
     def point(self, setting: Setting) -> float:
         """Return -log(delta)."""

@@ -127,11 +127,11 @@ class QuantileLora(Calibrator):
     """``mse`` trains a single output on the squared error. It is a point estimate of the mean, and `quantiles` is
     ignored."""
     head: Literal["lora", "full"] = "lora"
-    """How the head's linear layers are trained: by low-rank updates of all of them, as in the paper (Appendix C, and
+    """The training of the head's linear layers: by low-rank updates of all of them, as in the paper (Appendix C, and
     the authors' code), or with all of their weights and biases. In the nano world, ``full`` is better: see the
     notes."""
     batches: Literal["trajectories", "prefixes"] = "trajectories"
-    """What batches consist of: whole trajectories, whose prefixes share their tokens, or single prefixes in random
+    """The parts of a batch: whole trajectories, whose prefixes share their tokens, or single prefixes in random
     order, as in the authors' code. In the nano world, single prefixes take five times as long and are not clearly
     better: see the notes."""
 

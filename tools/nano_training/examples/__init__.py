@@ -1,1 +1,1 @@
-"""What batches consist of: tokenizer, chains, labels and token trees. How a stage mixes them is in `stages`."""
+"""The parts of batches: tokenizer, chains, labels and token trees. How a stage mixes them is in `stages`."""

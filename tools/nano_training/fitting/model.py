@@ -37,7 +37,7 @@ class SolverAndJudge(Qwen2ForCausalLM):
     hint_weight = 0.0
     """The weight of the judge loss at tokens with hints. Next tokens and markers each have weight 1."""
     balanced_hints = False
-    """Whether right and wrong hinted tokens have the same total weight, since few tokens are a first mistake."""
+    """True if right and wrong hinted tokens have the same total weight, since few tokens are a first mistake."""
 
     def __init__(self, config: Qwen2Config) -> None:
         super().__init__(config)
