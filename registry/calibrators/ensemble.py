@@ -255,8 +255,8 @@ class MonotoneQuantile(HeadCalibrator):
     known_by = "abstract only; not a reproduction"
 
     loss: Literal["likelihood", "pinball"] = "likelihood"
-    """The aim of learning; see the notes. ``likelihood`` learns the law of the success probability p, ``pinball`` that of
-    the success rate k/n."""
+    """The aim of learning; see the notes. ``likelihood`` learns the law of the success probability p, ``pinball`` that
+    of the success rate k/n."""
     width: Count = 64
     """Hidden units."""
     epochs: Count = 30

@@ -101,8 +101,8 @@ class OpenAIChatLLM(ServedLLM):
     """The name of the model on the server."""
     continues: Continues
     """The way to continue a prefix. ``vllm`` sends ``continue_final_message: true`` and ``add_generation_prompt:
-    false``, for vLLM and SGLang. ``prefix`` marks the assistant's message with ``prefix: true``, for DeepSeek and Mistral. With
-    ``none`` the LLM can only write whole solutions: success rates by follow-ups and beam search fail."""
+    false``, for vLLM and SGLang. ``prefix`` marks the assistant's message with ``prefix: true``, for DeepSeek and
+    Mistral. With ``none`` the LLM can only write whole solutions: success rates by follow-ups and beam search fail."""
     system_prompt: str | None = None
     """The system message of the chat. With None, there is none, and the server's chat template decides."""
     weights: str = ""
