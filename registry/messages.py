@@ -1,7 +1,5 @@
 """Text and values from elsewhere as parts of a message, and errors of files that cannot be read."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator
@@ -40,10 +38,8 @@ def shown(value: object) -> str:
     """Return how Python writes a value, in at most 80 characters."""
     try:
         text = repr(value)
-    except (
-        ValueError,
-        RecursionError,
-    ):  # Python writes no number of thousands of digits, and no deep nesting.
+    except (ValueError, RecursionError):
+        # Python writes no number of thousands of digits, and no deep nesting.
         return f"a value of the type {type(value).__name__} that is too long to show"
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
 
@@ -55,6 +51,17 @@ def message_of(error: BaseException) -> str:
     except Exception as failed:
         text = f"(its message raises {type(failed).__name__})"
     return f"{type(error).__name__}: {text}"
+
+
+def causes_of(error: BaseException, suppressed: bool = False) -> Iterator[BaseException]:
+    """Yield an error, the one that it was raised from, and so on; also those that are `suppressed` in a traceback."""
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        yield found
+        hidden = found.__suppress_context__ and not suppressed
+        found = found.__cause__ or (None if hidden else found.__context__)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from prmcal.errors import NoAnswerError, PluginFailedError, PrmcalError
-from prmcal.registry.messages import excerpt
+from prmcal.registry.messages import causes_of, excerpt
 
 if TYPE_CHECKING:
     import httpx2
@@ -114,7 +114,7 @@ class NetworkFailure(NamedTuple):
         it is a failure of the network if the error or one that caused it is one of Python's or of an HTTP library. An
         error of prmcal is final.
         """
-        chain = list(_causes(error))
+        chain = list(causes_of(error))
         if isinstance(error, PrmcalError) or any(
             type(each).__module__.startswith(_OWN_PATIENCE) for each in chain
         ):
@@ -220,16 +220,6 @@ def _pause(state: RetryCallState) -> float:
     doubled = min(_LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (state.attempt_number - 1))
     failure = NetworkFailure.of(_error(state))
     return max(doubled * random.uniform(0.5, 1.0), failure.wait if failure else 0.0)
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, the one that caused it, and so on."""
-    seen: set[int] = set()
-    found: BaseException | None = error
-    while found is not None and id(found) not in seen:
-        seen.add(id(found))
-        yield found
-        found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
 
 
 def _cause(error: BaseException) -> str:

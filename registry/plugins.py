@@ -6,8 +6,6 @@ entry point of an installed package (groups ``prmcal.llms``, ``prmcal.prms``, ``
 are first used. Nothing here imports torch.
 """
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 import importlib

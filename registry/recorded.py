@@ -1,7 +1,5 @@
 """The LLM and the PRM `recorded`: solutions and scores that were computed elsewhere, read from a JSON Lines file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial

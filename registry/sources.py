@@ -11,8 +11,6 @@ through pydantic, its range: ``Annotated[int, Field(ge=1)]``. A `description` in
 message of pydantic says about the argument.
 """
 
-from __future__ import annotations
-
 import ast
 import difflib
 import hashlib
@@ -26,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import metadata
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import PathFinder
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -139,16 +137,12 @@ def _find(name: str, beside: Path) -> Iterator[_Module]:
         spec = None
     spec = spec or PathFinder.find_spec(parts[0], [str(beside)])
     for count in range(1, len(parts) + 1):
-        if spec is None or _is_installed(spec):
+        if spec is None or _INSTALLED & set(Path(spec.origin or "").parts):
             return
         if (spec.origin or "").endswith(".py"):
             yield _Module(".".join(parts[:count]), Path(str(spec.origin)).resolve())
         places = list(spec.submodule_search_locations or ())
         spec = PathFinder.find_spec(".".join(parts[: count + 1]), places) if places else None
-
-
-def _is_installed(spec: ModuleSpec) -> bool:
-    return bool(_INSTALLED & set(Path(spec.origin or "").parts))
 
 
 def _read(module: _Module) -> tuple[str, tuple[str, ...]]:

@@ -1,7 +1,5 @@
 """Divide the text of a trajectory into steps."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
@@ -62,7 +60,7 @@ class StepSplitting(BaseModel):
         return self
 
     @classmethod
-    def of(cls, splitting: str | Mapping[str, Any]) -> StepSplitting:
+    def of(cls, splitting: str | Mapping[str, Any]) -> Self:
         """Read the argument of an LLM: the name of a rule, or a mapping with the attributes above."""
         return cls.model_validate({"rule": splitting} if isinstance(splitting, str) else dict(splitting))
 

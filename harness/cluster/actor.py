@@ -3,8 +3,6 @@
 A node that does not share the folder of the run keeps artifacts that later shards read.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

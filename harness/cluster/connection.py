@@ -3,8 +3,6 @@
 Files travel in pieces to nodes that do not share the folder of a run, and hashes verify them.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import shutil

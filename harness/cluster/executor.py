@@ -4,8 +4,6 @@ Ray starts the workers, finds out which of them are gone, and carries messages a
 and how often it is tried, is decided here.
 """
 
-from __future__ import annotations
-
 import secrets
 import shutil
 import socket
@@ -22,14 +20,7 @@ from prmcal.harness.cluster.actor import ActorSettings, Death, NodeWorker, token
 from prmcal.harness.cluster.connection import ClusterSettings, FileServer, connected
 from prmcal.harness.cluster.nodes import Census, cause_of, on_node, slots_of, too_large
 from prmcal.harness.execution.placement import Seat, Slot, Worker, hand_out, next_start
-from prmcal.harness.execution.schedule import (
-    Event,
-    Notice,
-    Outcome,
-    Schedule,
-    after_death,
-    after_outcome,
-)
+from prmcal.harness.execution.schedule import Event, Notice, Outcome, Schedule, after_death, after_outcome
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.grid import GridSpec

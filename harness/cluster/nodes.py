@@ -3,8 +3,6 @@
 A worker has whole GPUs, or one core. Nodes join, leave or fail to start workers while a run goes on.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -5,8 +5,6 @@ bootstrap of their difference. p-values are adjusted by Holm's method over the p
 best value of a metric is 0, the distances from 0 are compared.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The end of a run and of its shards: signals, the time limit, failures and what to do about them, and the summary."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -52,7 +50,7 @@ class RunSummary:
     """The lines of the leaderboards that the run was asked for, and the finished and the failed ones among them."""
     grid_cells: int
     """All lines of the leaderboards."""
-    failures: tuple[FailureGroup, ...]
+    failures: "tuple[FailureGroup, ...]"
     """Why cells failed, those with the same reason together."""
     seconds: float
     """Wall time of the run."""
@@ -193,12 +191,12 @@ class Failure:
         object.__setattr__(self, "reason", excerpt(self.reason, _LONGEST_REASON))
 
     @classmethod
-    def of_time(cls, seconds: float) -> Failure:
+    def of_time(cls, seconds: float) -> Self:
         """Return the failure of a shard that took longer than it may."""
         return cls(f"It took longer than {duration(seconds)}, the time limit of a shard.", "time")
 
     @classmethod
-    def of(cls, error: Exception, kind: str) -> Failure:
+    def of(cls, error: Exception, kind: str) -> Self:
         """Return the failure of a shard of this kind of job that raised an error."""
         if isinstance(error, NoAnswerError):
             return cls(str(error), "network")
@@ -210,7 +208,7 @@ class Failure:
             return cls(str(error), "input")
         return cls(f"{kind}: {message_of(error)}", "error")
 
-    def with_root(self, lines: Sequence[str]) -> Failure:
+    def with_root(self, lines: Sequence[str]) -> Self:
         """Return the failure of a model with the last lines that its processes wrote and that tell of a fault.
 
         The processes of an engine write there why they ended. Their parent knows only that they did.

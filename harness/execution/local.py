@@ -1,7 +1,5 @@
 """The executor on this machine. Its processes end with all that their plugins start."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import shutil

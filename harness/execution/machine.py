@@ -3,8 +3,6 @@
 A worker holds the GPUs that the models of its shards need; see :mod:`prmcal.harness.execution.placement`.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

@@ -5,8 +5,6 @@ that find no work can make room for a larger one, and a larger one that finds no
 GPU is idle while a shard that fits is ready, and small shards come before large ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush

@@ -1,7 +1,5 @@
 """The progress of a run: on the terminal, in its log, and in the file that `prmcal status` reads."""
 
-from __future__ import annotations
-
 import json
 import sys
 import textwrap
@@ -131,26 +129,11 @@ class Progress:
     """The progress of a run: in its log, and as a bar with a line for each worker, or as a line every minute.
 
     The bar is for terminals. What each worker does is also written into a file of the run's folder, every two seconds
-    at most. Earlier runs stay in the log.
+    at most. Earlier runs stay in the log. `directory` is the output folder of the run, `plan` what it computes, and
+    `done` are shards that were finished before. `cost` learns from the shards that are finished. The bar or the lines
+    are written to `stream`, by default standard error.
 
     Raises a StorageError if the log cannot be written.
-
-    Parameters
-    ----------
-    directory : Path
-        The output folder of the run.
-    plan : Plan
-        What the run computes.
-    done : collection of ArtifactRef
-        Shards that were finished before.
-    cost : CostModel
-        It learns from the shards that are finished.
-    workers : int
-        The number of workers.
-    log : Path
-        The file of the log.
-    stream : text file, optional
-        Where the bar or the lines are written; by default standard error.
     """
 
     def __init__(

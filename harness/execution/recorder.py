@@ -4,8 +4,6 @@ The recorder runs in the coordinator, which is the only writer. Its transactions
 readers every few seconds, or less often if this takes long.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace

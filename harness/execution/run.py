@@ -1,7 +1,5 @@
 """Run a grid: lock the folder, plan, compute the missing shards, record the results. Or do a part of this again."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -49,31 +47,14 @@ def run_grid(
     run is not asked for them. Raises a PrmcalError if `max_hours` is out of range. Raises a StorageError if the disk is
     full. Finished shards are kept.
 
-    Parameters
-    ----------
-    directory : Path
-        The output folder.
-    workers : int
-        Worker processes of the local executor.
-    plugin_files : sequence of Path
-        Plugin files. They must be loaded already, and every worker loads them.
-    executor : Executor, optional
-        Runs the shards; by default on this machine.
-    stream : text file, optional
-        Where the progress is written; by default standard error.
-    log_file : Path, optional
-        Where the log is written; by default ``run.log`` in the folder.
-    only : mapping of str to sequence of str, optional
-        Run what the cells with these names need. Other cells stay as they are. See :meth:`Plan.cells_with`.
-    retry_failed : bool
-        Run what the cells need that failed in the latest run of the folder. If none failed, nothing is done.
-    max_hours : float, optional
-        The time after which the run ends, in hours, above 0.
-    on_finish : callable, optional
-        Is called with the summary when the folder is unlocked again, also after an error ended the run.
-    drop_cells : bool
-        Whether finished cells that the run would not compute again are deleted from the database, if the grid does
-        not have them or they have changed. Their artifacts stay.
+    Plugin files must be loaded already, and every worker loads them. The executor is by default that of this machine,
+    with this number of worker processes. Progress is written to `stream`, by default standard error, and the log to
+    ``run.log`` in the folder. With `only`, what the cells with these names need is run, and other cells stay as they
+    are; see :meth:`Plan.cells_with`. With `retry_failed`, what the cells need that failed in the latest run of the
+    folder. If none failed, nothing is done. The run ends after `max_hours`, which are above 0. `on_finish` is called
+    with the summary when the folder is unlocked again, also after an error ended the run. With `drop_cells`, finished
+    cells that the run would not compute again are deleted from the database, if the grid does not have them or they
+    have changed. Their artifacts stay.
     """
     watch, folder, log = EndWatch(max_hours), RunFolder(directory), log_file or directory / LOG_FILE
     executor = executor or LocalExecutor.of_grid(grid, directory, workers, plugin_files)
@@ -168,11 +149,7 @@ def _compute(
 
 
 def run_further(
-    plan: Plan,
-    folder: RunFolder,
-    record: RunRecord,
-    workers: int,
-    begin: Callable[[int, float | None], None],
+    plan: Plan, folder: RunFolder, record: RunRecord, workers: int, begin: Callable[[int, float | None], None]
 ) -> None:
     """Compute the missing shards of a plan in the folder of a run, beside those of its grid. No result is recorded.
 

@@ -5,8 +5,6 @@ computed anywhere, and yields their outcomes. A shard is plain data. An executor
 folder and the plugin files.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections import Counter, defaultdict
@@ -85,13 +83,11 @@ class Schedule:
         self.workers: dict[str, ArtifactRef | None] = {}
         self.deaths: Counter[ArtifactRef] = Counter()
         self.started: dict[ArtifactRef, float] = {}
-        self._broken_at: dict[
-            ArtifactRef, str
-        ] = {}  # The worker at which the model of a shard broke the last time.
+        # The worker at which the model of a shard broke the last time.
+        self._broken_at: dict[ArtifactRef, str] = {}
         self._kept: dict[ArtifactRef, str] = {}  # Shards that wait for another worker than this one.
-        self._in_vain: set[tuple[str, str]] = (
-            set()
-        )  # Models, and failures with which all tries of a shard ended.
+        # Models, and failures with which all tries of a shard ended.
+        self._in_vain: set[tuple[str, str]] = set()
         self._unfinished = {shard.ref: shard for shard in plan.shards() if shard.ref not in done}
         self._shards = list(self._unfinished.values())
         self._position = {ref: position for position, ref in enumerate(self._unfinished)}
@@ -128,11 +124,7 @@ class Schedule:
         return {needed: count for needed, count in sorted(self._counts.items()) if count}
 
     def take(
-        self,
-        loaded: str = "",
-        models: bool | None = None,
-        gpus: Container[int] = ANY_GPUS,
-        worker: str = "",
+        self, loaded: str = "", models: bool | None = None, gpus: Container[int] = ANY_GPUS, worker: str = ""
     ) -> Shard[Parameters] | None:
         """Return the next shard for a worker.
 

@@ -3,8 +3,6 @@
 A plugin decides a part of what a worker sends. Therefore messages are JSON, and they are checked when they are read.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import multiprocessing

@@ -1,7 +1,5 @@
 """Check what is asked of a calibrated PRM, before any model is used, and tune the strategy."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any

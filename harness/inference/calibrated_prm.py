@@ -1,7 +1,5 @@
 """A PRM with a fitted calibrator, and the LLM that it was fitted for: ``prmcal.load`` returns it."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections import deque
@@ -163,11 +161,7 @@ class CalibratedPRM:
         return int(adaptive_samples([reward], target, 10**9)[0])
 
     def solve(
-        self,
-        question: str,
-        *,
-        on_step: Callable[[Step], None] | None = None,
-        **settings: Any,
+        self, question: str, *, on_step: Callable[[Step], None] | None = None, **settings: Any
     ) -> Solution:
         """Answer a question.
 
@@ -190,10 +184,6 @@ class CalibratedPRM:
             Another seed gives other samples.
         on_step : callable, optional
             Takes each :class:`Step` as soon as it is generated. Trajectories are then generated step by step.
-
-        Returns
-        -------
-        Solution
         """
         if on_step is None:
             (solution,) = self.solve_many([question], **settings)

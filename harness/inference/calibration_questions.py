@@ -3,12 +3,11 @@
 They give the probability that an answer is right, and show if a new question is unlike them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from scipy.special import expit
@@ -75,7 +74,7 @@ class CalibrationQuestions:
         )
 
     @classmethod
-    def of_run(cls, plan: Plan, store: Store, fit: Shard[FitParameters]) -> CalibrationQuestions:
+    def of_run(cls, plan: Plan, store: Store, fit: Shard[FitParameters]) -> Self:
         """Read the trajectories that a calibrator was fitted to. Raise PrmcalError if one is damaged or absent."""
         scores = fit.inputs["score"]
         rollouts = tuple(
@@ -107,7 +106,7 @@ class CalibrationQuestions:
         save_file({name: np.ascontiguousarray(each) for name, each in arrays.items()}, folder / _ARRAYS)
 
     @classmethod
-    def load(cls, folder: Path) -> CalibrationQuestions:
+    def load(cls, folder: Path) -> Self:
         """Read what ``save`` wrote. Raise DataError if the file is absent or damaged."""
         from safetensors.numpy import load_file
 

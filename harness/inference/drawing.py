@@ -1,7 +1,5 @@
 """Open questions, and the trajectories that are drawn for them: whole ones, step by step, or by a search."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -99,8 +97,7 @@ class OpenQuestion:
         numbers: dict[str, int] = {}
         given = [each.answer for each in self.drawn]
         return np.array(
-            [-1 if each is None else numbers.setdefault(each, len(numbers)) for each in given],
-            dtype=np.int64,
+            [-1 if each is None else numbers.setdefault(each, len(numbers)) for each in given], dtype=np.int64
         )
 
     @property

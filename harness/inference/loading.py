@@ -3,8 +3,6 @@
 If nobody names a cell of a run, a rule chooses one.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -71,10 +69,6 @@ def load(
         Names in the grid, which limit the choice. For an adapter, `prm` is the checkpoint of the PRM that it belongs
         to. For a checkpoint or an adapter, `llm` is the checkpoint of an LLM on transformers; without one it only
         scores.
-
-    Returns
-    -------
-    CalibratedPRM
 
     Examples
     --------

@@ -1,7 +1,5 @@
 """The LLM and the calibrated PRM side by side: what they are, and the rewards of prefixes."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +20,7 @@ from prmcal.harness.inference.calibration_questions import AnswerChances, Calibr
 from prmcal.harness.inference.results import PrefixRewards
 from prmcal.harness.jobs.context import Models
 from prmcal.harness.jobs.parameters import PluginReference
-from prmcal.harness.jobs.plugin_calls import plugin_guard, require, require_length
+from prmcal.harness.jobs.plugin_calls import checked_rewards, plugin_guard, require, require_length
 from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
 from prmcal.registry.contracts.data import (
     Completion,
@@ -267,17 +265,8 @@ class Answerer:
     def _predicted(self, features: Any) -> Floats:
         if not len(features):
             return np.empty((0, len(self.levels)))
-        calibrator, name = self.calibrator, self.card.calibrator.name
-        with plugin_guard("calibrator", name, "predict"):
-            own = self.levels == tuple(calibrator.levels)
-            found = calibrator.predict(features) if own else calibrator.predict_at(features, self.levels)
-            predicted = np.asarray(found, dtype=np.float64)
-            expected = (len(features), len(self.levels))
-            require(
-                predicted.shape == expected, f"it returned the shape {predicted.shape} instead of {expected}."
-            )
-            require(not np.isnan(predicted).any(), "it returned NaN.")
-        return predicted
+        with plugin_guard("calibrator", self.card.calibrator.name, "predict"):
+            return checked_rewards(self.calibrator, features, self.levels)
 
     def result(self, rewarded: Rewarded, steps: Sequence[str]) -> PrefixRewards:
         """Return rewards as plain data. In an exported checkpoint there are no uncalibrated ones."""

@@ -1,7 +1,5 @@
 """The results of a calibrated PRM, as plain data. ``dataclasses.asdict`` of each can be written as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal

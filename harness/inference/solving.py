@@ -5,26 +5,15 @@ the PRM. Questions that are finished make room for others. The answer to a quest
 except for a strategy that divides a budget between the questions that are open together.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from prmcal.errors import PrmcalError
+from prmcal.harness.inference import drawing
 from prmcal.harness.inference.asking import Asking
 from prmcal.harness.inference.calibration_questions import familiarity_of
-from prmcal.harness.inference.drawing import (
-    Draw,
-    OpenQuestion,
-    draw_by_steps,
-    draw_whole,
-    open_questions,
-    pool_of,
-    search,
-    steps_of,
-)
 from prmcal.harness.inference.models import Answerer
 from prmcal.harness.inference.results import PrefixRewards, Solution, Step, Stopped
 from prmcal.harness.jobs.plugin_calls import plugin_guard, require
@@ -44,16 +33,18 @@ def solve(
     solution of a question that fails has an `error`.
     """
     searching = isinstance(asking.strategy, SearchStrategy)
-    draw: Draw = search if searching else draw_by_steps if by_steps else draw_whole
+    draw: drawing.Draw = (
+        drawing.search if searching else drawing.draw_by_steps if by_steps else drawing.draw_whole
+    )
     waiting = deque(enumerate(questions))
-    going: list[OpenQuestion] = []
+    going: list[drawing.OpenQuestion] = []
     while waiting or going:
         count = min(len(waiting), IN_FLIGHT - len(going))
-        new = [OpenQuestion(*waiting.popleft()) for _ in range(count)]
-        open_questions(models, new)
+        new = [drawing.OpenQuestion(*waiting.popleft()) for _ in range(count)]
+        drawing.open_questions(models, new)
         going += new
-        if draw is draw_by_steps:
-            yield from (steps_of(models, 0, (), each.bare)[0] for each in new if each.error is None)
+        if draw is drawing.draw_by_steps:
+            yield from (drawing.steps_of(models, 0, (), each.bare)[0] for each in new if each.error is None)
         if not searching:
             _decide(models, asking, [each for each in going if each.error is None])
         done = [each for each in going if each.error is not None or not each.missing]
@@ -62,7 +53,7 @@ def solve(
         yield from draw(models, asking, going)
 
 
-def _decide(models: Answerer, asking: Asking, going: Sequence[OpenQuestion]) -> None:
+def _decide(models: Answerer, asking: Asking, going: Sequence[drawing.OpenQuestion]) -> None:
     """Note the number of trajectories that each question needs before the next decision."""
     if not going:
         return
@@ -71,7 +62,7 @@ def _decide(models: Answerer, asking: Asking, going: Sequence[OpenQuestion]) -> 
     drawn = np.array([len(each.drawn) for each in going], dtype=np.int64)
     try:
         with plugin_guard("strategy", asking.name, "decide"):
-            pool = pool_of(going, most, models.levels, asking.level)
+            pool = drawing.pool_of(going, most, models.levels, asking.level)
             needed = np.asarray(strategy.needed(pool, drawn, asking.setting))
             require(
                 needed.shape == drawn.shape and bool((needed >= 1).all()),
@@ -85,7 +76,7 @@ def _decide(models: Answerer, asking: Asking, going: Sequence[OpenQuestion]) -> 
         each.needed = min(int(count), most)
 
 
-def _solution(models: Answerer, asking: Asking, each: OpenQuestion) -> Solution:
+def _solution(models: Answerer, asking: Asking, each: drawing.OpenQuestion) -> Solution:
     """Choose the answer of a finished question, and say how sure it is."""
     try:
         if each.error is not None:
@@ -133,12 +124,12 @@ def _solution(models: Answerer, asking: Asking, each: OpenQuestion) -> Solution:
     )
 
 
-def _choice(models: Answerer, asking: Asking, question: OpenQuestion) -> Choice:
+def _choice(models: Answerer, asking: Asking, question: drawing.OpenQuestion) -> Choice:
     strategy = asking.strategy
     if not isinstance(strategy, PoolStrategy):
         return Choice(0)  # The best prefix of a search is the first.
     with plugin_guard("strategy", asking.name, "choose an answer"):
-        pool = pool_of([question], len(question.drawn), models.levels, asking.level)
+        pool = drawing.pool_of([question], len(question.drawn), models.levels, asking.level)
         choice = strategy.choose(pool, asking.setting)
         require(
             isinstance(choice, Choice) and 0 <= choice.trajectory < len(question.drawn),
@@ -159,7 +150,7 @@ def _reward_band(rewards: PrefixRewards) -> tuple[float | None, float | None, fl
     return rewards.point[place], quantiles[0], quantiles[-1]
 
 
-def _why(asking: Asking, each: OpenQuestion) -> tuple[Stopped, str]:
+def _why(asking: Asking, each: drawing.OpenQuestion) -> tuple[Stopped, str]:
     samples = "1 sample" if each.samples == 1 else f"{each.samples} samples"
     if not isinstance(asking.strategy, SequentialRule):
         return "planned", f"The strategy '{asking.name}' planned {samples}."

@@ -1,14 +1,12 @@
 """Results with their intervals as tables, and those of calibrated rewards against success rates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from prmcal.arrays import Bools, Floats
 from prmcal.db.metrics import RANKING_METRIC, with_terminal
 from prmcal.db.statistics.bootstrap import (
     Bootstrap,
@@ -27,11 +25,7 @@ from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import CalibrationMetricsParameters, MeasuringParameters, PluginReference
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.jobs.pools import QuestionAxis, level_column
-from prmcal.harness.metrics.measured import (
-    reliability_bins,
-    signed_error_bins,
-    statistic_of,
-)
+from prmcal.harness.metrics.measured import reliability_bins, signed_error_bins, statistic_of
 from prmcal.harness.storage.store import content_key
 from prmcal.registry.contracts.data import Level
 from prmcal.registry.contracts.metric import PrefixRows
@@ -45,7 +39,7 @@ _COLUMNS = {
     "questions": np.int32,
 }
 
-MetricOf = Callable[[NDArray[np.bool_]], Ratio]
+MetricOf = Callable[[Bools], Ratio]
 """From a selection of questions, as an array of shape (questions,), to a metric of these questions."""
 
 
@@ -101,7 +95,7 @@ def _key_of(question_ids: tuple[Hashable, ...]) -> str:
     return content_key(list(question_ids))
 
 
-def mean_of(axis: QuestionAxis, values: NDArray[np.float64], interval: IntervalRule) -> MetricOf:
+def mean_of(axis: QuestionAxis, values: Floats, interval: IntervalRule) -> MetricOf:
     """Return the mean of one value per question as a metric, with a rule for its interval.
 
     The values have the shape (questions,) and belong to the questions of `axis`.
@@ -110,10 +104,7 @@ def mean_of(axis: QuestionAxis, values: NDArray[np.float64], interval: IntervalR
 
 
 def question_output(
-    shard: Shard[MeasuringParameters],
-    axis: QuestionAxis,
-    metrics: Mapping[str, MetricOf],
-    rows: int,
+    shard: Shard[MeasuringParameters], axis: QuestionAxis, metrics: Mapping[str, MetricOf], rows: int
 ) -> Output:
     """Return the output of a job with one value for each question and metric: overall, by difficulty, and by question.
 

@@ -1,7 +1,5 @@
 """Calibrators: the features that they read, their fits to success rates, and the rewards that they predict."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from prmcal.harness.jobs.context import PREFIX, Context, Output, successes_of
 from prmcal.harness.jobs.hidden import hidden_states
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import CalibratedParameters, CalibratorParameters, FitParameters
-from prmcal.harness.jobs.plugin_calls import plugin_guard, require
+from prmcal.harness.jobs.plugin_calls import checked_rewards, plugin_guard
 from prmcal.registry.contracts.calibrator import Calibrator, FitSupport, ScoredPrefixes
 from prmcal.registry.contracts.data import Prefix
 from prmcal.steps import split_steps
@@ -147,14 +145,7 @@ def predicted_rewards(
         else [(slice(None), features_of(context, shard, calibrator, rows))]
     )
     for part, features in parts:
-        found = calibrator.predict_at(features, levels) if asked else calibrator.predict(features)
-        values, expected = np.asarray(found, dtype=np.float64), predicted[part].shape
-        require(values.shape == expected, f"it returned the shape {values.shape} instead of {expected}.")
-        predicted[part] = values
-    require(not np.isnan(predicted).any(), "it returned NaN.")
-    outside = predicted[(predicted < 0) | (predicted > 1)]
-    require(not outside.size, f"it returned the reward {outside[:1]}, outside [0, 1].")
-    require(bool((np.diff(predicted, axis=1) >= 0).all()), "its quantiles cross.")
+        predicted[part] = checked_rewards(calibrator, features, levels)
     frames = [
         rows[PREFIX].assign(level=level, reward=predicted[:, column]) for column, level in enumerate(levels)
     ]

@@ -17,15 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from numpy.typing import NDArray
 
 from prmcal.errors import DataError
+from prmcal.harness.jobs import plugin_calls
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference, QuestionSlice
-from prmcal.harness.jobs.plugin_calls import (
-    checked_scores,
-    next_steps,
-    plugin_guard,
-    require,
-    whole_completions,
-)
 from prmcal.harness.storage.store import Store, content_key
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import (
@@ -121,20 +115,20 @@ class Models:
         self, llm: PluginReference, requests: Sequence[GenerationRequest], sampling: Sampling
     ) -> list[list[Completion]]:
         """Sample whole completions of prefixes, beside the PRM, in the form in which texts are stored."""
-        with self.lock, plugin_guard("llm", llm.name, "generate"):
-            return whole_completions(self.llm(llm, beside=True), requests, sampling)
+        with self.lock, plugin_calls.plugin_guard("llm", llm.name, "generate"):
+            return plugin_calls.whole_completions(self.llm(llm, beside=True), requests, sampling)
 
     def next_steps(
         self, llm: PluginReference, requests: Sequence[GenerationRequest], sampling: Sampling
     ) -> list[list[Completion]]:
         """Continue prefixes by one step each, as a search does, beside the PRM."""
-        with self.lock, plugin_guard("llm", llm.name, "generate"):
-            return next_steps(self.llm(llm, beside=True), requests, sampling)
+        with self.lock, plugin_calls.plugin_guard("llm", llm.name, "generate"):
+            return plugin_calls.next_steps(self.llm(llm, beside=True), requests, sampling)
 
     def scores(self, prm: PluginReference, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
         """Return the PRM's scores of trajectories, beside the LLM, by request and trajectory."""
-        with self.lock, plugin_guard("prm", prm.name, "score"):
-            return checked_scores(self.prm(prm, beside=True), requests)
+        with self.lock, plugin_calls.plugin_guard("prm", prm.name, "score"):
+            return plugin_calls.checked_scores(self.prm(prm, beside=True), requests)
 
     def drop(self, seconds: float = _SECONDS_TO_CLOSE) -> bool:
         """Let go of the models because one of them broke. They are loaded again when they are asked for.
@@ -169,14 +163,8 @@ class Models:
 class Context(Models):
     """Models, data sets and inputs for the shards that one worker runs.
 
-    Parameters
-    ----------
-    store : Store
-        Where inputs are read.
-    report : callable, optional
-        Takes a short line about the progress of a long job.
-    questions : mapping of (str, str) to sequence of Question, optional
-        Questions by data set and split that are known already. The data set is not read for them.
+    Inputs are read in `store`, and `report` takes a short line about the progress of a long job. `questions` are known
+    already, by data set and split. The data set is not read for them.
     """
 
     def __init__(
@@ -205,7 +193,7 @@ class Context(Models):
         known = self._questions.get((data.dataset.name, data.split), ())
         if len(known) >= stop:
             return list(known[start:stop])
-        with plugin_guard("dataset", data.dataset.name, "give its questions"):
+        with plugin_calls.plugin_guard("dataset", data.dataset.name, "give its questions"):
             return self.dataset(data.dataset).questions(data.split, stop)[start:stop]
 
     def reader(self, dataset: PluginReference, llm: PluginReference) -> Dataset:
@@ -220,9 +208,9 @@ class Context(Models):
         self, dataset: PluginReference, llm: PluginReference, question: Question, trajectory: str
     ) -> tuple[Verdict, str | None]:
         """Grade a whole trajectory of an LLM; see :meth:`prmcal.Dataset.grade`."""
-        with plugin_guard("dataset", dataset.name, "grade"):
+        with plugin_calls.plugin_guard("dataset", dataset.name, "grade"):
             verdict, answer = self.reader(dataset, llm).grade(question, trajectory)
-            require(
+            plugin_calls.require(
                 verdict in get_args(Verdict) and isinstance(answer, str | None),
                 f"it must return a verdict ({', '.join(get_args(Verdict))}) and a text or None. "
                 f"Got {shown((verdict, answer))}.",
@@ -241,15 +229,9 @@ class Context(Models):
     ) -> R:
         """Return what a function makes of a table of all input artifacts of a role.
 
-        Artifacts never change, so the results of some last calls are kept for other shards, which get the same arrays.
-        Nobody can write to them.
-
-        Parameters
-        ----------
-        make : callable
-            It takes the table and the other arguments, and returns arrays, or tuples or frozen dataclasses of arrays.
-        *args
-            Arrays, numbers, strings, and tuples and frozen dataclasses of these.
+        `make` takes the table and the other arguments: arrays, numbers, strings, and tuples and frozen dataclasses of
+        these. It returns arrays, or tuples or frozen dataclasses of arrays. Artifacts never change, so the results of
+        some last calls are kept for other shards, which get the same arrays. Nobody can write to them.
         """
         key = make, tuple(shard.inputs[role]), table, content_digest(args)
         return self._made.recall(key, lambda: make(self.table(shard, role, table), *args))

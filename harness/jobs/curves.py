@@ -1,52 +1,25 @@
 """Accuracy against budget: of fixed n and of IAS, and the whole curve of a strategy."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from prmcal.arrays import Bools, Floats
 from prmcal.db.metrics import LEAGUE_BUDGETS, LEAGUE_SHARE, accuracy_at_name
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.db.statistics.budgets import Curve
 from prmcal.db.statistics.intervals import bounded_interval
+from prmcal.harness.jobs import pools
 from prmcal.harness.jobs.calibration_metrics import metric_tables
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import CurvesParameters, LeagueParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard, require
-from prmcal.harness.jobs.pools import (
-    GradedTrajectories,
-    QuestionAxis,
-    bare_rewards,
-    graded_trajectories,
-    last_scores,
-    level_column,
-    levels_of,
-    test_pool,
-)
 from prmcal.harness.jobs.strategy import check_answered, order_error, tuned_strategy
-from prmcal.harness.metrics.curves import (
-    TARGETS,
-    RiskCoverageArea,
-    adaptive_curve,
-    area_under,
-    fixed_curve,
-    risk_at,
-)
-from prmcal.harness.metrics.league import (
-    CurveStatistic,
-    SmoothStatistic,
-    accuracy_at_budget,
-    area,
-    area_gain,
-    samples_to_share,
-    saving,
-)
+from prmcal.harness.metrics import curves, league
 from prmcal.registry.contracts.strategy import SWEPT_TARGETS, Answered, Setting
 from prmcal.registry.strategies.best_of import best_of_each, curve_counts
 from prmcal.remembered import remembered
@@ -59,48 +32,46 @@ _THRESHOLDS = np.round(np.linspace(0, 1, 21), 2)
 
 def compute_curves(shard: Shard[CurvesParameters], context: Context) -> Output:
     """Return points overall and by difficulty, areas, and the risk against coverage of each level."""
-    trajectories = graded_trajectories(shard, context)
-    table = best_of_each(last_scores(shard, context), trajectories.correct, shard.parameters.samples)
+    trajectories = pools.graded_trajectories(shard, context)
+    table = best_of_each(pools.last_scores(shard, context), trajectories.correct, shard.parameters.samples)
     if "calibrated" not in shard.inputs:
         return Output(_fixed(trajectories, table, shard.parameters.bootstrap))
     source = shard, "calibrated", "calibrated_rewards"
-    at_levels = context.made_of(*source, bare_rewards, trajectories.question_ids)
-    levels = context.made_of(*source, levels_of)
+    at_levels = context.made_of(*source, pools.bare_rewards, trajectories.question_ids)
+    levels = context.made_of(*source, pools.levels_of)
     return Output(_adaptive(trajectories, table, levels, at_levels, shard.parameters.bootstrap))
 
 
-def _fixed(axis: QuestionAxis, table: NDArray[np.float64], bootstrap: Bootstrap) -> dict[str, pd.DataFrame]:
+def _fixed(axis: pools.QuestionAxis, table: Floats, bootstrap: Bootstrap) -> dict[str, pd.DataFrame]:
     most = table.shape[1]
     counts = sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most})
     areas: list[_Area] = []
     if most > 1:
-        every = fixed_curve(table, range(1, most + 1))
-        areas.append(("area", None, *area_under(_ends(table), every, most, bootstrap)))
+        every = curves.fixed_curve(table, range(1, most + 1))
+        areas.append(("area", None, *curves.area_under(_ends(table), every, most, bootstrap)))
     return {
-        "curve_points": _points(axis, fixed_curve(table, counts), [None], [None] * len(counts)),
+        "curve_points": _points(axis, curves.fixed_curve(table, counts), [None], [None] * len(counts)),
         "curve_areas": _areas(areas, len(table)),
         "sample_accuracies": _by_question(axis, table),
     }
 
 
 def _adaptive(
-    axis: QuestionAxis,
-    table: NDArray[np.float64],
-    levels: Sequence[float],
-    rewards: NDArray[np.float64],
-    bootstrap: Bootstrap,
+    axis: pools.QuestionAxis, table: Floats, levels: Sequence[float], rewards: Floats, bootstrap: Bootstrap
 ) -> dict[str, pd.DataFrame]:
     most = table.shape[1]
     areas: list[_Area] = []
     for level, reward in zip(levels, rewards.T, strict=True):
         if most > 1:
-            swept = adaptive_curve(table, reward, SWEPT_TARGETS)
-            areas.append(("area", level, *area_under(_ends(table), swept, most, bootstrap)))
-        risk = estimate(RiskCoverageArea(reward, table[:, -1], axis.question_ids), bootstrap)
+            swept = curves.adaptive_curve(table, reward, SWEPT_TARGETS)
+            areas.append(("area", level, *curves.area_under(_ends(table), swept, most, bootstrap)))
+        risk = estimate(curves.RiskCoverageArea(reward, table[:, -1], axis.question_ids), bootstrap)
         areas.append(("risk_coverage_area", level, risk.value, risk.low, risk.high))
-    risks = risk_at(_THRESHOLDS, rewards, table[:, -1])
+    risks = curves.risk_at(_THRESHOLDS, rewards, table[:, -1])
     return {
-        "curve_points": _points(axis, adaptive_curve(table, rewards.T, TARGETS), levels, TARGETS),
+        "curve_points": _points(
+            axis, curves.adaptive_curve(table, rewards.T, curves.TARGETS), levels, curves.TARGETS
+        ),
         "curve_areas": _areas(areas, len(table)),
         "risk_points": pd.DataFrame(
             {
@@ -113,10 +84,10 @@ def _adaptive(
     }
 
 
-def _by_question(axis: QuestionAxis, table: NDArray[np.float64]) -> pd.DataFrame:
+def _by_question(axis: pools.QuestionAxis, table: Floats) -> pd.DataFrame:
     """Return the accuracy of each question with each number of samples, from which that of any setting follows."""
     questions, most = table.shape
-    levels = level_column(axis.question_levels)
+    levels = pools.level_column(axis.question_levels)
     return pd.DataFrame(
         {
             "question_id": np.repeat(axis.question_ids, most),
@@ -127,12 +98,12 @@ def _by_question(axis: QuestionAxis, table: NDArray[np.float64]) -> pd.DataFrame
     )
 
 
-def _ends(table: NDArray[np.float64]) -> Curve:
-    return fixed_curve(table, [1, table.shape[1]])
+def _ends(table: Floats) -> Curve:
+    return curves.fixed_curve(table, [1, table.shape[1]])
 
 
 def _points(
-    axis: QuestionAxis, curve: Curve, levels: Sequence[float | None], targets: Sequence[float | None]
+    axis: pools.QuestionAxis, curve: Curve, levels: Sequence[float | None], targets: Sequence[float | None]
 ) -> pd.DataFrame:
     """Return the points of all questions and of each difficulty, by level, difficulty and target.
 
@@ -143,7 +114,7 @@ def _points(
             {
                 "level": pd.array(list(levels), dtype="Float64").repeat(len(targets)),
                 "target": pd.array([*targets] * len(levels), dtype="Float64"),
-                "question_level": level_column([difficulty] * len(curve.cost)),
+                "question_level": pools.level_column([difficulty] * len(curve.cost)),
                 "point": np.tile(np.arange(len(targets), dtype=np.int32), len(levels)),
                 **_with_intervals(curve.part(chosen)),
             }
@@ -182,18 +153,18 @@ _COMPARED = ("area", "samples_to_95")
 def compute_league(shard: Shard[LeagueParameters], context: Context) -> Output:
     """Return the points of the curve, and what it achieves at equal cost and at equal accuracy."""
     parameters = shard.parameters
-    trajectories = graded_trajectories(shard, context)
+    trajectories = pools.graded_trajectories(shard, context)
     setting = Setting(parameters.samples)
     with plugin_guard("strategy", parameters.strategy.name, "give its curve"):
         strategy = tuned_strategy(shard, context, setting)
-        pool = test_pool(shard, context, trajectories, strategy.reads, parameters.level)
+        pool = pools.test_pool(shard, context, trajectories, strategy.reads, parameters.level)
         swept = strategy.sweep(pool, setting)
         require(bool(swept), "its curve must have at least one point.")
         for answered in swept:
             check_answered(answered, strategy, pool.questions, setting)
     first = pool.correct.mean(axis=1)
     own = _curve(first, swept, setting.samples)
-    fixed = _fixed_in_league(last_scores(shard, context), trajectories.correct, setting.samples)
+    fixed = _fixed_in_league(pools.last_scores(shard, context), trajectories.correct, setting.samples)
     metrics = _metrics(trajectories, own, fixed, setting.samples)
     # The other numbers are parts of these two, so only these are compared.
     results, replicates = metric_tables({None: metrics}, parameters.bootstrap, _COMPARED)
@@ -205,7 +176,7 @@ def compute_league(shard: Shard[LeagueParameters], context: Context) -> Output:
                 {
                     name: metric.linearised()
                     for name, metric in metrics.items()
-                    if isinstance(metric, SmoothStatistic)
+                    if isinstance(metric, league.SmoothStatistic)
                 }
             ),
             "replicates": replicates,
@@ -214,7 +185,7 @@ def compute_league(shard: Shard[LeagueParameters], context: Context) -> Output:
     )
 
 
-def _curve(first: NDArray[np.float64], swept: Sequence[Answered], most: int) -> Curve:
+def _curve(first: Floats, swept: Sequence[Answered], most: int) -> Curve:
     """Return the curve of a strategy, which begins with one sample of each question."""
     costs = np.stack([np.ones(len(first)), *(each.samples for each in swept)], axis=1)
     accuracies = np.stack([first, *(np.minimum(each.accuracy, 1.0) for each in swept)], axis=1)
@@ -223,24 +194,24 @@ def _curve(first: NDArray[np.float64], swept: Sequence[Answered], most: int) -> 
 
 
 @remembered
-def _fixed_in_league(scores: NDArray[np.float64], correct: NDArray[np.bool_], most: int) -> Curve:
+def _fixed_in_league(scores: Floats, correct: Bools, most: int) -> Curve:
     """Return the curve of best-of-n with a fixed n, with which all strategies of an LLM and a PRM are compared."""
-    return fixed_curve(best_of_each(scores, correct, most), curve_counts(most))
+    return curves.fixed_curve(best_of_each(scores, correct, most), curve_counts(most))
 
 
 def _metrics(
-    trajectories: GradedTrajectories, own: Curve, fixed: Curve, most: int
-) -> dict[str, CurveStatistic]:
+    trajectories: pools.GradedTrajectories, own: Curve, fixed: Curve, most: int
+) -> dict[str, league.CurveStatistic]:
     ids = trajectories.question_ids
-    metrics: dict[str, CurveStatistic] = {}
+    metrics: dict[str, league.CurveStatistic] = {}
     if most > 1:
-        metrics["area"] = area(ids, own, most)
-        metrics["area_gain"] = area_gain(ids, own, fixed, most)
-    metrics["samples_to_95"] = samples_to_share(ids, own, fixed, most, LEAGUE_SHARE)
-    metrics["saving_95"] = saving(ids, own, fixed, most, LEAGUE_SHARE)
+        metrics["area"] = league.area(ids, own, most)
+        metrics["area_gain"] = league.area_gain(ids, own, fixed, most)
+    metrics["samples_to_95"] = league.samples_to_share(ids, own, fixed, most, LEAGUE_SHARE)
+    metrics["saving_95"] = league.saving(ids, own, fixed, most, LEAGUE_SHARE)
     for budget in LEAGUE_BUDGETS:
         if budget <= most:
-            metrics[accuracy_at_name(budget)] = accuracy_at_budget(ids, own, budget)
+            metrics[accuracy_at_name(budget)] = league.accuracy_at_budget(ids, own, budget)
     return metrics
 
 

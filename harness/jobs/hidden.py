@@ -5,8 +5,6 @@ the fits and of their rewards differ all the same, and with them those of everyt
 an input with a key, and computed ones follow from the trajectories and the scores, which are inputs in their place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from prmcal.arrays import Floats32, Ints
+from prmcal.arrays import Floats, Floats32, Ints
 from prmcal.harness.jobs.context import PREFIX, Context, Models, Output
 from prmcal.harness.jobs.job import TEXTS, Shard
 from prmcal.harness.jobs.parameters import (
@@ -186,7 +184,7 @@ class ComputedStates:
             found[here] = self._states(number)[chosen[here] - self._starts[number]]
         return found
 
-    def prefixes(self, request: Ints, leaf: Ints, logit: NDArray[np.float64]) -> HiddenStates:
+    def prefixes(self, request: Ints, leaf: Ints, logit: Floats) -> HiddenStates:
         """Return some prefixes: the number of the request of each, and its number among those of the request."""
         ends = np.array([self._leaves[r][i] + self._starts[r] for r, i in zip(request, leaf, strict=True)])
         parents = [np.where(p < 0, -1, p + at) for p, at in zip(self._parents, self._starts, strict=False)]

@@ -5,8 +5,6 @@ everything that decides its output. Its `parameters` and `inputs` are everything
 data, so that an executor can run it anywhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -101,7 +99,7 @@ class Job(Generic[P_co]):
     labels: Labels
     shards: tuple[Shard[P_co], ...]
     """At least one, all of one kind."""
-    inputs: tuple[Job[Parameters], ...] = ()
+    inputs: "tuple[Job[Parameters], ...]" = ()
     """The jobs whose artifacts it reads."""
     refs: tuple[ArtifactRef, ...] = field(init=False, repr=False, compare=False)
     """The addresses of the artifacts of its shards. All shards that read the whole job share this tuple."""

@@ -5,8 +5,6 @@ planner names everything that decides the output separately, since parameters al
 its plugins.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass

@@ -5,8 +5,6 @@ end of a thought or before a marker, as its splitting asks. If the step is not c
 or has only begun a thought, the LLM goes on from there.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,8 +14,10 @@ from typing import Any, get_args
 
 import numpy as np
 
+from prmcal.arrays import Floats
 from prmcal.errors import ModelBrokenError, PluginFailedError, PrmcalError, StorageError
 from prmcal.harness.storage.store import content_key, seed_from_key
+from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import (
     Completion,
     FinishReason,
@@ -262,6 +262,22 @@ def checked_scores(prm: PRM, requests: Sequence[ScoringRequest]) -> list[list[Pr
         for trajectory, each in zip(request.trajectories, scores, strict=True):
             check_scores(each, len(trajectory))
     return found
+
+
+def checked_rewards(calibrator: Calibrator, features: Any, levels: Sequence[float]) -> Floats:
+    """Return the rewards of a fitted calibrator at some levels, of shape (rows, levels).
+
+    Raises a PluginFailedError if they are outside the contract: their shape, their range or their order.
+    """
+    own = tuple(levels) == tuple(calibrator.levels)
+    found = calibrator.predict(features) if own else calibrator.predict_at(features, levels)
+    rewards, shape = np.asarray(found, dtype=np.float64), (len(features), len(levels))
+    require(rewards.shape == shape, f"it returned the shape {rewards.shape} instead of {shape}.")
+    require(not np.isnan(rewards).any(), "it returned NaN.")
+    outside = rewards[(rewards < 0) | (rewards > 1)]
+    require(not outside.size, f"it returned the reward {outside[:1]}, outside [0, 1].")
+    require(bool((np.diff(rewards, axis=1) >= 0).all()), "its quantiles cross.")
+    return rewards
 
 
 def check_scores(scores: PrefixScores, steps: int) -> None:

@@ -1,16 +1,15 @@
 """The pools of trajectories that strategies choose from, with their scores and calibrated rewards."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from prmcal.arrays import Bools, Floats, Ints
 from prmcal.errors import DataError
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import TUNING, Shard, of_other
@@ -29,7 +28,7 @@ class QuestionAxis:
     """The difficulty, a number or a word; None where it is not known. Of shape (questions,), object."""
 
     @classmethod
-    def of(cls, questions: Sequence[Question], ids: NDArray[Any]) -> QuestionAxis:
+    def of(cls, questions: Sequence[Question], ids: NDArray[Any]) -> Self:
         """Return the axis of the questions with these ids."""
         levels = {question.id: question.level for question in questions}
         return cls(ids, np.array([levels[each] for each in ids], dtype=object))
@@ -40,12 +39,12 @@ class QuestionAxis:
         levels: set[Level] = {each for each in self.question_levels if each is not None}
         return sorted(levels, key=lambda each: (0, each, "") if not isinstance(each, str) else (1, 0, each))
 
-    def by_difficulty(self) -> list[tuple[Level | None, NDArray[np.bool_]]]:
+    def by_difficulty(self) -> list[tuple[Level | None, Bools]]:
         """Select all questions (None), then those of each difficulty that is known."""
         everything = np.ones(len(self.question_ids), dtype=bool)
         return [(None, everything), *((level, self.question_levels == level) for level in self.known_levels)]
 
-    def table(self, values: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
+    def table(self, values: Mapping[str, Floats]) -> pd.DataFrame:
         """Return metrics with one value for each question as a table, by their names."""
         return pd.DataFrame(
             {
@@ -68,16 +67,16 @@ def level_column(levels: Sequence[Level | None] | NDArray[np.object_]) -> pd.api
 class GradedTrajectories(QuestionAxis):
     """The trajectories of all questions as arrays. Questions are sorted by id, trajectories by index."""
 
-    correct: NDArray[np.bool_]
+    correct: Bools
     """Of shape (questions, M), bool."""
-    answers: NDArray[np.int64]
+    answers: Ints
     """The final answers as numbers: equal if their texts are equal; -1 if there is none. Of shape (questions, M),
     int64."""
-    steps: NDArray[np.int64]
+    steps: Ints
     """T, the number of steps of each trajectory. Of shape (questions, M), int64."""
-    tokens: NDArray[np.float64]
+    tokens: Floats
     """Tokens that were generated for each trajectory. Of shape (questions, M), float64."""
-    prompt_tokens: NDArray[np.float64]
+    prompt_tokens: Floats
     """Tokens of each question's prompt; NaN where the LLM does not report them. Of shape (questions,), float64."""
 
 
@@ -125,9 +124,7 @@ def trajectories_of(table: pd.DataFrame) -> GradedTrajectories:
     )
 
 
-def scored_tokens(
-    shard: Shard[Parameters], context: Context, axis: QuestionAxis, role: str = "score"
-) -> NDArray[np.float64]:
+def scored_tokens(shard: Shard[Parameters], context: Context, axis: QuestionAxis, role: str) -> Floats:
     """Return the mean number of tokens that the PRM reads for a trajectory of each question, of shape (questions,).
 
     Tokens that trajectories of a question share, such as its prompt, are counted as often as the PRM reads them.
@@ -135,30 +132,27 @@ def scored_tokens(
     return context.made_of(shard, role, "scored_tokens", _mean_tokens, axis.question_ids)
 
 
-def _mean_tokens(read: pd.DataFrame, question_ids: NDArray[Any]) -> NDArray[np.float64]:
+def _mean_tokens(read: pd.DataFrame, question_ids: NDArray[Any]) -> Floats:
     means = read.groupby("question_id")["tokens"].mean()
-    tokens: NDArray[np.float64] = means.reindex(question_ids).to_numpy(np.float64)
+    tokens: Floats = means.reindex(question_ids).to_numpy(np.float64)
     return tokens
 
 
-def last_scores(
-    shard: Shard[Parameters], context: Context, role: str = "score", trajectories: int | None = None
-) -> NDArray[np.float64]:
+def last_scores(shard: Shard[Parameters], context: Context) -> Floats:
     """Return the PRM's logit of every whole trajectory, of shape (questions, M). NaN: too long for the PRM.
 
-    Logits have the same order as rewards, except where rewards are so close to 1 that they are equal as numbers. `role`
-    is the input with the scores. There are all trajectories of each question, or the first ones of a number.
+    Logits have the same order as rewards, except where rewards are so close to 1 that they are equal as numbers.
     """
-    return context.made_of(shard, role, "rewards", scores_of_whole, trajectories)
+    return context.made_of(shard, "score", "rewards", scores_of_whole)
 
 
-def scores_of_whole(rewards: pd.DataFrame, trajectories: int | None = None) -> NDArray[np.float64]:
-    """Return the logit of every whole trajectory in a table of scores; see :func:`last_scores`."""
+def scores_of_whole(rewards: pd.DataFrame, trajectories: int | None = None) -> Floats:
+    """Return the logit of every whole trajectory in a table of scores, or of the first ones of each question."""
     ordered = rewards.sort_values("step")
     if trajectories is not None:
         ordered = ordered[ordered["trajectory"] < trajectories]
     whole = ordered.drop_duplicates(["question_id", "trajectory"], keep="last")
-    scores: NDArray[np.float64] = _matrix(whole, "logit").to_numpy(dtype=np.float64)
+    scores: Floats = _matrix(whole, "logit").to_numpy(dtype=np.float64)
     return scores
 
 
@@ -242,7 +236,7 @@ def pool_of(
     questions) and "pool_rewards" (of all trajectories), and ``successes`` of the role "success". It is asked for what
     `reads` needs. `level` is the level beta of ``rewards``, and `others` has the pools of other LLMs by their names.
     """
-    found: dict[str, NDArray[np.float64]] = {}
+    found: dict[str, Floats] = {}
     levels: tuple[float, ...] = ()
     if "scores" in reads:
         found["scores"] = table("score", "rewards", scores_of_whole, trajectories.correct.shape[1])
@@ -267,7 +261,7 @@ def pool_of(
     return Pool(trajectories.correct, trajectories.answers, levels=levels, others=others, **found)
 
 
-def bare_rewards(rewards: pd.DataFrame, question_ids: NDArray[Any]) -> NDArray[np.float64]:
+def bare_rewards(rewards: pd.DataFrame, question_ids: NDArray[Any]) -> Floats:
     """Return the calibrated reward of each bare question at each level, of shape (questions, levels).
 
     Levels ascend. A reward is NaN where the question is too long for the PRM.
@@ -275,11 +269,11 @@ def bare_rewards(rewards: pd.DataFrame, question_ids: NDArray[Any]) -> NDArray[n
     bare = rewards[rewards["step"] == 0]
     first = bare.groupby(["question_id", "level"])["reward"].first().unstack()
     every = first.reindex(index=question_ids, columns=levels_of(rewards))
-    found: NDArray[np.float64] = every.to_numpy(np.float64)
+    found: Floats = every.to_numpy(np.float64)
     return found
 
 
-def success_rates(successes: pd.DataFrame, axis: QuestionAxis) -> NDArray[np.float64]:
+def success_rates(successes: pd.DataFrame, axis: QuestionAxis) -> Floats:
     """Return the share of correct ones among the follow-ups of each bare question of `axis`; NaN where there are none.
 
     `successes` has one row for each prefix and block of follow-ups. Those at step 0 of all measured trajectories are
@@ -288,7 +282,7 @@ def success_rates(successes: pd.DataFrame, axis: QuestionAxis) -> NDArray[np.flo
     """
     bare = successes[successes["step"] == 0]
     sums = bare.groupby("question_id")[["successes", "follow_ups"]].sum().reindex(axis.question_ids)
-    rates: NDArray[np.float64] = (sums["successes"] / sums["follow_ups"]).to_numpy(np.float64)
+    rates: Floats = (sums["successes"] / sums["follow_ups"]).to_numpy(np.float64)
     return rates
 
 
@@ -297,14 +291,14 @@ def levels_of(rewards: pd.DataFrame) -> tuple[float, ...]:
     return tuple(float(level) for level in np.unique(rewards["level"]))
 
 
-def _at_levels(rewards: pd.DataFrame, name: str, trajectories: GradedTrajectories) -> NDArray[np.float64]:
+def _at_levels(rewards: pd.DataFrame, name: str, trajectories: GradedTrajectories) -> Floats:
     """Return the rewards at all levels, ascending, that `reads` calls by this name."""
     levels = (rewards[rewards["level"] == level] for level in levels_of(rewards))
     at_levels = np.stack([_arranged(table, "reward", trajectories) for table in levels], axis=-1)
     return _last(at_levels, trajectories) if name == "trajectory_rewards" else at_levels
 
 
-def _arranged(table: pd.DataFrame, column: str, trajectories: GradedTrajectories) -> NDArray[np.float64]:
+def _arranged(table: pd.DataFrame, column: str, trajectories: GradedTrajectories) -> Floats:
     """Return values of prefixes by question, trajectory and step; NaN where there is none."""
     kept = table[table["trajectory"] < trajectories.correct.shape[1]]
     rows = np.searchsorted(trajectories.question_ids, kept["question_id"].to_numpy())
@@ -315,7 +309,7 @@ def _arranged(table: pd.DataFrame, column: str, trajectories: GradedTrajectories
     return found
 
 
-def _last(at_steps: NDArray[np.float64], trajectories: GradedTrajectories) -> NDArray[np.float64]:
+def _last(at_steps: Floats, trajectories: GradedTrajectories) -> Floats:
     """Return the values of each whole trajectory; NaN where it is too long for the PRM and so has no row."""
     steps = at_steps.shape[2]
     places = np.minimum(trajectories.steps, steps - 1)[..., None, None]

@@ -4,8 +4,6 @@ Trajectories are sampled and graded, followed up, or read from published data. S
 every prefix.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,13 +29,7 @@ from prmcal.harness.jobs.plugin_calls import (
     plugin_guard,
     require_length,
 )
-from prmcal.registry.contracts.data import (
-    Completion,
-    Prefix,
-    PrefixScores,
-    Question,
-    ScoringRequest,
-)
+from prmcal.registry.contracts.data import Completion, Prefix, PrefixScores, Question, ScoringRequest
 from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset
 from prmcal.registry.grading.extraction import Answer
 from prmcal.registry.grading.symbolic import Verdict

@@ -6,22 +6,20 @@ prefix. So a question that is searched alone has the same result, provided that 
 batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from prmcal.arrays import Floats
 from prmcal.errors import PluginFailedError
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import SearchParameters
-from prmcal.harness.jobs.plugin_calls import next_steps, plugin_guard, require
+from prmcal.harness.jobs.plugin_calls import checked_rewards, next_steps, plugin_guard
 from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
 from prmcal.registry.contracts.data import (
@@ -40,7 +38,7 @@ from prmcal.registry.network import patiently
 from prmcal.registry.plugins import strategies
 from prmcal.steps import in_thought, join_steps, split_steps
 
-Calibrate = Callable[[Sequence[Prefix], NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
+Calibrate = Callable[[Sequence[Prefix], Floats], tuple[Floats, Floats]]
 """Map prefixes and their logits to their median rewards and their rewards at the level beta. NaN: too long."""
 
 
@@ -327,24 +325,18 @@ def calibrating(calibrator: Calibrator | None, prm: PRM, level: float | None) ->
     levels = sorted(set(both))
     columns = [levels.index(each) for each in both]
 
-    def calibrate(
-        prefixes: Sequence[Prefix], logits: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def calibrate(prefixes: Sequence[Prefix], logits: Floats) -> tuple[Floats, Floats]:
         rewards = np.full((len(prefixes), 2), np.nan)
         readable = np.flatnonzero(~np.isnan(logits))
         if len(readable):
             features = _features_of_search(calibrator, prm, [prefixes[i] for i in readable], logits[readable])
-            predicted = np.asarray(calibrator.predict_at(features, levels), dtype=np.float64)
-            require(not np.isnan(predicted).any(), "its calibrator returned NaN.")
-            rewards[readable] = predicted[:, columns]
+            rewards[readable] = checked_rewards(calibrator, features, levels)[:, columns]
         return rewards[:, 0], rewards[:, 1]
 
     return calibrate
 
 
-def _features_of_search(
-    calibrator: Calibrator, prm: PRM, prefixes: Sequence[Prefix], logits: NDArray[np.float64]
-) -> Any:
+def _features_of_search(calibrator: Calibrator, prm: PRM, prefixes: Sequence[Prefix], logits: Floats) -> Any:
     """Return the features that a calibrator reads of prefixes that were just scored."""
     if calibrator.reads == "prm":
         return ScoredPrefixes(prm, tuple(prefixes), logits)

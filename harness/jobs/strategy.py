@@ -1,17 +1,16 @@
 """The accuracy and the budget of a strategy over the pool, and of a search."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from prmcal.arrays import Bools, Floats
 from prmcal.db.statistics.bootstrap import QuestionMean, Ratio
 from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval, skewed_interval
 from prmcal.errors import PluginFailedError
+from prmcal.harness.jobs import pools
 from prmcal.harness.jobs.calibration_metrics import MetricOf, mean_of, question_output
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard, of_other
@@ -22,29 +21,22 @@ from prmcal.harness.jobs.parameters import (
     StrategyParameters,
 )
 from prmcal.harness.jobs.plugin_calls import plugin_guard, require
-from prmcal.harness.jobs.pools import (
-    GradedTrajectories,
-    QuestionAxis,
-    graded_trajectories,
-    scored_tokens,
-    test_pool,
-    tuning_pool,
-)
 from prmcal.registry.contracts.strategy import Answered, Asked, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
 
 
 def compute_strategy(shard: Shard[StrategyParameters], context: Context) -> Output:
     """Return accuracy, samples, budget ratio and costs, and pass@n if the strategy reports it."""
-    trajectories = graded_trajectories(shard, context)
+    trajectories = pools.graded_trajectories(shard, context)
     parameters = shard.parameters
     setting = Setting(parameters.samples, parameters.target)
     with plugin_guard("strategy", parameters.strategy.name, "answer"):
         strategy = tuned_strategy(shard, context, setting)
         others = {
-            name: graded_trajectories(shard, context, f"{of_other(name)}rollout") for name in strategy.others
+            name: pools.graded_trajectories(shard, context, f"{of_other(name)}rollout")
+            for name in strategy.others
         }
-        pool = test_pool(shard, context, trajectories, strategy.reads, parameters.level, others)
+        pool = pools.test_pool(shard, context, trajectories, strategy.reads, parameters.level, others)
         answered = strategy.answer(pool, setting)
         check_answered(answered, strategy, len(trajectories.question_ids), setting)
     accuracy = np.minimum(answered.accuracy, 1.0)
@@ -57,7 +49,10 @@ def compute_strategy(shard: Shard[StrategyParameters], context: Context) -> Outp
         metrics["abstained"] = mean_of(trajectories, answered.abstained, bounded_interval)
         metrics["wrong"] = mean_of(trajectories, wrong, bounded_interval)
     if answered.order_error is not None:
-        metrics["order_error"] = _order_error(trajectories, answered.order_error)
+        errors, ids = answered.order_error, trajectories.question_ids
+        metrics["order_error"] = lambda chosen: QuestionMean(
+            np.full(int(chosen.sum()), order_error(errors[chosen])), ids[chosen], known_interval
+        )
     metrics |= _routing(trajectories, answered)
     metrics |= _costs(shard, context, {"": trajectories, **others}, answered)
     return question_output(shard, trajectories, metrics, trajectories.correct.shape[1])
@@ -72,12 +67,12 @@ def tuned_strategy(
     if not isinstance(strategy, PoolStrategy):
         raise PluginFailedError("it must derive from prmcal.PoolStrategy or prmcal.SearchStrategy.")
     if strategy.tuned:
-        known = tuning_pool(shard, context, strategy.reads, parameters.level, strategy.others)
+        known = pools.tuning_pool(shard, context, strategy.reads, parameters.level, strategy.others)
         strategy.tune(known, setting)
     return strategy
 
 
-def budgets(axis: QuestionAxis, answered: Answered, samples: int, most: int) -> dict[str, MetricOf]:
+def budgets(axis: pools.QuestionAxis, answered: Answered, samples: int, most: int) -> dict[str, MetricOf]:
     """Return the number of samples of a strategy, and its ratio to the fixed budget N, as metrics.
 
     No question gets more samples than `most`.
@@ -88,7 +83,9 @@ def budgets(axis: QuestionAxis, answered: Answered, samples: int, most: int) -> 
     shared = answered.estimated_from
 
     def budget(unit: float) -> MetricOf:
-        rule = known_interval if answered.fixed else _between_0_and(most / unit)
+        # Intervals by the same rule are computed at once.
+        upper = bounded_interval if most == unit else partial(bounded_interval, upper=most / unit)
+        rule = known_interval if answered.fixed else upper
         if shared is None:
             return mean_of(axis, answered.samples / unit, rule)
         whole = QuestionMean(shared / unit, axis.question_ids, rule)
@@ -97,12 +94,7 @@ def budgets(axis: QuestionAxis, answered: Answered, samples: int, most: int) -> 
     return {"budget_ratio": budget(float(samples)), "samples": budget(1.0)}
 
 
-def _between_0_and(upper: float) -> IntervalRule:
-    # Intervals by the same rule are computed at once.
-    return bounded_interval if upper == 1 else partial(bounded_interval, upper=upper)
-
-
-def _routing(axis: QuestionAxis, answered: Answered) -> dict[str, MetricOf]:
+def _routing(axis: pools.QuestionAxis, answered: Answered) -> dict[str, MetricOf]:
     """Return what asking a second LLM achieves, as metrics; nothing if only one is asked.
 
     The last one compares with a random choice of as many questions for the second LLM: the first one's accuracy, plus
@@ -113,7 +105,7 @@ def _routing(axis: QuestionAxis, answered: Answered) -> dict[str, MetricOf]:
         return {}
     first, second = answered.asked
 
-    def gain(chosen: NDArray[np.bool_]) -> Ratio:
+    def gain(chosen: Bools) -> Ratio:
         passed, difference = second.chance[chosen], (second.alone - first.alone)[chosen]
         share = passed.mean()
         values = (answered.accuracy - first.alone)[chosen] - share * difference
@@ -128,25 +120,15 @@ def _routing(axis: QuestionAxis, answered: Answered) -> dict[str, MetricOf]:
     }
 
 
-def order_error(errors: NDArray[np.float64]) -> float:
+def order_error(errors: Floats) -> float:
     """Return the standard error of a mean over questions, from those of the questions."""
     return float(np.sqrt(np.sum(errors**2)) / len(errors))
-
-
-def _order_error(axis: QuestionAxis, errors: NDArray[np.float64]) -> MetricOf:
-    """Return the standard error of the mean accuracy that comes from a limited number of random orders."""
-
-    def metric(chosen: NDArray[np.bool_]) -> QuestionMean:
-        own = errors[chosen]
-        return QuestionMean(np.full(len(own), order_error(own)), axis.question_ids[chosen], known_interval)
-
-    return metric
 
 
 def _costs(
     shard: Shard[Parameters],
     context: Context,
-    trajectories: Mapping[str, GradedTrajectories],
+    trajectories: Mapping[str, pools.GradedTrajectories],
     answered: Answered,
 ) -> dict[str, MetricOf]:
     """Return the expected tokens as metrics.
@@ -163,7 +145,7 @@ def _costs(
     per_sample = {"generated_tokens": {llm: each.tokens.mean(axis=1) for llm, each in trajectories.items()}}
     if "score" in shard.inputs:
         per_sample["prm_tokens"] = {
-            llm: scored_tokens(shard, context, axis, f"{of_other(llm) if llm else ''}score")
+            llm: pools.scored_tokens(shard, context, axis, f"{of_other(llm) if llm else ''}score")
             for llm in trajectories
         }
     elif "calibrated" not in shard.inputs:
@@ -182,14 +164,11 @@ def _costs(
 
 
 def _tokens(
-    axis: QuestionAxis,
-    answered: Answered,
-    asked: Sequence[Asked],
-    per_sample: Mapping[str, NDArray[np.float64]],
+    axis: pools.QuestionAxis, answered: Answered, asked: Sequence[Asked], per_sample: Mapping[str, Floats]
 ) -> MetricOf:
     """Return the mean tokens of all samples of a question as a metric, from the mean tokens of one sample."""
 
-    def metric(chosen: NDArray[np.bool_]) -> Ratio:
+    def metric(chosen: Bools) -> Ratio:
         parts = [each.samples[chosen] * per_sample[each.llm][chosen] for each in asked]
         tokens = np.sum(parts, axis=0)
         if answered.estimated_from is not None:
@@ -209,7 +188,7 @@ def check_answered(answered: Answered, strategy: PoolStrategy, questions: int, s
     flaw = answered.asked_flaw(strategy.others)
     require(flaw is None, f"{flaw}")
     most = strategy.most_samples(setting)
-    named: dict[str, tuple[NDArray[np.float64] | None, int]] = {
+    named: dict[str, tuple[Floats | None, int]] = {
         "accuracy": (answered.accuracy, 1),
         "samples": (answered.samples, most),
         "pass_at_samples": (answered.pass_at_samples, 1),
@@ -244,12 +223,12 @@ def compute_search_results(shard: Shard[SearchResultsParameters], context: Conte
     """
     searches = _by_question(context.table(shard, "search", "searches"))
     fixed = _by_question(context.table(shard, "fixed", "searches")).loc[searches.index]
-    axis = QuestionAxis.of(context.questions(shard.parameters.data), searches.index.to_numpy())
+    axis = pools.QuestionAxis.of(context.questions(shard.parameters.data), searches.index.to_numpy())
 
     def mean(column: str, interval: IntervalRule = skewed_interval) -> MetricOf:
         return mean_of(axis, searches[column].to_numpy(np.float64), interval)
 
-    def budget_ratio(chosen: NDArray[np.bool_]) -> Ratio:
+    def budget_ratio(chosen: Bools) -> Ratio:
         own, others = (table["generations"].to_numpy(np.float64)[chosen] for table in (searches, fixed))
         return Ratio(own, others, axis.question_ids[chosen], skewed_interval)
 

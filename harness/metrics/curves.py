@@ -7,8 +7,6 @@ Yaniv, 2017). If rewards are uninformative, it is the risk of answering all ques
 rewards order the questions. The area depends only on the order of the rewards and not on their values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -16,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from prmcal.arrays import Floats
+from prmcal.arrays import Floats, Ints
 from prmcal.db.statistics.bootstrap import Bootstrap, Statistic
 from prmcal.db.statistics.budgets import Curve
 from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval, percentile_interval
@@ -99,7 +97,7 @@ TARGETS = tuple(float(-np.expm1(-x)) for x in (0.125, 0.25, 0.5, 1.0, 2.0, 3.0, 
 """The eight values of C in the paper's ablation: log(1 - C) from -0.125 to -5."""
 
 
-def fixed_curve(table: Floats, counts: Sequence[int] | NDArray[np.int64]) -> Curve:
+def fixed_curve(table: Floats, counts: Sequence[int] | Ints) -> Curve:
     """Return the curve of best-of-n with the same n for every question, with a point for each n in [1, N].
 
     `table` is ``best_of_each(scores, correct, N)``, of shape (questions, N).

@@ -9,8 +9,6 @@ The points are ordered by their mean samples. No point is chosen by its accuracy
 a strategy that gets worse with more samples is shown so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 

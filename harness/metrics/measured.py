@@ -3,8 +3,6 @@
 The tables are the reliability diagram and the histogram of signed errors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,7 +14,6 @@ from numpy.typing import NDArray
 from prmcal.arrays import Floats
 from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic, counted_once, question_totals
 from prmcal.db.statistics.intervals import (
-    Ends,
     absolute_sum_interval,
     bin_edges,
     bin_index,
@@ -47,7 +44,7 @@ def reliability_bins(rows: PrefixRows, bins: int = 10) -> pd.DataFrame:
     There is one row for each bin, with its number and edges (`bin`, `lower`, `upper`), its rows (`count`), the means of
     r and of y = k/n (`mean_reward`, `mean_success`; NaN in an empty bin), and the 95% interval of the latter over the
     questions in the bin (`low`, `high`; NaN with fewer than two). A bin contains its lower edge, and the last bin also
-    contains 1.
+    contains 1. scikit-learn's calibration_curve puts an edge into the bin below it, and has no intervals.
     """
     edges = bin_edges(bins)
     questions = len(rows.question_ids)
@@ -88,13 +85,7 @@ def signed_error_bins(rows: PrefixRows, bins: int = 20) -> pd.DataFrame:
 def _bins_table(edges: Floats, count: NDArray[Any], **columns: NDArray[Any]) -> pd.DataFrame:
     numbers = np.arange(len(count), dtype=np.int32)
     return pd.DataFrame(
-        {
-            "bin": numbers,
-            "lower": edges[:-1],
-            "upper": edges[1:],
-            "count": count.astype(np.int32),
-            **columns,
-        }
+        {"bin": numbers, "lower": edges[:-1], "upper": edges[1:], "count": count.astype(np.int32), **columns}
     )
 
 
@@ -141,7 +132,10 @@ class _QuestionRatio(Ratio):
                 "nothing can be measured."
             )
         self._bounds = measured.bounds or (-np.inf, np.inf)
-        rule = skewed_interval if measured.bounds is None else partial(_within, bounds=measured.bounds)
+        low, high = self._bounds
+        rule = skewed_interval
+        if measured.bounds is not None:
+            rule = partial(bounded_interval, lower=low, upper=high)
         super().__init__(measured.sums, measured.counts, rows.question_ids, rule)
         self.rows = len(rows.reward)
 
@@ -152,10 +146,6 @@ class _QuestionRatio(Ratio):
         found = np.divide(weighted_totals(weights, self._sums), counts, out=overall, where=counts > 0)
         clipped: Floats = np.clip(found, *self._bounds)
         return clipped
-
-
-def _within(values: Floats, bounds: tuple[float, float]) -> Ends:
-    return bounded_interval(values, *bounds)
 
 
 def _checked(function: Weighted, shape: str = "(resamples,)") -> Weighted:

@@ -5,9 +5,8 @@ settings      the fields of its parts
 reading       finding and reading grid files, and their JSON Schema
 resolved      a grid with its plugins and questions
 planner       all jobs and cells of a grid
-jobs          building jobs and shards, and leaving out what nothing reads
 chain         jobs from trajectories to calibrated rewards
-plan          the plan, and parts of it
+plan          the plan, parts of it, its jobs and shards, and leaving out what nothing reads
 saved         the plan in the folder of a run
 costs         samples, tokens and seconds
 gpu_hours     the same, and disk and memory, from the sizes of models

@@ -1,7 +1,5 @@
 """The jobs that others build on: trajectories, success rates, scores, hidden states, fits and calibrated rewards."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import compress, pairwise
@@ -20,8 +18,7 @@ from prmcal.harness.jobs.parameters import (
     SuccessParameters,
 )
 from prmcal.harness.planning.grid import CalibrationSpec, MeasurementSpec
-from prmcal.harness.planning.jobs import AnyParameters, make_job, make_shard
-from prmcal.harness.planning.plan import PlannedPlugin
+from prmcal.harness.planning.plan import AnyParameters, PlannedPlugin, make_job, make_shard
 from prmcal.harness.planning.resolved import GridQuestions, ResolvedGrid
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import FollowedUpDataset

@@ -1,7 +1,5 @@
 """The costs of a plan: samples, tokens and seconds, from finished shards where there are any, and the time left."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The assumed lengths of texts, times and sizes, for the costs of work of which nothing is computed yet."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import defaultdict

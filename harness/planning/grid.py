@@ -1,28 +1,14 @@
 """The grid file: LLMs, PRMs, calibrators, data sets and strategies, and how calibration is fitted and measured."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, model_validator
 
 from prmcal.db.metrics import COORDINATES, SCALING, with_terminal
 from prmcal.harness.jobs.parameters import PluginReference
-from prmcal.harness.planning.settings import (
-    Bins,
-    FirstPrefixes,
-    FollowUps,
-    MostPrefixes,
-    Number,
-    PreferAnswered,
-    Replicates,
-    SamplingSpec,
-    ScalingSpec,
-    Section,
-    ShardSpec,
-)
+from prmcal.harness.planning import settings
 from prmcal.harness.storage.store import content_key
 
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
@@ -72,7 +58,7 @@ _MOST_CELLS = 1_000_000
 DEFAULT_STRATEGIES = ("pass@1", "best-of-n", "best-of-n + IAS")
 
 
-class PluginSpec(Section):
+class PluginSpec(settings.Section):
     """A plugin and the name that the leaderboard shows.
 
     In the file a string such as ``isotonic`` stands for the plugin of that name with its default arguments.
@@ -114,7 +100,7 @@ class PRMSpec(ModelSpec):
     Calibrators are fitted and measured with `arguments`. The authors' code calibrates with one marker behind a prefix
     and ranks with one behind every step. Each prefix is then scored twice."""
 
-    def as_it_ranks(self) -> PRMSpec:
+    def as_it_ranks(self) -> Self:
         """Return the entry with the arguments for ranking."""
         return self.model_copy(update={"arguments": {**self.arguments, **self.ranking}})
 
@@ -173,7 +159,7 @@ class DatasetSpec(PluginSpec):
 
     split: Text = "test"
     """The split of the data set."""
-    questions: Number | None = None
+    questions: settings.Number | None = None
     """The number of questions, from the beginning of the split. By default all."""
 
 
@@ -187,17 +173,17 @@ class CalibrationSpec(DatasetSpec):
 
     split: Text = "calibration"
     """The split of the data set."""
-    trajectories: Number = 8
+    trajectories: settings.Number = 8
     """The number of trajectories of each question."""
-    follow_ups: Number = 8
+    follow_ups: settings.Number = 8
     """The number of follow-ups of each prefix, n."""
-    most_prefixes: MostPrefixes = None
+    most_prefixes: settings.MostPrefixes = None
     """The largest number of prefixes of a trajectory that are followed up: the bare question, the whole trajectory, and
     prefixes at equal distances between them. Calibrators are fitted to these. By default all."""
-    first_prefixes: FirstPrefixes = None
+    first_prefixes: settings.FirstPrefixes = None
     """The number of prefixes of a trajectory that are followed up, from the bare question on, without the whole
     trajectory. The authors' code has 20: those of 0 to 19 steps. By default all."""
-    prefer_answered: PreferAnswered = None
+    prefer_answered: settings.PreferAnswered = None
     """This many times as many trajectories and follow-ups are drawn as kept, and those with an answer are kept first.
     The authors' code draws 1.25 times as many. It makes success look more likely than it is. By default all are kept.
     """
@@ -219,7 +205,7 @@ def _unique_names(specs: list[AnySpec]) -> list[AnySpec]:
 MetricEntries = Annotated[list[MetricSpec], Field(max_length=1000), AfterValidator(_unique_names)]
 
 
-class MeasurementSpec(Section):
+class MeasurementSpec(settings.Section):
     """The measurement of calibration on the test questions.
 
     All prefixes of the first `measured` trajectories of the pool get `follow_ups`, or only `most_prefixes` of each.
@@ -228,22 +214,22 @@ class MeasurementSpec(Section):
     a name of its own. `bins` is the number of bins of the calibration errors, `replicates` that of the bootstrap.
     """
 
-    measured: Number = 8
+    measured: settings.Number = 8
     """The number of trajectories of each question whose prefixes are followed up, at most `scaling.samples`."""
-    follow_ups: FollowUps = 8
+    follow_ups: settings.FollowUps = 8
     """The number of follow-ups of each prefix, n."""
-    most_prefixes: MostPrefixes = None
+    most_prefixes: settings.MostPrefixes = None
     """The largest number of prefixes of a trajectory that are followed up: the bare question, the whole trajectory, and
     prefixes at equal distances between them. Calibration is measured on these. By default all."""
-    first_prefixes: FirstPrefixes = None
+    first_prefixes: settings.FirstPrefixes = None
     """As in `calibration`."""
-    prefer_answered: PreferAnswered = None
+    prefer_answered: settings.PreferAnswered = None
     """As in `calibration`, for follow-ups only: the samples of strategies are not chosen."""
     terminal: bool = False
     """If true, the calibration metrics also count prefixes that already contain the final answer."""
-    bins: Bins = 10
+    bins: settings.Bins = 10
     """The number of bins of the calibration errors."""
-    replicates: Replicates = 2000
+    replicates: settings.Replicates = 2000
     """The number of bootstrap replicates."""
     metrics: MetricEntries = Field(default=[])
     """Metrics to measure besides the built-in ones: metrics of your own, or built-in ones with other arguments."""
@@ -271,7 +257,7 @@ Datasets = Annotated[list[DatasetSpec], Entries, AfterValidator(_unique_names)]
 Strategies = Annotated[list[StrategySpec], Field(max_length=1000), AfterValidator(_one_strategy_per_name)]
 
 
-class GridSpec(Section):
+class GridSpec(settings.Section):
     """A whole grid. Every LLM is combined with every PRM, calibrator, data set and strategy.
 
     The lists in the entries of calibrators and strategies restrict this.
@@ -283,7 +269,7 @@ class GridSpec(Section):
     """The name of the grid: letters, digits and `. _ + -`."""
     seed: Seed = 0
     """The seed of all random numbers. Another seed gives other samples."""
-    limit: Number | None = None
+    limit: settings.Number | None = None
     """The largest number of questions of every data set. The option `--limit` sets it."""
     llms: Models
     """The language models that solve the questions."""
@@ -295,11 +281,11 @@ class GridSpec(Section):
     """The data sets to test on."""
     calibration: CalibrationSpec
     """The data that calibrators are fitted to."""
-    sampling: SamplingSpec = SamplingSpec()
+    sampling: settings.SamplingSpec = settings.SamplingSpec()
     """The sampling of every LLM."""
     measurement: MeasurementSpec = MeasurementSpec()
     """The measurement on the test questions."""
-    scaling: ScalingSpec = ScalingSpec()
+    scaling: settings.ScalingSpec = settings.ScalingSpec()
     """The settings of strategies."""
     strategies: Strategies = Field(
         default=[StrategySpec(name=name, plugin=name) for name in DEFAULT_STRATEGIES]
@@ -312,11 +298,11 @@ class GridSpec(Section):
     """Where calibrators get the PRM's hidden states. `stored`: a job writes those of every token, which take most of a
     run's disk space, and a fit loads them into memory. `computed`: the PRM computes them whenever they are read, so a
     fit takes longer, and needs little space. The results are the same up to rounding."""
-    shards: ShardSpec = ShardSpec()
+    shards: settings.ShardSpec = settings.ShardSpec()
     """The size of the units of work."""
 
     @model_validator(mode="after")
-    def _check_together(self) -> GridSpec:
+    def _check_together(self) -> Self:
         if self.measurement.measured > self.scaling.samples:
             raise ValueError(
                 f"measurement.measured ({self.measurement.measured}) must not exceed "
@@ -375,6 +361,6 @@ class GridSpec(Section):
         """Return whether a strategy is run for a data set, a PRM and a calibrator; see `StrategySpec.is_for`."""
         return any(each.is_for(dataset, prm, calibrator) for each in self.strategies if each.name == strategy)
 
-    def limited(self, questions: int | None) -> GridSpec:
+    def limited(self, questions: int | None) -> Self:
         """Return the same grid on at most the first `questions` questions of every data set."""
         return self if questions is None else self.model_copy(update={"limit": questions})

@@ -1,7 +1,5 @@
 """From a grid to its plan: the jobs, and the cells that they fill."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeGuard
@@ -23,14 +21,16 @@ from prmcal.harness.jobs.parameters import (
 )
 from prmcal.harness.planning.chain import Calibrated, Chain, Sampled, Scored
 from prmcal.harness.planning.grid import GridSpec, PluginSpec
-from prmcal.harness.planning.jobs import (
+from prmcal.harness.planning.plan import (
+    Cell,
+    Plan,
+    PlannedPlugin,
     as_identity,
     as_reference,
     make_job,
     make_shard,
     without_unread_scores,
 )
-from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin
 from prmcal.harness.planning.resolved import build_plugin, described_metrics, others_of, resolve
 from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.calibrator import Calibrator
@@ -51,7 +51,7 @@ class StrategyInputs:
     """Those of the test questions."""
     tuning: Sampled
     """The same of the calibration questions."""
-    others: Mapping[str, StrategyInputs] = field(default_factory=dict)
+    others: "Mapping[str, StrategyInputs]" = field(default_factory=dict)
     """The same of other LLMs, by their names in the grid: those that the strategy names in its `others`."""
 
     @property

@@ -1,7 +1,5 @@
 """The obstacles for the plugins of a grid, as far as they are known before anything is sampled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

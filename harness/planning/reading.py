@@ -5,8 +5,6 @@ a plugin may be. What several fields have to do with each other, such as a name 
 :func:`read_grid` checks.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -151,20 +149,14 @@ def _first_problem(error: ValidationError) -> str:
 
 
 def _suggestion(location: tuple[int | str, ...]) -> str:
-    import difflib
-
     model: Any = GridSpec
     for part in location[:-1]:
         if isinstance(part, str) and hasattr(model, "model_fields") and part in model.model_fields:
-            model = _inner_model(model.model_fields[part].annotation)
+            annotation: Any = model.model_fields[part].annotation
+            model = next(iter(getattr(annotation, "__args__", ())), annotation)
     fields = list(getattr(model, "model_fields", {}))
     close = difflib.get_close_matches(str(location[-1]), fields, n=1)
     return f"Did you mean '{close[0]}'?" if close else f"Known keys: {', '.join(fields)}."
-
-
-def _inner_model(annotation: Any) -> Any:
-    arguments = getattr(annotation, "__args__", ())
-    return arguments[0] if arguments else annotation
 
 
 _ENTRIES = {

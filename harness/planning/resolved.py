@@ -1,7 +1,5 @@
 """A grid whose plugins are built and whose questions are read. The planner makes jobs of it. No model is loaded."""
 
-from __future__ import annotations
-
 import difflib
 import inspect
 import json

@@ -5,8 +5,6 @@ shards of a job have in common is written once, artifacts that are read are give
 positions that follow each other are written as the first one and their number.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,12 +40,7 @@ _HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 """Half of a surrogate pair, alone or beside the other half. The check of a large plan without any takes a second."""
 
 
-def write_plan(
-    directory: Path,
-    grid: Mapping[str, Any],
-    plan: Plan,
-    texts: bool = True,
-) -> None:
+def write_plan(directory: Path, grid: Mapping[str, Any], plan: Plan, texts: bool = True) -> None:
     """Replace the saved plan of a folder.
 
     `grid` is the data of the grid, as in the record of the run. Without `texts`, questions lose their texts and

@@ -3,8 +3,6 @@
 The upper limits of the fields are far above what a machine can run. With larger numbers a plan alone would take hours.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field

@@ -5,21 +5,14 @@ are divided into parts (folds). For each part, everything is fitted again to the
 run fits it to all of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from prmcal.arrays import Ints
-from prmcal.harness.jobs.calibrators import (
-    calibration_rows,
-    fit_to,
-    predicted_rewards,
-    scored_prefixes,
-)
+from prmcal.harness.jobs.calibrators import calibration_rows, fit_to, predicted_rewards, scored_prefixes
 from prmcal.harness.jobs.context import PREFIX, Context
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import FitParameters
@@ -28,16 +21,15 @@ from prmcal.harness.jobs.pools import GradedTrajectories, pool_of, tables_from
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.pool import Pool
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 FOLDS = 5
 """The number of parts, unless there are fewer questions."""
 
 
 def folds_of(questions: int) -> Ints:
-    """Return the fold of each question, of shape (questions,): 0 to 4, in a random order that never changes."""
+    """Return the fold of each question, of shape (questions,): 0 to 4, in a random order that never changes.
+
+    scikit-learn's KFold would draw others, and recommend something else for the same run.
+    """
     order = np.random.default_rng(0).permutation(questions)
     return np.asarray(order % min(FOLDS, questions), dtype=np.int64)
 
@@ -122,8 +114,6 @@ class KnownPools:
 
     def judged(self, reads: Sequence[str], level: float | None) -> Pool:
         """Return all questions. The rewards of each were predicted without its own fold."""
-        import pandas as pd
-
         rewards = None
         if self.rewards is not None:
             fold_of = dict(zip(self.trajectories.question_ids, self.folds, strict=True))

@@ -1,14 +1,12 @@
 """The strategies that can be recommended, and what each choice reaches on calibration and on test questions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from prmcal.arrays import Bools, Floats
 from prmcal.db.overview.types import Quantity
@@ -25,10 +23,6 @@ from prmcal.registry.contracts.pool import PER_CALIBRATOR, Pool
 from prmcal.registry.contracts.strategy import SWEPT_TARGETS, Answered, PoolStrategy, Setting, Strategy
 from prmcal.registry.plugins import strategies
 from prmcal.registry.strategies.best_of import FixedBudget, best_of_each, curve_counts
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _CHOICE = "safe choice"
 _REWARDS = PER_CALIBRATOR.union({"rewards"})

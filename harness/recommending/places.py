@@ -1,11 +1,11 @@
 """The places of a comparison: every LLM of a run with its PRMs and calibrators."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from prmcal.errors import PluginFailedError, RunError
 from prmcal.harness.jobs.context import Context
@@ -20,9 +20,6 @@ from prmcal.harness.recommending.types import Choice, LeftOut
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.registry.contracts.calibrator import Calibrator
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Questions(NamedTuple):
@@ -269,8 +266,6 @@ class Places:
         return job.shards[0].parameters.levels
 
     def _table(self, refs: Iterable[ArtifactRef], name: str) -> pd.DataFrame:
-        import pandas as pd
-
         frames = [self.store.read(ref.kind, ref.key, name).to_pandas() for ref in refs]
         return pd.concat(frames, ignore_index=True)
 

@@ -4,8 +4,6 @@ Further trajectories are planned as the grid plans its own, and run by the same 
 run's folder, beside those of the grid.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -85,6 +83,10 @@ def wanted_of(accuracy: float | None, samples: float | None, tokens: float | Non
     if wanted.kind != "accuracy" and not 1 <= wanted.value < math.inf:
         raise PrmcalError(f"--{wanted.kind} must be a number of at least 1. Got {wanted.value:g}.")
     return wanted
+
+
+Started = Callable[[int, float | None], None]
+"""It takes, before the drawing, the number of trajectories to sample and the estimated seconds."""
 
 
 def recommend(
@@ -231,10 +233,6 @@ def _check_found(found: Sequence[Measured], places: Places, wanted: Wanted) -> N
         raise PrmcalError(
             f"--tokens: the tokens of the calibration trajectories are not known for {names}. Use --samples."
         )
-
-
-Started = Callable[[int, float | None], None]
-"""It takes, before the drawing, the number of trajectories to sample and the estimated seconds."""
 
 
 def draw(places: Places, trajectories: int, workers: int | None, started: Started) -> Further:

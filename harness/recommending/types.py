@@ -1,7 +1,5 @@
 """The wish and the recommendation, also as a table, and the command that uses a choice."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,7 +130,7 @@ class Recommendation:
     """The trajectories of each question with which larger budgets could be chosen, if there are too few."""
 
 
-def recommendation_frame(found: Recommendation, directory: Path) -> pd.DataFrame:
+def recommendation_frame(found: Recommendation, directory: Path) -> "pd.DataFrame":
     """Return one row for each choice and data set: the recommended choice first, then the plain one, then the others.
 
     Columns role ("recommended", "fixed", "other"), llm, prm, calibrator, level, strategy, target, max_samples, cell_id,

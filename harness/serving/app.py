@@ -7,8 +7,6 @@ A stream has one event on a line, as JSON (``application/x-ndjson``). The field 
     error     the last line if the question failed: ``error`` is a sentence
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math
@@ -32,21 +30,7 @@ from prmcal import __version__
 from prmcal.errors import PrmcalError
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM, Together
 from prmcal.harness.inference.results import PrefixRewards, Solution, Step
-from prmcal.harness.serving.bodies import (
-    Health,
-    Limits,
-    Problem,
-    SamplesBody,
-    SamplesReply,
-    ScoreBody,
-    ScoredRow,
-    ScoreReply,
-    ScoreRow,
-    SolveBody,
-    add_handlers,
-    refusal,
-    sentence,
-)
+from prmcal.harness.serving import bodies
 
 
 class Gate:
@@ -58,7 +42,7 @@ class Gate:
     `app` gets the requests that pass. The gate counts its requests in `health`.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits, health: Health) -> None:
+    def __init__(self, app: ASGIApp, limits: bodies.Limits, health: bodies.Health) -> None:
         self._app, self._limits, self._health = app, limits, health
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -69,7 +53,7 @@ class Gate:
         limits, close = self._limits, {"connection": "close"}
         if self._health.requests >= limits.concurrent:
             message = f"The server answers {limits.concurrent} requests already, which is its limit. Try again in 1 s."
-            await refusal(503, message, {"retry-after": "1", **close})(scope, receive, send)
+            await bodies.refusal(503, message, {"retry-after": "1", **close})(scope, receive, send)
             return
         size, whole = 0, False
         end = asyncio.get_running_loop().time() + limits.body_seconds
@@ -106,7 +90,7 @@ class Gate:
                 last = _line("error", {"error": _ENDING}).encode()
                 await send({"type": "http.response.body", "body": last})
             else:
-                await refusal(503, _ENDING, close)(scope, receive, send)
+                await bodies.refusal(503, _ENDING, close)(scope, receive, send)
         finally:
             self._health.requests -= 1
 
@@ -126,7 +110,7 @@ async def _lines(first: Step | Solution, rest: AsyncIterator[Step | Solution]) -
                 yield _line("step" if isinstance(event, Step) else "solution", asdict(event))
             event = await anext(rest, None)
     except Exception as error:
-        yield _line("error", {"error": sentence(error)})
+        yield _line("error", {"error": bodies.sentence(error)})
 
 
 def _line(event: str, data: dict[str, Any]) -> str:
@@ -134,7 +118,7 @@ def _line(event: str, data: dict[str, Any]) -> str:
 
 
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem, "description": description}
+    status: {"model": bodies.Problem, "description": description}
     for status, description in (
         (400, "The body is not JSON."),
         (413, "The body is larger than the limit."),
@@ -149,17 +133,17 @@ _STREAM = {
 }
 
 
-def create_app(prm: CalibratedPRM, limits: Limits, on_failure: Callable[[Exception], None]) -> FastAPI:
+def create_app(prm: CalibratedPRM, limits: bodies.Limits, on_failure: Callable[[Exception], None]) -> FastAPI:
     """Return the application. Its models are loaded when it starts; `on_failure` is called if this fails."""
     scoring: Together[tuple[str, Sequence[str]], PrefixRewards] = Together(prm.score_each, limits.batch)
-    health = Health(status="loading", requests=0, version=__version__)
+    health = bodies.Health(status="loading", requests=0, version=__version__)
 
     async def load() -> None:
         try:
             await asyncio.to_thread(prm.score, "1 + 1", [])
             health.status = "ready"
         except Exception as error:
-            health.status, health.error = "failed", sentence(error)
+            health.status, health.error = "failed", bodies.sentence(error)
             on_failure(error)
 
     @asynccontextmanager
@@ -179,11 +163,11 @@ def create_app(prm: CalibratedPRM, limits: Limits, on_failure: Callable[[Excepti
         lifespan=lifespan,
     )
     app.add_middleware(Gate, limits=limits, health=health)
-    add_handlers(app)
+    bodies.add_handlers(app)
 
     async def checked(question: str) -> None:
         """Score a bare question, so that one that no model can read is refused as such."""
-        wrong = _wrong(ScoreRow(question=question), limits)
+        wrong = _wrong(bodies.ScoreRow(question=question), limits)
         if wrong:
             raise PrmcalError(wrong)
         (bare,) = await scoring.ask([(question, ())])
@@ -204,13 +188,13 @@ def create_app(prm: CalibratedPRM, limits: Limits, on_failure: Callable[[Excepti
             "version": __version__,
         }
 
-    @app.get("/health", summary="Whether the server can answer", responses={503: {"model": Health}})
-    async def healthy(response: Response) -> Health:
+    @app.get("/health", summary="Whether the server can answer", responses={503: {"model": bodies.Health}})
+    async def healthy(response: Response) -> bodies.Health:
         response.status_code = 200 if health.status == "ready" else 503
         return health
 
     @app.post("/score", summary="Score all prefixes of trajectories", responses=_PROBLEMS)
-    async def score(body: ScoreBody) -> ScoreReply:
+    async def score(body: bodies.ScoreBody) -> bodies.ScoreReply:
         """Return the PRM's rewards and the calibrated ones, for the bare question and after every step.
 
         Requests that wait together are scored together. A row that is wrong has an error; other rows are not affected.
@@ -219,7 +203,7 @@ def create_app(prm: CalibratedPRM, limits: Limits, on_failure: Callable[[Excepti
             raise PrmcalError(
                 f"rows: a request has at most {limits.rows} trajectories. Got {len(body.rows)}. Send several requests."
             )
-        replies = [ScoredRow(error=_wrong(row, limits)) for row in body.rows]
+        replies = [bodies.ScoredRow(error=_wrong(row, limits)) for row in body.rows]
         right = [(reply, row) for reply, row in zip(replies, body.rows, strict=True) if not reply.error]
         scored = await scoring.ask([(row.question, row.steps) for _, row in right])
         for (reply, _), each in zip(right, scored, strict=True):
@@ -227,24 +211,24 @@ def create_app(prm: CalibratedPRM, limits: Limits, on_failure: Callable[[Excepti
                 reply.error = str(each)
             else:
                 reply.rewards = each
-        return ScoreReply(rows=replies)
+        return bodies.ScoreReply(rows=replies)
 
     @app.post("/samples", summary="Count the samples that a question needs", responses=_PROBLEMS)
-    async def samples(body: SamplesBody) -> SamplesReply:
+    async def samples(body: bodies.SamplesBody) -> bodies.SamplesReply:
         """Return N_IAS: so many samples hold a right one with the target probability."""
         await checked(body.question)
         found = await asyncio.to_thread(prm.samples, body.question, target=body.target, level=body.level)
-        return SamplesReply(samples=found)
+        return bodies.SamplesReply(samples=found)
 
     @app.post(
         "/solve", summary="Answer a question", response_model=Solution, responses={**_PROBLEMS, 200: _STREAM}
     )
-    async def solve(body: SolveBody) -> Any:
+    async def solve(body: bodies.SolveBody) -> Any:
         """Answer a question with as many samples as it needs, or say that the answer is not known (`abstained`)."""
         await checked(body.question)
         if not body.stream:
             (solution,) = await asyncio.to_thread(prm.solve_many, [body.question], **body.settings())
-            return refusal(502, solution.error) if solution.error else solution
+            return bodies.refusal(502, solution.error) if solution.error else solution
         events = prm.astream(body.question, **body.settings())
         first = await anext(events)  # A setting that is wrong still has a status of its own.
         return StreamingResponse(_lines(first, events), media_type=MEDIA_TYPE)
@@ -252,9 +236,9 @@ def create_app(prm: CalibratedPRM, limits: Limits, on_failure: Callable[[Excepti
     return app
 
 
-def _wrong(row: ScoreRow | Problem, limits: Limits) -> str:
+def _wrong(row: bodies.ScoreRow | bodies.Problem, limits: bodies.Limits) -> str:
     """Return what is wrong with a row; nothing if it can be scored."""
-    if isinstance(row, Problem):
+    if isinstance(row, bodies.Problem):
         return row.error
     if not row.question.strip():
         return "question: it is empty. Give the text of a question."
@@ -287,7 +271,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return listening
 
 
-def run(prm: CalibratedPRM, limits: Limits, listening: socket.socket) -> None:
+def run(prm: CalibratedPRM, limits: bodies.Limits, listening: socket.socket) -> None:
     """Answer requests until a signal ends the server, and then the process with 0.
 
     The first SIGINT or SIGTERM lets running requests finish for some time and then tells them. The second ends at once.

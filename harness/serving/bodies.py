@@ -4,8 +4,6 @@ Every error is a JSON object ``{"error": "a sentence"}`` with a status that fits
 bodies.
 """
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass
 from typing import Annotated, Any

@@ -154,7 +154,12 @@ class RunFolder:
             content = json.loads((self.directory / run_folder.RECORD_FILE).read_text(encoding="utf-8"))
             with one_problem():
                 record = TypeAdapter(RunRecord).validate_python(content)
-            _check_record(record)
+            for name in ("started_at", "finished_at"):
+                if getattr(record, name) or name == "started_at":
+                    check_time(name, getattr(record, name))
+            for name, value in vars(record).items():
+                if name not in _PATHS:
+                    check_text(name, value)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise RunError(
                 f"No grid was run in {self.directory}. Start one: prmcal run GRID --out {self.directory}"
@@ -285,16 +290,6 @@ def check_time(name: str, text: str) -> None:
         datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"its '{name}' is no time: {shown(text)}") from error
-
-
-def _check_record(record: RunRecord) -> None:
-    """Raise ValueError if a time is none, or a text of a record cannot be stored."""
-    for name in ("started_at", "finished_at"):
-        if getattr(record, name) or name == "started_at":
-            check_time(name, getattr(record, name))
-    for name, value in vars(record).items():
-        if name not in _PATHS:
-            check_text(name, value)
 
 
 def _refuse_newer(path: Path) -> None:

@@ -8,8 +8,6 @@ longer match the hashes (for example after a disk error) counts as absent and is
 The folder of a report or a site is replaced as a whole, too: a new one is filled beside it and then renamed.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json
@@ -25,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from prmcal.db import run_folder
 from prmcal.errors import DataError, StorageError
-from prmcal.registry.messages import message_of, reading
+from prmcal.registry.messages import causes_of, message_of, reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -184,7 +182,7 @@ class Store:
         with suppress(OSError):  # not empty, or it does not exist
             self.checkpoints(ref).parent.rmdir()
 
-    def read(self, kind: str, key: str, table: str, leave_out: str | None = None) -> pa.Table:
+    def read(self, kind: str, key: str, table: str, leave_out: str | None = None) -> "pa.Table":
         """Read a table of an artifact, without the column `leave_out` if it has one.
 
         Raises a DataError if the table is absent or unreadable.
@@ -197,9 +195,8 @@ class Store:
             parquet.ParquetFile(path, pre_buffer=False) as file,
         ):
             columns = [name for name in file.schema_arrow.names if name != leave_out]
-            return file.read(
-                columns, use_threads=False
-            )  # Tables are small, and threads take longer to start.
+            # Tables are small, and threads take longer to start.
+            return file.read(columns, use_threads=False)
 
     def remove_leftovers(self) -> None:
         """Delete temporary folders and files of killed runs. The caller must hold the lock of the folder."""
@@ -217,7 +214,7 @@ def storage_errors(directory: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if any(_means_no_space(each) for each in _chain(error)):
+        if any(_means_no_space(each) for each in causes_of(error, suppressed=True)):
             raise StorageError(
                 f"The disk that holds {directory} is full. Free some space and run the same command again: "
                 "finished work is kept."
@@ -267,16 +264,6 @@ def _fill(folder: Path, fill: Callable[[Path], None]) -> None:
         if shutil.disk_usage(folder.parent).free < _LEAST_SPACE:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
         raise
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and those that it was raised from."""
-    seen: set[int] = set()
-    found: BaseException | None = error
-    while found is not None and id(found) not in seen:
-        seen.add(id(found))
-        yield found
-        found = found.__cause__ or found.__context__
 
 
 def _means_no_space(error: BaseException) -> bool:

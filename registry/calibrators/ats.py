@@ -1,7 +1,5 @@
 """The calibrator `ats`: adaptive temperature scaling (Xie et al., 2024), a temperature for each prefix."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -41,29 +39,6 @@ class AdaptiveTemperatureScaling(Calibrator):
     always has a calibrated reward above 1/2. Where the success probability is on the other side, the best possible
     prediction of ATS is 1/2.
 
-    Parameters
-    ----------
-    layers : int, default=1
-        The number of decoder blocks.
-    heads : int, default=4
-        The number of attention heads in a block.
-    width : int, default=64
-        The width of the blocks, a multiple of twice the heads.
-    epochs : int, default=10
-        The number of passes over the calibration questions.
-    learning_rate : float, default=1e-3
-        The initial learning rate of AdamW. It decays to 0 along a cosine.
-    batch_size : int, default=8
-        Questions per step.
-    weight_decay : float, default=0.1
-        The weight decay of all matrices.
-    held_out : float, default=0.2
-        Share of the questions, in [0, 1), that the head is not trained on. The epoch with the lowest loss on them is
-        kept, or the single temperature if it has a lower loss than every epoch. With 0, the head is trained on all
-        questions, and the last epoch is kept.
-    seed : int, default=0
-        The seed of the initial weights, of the choice of held-out questions, and of the order of the questions.
-
     Attributes
     ----------
     weights_ : ndarray of shape (parameters,), float32
@@ -102,14 +77,25 @@ class AdaptiveTemperatureScaling(Calibrator):
     reads = "hidden"
 
     layers: Count = 1
+    """The number of decoder blocks."""
     heads: Count = 4
+    """The number of attention heads in a block."""
     width: Count = 64
+    """The width of the blocks, a multiple of twice the heads."""
     epochs: Count = 10
+    """The number of passes over the calibration questions."""
     learning_rate: FinitePositive = 1e-3
+    """The initial learning rate of AdamW. It decays to 0 along a cosine."""
     batch_size: Count = 8
+    """Questions per step."""
     weight_decay: FiniteFromZero = 0.1
+    """The weight decay of all matrices."""
     held_out: ShareOrZero = 0.2
+    """Share of the questions, in [0, 1), that the head is not trained on. The epoch with the lowest loss on them is
+    kept, or the single temperature if it has a lower loss than every epoch. With 0, the head is trained on all
+    questions, and the last epoch is kept."""
     seed: Seed = 0
+    """The seed of the initial weights, of the choice of held-out questions, and of the order of the questions."""
 
     @property
     def reading_passes(self) -> int:
@@ -163,7 +149,8 @@ class AdaptiveTemperatureScaling(Calibrator):
         head = fitted(make_head(self.mean_, self.scale_, width, layers, heads, self.seed), self.weights_)
         log_temperatures = np.empty(len(features))
         with torch.no_grad():
-            for batch in _batches(trees):
+            for places in batch_by_size([len(each.tree) for each in trees], _BATCH_NODES):
+                batch = [trees[place] for place in places]
                 rows = np.concatenate([each.rows for each in batch])
                 log_temperatures[rows] = log_temperatures_of_rows(head, features.states, batch).numpy()
         if not np.all(np.isfinite(log_temperatures)):
@@ -171,7 +158,7 @@ class AdaptiveTemperatureScaling(Calibrator):
         return np.exp(log_temperatures)
 
 
-def _moments(features: HiddenStates, trees: Sequence[QuestionTree]) -> tuple[Floats, Floats]:
+def _moments(features: HiddenStates, trees: "Sequence[QuestionTree]") -> tuple[Floats, Floats]:
     """Mean and standard deviation of the trees' states, each of shape (width,).
 
     The standard deviation of a constant dimension is 1. Only one tree at a time is copied, since the states of a large
@@ -184,9 +171,3 @@ def _moments(features: HiddenStates, trees: Sequence[QuestionTree]) -> tuple[Flo
         raise ValueError("Each hidden state must be finite.")
     scale = np.sqrt(squares / count)
     return mean, np.where(scale > 1e-6 * np.maximum(np.abs(mean), 1e-30), scale, 1.0)
-
-
-def _batches(trees: Sequence[QuestionTree]) -> list[list[QuestionTree]]:
-    """Batches of trees of similar size."""
-    batches = batch_by_size([len(each.tree) for each in trees], _BATCH_NODES)
-    return [[trees[index] for index in batch] for batch in batches]

@@ -1,7 +1,5 @@
 """The head of adaptive temperature scaling: a small transformer from states to temperatures, and its training."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -91,10 +89,7 @@ _NORM_EPSILON = 1e-6
 class TemperatureHead(nn.Module):
     """Decoder blocks over the PRM's states that predict the logarithm of a temperature at every token.
 
-    Parameters
-    ----------
-    states_width, width, layers, heads : int
-        The width of the PRM's states, and the width, the blocks and the attention heads of this head.
+    The arguments are the width of the PRM's states, and the width, the blocks and the attention heads of this head.
     """
 
     mean: torch.Tensor

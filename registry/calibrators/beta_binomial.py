@@ -1,7 +1,5 @@
 """The calibrator `beta-binomial`: the head of BetaPRM on frozen hidden states (Li et al., 2026)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

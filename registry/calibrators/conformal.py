@@ -1,7 +1,5 @@
 """The calibrator `conformal`: conformal lower bounds (Algorithm 1 and Theorem 1 of the paper)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Calibrators on hidden states: `ensemble`, as in BayesianPRM, and `monotone-quantile`, in the manner of CondOT."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -154,26 +152,22 @@ class Ensemble(HeadCalibrator):
         """Train the heads on most questions, and the weights on the others."""
         import torch
 
-        from prmcal.registry.calibrators.networks import (
-            BeliefNetwork,
-            Heads,
-            flat_weights,
-            one_thread,
-            train_rows,
-        )
+        from prmcal.registry.calibrators import networks
 
         held_out = held_out_rows(questions, self.held_out, self.seed)
-        with one_thread(self.seed):
-            heads = Heads(self.heads, inputs.shape[1], self.width)
+        with networks.one_thread(self.seed):
+            heads = networks.Heads(self.heads, inputs.shape[1], self.width)
             seen = self._seen(questions, ~held_out)
-            train_rows(heads, "heads", self, heads.loss, (inputs, k, n, seen), ~held_out)
-            beliefs = BeliefNetwork(self.heads, inputs.shape[1], self.width)
+            networks.train_rows(heads, "heads", self, heads.loss, (inputs, k, n, seen), ~held_out)
+            beliefs = networks.BeliefNetwork(self.heads, inputs.shape[1], self.width)
             if held_out.any():
                 with torch.no_grad():
                     log_odds = heads(torch.from_numpy(inputs.astype(np.float32))).numpy()
                 loss = partial(beliefs.loss, divergence=self.divergence)
-                train_rows(beliefs, "weights of the heads", self, loss, (inputs, log_odds, k, n), held_out)
-        self.heads_, self.beliefs_ = flat_weights(heads), flat_weights(beliefs)
+                networks.train_rows(
+                    beliefs, "weights of the heads", self, loss, (inputs, log_odds, k, n), held_out
+                )
+        self.heads_, self.beliefs_ = networks.flat_weights(heads), networks.flat_weights(beliefs)
         self.shape_ = [self.heads, self.width]
         self.size_ = _NO_SIZE
         if self.spread == "mixture":
@@ -204,12 +198,12 @@ class Ensemble(HeadCalibrator):
         import torch
         from scipy.special import expit, softmax
 
-        from prmcal.registry.calibrators.networks import BeliefNetwork, Heads, fitted, one_thread
+        from prmcal.registry.calibrators import networks
 
         count, width = self.shape_
-        with one_thread(0), torch.no_grad():
-            heads = fitted(Heads(count, inputs.shape[1], width), self.heads_)
-            beliefs = fitted(BeliefNetwork(count, inputs.shape[1], width), self.beliefs_)
+        with networks.one_thread(0), torch.no_grad():
+            heads = networks.fitted(networks.Heads(count, inputs.shape[1], width), self.heads_)
+            beliefs = networks.fitted(networks.BeliefNetwork(count, inputs.shape[1], width), self.beliefs_)
             given = torch.from_numpy(inputs)
             log_odds = heads(given)
             logarithms = beliefs(given, torch.sigmoid(log_odds)).numpy()
@@ -277,31 +271,26 @@ class MonotoneQuantile(HeadCalibrator):
 
     def train(self, inputs: Floats, k: Ints, n: Ints, questions: Ints) -> None:
         """Train the network."""
-        from prmcal.registry.calibrators.networks import (
-            MonotoneNetwork,
-            flat_weights,
-            one_thread,
-            train_rows,
-        )
+        from prmcal.registry.calibrators import networks
 
         held_out = held_out_rows(questions, self.held_out, self.seed)
-        with one_thread(self.seed):
-            network = MonotoneNetwork(inputs.shape[1], self.width)
+        with networks.one_thread(self.seed):
+            network = networks.MonotoneNetwork(inputs.shape[1], self.width)
             loss = partial(network.loss, pinball=self.loss == "pinball")
-            self.epoch_ = train_rows(
+            self.epoch_ = networks.train_rows(
                 network, "quantile network", self, loss, (inputs, k, n), ~held_out, held_out
             )
-        self.width_, self.network_ = self.width, flat_weights(network)
+        self.width_, self.network_ = self.width, networks.flat_weights(network)
 
     def quantiles(self, inputs: Floats, levels: Sequence[float]) -> Floats:
         """Return Q(level | hidden state), of shape (rows, levels)."""
         import torch
         from scipy.special import expit
 
-        from prmcal.registry.calibrators.networks import MonotoneNetwork, fitted, one_thread
+        from prmcal.registry.calibrators import networks
 
-        with one_thread(0), torch.no_grad():
-            network = fitted(MonotoneNetwork(inputs.shape[1], self.width_), self.network_)
+        with networks.one_thread(0), torch.no_grad():
+            network = networks.fitted(networks.MonotoneNetwork(inputs.shape[1], self.width_), self.network_)
             knots = network(torch.from_numpy(inputs)).numpy()
         place = np.asarray(levels, dtype=np.float64) * (knots.shape[1] - 1)
         below = np.minimum(place.astype(np.int64), knots.shape[1] - 2)

@@ -1,7 +1,5 @@
 """The base of the calibrators with a head on hidden states: what they read, and how they predict any level."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
@@ -21,12 +19,8 @@ class HeadCalibrator(Calibrator):
 
     The inputs of the head are the logit and the state at the end of the prefix, both standardised. States that are
     wider than `components` are projected to this many principal components first, since there are at most some
-    thousand calibration prefixes.
-
-    Parameters
-    ----------
-    components : int
-        The largest number of inputs that are made of a state.
+    thousand calibration prefixes. scikit-learn's StandardScaler keeps the noise of numbers that are nearly constant,
+    and its PCA ends at other last digits than torch's.
 
     Attributes
     ----------
@@ -41,6 +35,7 @@ class HeadCalibrator(Calibrator):
     levels = (0.1, 0.5, 0.9)
     any_level = True
     components: int
+    """The largest number of inputs that are made of a state."""
 
     @abstractmethod
     def train(self, inputs: Floats, k: Ints, n: Ints, questions: Ints) -> None:
@@ -131,7 +126,8 @@ def _principal_axes(states: Floats, most: int) -> Floats:
 def held_out_rows(questions: Ints, share: float, seed: int) -> Bools:
     """Return the rows of a share of the questions in [0, 1), chosen at random and rounded down.
 
-    Equal numbers in `questions`, of shape (rows,), mark prefixes of the same question.
+    Equal numbers in `questions`, of shape (rows,), mark prefixes of the same question. scikit-learn's GroupShuffleSplit
+    draws others, and rounds up.
     """
     numbers = np.unique(questions)
     chosen = np.random.default_rng(seed).permutation(numbers)[: int(share * len(numbers))]

@@ -1,7 +1,5 @@
 """Calibrators of the logit with one to three parameters: `platt`, `beta` and `temperature`."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Literal, Self
@@ -18,15 +16,18 @@ _DECREMENT = 1e-20
 """The fit ends when a Newton step would lower the loss by less than about this."""
 
 
-def fit_logistic(inputs: Floats, k: Ints, n: Ints, centre: Floats) -> tuple[Floats, float]:
+def fit_logistic(
+    inputs: Floats, k: Floats | Ints, n: Floats | Ints, centre: Floats, penalty: float = _PENALTY
+) -> tuple[Floats, float]:
     r"""Maximise the likelihood of k successes of n with success probability sigmoid(inputs . weights).
 
-    scikit-learn's LogisticRegression cannot do it: its penalty pulls towards 0, and it ends at other last digits.
+    scikit-learn's LogisticRegression is not used: its penalty pulls towards 0, it refuses outcomes that are all equal,
+    and it ends about 1e-10 away.
 
-    The loss is the negative log-likelihood in nats plus 1e-6 times the squared distance of the weights from `centre`,
-    where the search begins. The second term decides where the likelihood has no single maximum, for instance if all
-    follow-ups are right, or if there is only one prefix. Otherwise it changes the weights by about 1e-6 over the number
-    of follow-ups.
+    The loss is the negative log-likelihood in nats plus `penalty` times the squared distance of the weights from
+    `centre`, where the search begins. The second term decides where the likelihood has no single maximum, for instance
+    if all follow-ups are right, or if there is only one prefix. Otherwise it changes the weights by about the penalty
+    over the number of follow-ups.
 
     Inputs, of shape (rows, inputs), are finite. A constant is an input like every other. k and n have the shape
     (rows,). The result is the weights, of the shape (inputs,) of `centre`, and the lowest value of the loss.
@@ -36,14 +37,14 @@ def fit_logistic(inputs: Floats, k: Ints, n: Ints, centre: Floats) -> tuple[Floa
     def loss(weights: Floats) -> float:
         log_odds = inputs @ weights
         likelihood = k * np.logaddexp(0, -log_odds) + (n - k) * np.logaddexp(0, log_odds)
-        return float(likelihood.sum() + _PENALTY * np.sum((weights - centre) ** 2))
+        return float(likelihood.sum() + penalty * np.sum((weights - centre) ** 2))
 
     weights, lowest = centre, loss(centre)
     for _ in range(_MOST_STEPS):
         rewards = expit(inputs @ weights)
-        gradient = inputs.T @ (n * rewards - k) + 2 * _PENALTY * (weights - centre)
+        gradient = inputs.T @ (n * rewards - k) + 2 * penalty * (weights - centre)
         curvature = (inputs.T * (n * rewards * (1 - rewards))) @ inputs
-        step = np.linalg.solve(curvature + 2 * _PENALTY * np.eye(len(weights)), gradient)
+        step = np.linalg.solve(curvature + 2 * penalty * np.eye(len(weights)), gradient)
         if gradient @ step <= _DECREMENT:
             break
         # The loss is convex, so a short enough step lowers it, up to rounding.
@@ -171,7 +172,7 @@ class TemperatureScaling(CurveCalibrator):
     """Divide the logit by one temperature T > 0: the calibrated reward is sigmoid(logit / T).
 
     T is the best one for the outcomes of the follow-ups of the calibration prefixes. Every follow-up has the same
-    weight.
+    weight. scikit-learn fits it inside of a CalibratedClassifierCV only, and ends at other last digits.
 
     Attributes
     ----------

@@ -1,7 +1,5 @@
 """The training of small networks on calibration prefixes, and the networks of `ensemble` and `monotone-quantile`."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence

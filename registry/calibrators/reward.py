@@ -3,8 +3,6 @@
 The last one is inductive Venn-Abers prediction (Vovk, Petej and Fedorova, 2015).
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
@@ -42,6 +40,9 @@ class HistogramBinning(CurveCalibrator):
     The success rate of an empty bin is interpolated linearly between the centres of the nearest bins with calibration
     prefixes. Outside of these, it is that of the nearest one.
 
+    scikit-learn's KBinsDiscretizer has the same inner edges of bins with equal numbers, but its bins of equal width
+    begin at the lowest reward and not at 0. NumPy alone is enough to use a fitted calibrator.
+
     Attributes
     ----------
     edges_ : ndarray of shape (bins + 1,), float64
@@ -78,9 +79,7 @@ class HistogramBinning(CurveCalibrator):
         return self.success_rates_[_bin_index(scores, self.edges_)]
 
     def _edges(self, features: Floats, n: Ints) -> Floats:
-        shares = (
-            np.arange(self.bins + 1) / self.bins
-        )  # Not linspace, whose fourth edge of 10 bins is above .3.
+        shares = np.arange(self.bins + 1) / self.bins  # linspace has a fourth edge of 10 bins above .3.
         if self.strategy == "uniform":
             return shares
         inner = np.quantile(features, shares[1:-1], weights=n, method="inverted_cdf")
@@ -140,7 +139,8 @@ class SplineCalibration(CurveCalibrator):
     [0, 1], and linear in s between the rewards of the calibration data (section 4 of Gupta et al., 2021, "Calibration
     of Neural Networks using Splines").
 
-    The map need not be monotone. Where the PRM orders prefixes wrongly, it corrects this.
+    The map need not be monotone. Where the PRM orders prefixes wrongly, it corrects this. scikit-learn's
+    SplineTransformer has no natural splines.
 
     Attributes
     ----------

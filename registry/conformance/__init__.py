@@ -9,8 +9,6 @@
 ``prmcal check NAME`` runs the same checks from the command line. Nothing here imports torch.
 """
 
-from __future__ import annotations
-
 from prmcal.registry.conformance.runner import (
     NOT_RUN,
     CheckResult,

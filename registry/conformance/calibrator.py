@@ -1,7 +1,5 @@
 """The checks for calibrators."""
 
-from __future__ import annotations
-
 import copy
 import json
 import tempfile
@@ -14,17 +12,7 @@ import numpy as np
 
 from prmcal.arrays import Floats
 from prmcal.errors import PluginFailedError
-from prmcal.registry.conformance.fitting import (
-    calibration_data,
-    extremes,
-    fit_to,
-    fitted_to,
-    joined,
-    predicted_by,
-    predicted_twice_by,
-    scores_of,
-    tied,
-)
+from prmcal.registry.conformance import fitting
 from prmcal.registry.conformance.plugin import expect, failed, further_checks
 from prmcal.registry.contracts.calibrator import Calibrator
 
@@ -53,13 +41,13 @@ def check_reads_and_levels(plugin: Calibrator) -> None:
 
 def check_fit_returns_self(plugin: Calibrator) -> None:
     """``fit`` returns the calibrator, so that calls can be chained."""
-    fitted_to(plugin, calibration_data(plugin))
+    fitting.fitted_to(plugin, fitting.calibration_data(plugin))
 
 
 def check_prediction_needs_a_fit(plugin: Calibrator) -> None:
     """``predict`` raises PluginFailedError if the calibrator has something to fit and is not fitted."""
     try:
-        copy.deepcopy(plugin).predict(calibration_data(plugin, 5).features)
+        copy.deepcopy(plugin).predict(fitting.calibration_data(plugin, 5).features)
     except PluginFailedError:
         return
     except Exception as error:
@@ -68,16 +56,16 @@ def check_prediction_needs_a_fit(plugin: Calibrator) -> None:
 
 def check_predictions_are_repeatable_and_in_range(plugin: Calibrator) -> None:
     """Predictions have one column per level and are in [0, 1], also at the ends of the scale, and are not random."""
-    fitted = fitted_to(plugin, calibration_data(plugin))
-    predicted_twice_by(fitted, calibration_data(plugin, 50, seed=1).features)
-    predicted_by(fitted, extremes(plugin))
+    fitted = fitting.fitted_to(plugin, fitting.calibration_data(plugin))
+    fitting.predicted_twice_by(fitted, fitting.calibration_data(plugin, 50, seed=1).features)
+    fitting.predicted_by(fitted, fitting.extremes(plugin))
 
 
 def check_quantiles_are_ordered(plugin: Calibrator) -> None:
     """A higher level never has a lower reward, and the levels are used."""
-    fitted = fitted_to(plugin, calibration_data(plugin))
-    features = joined(calibration_data(plugin, 60, seed=1).features, extremes(plugin))
-    rises = np.diff(predicted_by(fitted, features), axis=1)
+    fitted = fitting.fitted_to(plugin, fitting.calibration_data(plugin))
+    features = fitting.joined(fitting.calibration_data(plugin, 60, seed=1).features, fitting.extremes(plugin))
+    rises = np.diff(fitting.predicted_by(fitted, features), axis=1)
     expect(not (rises < 0).any(), "rewards must not decrease", number=(rises < 0).any(axis=1).sum())
     unused = ~(rises > 0).any(axis=0)
     expect(
@@ -87,9 +75,9 @@ def check_quantiles_are_ordered(plugin: Calibrator) -> None:
 
 def check_any_level(plugin: Calibrator) -> None:
     """``predict_at`` agrees with ``predict``, and a calibrator of any level predicts them in order, one by one."""
-    fitted = fitted_to(plugin, calibration_data(plugin))
-    features = joined(calibration_data(plugin, 20, seed=1).features, extremes(plugin))
-    own = predicted_by(fitted, features)
+    fitted = fitting.fitted_to(plugin, fitting.calibration_data(plugin))
+    features = fitting.joined(fitting.calibration_data(plugin, 20, seed=1).features, fitting.extremes(plugin))
+    own = fitting.predicted_by(fitted, features)
     _same(own, _predict_at(fitted, features, fitted.levels), "its own levels", "of predict()")
     if fitted.any_level:
         levels = sorted({*fitted.levels, 0.02, 0.25, 0.33, 0.75, 0.98})
@@ -120,24 +108,24 @@ def _same(first: Floats, second: Floats, levels: str, other: str) -> None:
 
 def check_a_second_fit_forgets_the_first(plugin: Calibrator) -> None:
     """A fit does not depend on an earlier fit, and is not random."""
-    data = calibration_data(plugin)
-    features = calibration_data(plugin, 50, seed=1).features
-    once = fitted_to(plugin, data)
-    first = predicted_twice_by(once, features)
-    other = fitted_to(plugin, calibration_data(plugin, 60, seed=2))
-    gap = np.abs(predicted_by(once, features) - first).max()
+    data = fitting.calibration_data(plugin)
+    features = fitting.calibration_data(plugin, 50, seed=1).features
+    once = fitting.fitted_to(plugin, data)
+    first = fitting.predicted_twice_by(once, features)
+    other = fitting.fitted_to(plugin, fitting.calibration_data(plugin, 60, seed=2))
+    gap = np.abs(fitting.predicted_by(once, features) - first).max()
     expect(gap == 0, "two calibrators must not", gap=gap)
-    gap = np.abs(first - predicted_by(fit_to(other, data), features)).max()
+    gap = np.abs(first - fitting.predicted_by(fitting.fit_to(other, data), features)).max()
     expect(gap == 0, "a fit must be", gap=gap)
 
 
 def check_inputs_are_not_changed(plugin: Calibrator) -> None:
     """``fit`` and ``predict`` do not change their arguments."""
-    data = calibration_data(plugin)
+    data = fitting.calibration_data(plugin)
     given = copy.deepcopy(data)
-    fitted_to(plugin, given).predict(given.features)
+    fitting.fitted_to(plugin, given).predict(given.features)
     pairs: tuple[tuple[str, Any, Any], ...] = (
-        ("features", scores_of(data.features), scores_of(given.features)),
+        ("features", fitting.scores_of(data.features), fitting.scores_of(given.features)),
         ("states", getattr(data.features, "states", None), getattr(given.features, "states", None)),
         ("k", data.k, given.k),
         ("n", data.n, given.n),
@@ -149,47 +137,47 @@ def check_inputs_are_not_changed(plugin: Calibrator) -> None:
 
 def check_rows_are_independent(plugin: Calibrator) -> None:
     """The reward of a prefix does not depend on what else is predicted with it."""
-    fitted = fitted_to(plugin, calibration_data(plugin))
-    features = calibration_data(plugin, 20, seed=1).features
-    together = predicted_twice_by(fitted, features)
-    alone = np.concatenate([predicted_by(fitted, features[i : i + 1]) for i in range(len(features))])
+    fitted = fitting.fitted_to(plugin, fitting.calibration_data(plugin))
+    features = fitting.calibration_data(plugin, 20, seed=1).features
+    together = fitting.predicted_twice_by(fitted, features)
+    alone = np.concatenate([fitting.predicted_by(fitted, features[i : i + 1]) for i in range(len(features))])
     gap = np.abs(together - alone).max()
     expect(gap < _tolerance(plugin), "the prediction for a", gap=gap)
 
 
 def check_equal_features_get_equal_rewards(plugin: Calibrator) -> None:
     """Equal features get equal rewards, even if all features are equal."""
-    data = calibration_data(plugin)
-    features, ties = tied(data.features)
-    rewards = predicted_by(fitted_to(plugin, replace(data, features=features)), features)
+    data = fitting.calibration_data(plugin)
+    features, ties = fitting.tied(data.features)
+    rewards = fitting.predicted_by(fitting.fitted_to(plugin, replace(data, features=features)), features)
     for tie in np.unique(ties):
         spread = np.ptp(rewards[ties == tie], axis=0).max()
-        at = scores_of(features)[ties == tie][0]
+        at = fitting.scores_of(features)[ties == tie][0]
         expect(spread < _tolerance(plugin), "equal features must get", at=at, spread=spread)
     constant = data.features[np.zeros(len(data.k), dtype=np.int64)]
-    predicted_by(fitted_to(plugin, replace(data, features=constant)), constant)
+    fitting.predicted_by(fitting.fitted_to(plugin, replace(data, features=constant)), constant)
 
 
 def check_fit_to_one_row(plugin: Calibrator) -> None:
     """A fit to a single prefix works."""
-    data = calibration_data(plugin, 1)
-    fitted = fitted_to(plugin, data)
-    predicted_by(fitted, data.features)
-    predicted_by(fitted, extremes(plugin))
+    data = fitting.calibration_data(plugin, 1)
+    fitted = fitting.fitted_to(plugin, data)
+    fitting.predicted_by(fitted, data.features)
+    fitting.predicted_by(fitted, fitting.extremes(plugin))
 
 
 def check_fit_to_equal_labels(plugin: Calibrator) -> None:
     """A fit works if all follow-ups fail, or all succeed."""
-    data = calibration_data(plugin)
-    features = joined(data.features, extremes(plugin))
+    data = fitting.calibration_data(plugin)
+    features = fitting.joined(data.features, fitting.extremes(plugin))
     for labels in (np.zeros_like(data.k), data.n):
-        predicted_by(fitted_to(plugin, replace(data, k=labels)), features)
+        fitting.predicted_by(fitting.fitted_to(plugin, replace(data, k=labels)), features)
 
 
 def check_save_and_load(plugin: Calibrator) -> None:
     """A loaded calibrator predicts the same to the bit. Its files are safetensors and JSON."""
-    fitted = fitted_to(plugin, calibration_data(plugin))
-    features = joined(calibration_data(plugin, 50, seed=1).features, extremes(plugin))
+    fitted = fitting.fitted_to(plugin, fitting.calibration_data(plugin))
+    features = fitting.joined(fitting.calibration_data(plugin, 50, seed=1).features, fitting.extremes(plugin))
     if type(plugin).save is Calibrator.save:
         _require_state(fitted)
     with tempfile.TemporaryDirectory() as name:
@@ -200,9 +188,9 @@ def check_save_and_load(plugin: Calibrator) -> None:
         expect(not others, "save() must write safetensors", names=", ".join(others))
         loaded = copy.deepcopy(plugin).load(folder)
     expect(isinstance(loaded, Calibrator), "load() must return self", loaded=loaded)
-    before = predicted_by(fitted, features)
+    before = fitting.predicted_by(fitted, features)
     try:
-        after = predicted_by(loaded, features)
+        after = fitting.predicted_by(loaded, features)
     except AttributeError as error:
         lost = error.name or "?"
         raise failed("predict() after load() needs", value=lost.strip("_"), lost=lost) from error
@@ -222,10 +210,10 @@ def _require_state(fitted: Calibrator) -> None:
 
 def check_permuted_labels_give_no_skill(plugin: Calibrator) -> None:
     """Labels without relation to the features are not predicted, even if they were fitted to."""
-    data = calibration_data(plugin)
+    data = fitting.calibration_data(plugin)
     permuted = np.random.default_rng(3).permutation(data.k)
-    fitted = fitted_to(plugin, replace(data, k=permuted))
-    rewards = predicted_by(fitted, data.features)
+    fitted = fitting.fitted_to(plugin, replace(data, k=permuted))
+    rewards = fitting.predicted_by(fitted, data.features)
     for column, level in enumerate(fitted.levels):
         values = rewards[:, column]
         skill = 0.0 if np.ptp(values) == 0 else float(np.corrcoef(values, permuted / data.n)[0, 1])

@@ -1,7 +1,5 @@
 """The checks for data sets."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 from prmcal.errors import DataError

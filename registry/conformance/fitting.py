@@ -3,8 +3,6 @@
 The data are synthetic scores and hidden states, or prefixes of the nano PRM.
 """
 
-from __future__ import annotations
-
 import copy
 import inspect
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The checks for LLMs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

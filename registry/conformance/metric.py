@@ -1,7 +1,5 @@
 """The checks for metrics, on small synthetic prefixes with known success probabilities."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from typing import Any, get_args

@@ -1,7 +1,5 @@
 """The checks for every plugin, and explanations of what a plugin raises in a check."""
 
-from __future__ import annotations
-
 import ast
 import difflib
 import inspect

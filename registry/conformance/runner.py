@@ -1,7 +1,5 @@
 """Select and run the checks for a plugin."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -129,7 +127,7 @@ def _run(check: Check, plugin_: Plugin, name: str = "") -> CheckResult:
     return CheckResult(name, passed=True)
 
 
-def parametrize_with_checks(plugins: Iterable[Plugin]) -> pytest.MarkDecorator:
+def parametrize_with_checks(plugins: Iterable[Plugin]) -> "pytest.MarkDecorator":
     """Return a pytest decorator that runs every check on every plugin, each as a separate test.
 
     The decorated test has the parameters ``plugin`` and ``check``, and calls ``check(plugin)``.

@@ -1,7 +1,5 @@
 """The checks for strategies: on small synthetic pools, and for searches, which choose a width."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 from typing import Any

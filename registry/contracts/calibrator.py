@@ -1,7 +1,5 @@
 """The contract of a calibrator: it maps the scores of a PRM to calibrated rewards."""
 
-from __future__ import annotations
-
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -25,33 +23,18 @@ def _ignore(_: str) -> None:
 
 @dataclass(frozen=True)
 class FitSupport:
-    """The means that a long fit may use. A short fit ignores it.
-
-    Attributes
-    ----------
-    checkpoints : Path or None
-        A folder that stays when the process ends. A fit that was interrupted finds its files there and must end with
-        the same bytes as an uninterrupted fit. With None nothing is kept.
-    report : callable
-        Takes a short line for the progress display, such as ``"epoch 2 of 3, loss 0.081, 40 s left"``.
-    """
+    """The means that a long fit may use. A short fit ignores it."""
 
     checkpoints: Path | None = None
+    """A folder that stays when the process ends. A fit that was interrupted finds its files there and must end with the
+    same bytes as an uninterrupted fit. With None nothing is kept."""
     report: Callable[[str], None] = field(default=_ignore)
+    """Takes a short line for the progress display, such as ``"epoch 2 of 3, loss 0.081, 40 s left"``."""
 
 
 @dataclass(frozen=True)
 class ScoredPrefixes:
     """Prefixes with their scores and the PRM that scored them, for calibrators that fine-tune the PRM.
-
-    Attributes
-    ----------
-    prm : PRM
-        The model. A calibrator that changes its weights must restore them.
-    prefixes : tuple of Prefix
-        One per row. The rows of a question are consecutive.
-    logit : ndarray of float64, shape (rows,)
-        The PRM's log-odds of success of each prefix.
 
     Examples
     --------
@@ -67,13 +50,16 @@ class ScoredPrefixes:
     """
 
     prm: PRM
+    """The model. A calibrator that changes its weights must restore them."""
     prefixes: tuple[Prefix, ...]
+    """One per row. The rows of a question are consecutive."""
     logit: Floats
+    """The PRM's log-odds of success of each prefix. Of shape (rows,), float64."""
 
     def __len__(self) -> int:
         return len(self.prefixes)
 
-    def __getitem__(self, rows: Ints | Bools | slice) -> ScoredPrefixes:
+    def __getitem__(self, rows: Ints | Bools | slice) -> "ScoredPrefixes":
         """Return some of the prefixes, with the same PRM."""
         chosen = np.arange(len(self.prefixes))[rows]
         return ScoredPrefixes(self.prm, tuple(self.prefixes[i] for i in chosen), self.logit[rows])
@@ -84,35 +70,25 @@ _ARRAYS_FILE = "calibrator.safetensors"
 
 
 class Calibrator(Plugin, ABC):
-    """Map features of a prefix to the probability of success, at one or more quantile levels.
-
-    Attributes
-    ----------
-    reads : {"reward", "logit", "hidden", "prm"}
-        The features that ``fit`` and ``predict`` receive: an array with the reward or the logit of each prefix, the
-        :class:`HiddenStates` of the prefixes, or :class:`ScoredPrefixes`, which holds their texts and the PRM.
-    learns : bool
-        Whether ``fit`` learns anything from the data. With False, a PRM scores few calibration trajectories if it has
-        no other calibrator and no strategy reads its scores.
-    grouped : bool
-        Whether ``fit`` also receives ``questions``, of shape (rows,), int64. Prefixes of one question have equal
-        numbers. A calibrator that splits its data must keep them together.
-    support : FitSupport
-        Where a long fit may keep checkpoints and report its progress. The caller of ``fit`` sets it.
-    levels : tuple of float
-        The quantile levels beta of the columns that ``predict`` returns, ascending. ``(0.5,)`` is a point estimate,
-        which is used for every level.
-    any_level : bool
-        Whether ``predict_at`` predicts every level in (0, 1), and not only `levels`. A grid may then ask for any
-        ``scaling.levels``.
-    """
+    """Map features of a prefix to the probability of success, at one or more quantile levels."""
 
     reads: Literal["reward", "logit", "hidden", "prm"] = "reward"
+    """The features that ``fit`` and ``predict`` receive: an array with the reward or the logit of each prefix, the
+    :class:`HiddenStates` of the prefixes, or :class:`ScoredPrefixes`, which holds their texts and the PRM."""
     learns: ClassVar[bool] = True
+    """True if ``fit`` learns anything from the data. With False, a PRM scores few calibration trajectories if it has no
+    other calibrator and no strategy reads its scores."""
     grouped: ClassVar[bool] = False
+    """True if ``fit`` also receives ``questions``, of shape (rows,), int64. Prefixes of one question have equal
+    numbers. A calibrator that splits its data must keep them together."""
     support: FitSupport = FitSupport()
+    """Where a long fit may keep checkpoints and report its progress. The caller of ``fit`` sets it."""
     levels: tuple[float, ...] = (0.5,)
+    """The quantile levels beta of the columns that ``predict`` returns, ascending. ``(0.5,)`` is a point estimate,
+    which is used for every level."""
     any_level: bool = False
+    """True if ``predict_at`` predicts every level in (0, 1), and not only `levels`. A grid may then ask for any
+    ``scaling.levels``."""
 
     def arguments_for(self, llm: str) -> dict[str, Any] | None:
         """Return the arguments that are others for one LLM, by its name in the grid; None if all are the same.
@@ -125,6 +101,8 @@ class Calibrator(Plugin, ABC):
     def fit(self, features: Any, k: Ints, n: Ints) -> Self:
         """Fit to Monte Carlo success counts.
 
+        Raises a PluginFailedError if a training ends in NaN, or the PRM cannot be fine-tuned.
+
         Parameters
         ----------
         features : ndarray of shape (rows,), HiddenStates or ScoredPrefixes
@@ -136,11 +114,6 @@ class Calibrator(Plugin, ABC):
         -------
         self
             Fitted attributes end in an underscore.
-
-        Raises
-        ------
-        PluginFailedError
-            If a training ends in NaN, or the PRM cannot be fine-tuned.
         """
 
     @abstractmethod
@@ -156,6 +129,8 @@ class Calibrator(Plugin, ABC):
         At the levels in `levels` of the calibrator, they equal those of ``predict`` to the bit. The reward at one level
         does not depend on the other levels that are asked for.
 
+        Raises a PluginFailedError if the calibrator does not predict one of the levels.
+
         Parameters
         ----------
         features : ndarray of shape (rows,), HiddenStates or ScoredPrefixes
@@ -167,11 +142,6 @@ class Calibrator(Plugin, ABC):
         -------
         ndarray of shape (rows, levels)
             In [0, 1]. They do not decrease along the levels. A point estimate is the same at every level.
-
-        Raises
-        ------
-        PluginFailedError
-            If the calibrator does not predict one of the levels.
         """
         self.check_levels(levels)
         columns = [self.levels.index(level) if level in self.levels else 0 for level in levels]
@@ -212,6 +182,9 @@ class Calibrator(Plugin, ABC):
     def export(self, prm: PRM, folder: Path, level: float = 0.5) -> None:
         """Write the calibrated PRM as a checkpoint. Override it if the fitted calibrator is a change of the PRM.
 
+        Raises a PluginFailedError if the calibrator does not change the PRM or predict this level, or this PRM
+        cannot be exported.
+
         Parameters
         ----------
         prm : PRM
@@ -220,11 +193,6 @@ class Calibrator(Plugin, ABC):
             A new or an empty folder.
         level : float, default 0.5
             The level whose prediction is the reward of the checkpoint: one of `levels`.
-
-        Raises
-        ------
-        PluginFailedError
-            If the calibrator does not change the PRM or predict this level, or this PRM cannot be exported.
         """
         raise PluginFailedError(
             "it does not change the PRM. Choose a calibrator that fine-tunes the PRM, such as quantile-lora."
@@ -248,10 +216,7 @@ class Calibrator(Plugin, ABC):
     def question_numbers(self, features: Any, questions: Ints | None) -> Ints:
         """Return the question of each prefix, of shape (rows,). With None, each prefix is of a different question.
 
-        Raises
-        ------
-        ValueError
-            If `questions` does not have one entry per prefix.
+        Raises a ValueError if `questions` does not have one entry per prefix.
         """
         numbers = np.arange(len(features)) if questions is None else np.asarray(questions)
         if numbers.shape != (len(features),):
@@ -309,10 +274,7 @@ class Calibrator(Plugin, ABC):
     def load(self, folder: Path) -> Self:
         """Read what ``save`` wrote. The predictions are then equal to the bit.
 
-        Raises
-        ------
-        DataError
-            If the folder does not contain a complete saved calibrator of this plugin.
+        Raises a DataError if the folder does not contain a complete saved calibrator of this plugin.
         """
         from safetensors.numpy import load_file
 

@@ -1,7 +1,5 @@
 """The data that pass between the plugins: questions, prefixes, completions, scores, hidden states."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -168,12 +166,12 @@ class HiddenStates:
     def __len__(self) -> int:
         return len(self.leaves)
 
-    def __getitem__(self, rows: Ints | Bools | slice) -> HiddenStates:
+    def __getitem__(self, rows: Ints | Bools | slice) -> "HiddenStates":
         """Return some of the prefixes, over the same forest."""
         return HiddenStates(self.states, self.parents, self.leaves[rows], self.logit[rows])
 
     @classmethod
-    def concatenate(cls, parts: Sequence[HiddenStates]) -> HiddenStates:
+    def concatenate(cls, parts: "Sequence[HiddenStates]") -> "HiddenStates":
         """Return one forest with the prefixes of all parts, in their order."""
         offsets = np.cumsum([0, *(len(part.states) for part in parts)])[:-1]
         return cls(

@@ -1,7 +1,5 @@
 """The contract of a data set: questions in splits, and how answers to them are graded."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from abc import ABC, abstractmethod
@@ -11,14 +9,7 @@ from typing import Any
 
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.plugin import Plugin
-from prmcal.registry.grading import (
-    Answer,
-    Grading,
-    Verdict,
-    find_answer,
-    grade_answer,
-    grader_version,
-)
+from prmcal.registry.grading import Answer, Grading, Verdict, find_answer, grade_answer, grader_version
 from prmcal.registry.grading.extraction import BOXED, Ways
 
 
@@ -37,10 +28,7 @@ class Dataset(Plugin, ABC):
     def questions(self, split: str, count: int | None = None) -> list[Question]:
         """Return the first `count` questions of a split, or all. A larger count begins with the same questions.
 
-        Raises
-        ------
-        DataError
-            If the split does not exist or has fewer than `count` questions.
+        Raises a DataError if the split does not exist or has fewer than `count` questions.
         """
 
     def absent_size(self, split: str) -> int | None:
@@ -96,6 +84,8 @@ class FollowedUpDataset(Dataset):
     ) -> Mapping[str, Sequence[FollowedUp]]:
         """Return the trajectories of an LLM, by the text of their question.
 
+        Raises a DataError if there are no trajectories of this LLM, or the data is invalid.
+
         Parameters
         ----------
         llm : str
@@ -104,11 +94,6 @@ class FollowedUpDataset(Dataset):
             How many follow-ups a prefix had, if the data does not say.
         split : str, default="calibration"
             One of `splits`.
-
-        Raises
-        ------
-        DataError
-            If there are no trajectories of this LLM, or the data is invalid.
         """
 
 

@@ -1,7 +1,5 @@
 """The contract of a calibration metric: the prefixes that it reads, and what it measures of them."""
 
-from __future__ import annotations
-
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -21,35 +19,24 @@ _MEDIAN = 0.5
 class PrefixRows:
     """One row per prefix.
 
-    Parameters
-    ----------
-    reward : ndarray of shape (rows,), float64
-        Predicted probability of success r in [0, 1]: the median, unless a metric is measured at each level. The caller
-        leaves out prefixes that are too long for the PRM (NaN).
-    successes, follow_ups : ndarray of shape (rows,), int
-        k of n: 0 <= k <= n, n >= 1.
-    question : ndarray of shape (rows,)
-        The question of each row, as a number or an identifier.
-    terminal : ndarray of shape (rows,), bool, optional
-        Whether the prefix contains its final answer, so that k is certainly 0 or n. By default none does.
-    levels : tuple of float
-        The quantile levels beta that the calibrator predicts, ascending. ``(0.5,)`` is a point estimate.
-    level_rewards : ndarray of shape (rows, levels), float64, optional
-        The rewards of each level. By default `reward` is that of the only level.
-
-    Raises
-    ------
-    ValueError
-        If there are no rows, the shapes differ, or a value is out of range.
+    Raises a ValueError if there are no rows, the shapes differ, or a value is out of range.
     """
 
     reward: Floats
+    """Predicted probability of success r in [0, 1]: the median, unless a metric is measured at each level. The caller
+    leaves out prefixes that are too long for the PRM (NaN). Of shape (rows,), float64."""
     successes: NDArray[np.integer[Any]]
     follow_ups: NDArray[np.integer[Any]]
+    """k of n: 0 <= k <= n, n >= 1. Of shape (rows,), int."""
     question: NDArray[Any]
+    """The question of each row, as a number or an identifier. Of shape (rows,)."""
     terminal: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    """True if the prefix contains its final answer, so that k is certainly 0 or n. By default none does. Of shape
+    (rows,), bool."""
     levels: tuple[float, ...] = (_MEDIAN,)
+    """The quantile levels beta that the calibrator predicts, ascending. ``(0.5,)`` is a point estimate."""
     level_rewards: Floats | None = None
+    """The rewards of each level. By default `reward` is that of the only level. Of shape (rows, levels), float64."""
     success_rate: Floats = field(init=False)
     """y = k / n. Of shape (rows,), float64."""
     question_ids: NDArray[Any] = field(init=False)
@@ -94,13 +81,10 @@ class PrefixRows:
         """True if the calibrator predicts the median only, which is then used for every level."""
         return self.levels == (_MEDIAN,)
 
-    def at(self, level: float) -> PrefixRows:
+    def at(self, level: float) -> "PrefixRows":
         """Return the rows with the rewards of one level as `reward`. A point estimate is used for every level.
 
-        Raises
-        ------
-        ValueError
-            If the calibrator does not predict this level.
+        Raises a ValueError if the calibrator does not predict this level.
         """
         if self.is_point:
             return self

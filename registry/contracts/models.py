@@ -1,7 +1,5 @@
 """The contracts of an LLM, which continues prefixes, and of a PRM, which scores them."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
@@ -158,17 +156,14 @@ class PRM(Plugin, ABC):
 
         Calibrators with ``reads = "hidden"`` use them.
 
+        Raises a PluginFailedError if the PRM has no hidden states.
+
         Returns
         -------
         list of HiddenStates
             One for each request. Its rows are the prefixes x_{0:0}, ..., x_{0:T} of the first trajectory, then those of
             the second, and so on; with `whole_only` they are the whole trajectories. Prefixes that are too long for the
             PRM are left out.
-
-        Raises
-        ------
-        PluginFailedError
-            If the PRM has no hidden states.
         """
         raise PluginFailedError(
             "it does not define 'hidden_states'. Derive it from TransformersPRM, or leave out calibrators that read "

@@ -1,7 +1,5 @@
 """The base of all plugins: a name, arguments that are data with their ranges, and an identity for the job keys."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The pool: sampled, graded and scored trajectories, and what is known of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
@@ -29,7 +27,7 @@ class _Declared:
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, pool: Pool, owner: type | None = None) -> Floats:
+    def __get__(self, pool: "Pool", owner: type | None = None) -> Floats:
         value = pool._given[self.name]
         if value is None:
             raise PluginFailedError(
@@ -98,7 +96,7 @@ class Pool:
         trajectory_rewards: Floats | None = None,
         step_rewards: Floats | None = None,
         levels: tuple[float, ...] = (),
-        others: Mapping[str, Pool] | None = None,
+        others: "Mapping[str, Pool] | None" = None,
     ) -> None:
         self.correct = correct
         self.answers = answers
@@ -124,7 +122,7 @@ class Pool:
         """M, the number of trajectories of each question."""
         return int(self.correct.shape[1])
 
-    def drawn(self, questions: slice | NDArray[Any], trajectories: slice | NDArray[Any]) -> Pool:
+    def drawn(self, questions: slice | NDArray[Any], trajectories: slice | NDArray[Any]) -> "Pool":
         """Return the part of the pool with these questions and these of their trajectories.
 
         The pools of other LLMs keep all trajectories of these questions.
@@ -149,7 +147,7 @@ class Pool:
         """Return whether the pool has what a strategy may read under this name."""
         return self._given[name] is not None
 
-    def with_grades(self, correct: Bools) -> Pool:
+    def with_grades(self, correct: Bools) -> "Pool":
         """Return the same trajectories with other grades, of shape (questions, M)."""
         return Pool(correct, self.answers, levels=self.levels, others=self.others, **self._given)
 

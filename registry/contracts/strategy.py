@@ -3,8 +3,6 @@
 A search is a strategy that generates step by step and continues the prefixes that the PRM prefers.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -184,10 +182,6 @@ class PoolStrategy(Strategy):
         ----------
         pool, setting
             As those of ``answer``. The target of the setting is ignored.
-
-        Returns
-        -------
-        tuple of Answered
         """
         targets = SWEPT_TARGETS if self.targeted else (None,)
         return tuple(self.answer(pool, Setting(setting.samples, target)) for target in targets)
@@ -208,10 +202,6 @@ class PoolStrategy(Strategy):
             The pool with what `reads` declares.
         setting : Setting
             The largest number of samples, and the target probability C.
-
-        Returns
-        -------
-        Answered
         """
 
     def needed(self, pool: Pool, drawn: Ints, setting: Setting) -> Ints:
@@ -250,10 +240,6 @@ class PoolStrategy(Strategy):
             The trajectories of one question that were drawn. Nothing is graded.
         setting : Setting
             The setting of ``needed``.
-
-        Returns
-        -------
-        Choice
         """
         whole = Setting(pool.size, setting.target)
         silent = 0.0
@@ -313,32 +299,6 @@ class SearchStrategy(Strategy):
     the whole trajectory. There prefixes with equal rewards keep their order, and here the PRM's score orders them.
     There a box that is not closed finishes a prefix too.
 
-    Parameters
-    ----------
-    width : int, default=8
-        K, the largest number of prefixes that are kept.
-    expansions : int, default=8
-        M, the largest number of continuations of each prefix.
-    every : int, default=1
-        Steps of a continuation before the PRM scores it. The authors use 5 (Appendix E of the paper).
-    most_steps : int, default=64
-        A trajectory for which this number of steps was sampled is finished, with or without an answer. Empty steps
-        count.
-    first : {"full", "adaptive"}, default="full"
-        The number of trajectories that the first round begins. "full": always K x M, as in the authors' code, so that
-        IAS adapts from the second round on. "adaptive": the strategy decides from the reward of the bare question, as
-        if K copies of it were candidates. Easy questions then cost less.
-    rank : {"original", "calibrated"}, default="original"
-        What ranks the prefixes. "original": the PRM's score, so that a search of fixed width is run once for each PRM,
-        and all calibrators differ from it in the width only. "calibrated": the median of the calibrated rewards, and
-        the score where these are equal. The authors' code ranks so if the PRM is calibrated, also with a fixed width. A
-        search of fixed width is then run once for each calibrator. A calibrator that is an increasing function of the
-        score gives the same ranking.
-    finished : {"kept", "pruned"}, default="pruned"
-        What becomes of a finished prefix that is not among the best of a round. "pruned": it is dropped like any other
-        prefix, as in the authors' code. "kept": it remains a candidate in all later rounds, so that no finished answer
-        is lost. The results are seldom different.
-
     Attributes
     ----------
     reads : tuple of {"scores", "rewards"}
@@ -352,12 +312,28 @@ class SearchStrategy(Strategy):
     baseline: ClassVar[str] = "beam search"
 
     width: Count = 8
+    """K, the largest number of prefixes that are kept."""
     expansions: Count = 8
+    """M, the largest number of continuations of each prefix."""
     every: Count = 1
+    """Steps of a continuation before the PRM scores it. The authors use 5 (Appendix E of the paper)."""
     most_steps: Count = 64
+    """A trajectory for which this number of steps was sampled is finished, with or without an answer. Empty steps
+    count."""
     first: First = "full"
+    """The number of trajectories that the first round begins. "full": always K x M, as in the authors' code, so that
+    IAS adapts from the second round on. "adaptive": the strategy decides from the reward of the bare question, as if K
+    copies of it were candidates. Easy questions then cost less."""
     rank: Rank = "original"
+    """What ranks the prefixes. "original": the PRM's score, so that a search of fixed width is run once for each PRM,
+    and all calibrators differ from it in the width only. "calibrated": the median of the calibrated rewards, and the
+    score where these are equal. The authors' code ranks so if the PRM is calibrated, also with a fixed width. A search
+    of fixed width is then run once for each calibrator. A calibrator that is an increasing function of the score gives
+    the same ranking."""
     finished: Finished = "pruned"
+    """What becomes of a finished prefix that is not among the best of a round. "pruned": it is dropped like any other
+    prefix, as in the authors' code. "kept": it remains a candidate in all later rounds, so that no finished answer is
+    lost. The results are seldom different."""
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 r"""The final answer of a solution: where it can stand, and how it is found there."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Grade a trajectory: find its final answer, and compare it with the reference answer."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re
@@ -55,9 +53,8 @@ def _grade_mathematics(answer: str, reference: str) -> Verdict:
     values = in_same_unit(given, expected)
     if values is None:
         return "incorrect"
-    if given.name != expected.name and ("=" in given.text) != (
-        "=" in expected.text
-    ):  # y = 2x + 3 and y - 2x = 3
+    # y = 2x + 3 and y - 2x = 3
+    if given.name != expected.name and ("=" in given.text) != ("=" in expected.text):
         values = given.equation, expected.equation
     found = compare(*values)
     return _verdict(found) if isinstance(found, bool) else symbolic_verdict(found)

@@ -1,7 +1,5 @@
 """Symbolic comparison in a separate process, which is killed and replaced when it exceeds its limits."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import json

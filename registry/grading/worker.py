@@ -9,8 +9,6 @@ forks a process that does, and replaces the fork when it exceeds its limits. The
 - ``killed``: another process or the system killed the fork each time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,17 +13,8 @@ from prmcal.errors import NoAnswerError, PluginFailedError, PrmcalError
 from prmcal.registry.contracts.data import Completion, FinishReason, Prefix, Sampling
 from prmcal.registry.contracts.models import LLM
 from prmcal.registry.contracts.plugin import Count, Positive, errors_of
-from prmcal.registry.llms.prompts import (
-    NATIVE,
-    FewShot,
-    chat_tokenizer,
-    check_chat_template,
-    completion_seed,
-    prompt_identity,
-    prompt_ids,
-    prompt_text,
-    token_count,
-)
+from prmcal.registry.llms import prompts
+from prmcal.registry.llms.prompts import NATIVE, FewShot
 from prmcal.registry.messages import excerpt
 from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity, is_on_this_machine
 from prmcal.registry.models.files import tokenizer_problems
@@ -45,6 +36,7 @@ _NEUTRAL: Mapping[str, float] = {"top_k": -1, "min_p": 0.0, "repetition_penalty"
 _LOG = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class ServedLLM(LLM):
     """The base of LLMs behind a server. A subclass says how a prefix is asked for, and where the text of a reply is."""
 
@@ -52,11 +44,32 @@ class ServedLLM(LLM):
     path: ClassVar[str]
     """The path that is appended to `base_url`."""
 
-    base_url: str
+    base_url: Address
+    """The address, such as ``http://localhost:8000/v1``. The path of the interface is appended."""
     model: str
-    concurrency: int
-    timeout: float
-    _takes_neutral: bool | None = None
+    """The name of the model on the server."""
+    system_prompt: str | None = None
+    """The system message of the chat. With None, there is none, and the chat template decides."""
+    weights: str = ""
+    """A text that identifies the server's weights among those with the same name, such as a commit. It is part of the
+    job keys."""
+    key_variable: str | None = None
+    """The environment variable with the server's key. The key itself is not an argument and is never stored."""
+    concurrency: Count = 64
+    """The number of parallel requests."""
+    timeout: Positive = 600.0
+    """The time limit of a request in seconds."""
+    patience: Positive = DEFAULT_PATIENCE
+    """The seconds for which a request is sent again, with growing pauses, after its first failure. A request is
+    repeated if the server is down, slow, busy (429) or broken (5xx), or if its reply is incomplete. A ``Retry-After``
+    of the server is respected."""
+    splitting: Splitting = BLANK_LINE
+    """Where the steps of the texts end: ``blank-line``, ``lines``, ``sentences``, ``markers`` or ``after-think``. Or a
+    mapping with `rule`, one of these, and the options `markers` (a list of words), `least_tokens` and `most_tokens`.
+    See the how-to page about reasoning models. Without a tokenizer, the limits of a step count words."""
+    few_shot: FewShot = ()
+    """Examples that the prompt shows before the question, each with `question` and `solution`."""
+    _takes_neutral: bool | None = field(default=None, init=False, repr=False)
 
     @abstractmethod
     def asked(self, prefix: Prefix) -> dict[str, Any]:
@@ -94,7 +107,7 @@ class ServedLLM(LLM):
                         "temperature": sampling.temperature,
                         "top_p": sampling.top_p,
                         "max_tokens": sampling.max_tokens,
-                        "seed": completion_seed(seed, index, sample),
+                        "seed": prompts.completion_seed(seed, index, sample),
                         **({"stop": list(sampling.stop)} if sampling.stop else {}),
                     }
                 )
@@ -209,10 +222,6 @@ class OpenAILLM(ServedLLM):
     version = "3"
     path = "/completions"
 
-    base_url: Address
-    """The address, such as ``http://localhost:8000/v1``. ``/completions`` is appended."""
-    model: str
-    """The name of the model on the server."""
     tokenizer: str | None = None
     """A checkpoint with the server's tokenizer: a folder, a hub id with or without ``@REVISION``, or ``nano:NAME``.
     Prompts are then sent as token ids. Without it they are sent as text, to which most servers add the token for the
@@ -220,27 +229,6 @@ class OpenAILLM(ServedLLM):
     chat_template: str = NATIVE
     """The template that writes the prompt, as in the LLM `transformers`. The default, the tokenizer's own, needs a
     `tokenizer`. Without one, a template's special tokens such as ``bos_token`` are empty."""
-    system_prompt: str | None = None
-    """The system message of the chat. With None, there is none, and the chat template decides."""
-    weights: str = ""
-    """A text that identifies the server's weights among those with the same name, such as a commit. It is part of the
-    job keys."""
-    key_variable: str | None = None
-    """The environment variable with the server's key. The key itself is not an argument and is never stored."""
-    concurrency: Count = 64
-    """The number of parallel requests."""
-    timeout: Positive = 600.0
-    """The time limit of a request in seconds."""
-    patience: Positive = DEFAULT_PATIENCE
-    """The seconds for which a request is sent again, with growing pauses, after its first failure. A request is
-    repeated if the server is down, slow, busy (429) or broken (5xx), or if its reply is incomplete. A ``Retry-After``
-    of the server is respected."""
-    splitting: Splitting = BLANK_LINE
-    """Where the steps of the texts end: ``blank-line``, ``lines``, ``sentences``, ``markers`` or ``after-think``. Or a
-    mapping with `rule`, one of these, and the options `markers` (a list of words), `least_tokens` and `most_tokens`.
-    See the how-to page about reasoning models. Without a `tokenizer`, the limits of a step count words."""
-    few_shot: FewShot = ()
-    """Examples that the prompt shows before the question, each with `question` and `solution`."""
 
     def check_arguments(self) -> None:
         """Raise an error if nothing can write the prompt, or if there is no such tokenizer."""
@@ -250,7 +238,7 @@ class OpenAILLM(ServedLLM):
             )
         if self.tokenizer is not None:
             check_checkpoint(self.tokenizer)
-        check_chat_template(self.chat_template, self.system_prompt, self.few_shot)
+        prompts.check_chat_template(self.chat_template, self.system_prompt, self.few_shot)
 
     @property
     def checkpoints(self) -> tuple[str, ...]:
@@ -261,7 +249,7 @@ class OpenAILLM(ServedLLM):
         """Return the identity: the model and its prompt. The server is not part of it."""
         known = super().identity()
         known["arguments"] = {name: known["arguments"].get(name) for name in ("model", "weights")}
-        known["prompt"] = prompt_identity(self.chat_template, self.system_prompt, self.few_shot)
+        known["prompt"] = prompts.prompt_identity(self.chat_template, self.system_prompt, self.few_shot)
         if self.tokenizer is not None:
             known["tokenizer"] = checkpoint_identity(self.tokenizer)
         return known
@@ -277,7 +265,11 @@ class OpenAILLM(ServedLLM):
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of a text, or of its words if there is no tokenizer."""
-        return super().count_tokens(text) if self._tokenizer is None else token_count(self._tokenizer, text)
+        return (
+            super().count_tokens(text)
+            if self._tokenizer is None
+            else prompts.token_count(self._tokenizer, text)
+        )
 
     def opens_thought(self, question: str) -> bool:
         """Tell whether the chat template ends the prompt with ``<think>``."""
@@ -289,13 +281,15 @@ class OpenAILLM(ServedLLM):
 
     @cached_property
     def _tokenizer(self) -> PreTrainedTokenizerBase | None:
-        return None if self.tokenizer is None else chat_tokenizer(self.tokenizer, self.chat_template)
+        return None if self.tokenizer is None else prompts.chat_tokenizer(self.tokenizer, self.chat_template)
 
     def _prompt(self, prefix: Prefix) -> str | list[int]:
         if self._tokenizer is None:
             return self._text(prefix)
         format_ = self.chat_template, self.system_prompt, self.few_shot
-        return list(prompt_ids(self._tokenizer, prefix, *format_))
+        return list(prompts.prompt_ids(self._tokenizer, prefix, *format_))
 
     def _text(self, prefix: Prefix) -> str:
-        return prompt_text(self._tokenizer, prefix, self.chat_template, self.system_prompt, self.few_shot)
+        return prompts.prompt_text(
+            self._tokenizer, prefix, self.chat_template, self.system_prompt, self.few_shot
+        )

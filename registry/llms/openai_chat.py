@@ -1,19 +1,14 @@
 """The LLM `openai-chat`: any server with the chat completions API of OpenAI."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import Prefix
-from prmcal.registry.contracts.plugin import Count, Positive
 from prmcal.registry.llms.openai import ServedLLM
-from prmcal.registry.llms.prompts import Example, FewShot, messages_of
-from prmcal.registry.network import DEFAULT_PATIENCE, Address
-from prmcal.registry.splitting import BLANK_LINE, Splitting
+from prmcal.registry.llms.prompts import Example, messages_of
 from prmcal.steps import THOUGHT_BEGINS, THOUGHT_ENDS, in_thought, text_so_far
 
 Continues = Literal["vllm", "prefix", "none"]
@@ -95,29 +90,10 @@ class OpenAIChatLLM(ServedLLM):
     version = "2"
     path = "/chat/completions"
 
-    base_url: Address
-    """The address, such as ``http://localhost:8000/v1``. ``/chat/completions`` is appended."""
-    model: str
-    """The name of the model on the server."""
-    continues: Continues
+    continues: Continues = field(kw_only=True)
     """The way to continue a prefix. ``vllm`` sends ``continue_final_message: true`` and ``add_generation_prompt:
     false``, for vLLM and SGLang. ``prefix`` marks the assistant's message with ``prefix: true``, for DeepSeek and
     Mistral. With ``none`` the LLM can only write whole solutions: success rates by follow-ups and beam search fail."""
-    system_prompt: str | None = None
-    """The system message of the chat. With None, there is none, and the server's chat template decides."""
-    weights: str = ""
-    """A text that identifies the server's weights among those with the same name, such as a commit. It is part of the
-    job keys."""
-    key_variable: str | None = None
-    """The environment variable with the server's key. The key itself is not an argument and is never stored."""
-    concurrency: Count = 64
-    timeout: Positive = 600.0
-    patience: Positive = DEFAULT_PATIENCE
-    """As in the LLM `openai`."""
-    splitting: Splitting = BLANK_LINE
-    """Where the steps of the texts end, as in the LLM `openai`. The limits of a step count words."""
-    few_shot: FewShot = ()
-    """Examples that the prompt shows before the question, each with `question` and `solution`."""
 
     def identity(self) -> dict[str, Any]:
         """Return the identity: the model, and what it is asked. The server is not part of it."""

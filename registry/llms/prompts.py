@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -14,14 +15,10 @@ from pydantic import AfterValidator, Field
 from prmcal.errors import InvalidArgumentsError, PluginFailedError, PrmcalError
 from prmcal.registry.contracts.data import Prefix, Sampling
 from prmcal.registry.contracts.models import LLM
-from prmcal.registry.models.checkpoints import (
-    Message,
-    chat_text,
-    check_checkpoint,
-    checkpoint_identity,
-    pinned_date,
-)
+from prmcal.registry.models import checkpoints
+from prmcal.registry.models.checkpoints import Dtype
 from prmcal.registry.models.files import LANGUAGE_HEAD, checkpoint_problems
+from prmcal.registry.splitting import BLANK_LINE, Splitting
 from prmcal.steps import THOUGHT_BEGINS, opens_thought, text_so_far
 
 if TYPE_CHECKING:
@@ -60,7 +57,9 @@ FewShot = Annotated[
 """The annotation of the argument."""
 
 
-def messages_of(question: str, system_prompt: str | None, few_shot: Sequence[Example] = ()) -> list[Message]:
+def messages_of(
+    question: str, system_prompt: str | None, few_shot: Sequence[Example] = ()
+) -> list[checkpoints.Message]:
     """Return the chat that asks a question: the system prompt, if there is one, the examples, and the question."""
     messages = [] if system_prompt is None else [{"role": "system", "content": system_prompt}]
     for each in few_shot:
@@ -181,7 +180,7 @@ def _compiled(text: str) -> Template:
         keep_trailing_newline=True,  # What a template ends with is where the model begins.
         extensions=["jinja2.ext.loopcontrols"],
     )
-    environment.globals |= {"raise_exception": raise_exception, "strftime_now": pinned_date}
+    environment.globals |= {"raise_exception": raise_exception, "strftime_now": checkpoints.pinned_date}
     return environment.from_string(text)
 
 
@@ -224,7 +223,7 @@ def prompt_text(
         prompt = render(chat_template, prefix.question, system_prompt, special_tokens, few_shot)
         return _continued(prompt, prefix)
     assert tokenizer is not None
-    text = chat_text(tokenizer, messages_of(prefix.question, system_prompt, few_shot))
+    text = checkpoints.chat_text(tokenizer, messages_of(prefix.question, system_prompt, few_shot))
     check_prompt(
         text, f"The chat template of {tokenizer.name_or_path}", prefix.question, system_prompt, few_shot
     )
@@ -322,23 +321,30 @@ class StopStrings:
         )
 
 
+@dataclass(eq=False)
 class ChatLLM(LLM):
     """The base of LLMs that are loaded here, and whose prompt is written by a chat template."""
 
-    chat_template: str
+    checkpoint: str = field()
+    """``nano:NAME``, a folder, or a hub id with or without ``@REVISION``."""
+    dtype: Dtype = "auto"
+    """Type of the weights: ``auto`` (as saved; the LLM `transformers` takes ``float32`` on a CPU), ``float32``,
+    ``bfloat16`` or ``float16``."""
+    chat_template: str = NATIVE
     """The template that writes the prompt: ``native`` (the tokenizer's own), a shipped one (``llama-3``,
     ``llama-3-double-bos`` or ``qwen-2.5``), the path of a Jinja file, or Jinja text. A template gets `messages` and the
     tokenizer's special tokens, as those of transformers do. If it asks for the date, it always gets 26 July 2024."""
-    system_prompt: str | None
+    system_prompt: str | None = None
     """The system message of the chat. With None, there is none, and the chat template decides."""
-    few_shot: Sequence[Example] = ()
+    splitting: Splitting = BLANK_LINE
+    few_shot: FewShot = ()
     """Examples that the prompt shows before the question, each with `question` and `solution`."""
     suits_machine: ClassVar[tuple[str, ...]] = ()
     """The arguments that only suit the machine, such as the device. They are not part of the job keys."""
 
     def check_arguments(self) -> None:
         """Raise an error if there is no such checkpoint, or if the chat template cannot write a prompt."""
-        check_checkpoint(self.checkpoint)
+        checkpoints.check_checkpoint(self.checkpoint)
         check_chat_template(self.chat_template, self.system_prompt, self.few_shot)
 
     def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
@@ -352,7 +358,7 @@ class ChatLLM(LLM):
         left_out = (*self.suits_machine, "checkpoint", "chat_template", "system_prompt", "few_shot")
         known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
         prompt = prompt_identity(self.chat_template, self.system_prompt, self.few_shot)
-        return {**known, "prompt": prompt, "checkpoint": checkpoint_identity(self.checkpoint)}
+        return {**known, "prompt": prompt, "checkpoint": checkpoints.checkpoint_identity(self.checkpoint)}
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of a text."""

@@ -6,16 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 from transformers import AttentionInterface, DynamicCache, PretrainedConfig, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 from prmcal.arrays import Floats
-
-if TYPE_CHECKING:
-    pass
 
 _COMPACT_BELOW = 0.8
 """Finished rows are dropped once fewer than this share of the rows is unfinished. Dropping copies the cache."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -12,9 +12,8 @@ import numpy as np
 
 from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
 from prmcal.registry.contracts.plugin import Count
-from prmcal.registry.llms.prompts import NATIVE, ChatLLM, FewShot, StopStrings, room_for_completion
-from prmcal.registry.models.checkpoints import Device, Dtype
-from prmcal.registry.splitting import BLANK_LINE, Splitting
+from prmcal.registry.llms.prompts import ChatLLM, StopStrings, room_for_completion
+from prmcal.registry.models.checkpoints import Device
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -41,18 +40,10 @@ class TransformersLLM(ChatLLM):
     version = "2"
     suits_machine = ("device", "batch_tokens")
 
-    checkpoint: str = field()
-    """``nano:NAME``, a folder, or a hub id with or without ``@REVISION``."""
-    dtype: Dtype = "auto"
-    """Type of the weights: ``auto`` (as saved; ``float32`` on a CPU), ``float32``, ``bfloat16`` or ``float16``."""
     device: Device = "auto"
     """``auto`` (the GPU if there is one), ``cpu``, ``cuda`` or ``cuda:N``."""
     batch_tokens: Count = 131_072
     """Upper bound of the tokens in a batch: rows times (prompt + longest completion). It limits the memory."""
-    chat_template: str = NATIVE
-    system_prompt: str | None = None
-    splitting: Splitting = BLANK_LINE
-    few_shot: FewShot = ()
 
     def generate(
         self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int

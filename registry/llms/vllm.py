@@ -1,9 +1,7 @@
 """The LLM `vllm`: a model in vLLM's offline engine, for models that are too slow with transformers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -12,16 +10,12 @@ from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import Completion, FinishReason, GenerationRequest, Prefix, Sampling
 from prmcal.registry.contracts.plugin import Count, ShareOrOne
 from prmcal.registry.llms.prompts import (
-    NATIVE,
     ChatLLM,
-    FewShot,
     StopStrings,
     completion_seed,
     room_for_completion,
 )
-from prmcal.registry.models.checkpoints import Dtype
 from prmcal.registry.models.vllm import start_engine, stop_engine
-from prmcal.registry.splitting import BLANK_LINE, Splitting
 
 
 @dataclass(eq=False)
@@ -30,21 +24,6 @@ class VLLM(ChatLLM):
 
     The prompt is that of the LLM `transformers`: a chat template, applied to the system prompt, if there is one, and
     the question. The steps of a prefix begin the assistant's turn, each followed by a blank line.
-
-    Parameters
-    ----------
-    checkpoint : str
-        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``.
-    dtype : str, default="auto"
-        Type of the weights: ``auto`` (as saved), ``float32``, ``bfloat16`` or ``float16``.
-    context : int, optional
-        The maximum number of tokens of prompt and completion together. The default is the model's own. A smaller number
-        needs less memory.
-    tensor_parallel : int, default=1
-        The number of GPUs that the model is spread over.
-    gpu_memory, gpu_memory_beside : float, default=0.9, 0.4
-        The share of each GPU's memory that the engine uses, in (0, 1]: when it is alone, and beside a PRM, as in a beam
-        search. The engine is started again in between.
 
     Notes
     -----
@@ -58,16 +37,15 @@ class VLLM(ChatLLM):
     suits_machine = ("tensor_parallel", "gpu_memory", "gpu_memory_beside")
     packages, trajectories_per_shard = ("vllm",), 32
 
-    checkpoint: str = field()
-    dtype: Dtype = "auto"
     context: Count | None = None
+    """The maximum number of tokens of prompt and completion together. The default is the model's own. A smaller number
+    needs less memory."""
     tensor_parallel: Count = 1
+    """The number of GPUs that the model is spread over."""
     gpu_memory: ShareOrOne = 0.9
+    """The share of each GPU's memory that the engine uses when it is alone, in (0, 1]."""
     gpu_memory_beside: ShareOrOne = 0.4
-    chat_template: str = NATIVE
-    system_prompt: str | None = None
-    splitting: Splitting = BLANK_LINE
-    few_shot: FewShot = ()
+    """The share beside a PRM, as in a beam search, in (0, 1]. The engine is started again in between."""
 
     def generate(
         self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
@@ -141,12 +119,7 @@ class VLLM(ChatLLM):
     @cached_property
     def _engine(self) -> Any:
         return start_engine(
-            self.checkpoint,
-            self.dtype,
-            self.context,
-            self.tensor_parallel,
-            self._share,
-            prefix_caching=True,
+            self.checkpoint, self.dtype, self.context, self.tensor_parallel, self._share, prefix_caching=True
         )
 
 

@@ -1,7 +1,5 @@
 """Calibration errors in bins: ECE, average calibration error and adaptive calibration error."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Metrics of predicted laws of the success probability: coverage and the law score."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

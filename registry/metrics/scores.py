@@ -8,9 +8,10 @@ isotonic regression of y on the rewards, whose values are the recalibrated rewar
 so that S(r) = miscalibration - discrimination + uncertainty, exactly and without bins. Source: Dimitriadis, Gneiting
 and Jordan (2021), "Stable reliability diagrams for probabilistic classifiers", PNAS 118, equation 5. The isotonic
 regression is fitted to the same follow-ups, which increases miscalibration and discrimination.
-"""
 
-from __future__ import annotations
+scikit-learn's brier_score_loss and log_loss take labels of 0 and 1 and return one number. Here success rates are
+scored, and each question's part is needed for the bootstrap. The tests compare with them.
+"""
 
 from functools import lru_cache
 
@@ -285,7 +286,8 @@ class _Scores:
 
         The sum of n (f - y)^2 is that of n y^2 - n f^2, because f is the mean of y within every block of equal f.
         """
-        from scipy.optimize import isotonic_regression  # It takes long to import, and plans do not need it.
+        # It does the work of scikit-learn's IsotonicRegression. It takes long to import, and plans do not need it.
+        from scipy.optimize import isotonic_regression
 
         # All resamples are fitted at once, with NaN before each. It is not above any number, so nothing is pooled
         # across it. Counts are whole numbers, whose sums are exact in any order.

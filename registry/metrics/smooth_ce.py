@@ -1,7 +1,5 @@
 """Calibration errors without bins: smooth ECE and the squared calibration error."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import count
 from typing import Any

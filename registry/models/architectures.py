@@ -1,7 +1,5 @@
 """The reward models of Qwen, Skywork and ReasonEval on native classes of transformers."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import torch

@@ -1,7 +1,5 @@
 """The files of a checkpoint, looked at before its model is loaded: headers of weights, and the tokenizer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """Go on with smaller batches where the memory of a GPU is not enough."""
 
-from __future__ import annotations
-
 import gc
 import logging
 from collections.abc import Callable, Sequence
@@ -23,18 +21,11 @@ def in_halves(
 ) -> list[R]:
     """Return the result of a batch, or those of its halves where the batch does not fit into the GPU's memory.
 
-    Raises a PluginFailedError if a single item does not fit and cannot be divided.
+    `run` computes a batch. It may raise torch's OutOfMemoryError, and is then called again for each half. `smaller`
+    makes later batches smaller than this one, and returns what the user can set to avoid the lost time, or nothing if
+    the user knows already. `divide` returns the parts of a single item that does not fit, or nothing.
 
-    Parameters
-    ----------
-    run : callable
-        Computes a batch. It may raise torch's OutOfMemoryError, and is then called again for each half.
-    batch : sequence
-    smaller : callable
-        Makes later batches smaller than this one, and returns what the user can set to avoid the lost time, or nothing
-        if the user knows already.
-    divide : callable, optional
-        Returns the parts of a single item that does not fit, or nothing if it cannot be divided.
+    Raises a PluginFailedError if a single item does not fit and cannot be divided.
     """
     said: list[str] = []
     found = _in_halves(run, batch, smaller, divide, said)

@@ -1,7 +1,5 @@
 """Load tokenizers and models of transformers from local files."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -50,15 +48,9 @@ def load_tokenizer(checkpoint: str) -> PreTrainedTokenizerBase:
 def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) -> PreTrainedModel:
     """Load a model in evaluation mode. All of its weights must come from the checkpoint.
 
-    Raises a PluginFailedError if the checkpoint cannot be read, lacks weights of the class, or has a different head. Or
-    if the device does not exist, or is too small.
-
-    Parameters
-    ----------
-    model_class : type
-        A class derived from transformers' PreTrainedModel, or an Auto class.
-    checkpoint, dtype, device : str
-        As in the constructors of the plugins.
+    The class derives from transformers' PreTrainedModel, or is an Auto class. The other arguments are as in the
+    constructors of the plugins. Raises a PluginFailedError if the checkpoint cannot be read, lacks weights of the
+    class, or has a different head. Or if the device does not exist, or is too small.
     """
     folder = resolve_checkpoint(checkpoint)
     placement = {"device_map": SPREAD} if device == SPREAD else {}

@@ -1,7 +1,5 @@
 """Engines of vLLM, and the registration of our models with it."""
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import os
@@ -47,19 +45,10 @@ def start_engine(
 ) -> Any:
     """Start an engine with a checkpoint.
 
-    Raises a PluginFailedError if vLLM is not installed, or cannot load the checkpoint. Raises an InvalidArgumentsError
-    if there is no such checkpoint.
-
-    Parameters
-    ----------
-    checkpoint, dtype, context, tensor_parallel
-        As in the LLM `vllm`.
-    gpu_memory : float
-        The share of each GPU's memory, in (0, 1].
-    prefix_caching : bool
-        Whether the common beginning of several prompts is computed once.
-    **settings
-        Further arguments of vLLM's `LLM`.
+    The first arguments are as in the LLM `vllm`, and `gpu_memory` is the share of each GPU's memory, in (0, 1]. With
+    `prefix_caching`, the common beginning of several prompts is computed once. `settings` are further arguments of
+    vLLM's `LLM`. Raises a PluginFailedError if vLLM is not installed, or cannot load the checkpoint. Raises an
+    InvalidArgumentsError if there is no such checkpoint.
     """
     folder = resolve_checkpoint(checkpoint)
     for name, value in _QUIET.items():

@@ -1,7 +1,5 @@
 """Models for vLLM that are not part of it."""
 
-from __future__ import annotations
-
 from vllm.config import VllmConfig
 from vllm.model_executor.layers.pooler.tokwise import pooler_for_token_classify
 from vllm.model_executor.models.interfaces_base import default_pooling_type

@@ -1,7 +1,5 @@
 """Records of files and of folders with data sets, and one message about all of those that are bad."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

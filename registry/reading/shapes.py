@@ -5,8 +5,6 @@ A solution is a dict with `question`, and with those of `steps` (or `text`), `sc
 read by :mod:`prmcal.harness.audit.scored` and :mod:`prmcal.registry.recorded`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Where two fields can have the same meaning, an error names both and the option that decides.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal

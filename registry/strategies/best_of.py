@@ -5,8 +5,6 @@ best of the pool) with probability C(M-1-j, n-1) / C(M, n), so no random numbers
 are equally likely to be kept.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,17 +1,16 @@
 """The evidence in the score of a whole trajectory: the probability that it is right, learned from other questions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from scipy.special import expit, logit
 
 from prmcal.arrays import Bools, Floats
+from prmcal.registry.calibrators.logit import fit_logistic
 
 LARGEST_LOG_RATIO = 30.0
-_NEWTON_STEPS = 100
 _SMALLEST_SPREAD = 1e-9
 
 
@@ -31,12 +30,13 @@ class ScoreEvidence:
     (fitted,), float64."""
 
     @classmethod
-    def fit(cls, scores: Floats, correct: Bools) -> ScoreEvidence:
+    def fit(cls, scores: Floats, correct: Bools) -> Self:
         """Fit slope and offset by maximum likelihood.
 
         The labels of r right and w wrong trajectories are (r + 1) / (r + 2) and 1 / (w + 2), as Platt proposes, so that
         scores that separate them perfectly do not give an infinite slope. Scores are log-odds of any shape; NaN, where
-        the trajectory was too long for the PRM, is left out.
+        the trajectory was too long for the PRM, is left out. scikit-learn has these labels inside of a
+        CalibratedClassifierCV only.
         """
         read = np.isfinite(scores)
         values, graded = scores[read].astype(np.float64), correct[read]
@@ -98,25 +98,8 @@ def _platt(scores: Floats, labels: Floats, base: float) -> tuple[float, float]:
     middle, spread = (float(scores.mean()), float(scores.std())) if len(scores) else (0.0, 0.0)
     if spread < _SMALLEST_SPREAD:
         return 0.0, level
-    rows = np.stack([(scores - middle) / spread, np.ones(len(scores))])
-    found = np.array([0.0, level])
-    loss = np.inf
-    for _ in range(_NEWTON_STEPS):
-        chance = expit(found @ rows)
-        gradient = np.einsum("in,n->i", rows, chance - labels)
-        curvature = np.einsum("in,jn,n->ij", rows, rows, chance * (1 - chance)) + 1e-9 * np.eye(2)
-        step = np.linalg.solve(curvature, gradient)
-        size = 1.0
-        while size > 1e-6 and (shorter := _loss(found - size * step, rows, labels)) > loss:
-            size /= 2
-        found, before, loss = found - size * step, loss, min(loss, shorter)
-        if before - loss < 1e-12 * len(scores):
-            break
-    if found[0] <= 0:
+    inputs = np.stack([(scores - middle) / spread, np.ones(len(scores))], axis=1)
+    (slope, offset), _ = fit_logistic(inputs, labels, np.ones(len(scores)), np.array([0.0, level]), 0.0)
+    if slope <= 0:
         return 0.0, level
-    return float(found[0] / spread), float(found[1] - found[0] * middle / spread)
-
-
-def _loss(found: Floats, rows: Floats, labels: Floats) -> float:
-    log_odds = np.einsum("i,in->n", found, rows)
-    return float((np.logaddexp(0, log_odds) - labels * log_odds).sum())
+    return float(slope / spread), float(offset - slope * middle / spread)

@@ -4,8 +4,6 @@ They look at the scores of one question only, and learn from them what scores ar
 score, not at a right answer.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

@@ -11,12 +11,10 @@ Axis 0 of arrays counts the orders, axis 1 the draws. In memory, the values of o
 since programs go from draw to draw.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +43,7 @@ class Orders:
     given: Ints | None = None
 
     @classmethod
-    def these(cls, given: Ints) -> Orders:
+    def these(cls, given: Ints) -> Self:
         """Return these orders, of shape (orders, N), of as many trajectories as they name."""
         return cls(int(given.max()) + 1, given.shape[1], given)
 

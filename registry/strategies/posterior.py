@@ -1,10 +1,8 @@
 """Beliefs about the success probability of a question before its first trajectory is drawn."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.special import betainc, betaln
@@ -47,7 +45,7 @@ class SuccessPrior:
     r)."""
 
     @classmethod
-    def fit(cls, rewards: Floats, levels: tuple[float, ...], correct: Bools) -> SuccessPrior:
+    def fit(cls, rewards: Floats, levels: tuple[float, ...], correct: Bools) -> Self:
         """Choose the share, and for one level the concentration, that make the number of right trajectories likeliest.
 
         The shares are .02, .05, .1, .2, .4, .7 and 1. The calibrator was fitted to the same questions, so the rewards

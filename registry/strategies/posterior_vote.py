@@ -3,8 +3,6 @@
 The rules look at answers only, and need no PRM.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -93,7 +91,7 @@ class PosteriorVote(TargetedRule):
         # A doubt has more digits than a probability near 1.
         return Outcome(first_reached(doubt, tuple(point - 1 for point in points)), right)
 
-    def _laws(self, agreement: float = 1.0) -> _Laws:
+    def _laws(self, agreement: float = 1.0) -> "_Laws":
         return _Laws(*self.successes_, self.diversity_, agreement)
 
 
@@ -147,7 +145,8 @@ def _most_probable(
     """
     columns, most = orders.shape
     graded = np.flatnonzero(share)
-    voting = sum_so_far(orders.of((answers >= 0).astype(_count_type(most)))).T
+    # Places in a table of votes are computed in the type of the counts. Small ones are fastest.
+    voting = sum_so_far(orders.of((answers >= 0).astype(np.min_scalar_type((most + 1) ** 2)))).T
     doubt, right = np.empty((most, columns)), np.empty((most, columns))
     for some, log_odds in _log_odds(log_ratio, answers, voting, laws, orders):
         highest = log_odds.max(axis=1)
@@ -185,11 +184,6 @@ def _log_odds(
         room[filled - 1] = laws.log_odds(best[:-1], votes[:-1], draw + 1, cast)
         if filled == len(room) or draw + 1 == len(voting):
             yield slice(draw + 1 - filled, draw + 1), room[:filled]
-
-
-def _count_type(most: int) -> np.dtype[Any]:
-    """The type in which votes are counted and places in a table of votes are computed. Small ones are fastest."""
-    return np.min_scalar_type((most + 1) ** 2)
 
 
 @lru_cache(maxsize=1024)

@@ -3,8 +3,6 @@
 It is an application of Learn then Test (Angelopoulos et al., 2021, arXiv:2110.01052).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Strategies whose number of samples depends on the question: IAS, its reference points, and marginal gains."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,13 +9,7 @@ from prmcal.arrays import Floats, Ints
 from prmcal.registry.contracts.plugin import FinitePositive
 from prmcal.registry.contracts.pool import Pool, Reads
 from prmcal.registry.contracts.strategy import Answered, SearchStrategy, Setting
-from prmcal.registry.strategies.best_of import (
-    RanksByScore,
-    best_of_each,
-    best_of_n,
-    pass_at_each,
-    pass_at_n,
-)
+from prmcal.registry.strategies import best_of
 
 _SMALLEST_CHANCE = 1e-4
 # N_IAS(.006, .011964) is 2, but the logarithms give 2.0000000000000004, whose ceiling is 3.
@@ -67,7 +59,7 @@ def beams_needed(rewards: ArrayLike, target: float, expansions: int, maximum: in
     return int(enough[0]) + 1 if len(enough) else min(maximum, len(chances))
 
 
-class BestOfNWithIAS(RanksByScore):
+class BestOfNWithIAS(best_of.RanksByScore):
     """Answer with the best-scored of min(ceil(N_IAS), N) samples.
 
     N_IAS is computed from the calibrated reward of the bare question. Samples are ranked by their uncalibrated scores.
@@ -84,9 +76,9 @@ class BestOfNWithIAS(RanksByScore):
         samples, most = adaptive_samples(chances, target_of(setting), setting.samples), setting.samples
         own = (np.arange(len(samples)), samples - 1)
         return Answered(
-            accuracy=best_of_each(self.scores_of(pool), pool.correct, most)[own],
+            accuracy=best_of.best_of_each(self.scores_of(pool), pool.correct, most)[own],
             samples=samples.astype(np.float64),
-            pass_at_samples=pass_at_each(pool.correct, most)[own],
+            pass_at_samples=best_of.pass_at_each(pool.correct, most)[own],
         )
 
 
@@ -105,7 +97,7 @@ class OracleIAS(BestOfNWithIAS):
     reference = True
 
 
-class _OfEqualCost(RanksByScore):
+class _OfEqualCost(best_of.RanksByScore):
     """A reference point with the cost of best-of-n + IAS. Its curve would be that of a fixed n."""
 
     reads = ("scores", "rewards")
@@ -163,15 +155,15 @@ def target_of(setting: Setting) -> float:
 def _mixed(pool: Pool, scores: Floats, counts: Ints, chances: Floats, samples: Ints) -> Answered:
     """Best-of-n where each question has the same probability for each n, from which the mean of `samples` results."""
     return Answered(
-        accuracy=np.einsum("qn,n->q", best_of_n(scores, pool.correct, counts), chances),
+        accuracy=np.einsum("qn,n->q", best_of.best_of_n(scores, pool.correct, counts), chances),
         samples=np.full(pool.questions, float(np.sum(counts * chances))),
-        pass_at_samples=np.einsum("qn,n->q", pass_at_n(pool.correct, counts), chances),
+        pass_at_samples=np.einsum("qn,n->q", best_of.pass_at_n(pool.correct, counts), chances),
         estimated_from=samples.astype(np.float64),
     )
 
 
 @dataclass(eq=False)
-class MarginalGains(RanksByScore):
+class MarginalGains(best_of.RanksByScore):
     """Give each sample to the question where it most raises the probability of a right one, and answer with the best.
 
     With the calibrated reward r of the bare question, the b-th sample raises the probability that one is right by
@@ -204,8 +196,8 @@ class MarginalGains(RanksByScore):
 
     def _results(self, pool: Pool, most: int, means: Floats) -> tuple[Answered, ...]:
         samples = allocated(pool.rewards, means, most)
-        accuracy = _between(best_of_each(self.scores_of(pool), pool.correct, most), samples)
-        passed = _between(pass_at_each(pool.correct, most), samples)
+        accuracy = _between(best_of.best_of_each(self.scores_of(pool), pool.correct, most), samples)
+        passed = _between(best_of.pass_at_each(pool.correct, most), samples)
         return tuple(map(Answered, accuracy, samples, passed))
 
 

@@ -1,7 +1,5 @@
 """Rules that draw one trajectory after another, and decide after each whether to draw one more."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Best-of-n that gives no answer, or asks a stronger LLM, where its best sample is not good enough."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -12,20 +10,12 @@ from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.contracts.plugin import Count, Share
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, Asked, Choice, PoolStrategy, Setting
-from prmcal.registry.strategies.best_of import (
-    RanksByScore,
-    best_of_n,
-    count_of,
-    curve_counts,
-    pass_at_n,
-    rank_chances,
-    ranked,
-)
+from prmcal.registry.strategies import best_of
 from prmcal.registry.strategies.evidence import ScoreEvidence
 
 
 @dataclass(eq=False)
-class AbstainingBestOfN(RanksByScore):
+class AbstainingBestOfN(best_of.RanksByScore):
     """Answer with the best-scored of n samples if its score is above a bound, and give no answer otherwise.
 
     The bound is the lowest one with the promised risk (conformal risk control, Angelopoulos et al., 2024). The loss of
@@ -72,7 +62,7 @@ class AbstainingBestOfN(RanksByScore):
 
     def sweep(self, pool: Pool, setting: Setting) -> tuple[Answered, ...]:
         """Return the results with 1 to the largest number of samples; see :meth:`prmcal.PoolStrategy.sweep`."""
-        return self._results(pool, curve_counts(self._most(setting)))
+        return self._results(pool, best_of.curve_counts(self._most(setting)))
 
     def choose(self, pool: Pool, setting: Setting) -> Choice:
         """Return the best-scored trajectory, and withhold it at or below the bound."""
@@ -85,8 +75,8 @@ class AbstainingBestOfN(RanksByScore):
         return min(setting.samples, int(self.known_[1].shape[1]))
 
     def _results(self, pool: Pool, counts: Ints) -> tuple[Answered, ...]:
-        scores, right = ranked(self.scores_of(pool), pool.correct)
-        chances, passed = rank_chances(pool.size, counts), pass_at_n(pool.correct, counts)
+        scores, right = best_of.ranked(self.scores_of(pool), pool.correct)
+        chances, passed = best_of.rank_chances(pool.size, counts), best_of.pass_at_n(pool.correct, counts)
         results = []
         for place, count in enumerate(counts):
             bound = risk_bound(*self.known_, int(count), self.risk)
@@ -109,8 +99,8 @@ def risk_bound(scores: Floats, correct: Bools, count: int, risk: float) -> float
     Scores and correctness, of shape (questions, M), are those of the calibration questions, and n is in [1, M]. The
     bound is -inf if everything may be answered, and inf if nothing may.
     """
-    values, right = ranked(scores, correct)
-    losses = rank_chances(scores.shape[1], np.array([count]))[0] * (1 - right)
+    values, right = best_of.ranked(scores, correct)
+    losses = best_of.rank_chances(scores.shape[1], np.array([count]))[0] * (1 - right)
     read = ~np.isnan(values)
     falling = np.argsort(-values[read], kind="stable")
     levels, sums = values[read][falling], np.cumsum(losses[read][falling])
@@ -162,39 +152,42 @@ class Escalation(PoolStrategy):
 
     def tune(self, pool: Pool, setting: Setting) -> None:
         """Learn what the best score says of its answer; see :meth:`prmcal.PoolStrategy.tune`."""
-        first = min(count_of("samples", self.samples, setting), pool.size)
+        first = min(best_of.count_of("samples", self.samples, setting), pool.size)
         self.evidence_ = ScoreEvidence.fit(*_best_of_groups(pool, first))
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
         """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
-        own = np.array([count_of("samples", self.samples, setting)])
-        other = np.array([count_of("to_samples", self.to_samples, setting)])
+        own = np.array([best_of.count_of("samples", self.samples, setting)])
+        other = np.array([best_of.count_of("to_samples", self.to_samples, setting)])
         stronger = pool.others[self.to]
         # Equal scores are on the same side, so a kept answer is the best-scored one that is good enough.
         good = self._good_enough(pool)
-        kept = pass_at_n(good, own)[:, 0]
+        kept = best_of.pass_at_n(good, own)[:, 0]
         escalated = np.clip(1 - kept, 0.0, 1.0)
         drawn = np.ones(pool.questions) if self.by == "answer" else kept
-        theirs = best_of_n(stronger.scores, stronger.correct, other)[:, 0]
+        theirs = best_of.best_of_n(stronger.scores, stronger.correct, other)[:, 0]
         # Where it escalates and no own sample is right, only the stronger LLM can be right.
-        left = 1 - pass_at_n(good | pool.correct, own)[:, 0] if self.by == "answer" else escalated
-        passed = drawn * pass_at_n(pool.correct, own)[:, 0] + left * pass_at_n(stronger.correct, other)[:, 0]
+        left = 1 - best_of.pass_at_n(good | pool.correct, own)[:, 0] if self.by == "answer" else escalated
+        passed = (
+            drawn * best_of.pass_at_n(pool.correct, own)[:, 0]
+            + left * best_of.pass_at_n(stronger.correct, other)[:, 0]
+        )
         return Answered(
             accuracy=np.minimum(
-                best_of_n(pool.scores, good & pool.correct, own)[:, 0] + escalated * theirs, 1.0
+                best_of.best_of_n(pool.scores, good & pool.correct, own)[:, 0] + escalated * theirs, 1.0
             ),
             samples=drawn * own + escalated * other,
             pass_at_samples=np.minimum(passed, 1.0),
             asked=(
-                Asked("", drawn, drawn * own, best_of_n(pool.scores, pool.correct, own)[:, 0]),
+                Asked("", drawn, drawn * own, best_of.best_of_n(pool.scores, pool.correct, own)[:, 0]),
                 Asked(self.to, escalated, escalated * other, theirs),
             ),
         )
 
     def most_samples(self, setting: Setting) -> int:
         """Return the most samples of a question: those of both LLMs, or of one if the bare question decides."""
-        own = count_of("samples", self.samples, setting)
-        other = count_of("to_samples", self.to_samples, setting)
+        own = best_of.count_of("samples", self.samples, setting)
+        other = best_of.count_of("to_samples", self.to_samples, setting)
         return own + other if self.by == "answer" else max(own, other)
 
     def _good_enough(self, pool: Pool) -> Bools:

@@ -4,8 +4,6 @@ Answers are equal if their texts are equal. A trajectory without an answer does 
 of votes are equally likely to win.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -35,8 +35,6 @@ prmcal.db          where results live: tables, statistics and queries over DuckD
 prmcal.dashboard   the web pages, which only read
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -29,8 +29,6 @@
 Each message says what was wrong, where, and what to do about it.
 """
 
-from __future__ import annotations
-
 
 class PrmcalError(Exception):
     """A problem that the user can act on. The message is the whole explanation."""

@@ -8,8 +8,6 @@ large, and are kept as long as there is room.
 :func:`kept` compares the weights of a bootstrap by identity. Metrics of the same questions are given the same ones.
 """
 
-from __future__ import annotations
-
 import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator

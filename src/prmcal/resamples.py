@@ -1,7 +1,5 @@
 """Sums over questions that are weighted by a bootstrap."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from prmcal.arrays import Floats

@@ -1,10 +1,9 @@
 """The steps of a solution, which blank lines separate, and thoughts, which tags enclose."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import Self
 
 STEP_SEPARATOR = "\n\n"
 
@@ -29,7 +28,7 @@ class Step(str):
 
     sampled: str
 
-    def __new__(cls, sampled: str) -> Step:
+    def __new__(cls, sampled: str) -> Self:
         """Make the step of a piece of a text."""
         visible = sampled.strip(_WHITE)
         if len(visible) < len(sampled):

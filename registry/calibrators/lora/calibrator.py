@@ -155,9 +155,10 @@ class QuantileLora(Calibrator):
         from prmcal.registry.calibrators.lora.fitting import fit_adapter
 
         prm = transformers_prm(features)
-        settings = self._settings()
+        settings = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
         rows = [[each.question, *each.steps] for each in features.prefixes]
-        fit = _hash([prm.identity(), settings, self.levels, rows, k.tolist(), n.tolist()])
+        decisive = [prm.identity(), settings, self.levels, rows, k.tolist(), n.tolist()]
+        fit = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
         self.adapter_, self.config_, steps = fit_adapter(
             prm, self._base(prm), features.prefixes, targets, loss, settings, self.support, fit
         )
@@ -294,10 +295,6 @@ class QuantileLora(Calibrator):
         """Leave out the model. A copy attaches its adapter again."""
         return {name: value for name, value in vars(self).items() if name != "_kept"}
 
-    def _settings(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-
 
 def _without_markers(identity: dict[str, Any]) -> dict[str, Any]:
     arguments = identity.get("arguments", {})
@@ -324,7 +321,3 @@ def _reward(log_odds: Floats) -> Floats:
 def _plain(value: Any) -> Any:
     """The value after it is written to JSON and read again."""
     return json.loads(json.dumps(value))
-
-
-def _hash(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

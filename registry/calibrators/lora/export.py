@@ -3,8 +3,6 @@
 A calibrated PRM is exported as a checkpoint, with the adapter merged into the weights and one output per quantile.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json
@@ -26,7 +24,7 @@ from prmcal.registry.messages import reading
 from prmcal.registry.models.architectures import QUANTILE_ARCHITECTURE
 from prmcal.registry.prms.qwen import QwenPRM
 
-_OWN_HEAD = "score.layers."
+_OWN_HEAD = r"^score\.layers\."
 _CARD = """\
 ---
 library_name: transformers
@@ -95,7 +93,8 @@ def export_checkpoint(
     try:
         merged: Any = model.merge_and_unload()
         state = {
-            _saved_name(name): weight.detach().contiguous() for name, weight in merged.state_dict().items()
+            re.sub(_OWN_HEAD, "score.", name): weight.detach().contiguous()
+            for name, weight in merged.state_dict().items()
         }
     finally:
         prm.close()
@@ -123,10 +122,6 @@ def check_head(head: QuantileHead) -> None:
             "Only a head like that of Qwen2.5-Math-PRM can be exported: two linear layers, with the difference of two "
             "outputs as log-odds."
         )
-
-
-def _saved_name(name: str) -> str:
-    return f"score.{name.removeprefix(_OWN_HEAD)}" if name.startswith(_OWN_HEAD) else name
 
 
 def _readme(

@@ -3,12 +3,10 @@
 Prefixes are divided into batches and forward passes over token trees.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -23,7 +21,7 @@ from prmcal.registry.calibrators.lora.model import (
     lora_config,
     recompute_if_large,
 )
-from prmcal.registry.calibrators.lora.training import Parts, Schedule, isolated, train
+from prmcal.registry.calibrators.lora.training import Parts, isolated, train
 from prmcal.registry.contracts.calibrator import FitSupport
 from prmcal.registry.contracts.data import Prefix
 from prmcal.registry.models.memory import in_halves
@@ -41,7 +39,7 @@ def quantile_loss(predicted: torch.Tensor, target: torch.Tensor, levels: Sequenc
 
     It is the mean over levels of ``beta max(0, y - r) + (1 - beta) max(0, r - y)``, for the prediction r in [0, 1], of
     shape (..., levels), and the target y = k/n, of shape (...). Its expectation is smallest if r is the beta-quantile
-    of y.
+    of y. scikit-learn's mean_pinball_loss has no gradient.
     """
     betas = predicted.new_tensor(tuple(levels))
     short = target[..., None] - predicted
@@ -99,7 +97,6 @@ def fit_adapter(
     units = trajectories_of(prefixes) if whole else list(np.arange(len(prefixes))[:, None])
     epochs = plan_batches(units, settings["batch_size"], settings["epochs"], settings["seed"])
     batches = [batch for epoch in epochs for batch in epoch]
-    schedule = Schedule(tuple(map(len, epochs)), settings["learning_rate"], settings["seed"])
     recompute_if_large(base)
     config = lora_config(
         base, *(settings[name] for name in ("rank", "alpha", "dropout", "layers", "target_modules", "head"))
@@ -111,12 +108,13 @@ def fit_adapter(
             prm.tokenizer,
             lambda number: batch_parts(batches[number], prefixes, sequences, targets, packing),
             loss,
-            schedule,
+            [len(epoch) for epoch in epochs],
+            settings,
             support,
             fit,
         )
         trained = get_peft_model_state_dict(model, adapter_name=ADAPTER, save_embedding_layers=False)
-    return {name: weight.detach().cpu().clone() for name, weight in trained.items()}, config, schedule.steps
+    return {name: weight.detach().cpu().clone() for name, weight in trained.items()}, config, len(batches)
 
 
 def batch_parts(
@@ -124,7 +122,7 @@ def batch_parts(
     prefixes: Sequence[Prefix],
     sequences: Sequence[Sequence[int]],
     targets: Floats,
-    packing: Packing,
+    packing: "Packing",
 ) -> Parts:
     """Return the forward passes of a batch. Each prefix has the weight one over the batch size."""
     parts: Parts = []
@@ -169,7 +167,7 @@ class Packing:
     device: torch.device
 
     @classmethod
-    def of(cls, prm: TransformersPRM) -> Packing:
+    def of(cls, prm: TransformersPRM) -> Self:
         """The packing that a PRM uses when it scores."""
         trunk, _ = prm.modules
         weights = next(trunk.parameters())

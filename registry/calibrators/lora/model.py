@@ -1,7 +1,5 @@
 """A PRM with an adapter and an output per quantile. It shares the PRM's weights in modules of its own."""
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -125,9 +123,8 @@ class QuantileRewardModel(PreTrainedModel):
     def __init__(self, trunk: PreTrainedModel, score: QuantileHead) -> None:
         config = copy.deepcopy(trunk.config)
         config._name_or_path = ""  # A local path, which PEFT would write into the adapter's configuration.
-        config._attn_implementation = (
-            "eager"  # For this module, which has no attention. The trunk keeps its own.
-        )
+        # For this module, which has no attention. The trunk keeps its own.
+        config._attn_implementation = "eager"
         super().__init__(config)
         self.model = trunk
         self.score = score

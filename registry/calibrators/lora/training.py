@@ -1,7 +1,5 @@
 """Train an adapter with TRL's SFTTrainer on batches of token trees, with checkpoints to resume from."""
 
-from __future__ import annotations
-
 import copy
 import math
 import os
@@ -10,9 +8,8 @@ import tempfile
 import time
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -38,23 +35,6 @@ Parts = list[dict[str, Any]]
 _CHECKPOINTS = 20
 _SHOWN_STEPS = 20
 _SECONDS_BETWEEN_REPORTS = 1.0
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """The number of steps and the learning rate."""
-
-    steps_by_epoch: tuple[int, ...]
-    """The number of batches in each epoch."""
-    learning_rate: float
-    """The learning rate at the first step. It decays linearly to 0."""
-    seed: int
-    """The seed of dropout."""
-
-    @property
-    def steps(self) -> int:
-        """The number of batches in all epochs."""
-        return sum(self.steps_by_epoch)
 
 
 class TreeTrainer(SFTTrainer):
@@ -166,8 +146,10 @@ def _within(part: dict[str, Any], most_tokens: float) -> Parts:
 class Progress(TrainerCallback):
     """Reports the epoch, the loss and the time left, at most once a second."""
 
-    def __init__(self, schedule: Schedule, report: Callable[[str], None], loss: Callable[[], float]) -> None:
-        self.ends, self.report, self.loss = list(accumulate(schedule.steps_by_epoch)), report, loss
+    def __init__(
+        self, steps_by_epoch: Sequence[int], report: Callable[[str], None], loss: Callable[[], float]
+    ) -> None:
+        self.ends, self.report, self.loss = list(accumulate(steps_by_epoch)), report, loss
         self.losses: deque[float] = deque(maxlen=_SHOWN_STEPS)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -193,7 +175,8 @@ def train(
     tokenizer: PreTrainedTokenizerBase,
     parts_of: Callable[[int], Parts],
     row_loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
-    schedule: Schedule,
+    steps_by_epoch: Sequence[int],
+    settings: Mapping[str, Any],
     support: FitSupport,
     fit: str,
 ) -> None:
@@ -201,10 +184,13 @@ def train(
 
     The model's forward pass returns log-odds of shape (trees, slots, outputs). The trainer aligns its special tokens
     with the PRM's tokenizer. `parts_of` returns the forward passes of a batch, by its number; their weights sum to 1.
+    `settings` are the calibrator's arguments: the learning rate of the first step, which decays linearly to 0, and the
+    seed of dropout.
     `row_loss` maps log-odds, of shape (..., outputs), and the targets of `parts_of` to losses of shape (...). `fit` is
     a hash of everything that the result depends on. Checkpoints of other fits are ignored. Raises a PluginFailedError
     if the loss or a weight becomes NaN or infinite.
     """
+    steps = sum(steps_by_epoch)
     with ExitStack() as stack:
         folder = support.checkpoints
         newest = None
@@ -215,44 +201,44 @@ def train(
         trainer = TreeTrainer(
             model=model,
             args=_configuration(
-                folder, schedule, support.checkpoints is not None, model.device.type == "cpu"
+                folder, steps, settings, support.checkpoints is not None, model.device.type == "cpu"
             ),
-            train_dataset=Dataset.from_dict({"batch": list(range(schedule.steps))}),
+            train_dataset=Dataset.from_dict({"batch": list(range(steps))}),
             data_collator=lambda rows: {"parts": parts_of(rows[0]["batch"])},
             processing_class=copy.deepcopy(tokenizer),
             row_loss=row_loss,
             fit=fit,
         )
         trainer.remove_callback(PrinterCallback)
-        trainer.add_callback(Progress(schedule, support.report, lambda: trainer.newest_loss))
+        trainer.add_callback(Progress(steps_by_epoch, support.report, lambda: trainer.newest_loss))
         trainer.train(resume_from_checkpoint=None if newest is None else str(newest))
     model.eval()
     if not all(torch.isfinite(weight).all() for weight in model.parameters() if weight.requires_grad):
         raise PluginFailedError(
-            f"The adapter's weights became NaN at the last of {schedule.steps} steps. Lower the learning rate "
-            f"({schedule.learning_rate:g})."
+            f"The adapter's weights became NaN at the last of {steps} steps. Lower the learning rate "
+            f"({settings['learning_rate']:g})."
         )
 
 
-def _configuration(folder: Path, schedule: Schedule, keep: bool, cpu: bool) -> SFTConfig:
+def _configuration(folder: Path, steps: int, settings: Mapping[str, Any], keep: bool, cpu: bool) -> SFTConfig:
     """The trainer's configuration: one pass over the numbered batches of all epochs, in order."""
     configuration = SFTConfig(
         output_dir=str(folder),
         num_train_epochs=1,
         per_device_train_batch_size=1,
         train_sampling_strategy="sequential",
-        learning_rate=schedule.learning_rate,
+        learning_rate=settings["learning_rate"],
         lr_scheduler_type="linear",
         warmup_steps=0,
         weight_decay=0.0,
         max_grad_norm=1.0,
         bf16=False,
         use_cpu=cpu,
-        seed=schedule.seed,
+        seed=settings["seed"],
         logging_strategy="no",
         report_to="none",
         save_strategy="steps" if keep else "no",
-        save_steps=max(1, schedule.steps // _CHECKPOINTS),
+        save_steps=max(1, steps // _CHECKPOINTS),
         save_total_limit=2,
         remove_unused_columns=False,
         dataset_kwargs={"skip_prepare_dataset": True},
