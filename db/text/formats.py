@@ -5,9 +5,11 @@ Names and reasons come from grids and plugins, so they must be escaped, in Markd
 
 import re
 import shlex
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 from prmcal.db.metrics import MAIN_METRICS, Leaderboard
 from prmcal.db.statistics.paired import SIGNIFICANCE
@@ -24,6 +26,11 @@ _LATEX_SPECIAL = {
     "β": r"\ensuremath{\beta}",
     **{each: f"\\{each}" for each in "&%$#_{}"},
 }
+
+
+with Path(__file__).with_name("words.toml").open("rb") as _file:
+    WORDS: dict[str, Any] = tomllib.load(_file)
+"""Titles, meanings and legends, by their kinds and names."""
 
 
 def number(value: float, digits: int = 3, *, signed: bool = False) -> str:
@@ -126,15 +133,7 @@ def missing(value: Any) -> bool:
 DIGITS = 3
 """Decimal places of a measured value."""
 
-COORDINATE_TITLES = {
-    "dataset": "Data set",
-    "llm": "LLM",
-    "prm": "PRM",
-    "strategy": "Strategy",
-    "target": "C",
-    "level": "β",
-    "calibrator": "Calibrator",
-}
+COORDINATE_TITLES: dict[str, str] = WORDS["titles"]
 """Titles of the coordinates of a cell, in the order of columns."""
 
 VARIANT_TITLES = {"conditions": "Conditions", "version": "Version"}
@@ -155,24 +154,8 @@ class LeaderboardText:
 
 
 LEADERBOARDS: dict[Leaderboard, LeaderboardText] = {
-    "calibration": LeaderboardText(
-        "Calibration",
-        "Errors of the rewards, compared with Monte Carlo success rates on the test questions.",
-        MAIN_METRICS["calibration"],
-        "Prefixes",
-    ),
-    "scaling": LeaderboardText(
-        "Scaling",
-        "Accuracy and budget of strategies. With IAS, the budget of a question depends on its calibrated reward.",
-        MAIN_METRICS["scaling"],
-        "Trajectories",
-    ),
-    "league": LeaderboardText(
-        "League",
-        "Strategies at equal cost: the accuracy of each over its whole range of budgets, and what it saves.",
-        MAIN_METRICS["league"],
-        "Trajectories",
-    ),
+    name: LeaderboardText(**WORDS["leaderboards"][name], main_metrics=MAIN_METRICS[name])
+    for name in get_args(Leaderboard)
 }
 """The leaderboards by name."""
 
@@ -185,13 +168,6 @@ SYMBOLS = {"best": "●", "tied": "○", "worse": "▽", "last": "▼"}
 SECONDS_LEGEND = "Seconds are single-worker seconds, measured on the generation and scoring jobs."
 """Explains the seconds in a table of costs."""
 
-_MEANINGS = {
-    "best": "best of {group}",
-    "tied": "not significantly different from the best",
-    "worse": "significantly worse than the best",
-    "last": "worst of {group}, and significantly worse than the best",
-}
-
 
 def standings_legend(marks: Mapping[str, str], group: str) -> str:
     """Explain the marks of standings, such as :data:`MARKS`, in one sentence.
@@ -199,7 +175,7 @@ def standings_legend(marks: Mapping[str, str], group: str) -> str:
     `group` names the values that compete with each other, such as "its row".
     """
     meanings = "; ".join(
-        f"{mark}: {_MEANINGS[standing].format(group=group)}" for standing, mark in marks.items()
+        f"{mark}: {WORDS['standings'][standing].format(group=group)}" for standing, mark in marks.items()
     )
     return f"{meanings} (paired bootstrap over questions, p < {SIGNIFICANCE} after Holm's correction)."
 
@@ -216,12 +192,7 @@ def leaderboard_legend(marks: Mapping[str, str]) -> str:
 VERIFIED = "Verified"
 """The title of the column with the tier of verification."""
 
-TIER_MEANINGS = {
-    "consistent": "keys, artifacts and all numbers fit together: they were computed again from counts and rewards",
-    "graded again": "answers were extracted and graded again from the texts",
-    "scored again": "a random share of the prefixes was scored again by the PRM, and calibrators were fitted again",
-    "reproduced": "rollouts of the verifier's own agree",
-}
+TIER_MEANINGS: dict[str, str] = WORDS["tiers"]
 """The meaning of each tier of a verification. Each tier includes those before it."""
 
 _KINDS = ("llm", "prm", "calibrator", "dataset", "strategy")

@@ -5,14 +5,11 @@ from functools import partial
 from prmcal.db.overview.types import League, levels_of
 from prmcal.db.statistics.budgets import verdict
 from prmcal.db.text.board import Board, Column, described_column
-from prmcal.db.text.formats import counted, number
+from prmcal.db.text.formats import WORDS, counted, number
 from prmcal.db.text.health import misleading, summaries
 from prmcal.db.text.overview import extent, percents, placed, points, quantity, tests_text
 
-LEAGUE_PURPOSE = (
-    "The league compares strategies at equal cost: how accurate each is with the same mean number of samples, over its "
-    "whole range of budgets."
-)
+LEAGUE_PURPOSE: str = WORDS["legends"]["league purpose"]
 """The meaning of the league, in one sentence."""
 
 _NAMED = 3
@@ -93,10 +90,5 @@ def _accuracy(found: League, budget: int) -> Column:
 def league_legend(found: League) -> str:
     """Explain the ranking in a few sentences."""
     exact = all(row.order_error == 0 for row in found.rows)
-    text = (
-        "Gain: accuracy minus that of a fixed n with the same mean samples, averaged over all budgets, in percentage "
-        "points. At n: accuracy with n samples on average. Saving: samples saved at 95% of the accuracy of best-of-N. "
-        "Values are means over places with 95% intervals over questions. W-T-L: wins, ties and losses in paired tests. "
-        "Thresholds are chosen on calibration questions only."
-    )
-    return text if exact else f"{text} Sequential rules are averaged over random orders of the samples."
+    legends: dict[str, str] = WORDS["legends"]
+    return legends["league"] if exact else f"{legends['league']} {legends['league orders']}"

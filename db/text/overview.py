@@ -7,13 +7,10 @@ from prmcal.db.metrics import MAIN_METRICS, RANKING_METRIC
 from prmcal.db.overview.types import Extent, Outcomes, Overview, Quantity, Rank, Standing
 from prmcal.db.statistics.budgets import verdict
 from prmcal.db.text.board import Board, Column, described_column
-from prmcal.db.text.formats import counted, duration, interval, number
+from prmcal.db.text.formats import WORDS, counted, duration, interval, number
 from prmcal.db.text.health import misleading, summaries
 
-PURPOSE = (
-    "prmcal measures how far the scores of process reward models lie from the true chance of a right answer, corrects "
-    "them with calibrators, and shows how many samples this saves."
-)
+PURPOSE: str = WORDS["legends"]["purpose"]
 """A description of prmcal in one sentence."""
 
 SCORE = "corrected Brier score"
@@ -177,15 +174,8 @@ def _error(found: Overview, metric: str, weight: int) -> Column:
 def ranking_legend(found: Overview) -> str:
     """Explain the ranking in a few sentences."""
     partly = any(each.places < found.places for each in found.ranking)
-    text = (
-        f"Ranks compare the {SCORE} of the calibrators at each place, a combination of data set, LLM and PRM. "
-        "Values are means over places with 95% intervals over questions. W-T-L: wins, ties and losses in paired tests."
-    )
-    part = (
-        "Some calibrators were measured at a part of the places only. Compare two of them by W-T-L, or at the places "
-        "that both have."
-    )
-    return f"{text} {part}" if partly else text
+    legends: dict[str, str] = WORDS["legends"]
+    return f"{legends['ranking']} {legends['ranking in part']}" if partly else legends["ranking"]
 
 
 def placed(row: Rank) -> str:

@@ -35,19 +35,9 @@ _FITTING = ("hidden", "features", "fit", "calibrated")
 _SAMPLED = ("temperature", "top_p", "max_tokens", "stop")
 _CHOSEN = ("first_prefixes", "prefer_answered")
 """Settings that are conditions only if they are set."""
+_MEASURED = ("measured", "follow_ups", "most_prefixes", *_CHOSEN, "terminal", "bins", "replicates")
 _SETTINGS: Mapping[str, Mapping[str, Sequence[str]]] = {
-    "calibration": {
-        "sampling": _SAMPLED,
-        "measurement": (
-            "measured",
-            "follow_ups",
-            "most_prefixes",
-            *_CHOSEN,
-            "terminal",
-            "bins",
-            "replicates",
-        ),
-    },
+    "calibration": {"sampling": _SAMPLED, "measurement": _MEASURED},
     "scaling": {"sampling": _SAMPLED, "scaling": ("samples",)},
     "league": {"sampling": _SAMPLED, "scaling": ("samples",)},
 }

@@ -48,6 +48,7 @@ _WIDTH = 8
 _MEMORY = 2**33
 """Bytes of addresses that the process may use, of which it has memory for a part."""
 
+_MEASURED = ("results", "question_results", "replicates")
 _NEEDED = {
     "rollout": ("trajectories",),
     "success": ("successes",),
@@ -55,16 +56,9 @@ _NEEDED = {
     "score": ("rewards",),
     "calibrated": ("calibrated_rewards",),
     "search": ("searches",),
-    "calibration_metrics": (
-        "results",
-        "question_results",
-        "replicates",
-        "reliability_bins",
-        "signed_error_bins",
-    ),
-    "strategy": ("results", "question_results", "replicates"),
-    "search_results": ("results", "question_results", "replicates"),
-    "league": ("results", "question_results", "replicates", "league_points"),
+    "calibration_metrics": (*_MEASURED, "reliability_bins", "signed_error_bins"),
+    **dict.fromkeys(("strategy", "search_results"), _MEASURED),
+    "league": (*_MEASURED, "league_points"),
 }
 # Tables that are only in artifacts. Those of all others are in the database.
 _OWN_TABLES = {
