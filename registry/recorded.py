@@ -39,11 +39,6 @@ class RecordedQuestion:
     """The recorded logits, one entry for each solution. Empty if there are none."""
 
 
-def as_one_step(text: str) -> str:
-    """Remove the blank lines of a text, so that it is a single step."""
-    return "\n".join(split_steps(text))
-
-
 def check_recording(path: str) -> None:
     """Raise InvalidArgumentsError if there is no such file."""
     if not is_file(path):
@@ -202,7 +197,9 @@ class RecordedLLM(LLM):
         return completions
 
     def _completions_of(self, question: RecordedQuestion, steps: tuple[str, ...], n: int) -> list[Completion]:
-        solutions = [self._solution(each) for each in question.solutions]
+        solutions = list(question.solutions)
+        if self.one_step:  # Without blank lines, a text is a single step.
+            solutions = [replace(each, text="\n".join(split_steps(each.text))) for each in solutions]
         if not steps:
             return solutions
         recorded = question.follow_ups.get(steps)
@@ -217,9 +214,6 @@ class RecordedLLM(LLM):
             for solution, whole in zip(solutions, split, strict=True)
             if whole[: len(steps)] == steps
         ]
-
-    def _solution(self, solution: Completion) -> Completion:
-        return replace(solution, text=as_one_step(solution.text)) if self.one_step else solution
 
 
 def _rest(solution: Completion, steps: tuple[Step, ...], start: int) -> Completion:

@@ -24,7 +24,14 @@ from prmcal.harness.execution.local import WorkerDiedError, WorkerProcess
 from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, content_key, storage_errors
+from prmcal.harness.storage.store import (
+    MANIFEST_FILE,
+    ArtifactRef,
+    Manifest,
+    Store,
+    content_key,
+    storage_errors,
+)
 
 CACHE_VARIABLE = "PRMCAL_NODE_CACHE"
 """The environment variable of a node with the folder of its cache."""
@@ -87,7 +94,7 @@ class NodeCache:
         while True:
             if self.store.manifest(ref.kind, ref.key, verify=False) != wanted:
                 self._fetch(ref, wanted)
-            path = self.store.manifest_path(ref)
+            path = self.store.folder(ref.kind, ref.key) / MANIFEST_FILE
             try:
                 file = path.open()
                 fcntl.flock(file, fcntl.LOCK_SH)

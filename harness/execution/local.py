@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Self
 
 from prmcal.db.run_folder import workers_folder
 from prmcal.errors import RunError
@@ -30,7 +29,6 @@ from prmcal.harness.execution.worker import ONE_THREAD, MessageError, read_messa
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.gpu_hours import ALL_GPUS, gpus_of, models_of
-from prmcal.harness.planning.grid import GridSpec
 from prmcal.registry.contracts.data import Question
 
 _ENVIRONMENT = {**ONE_THREAD, "TOKENIZERS_PARALLELISM": "false"}
@@ -198,11 +196,6 @@ class LocalExecutor:
         self._slots = slots_of_machine(self._gpus, workers)
         self._running: list[_Worker] = []
         self._failed_starts = 0
-
-    @classmethod
-    def of_grid(cls, grid: GridSpec, directory: Path, workers: int, plugin_files: Sequence[Path]) -> Self:
-        """Return an executor for the shards of a grid."""
-        return cls(directory, workers, plugin_files, 3600 * grid.shards.time_limit)
 
     def run(self, schedule: Schedule) -> Generator[Event]:
         """See :meth:`Executor.run`. Workers start when there is work, and they always stop at the end."""

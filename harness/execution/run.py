@@ -57,7 +57,7 @@ def run_grid(
     have changed. Their artifacts stay.
     """
     watch, folder, log = EndWatch(max_hours), RunFolder(directory), log_file or directory / LOG_FILE
-    executor = executor or LocalExecutor.of_grid(grid, directory, workers, plugin_files)
+    executor = executor or LocalExecutor(directory, workers, plugin_files, 3600 * grid.shards.time_limit)
     plan = build_plan(grid)
     plan.cells_with(only or {})  # A wrong name is an error before the folder is touched.
     with folder.lock():
@@ -163,7 +163,7 @@ def run_further(
     """
     grid = grid_of(record.grid, f"The grid in {folder.directory}")
     files = [Path(file) for file in record.plugin_files]
-    executor = LocalExecutor.of_grid(grid, folder.directory, workers, files)
+    executor = LocalExecutor(folder.directory, workers, files, 3600 * grid.shards.time_limit)
     folder.store.remove_leftovers()
     done = folder.store.manifests(shard.ref for shard in plan.shards())
     cost = CostModel(plan, folder.store.all_manifests(known=done), executor.on_gpus)

@@ -45,11 +45,6 @@ class Sampled:
         """The names of the plugins and of the data set."""
         return self.rollout.labels
 
-    @property
-    def once_for(self) -> OnceFor:
-        """The strategies that are run once for these trajectories, by their `once_for`."""
-        return "data"
-
 
 @dataclass(frozen=True)
 class Scored(Sampled):
@@ -63,11 +58,6 @@ class Scored(Sampled):
     def labels(self) -> Labels:
         """The names of the plugins and of the data set."""
         return self.scores.labels
-
-    @property
-    def once_for(self) -> OnceFor:
-        """The strategies that are run once for these scores, by their `once_for`."""
-        return "prm"
 
 
 @dataclass(frozen=True)
@@ -89,10 +79,12 @@ class Calibrated(Scored):
         """The names of the plugins and of the data set."""
         return self.rewards.labels
 
-    @property
-    def once_for(self) -> OnceFor:
-        """The strategies that are run once for these rewards, by their `once_for`."""
-        return "calibrator" if self.level is None else "level"
+
+def once_for(own: Sampled) -> OnceFor:
+    """Return which strategies are run once for trajectories, scores or rewards, by their `once_for`."""
+    if isinstance(own, Calibrated):
+        return "calibrator" if own.level is None else "level"
+    return "prm" if isinstance(own, Scored) else "data"
 
 
 class Chain:

@@ -19,7 +19,7 @@ from prmcal.harness.jobs.parameters import (
     SearchResultsParameters,
     StrategyParameters,
 )
-from prmcal.harness.planning.chain import Calibrated, Chain, Sampled, Scored
+from prmcal.harness.planning.chain import Calibrated, Chain, Sampled, Scored, once_for
 from prmcal.harness.planning.grid import GridSpec, PluginSpec
 from prmcal.harness.planning.plan import (
     Cell,
@@ -206,7 +206,7 @@ class _Planner(Chain):
         labels = inputs.own.labels
         for strategy in self.resolved.strategies:
             asked = labels.llm in others_of(strategy)
-            if inputs.own.once_for == strategy.built.once_for and self._runs(strategy, labels) and not asked:
+            if once_for(inputs.own) == strategy.built.once_for and self._runs(strategy, labels) and not asked:
                 for target in self.grid.scaling.targets if strategy.built.targeted else [None]:
                     job = self._strategy(inputs, strategy, target)
                     self.cells.append(Cell("scaling", labels, job, strategy.name, target, inputs.level))
@@ -216,7 +216,7 @@ class _Planner(Chain):
         own = inputs.own
         if not self.grid.league or not isinstance(own, Scored):
             return
-        stages = {own.once_for} if isinstance(own, Calibrated) else {"prm", "data"}
+        stages = {once_for(own)} if isinstance(own, Calibrated) else {"prm", "data"}
         for strategy in self.resolved.strategies:
             built = strategy.built
             if (
@@ -294,10 +294,10 @@ class _Planner(Chain):
         """
         if not isinstance(own, Scored):
             raise GridError(f"The search '{strategy.name}' must have \"scores\" in its 'reads'.")
-        once_for = strategy.built.once_for
-        calibrated = own if isinstance(own, Calibrated) and once_for in ("calibrator", "level") else None
+        reads = strategy.built.once_for
+        calibrated = own if isinstance(own, Calibrated) and reads in ("calibrator", "level") else None
         calibrator = calibrated.calibrator if calibrated else None
-        level = calibrated.level if calibrated and once_for == "level" else None
+        level = calibrated.level if calibrated and reads == "level" else None
         fits: dict[str, Job[Parameters]] = {"fit": calibrated.fit} if calibrated else {}
         shards = [
             make_shard(

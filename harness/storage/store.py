@@ -168,10 +168,6 @@ class Store:
             target.parent.mkdir(parents=True, exist_ok=True)
             _put(files, manifest, target)
 
-    def manifest_path(self, ref: ArtifactRef) -> Path:
-        """Return the path of the manifest of an artifact, whether it exists or not."""
-        return self.folder(ref.kind, ref.key) / MANIFEST_FILE
-
     def checkpoints(self, ref: ArtifactRef) -> Path:
         """Return the folder for the checkpoints of a long shard. It may not exist."""
         return run_folder.checkpoint_folder(self.directory, ref.key)

@@ -1,7 +1,5 @@
 """Comparison of lists, sets, tuples, intervals, unions and matrices by element. It decides only if it is certain."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 
@@ -33,7 +31,7 @@ class Pair:
 class Every:
     """Parts that must all hold."""
 
-    parts: tuple[Question, ...]
+    parts: "tuple[Question, ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ class Matching:
     Each row needs a column of its own that holds.
     """
 
-    rows: tuple[tuple[Found, ...], ...]
+    rows: "tuple[tuple[Found, ...], ...]"
 
 
 Question = Pair | Every | Matching

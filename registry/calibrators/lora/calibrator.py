@@ -1,7 +1,5 @@
 """The calibrator `quantile-lora`: the method of the paper (section 3.2 and Appendix C)."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import json
@@ -259,7 +257,7 @@ class QuantileLora(Calibrator):
         """The number of outputs of the head."""
         return len(self.levels)
 
-    def _base(self, prm: TransformersPRM) -> QuantileRewardModel:
+    def _base(self, prm: TransformersPRM) -> "QuantileRewardModel":
         """The PRM with the outputs of the head, before training."""
         from prmcal.registry.calibrators.lora.model import quantile_model
 
@@ -280,7 +278,7 @@ class QuantileLora(Calibrator):
                 "Fit it to this PRM."
             )
 
-    def _model(self, prm: TransformersPRM) -> PeftModel:
+    def _model(self, prm: TransformersPRM) -> "PeftModel":
         """The PRM with the adapter. It is kept while both are the same, since a search predicts many times."""
         from prmcal.registry.calibrators.lora.model import adapted
 

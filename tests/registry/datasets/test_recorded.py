@@ -64,7 +64,7 @@ def test_follow_ups_are_those_recorded_or_the_rest_of_solutions(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("steps", "n", "message"),
     [
-        ((), 4, "line 1: the grid needs 4 completions of the prefix of 0 steps .*, but 3 are recorded"),
+        ((), 4, "line 1: the grid needs 4 completions of the question, but 3 are recorded"),
         (
             ("a) 1+1=2",),
             3,
