@@ -158,8 +158,10 @@ def _local_folder(checkpoint: str) -> Path | None:
     path = Path(checkpoint).expanduser()
     if checkpoint and path.is_dir():
         if not (path / "config.json").is_file():
+            adapter = (path / "adapter_config.json").is_file()
             raise InvalidArgumentsError(
                 f"The checkpoint folder {checkpoint} has no config.json, so it is not a model."
+                + " It has an adapter: merge it into its base model (PEFT's merge_and_unload)." * adapter
             )
         return path.resolve()
     if path.exists() or not is_hub_id(checkpoint):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -12,7 +12,7 @@ from prmcal.log_odds import LEAST
 from prmcal.registry.contracts.plugin import Own, own
 from prmcal.registry.llms.prompts import NATIVE, messages_of
 from prmcal.registry.models.checkpoints import chat_text, is_on_this_machine, read_config, resolve_checkpoint
-from prmcal.registry.prms.generative import asked, check_template
+from prmcal.registry.prms.generative import check_template, filled
 from prmcal.registry.prms.transformers import TransformersPRM
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _CUT = "\uffff"
 """Stands between parts that are tokenized separately. No text has this character: Unicode does not assign it."""
 
 
-def output_names(config: dict[str, Any]) -> list[str]:
+def output_names(config: Mapping[str, Any]) -> list[str]:
     """Return the names of a classifier's outputs by its ``config.json``. Without names they are ``LABEL_0``, ..."""
     named = config.get("id2label") or {}
     count = len(named) or int(config.get("num_labels") or 2)
@@ -87,7 +87,7 @@ class TokenClassifierPRM(TransformersPRM):
         whole = [f"{cut}{step}{cut}" for step in steps]
         if self.template == NATIVE:
             return self._turns(question, between.join(whole)) + cut
-        return asked(self.template, question, whole, between) + cut
+        return filled(self.template, question, whole, between) + cut
 
     def _turns(self, question: str, solution: str) -> str:
         """The chat, up to where the assistant's message goes on behind the solution."""

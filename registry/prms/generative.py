@@ -50,7 +50,7 @@ NO = ("No", " No", "no", " no")
 _PROBE = ("What is 6 times 7?", ("It is 6 + 36.", "So 42."))
 
 
-def asked(template: str, question: str, steps: Sequence[str], between: str = STEP_SEPARATOR) -> str:
+def filled(template: str, question: str, steps: Sequence[str], between: str = STEP_SEPARATOR) -> str:
     """Fill in a template, Jinja text.
 
     It gets `question`, `steps` (a list of texts) and `solution` (the steps with `between` between them, empty for the
@@ -67,14 +67,14 @@ def asked(template: str, question: str, steps: Sequence[str], between: str = STE
 def check_template(template: str) -> None:
     """Raise InvalidArgumentsError if a template cannot be filled in, or leaves out the question or a step."""
     question, steps = _PROBE
-    text = asked(template, question, steps)
+    text = filled(template, question, steps)
     for name, part in (("the question", question), *(("a step", step) for step in steps)):
         if part not in text:
             raise InvalidArgumentsError(
                 f"The 'template' of the PRM leaves out {name}. Write {{{{ question }}}}, and {{{{ solution }}}} or "
                 "a loop over 'steps'."
             )
-    asked(template, question, ())
+    filled(template, question, ())
 
 
 def check_words(right: Sequence[str], wrong: Sequence[str]) -> None:
@@ -185,7 +185,7 @@ class GenerativePRM(TransformersPRM):
 
         Without `thoughts`, a thought that the chat template begins is ended.
         """
-        text = asked(self.template, question, steps)
+        text = filled(self.template, question, steps)
         if self.chat:
             if self.tokenizer.chat_template is None:
                 raise PluginFailedError(

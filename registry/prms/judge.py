@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from prmcal.errors import PluginFailedError
+from prmcal.errors import PluginFailedError, PrmcalError
 from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
 from prmcal.registry.contracts.models import PRM
-from prmcal.registry.contracts.plugin import Count, Positive
+from prmcal.registry.contracts.plugin import Count, Positive, errors_of
 from prmcal.registry.llms.prompts import messages_of
 from prmcal.registry.messages import excerpt
 from prmcal.registry.network import DEFAULT_PATIENCE, Address, IncompleteReplyError, ServerClient
-from prmcal.registry.prms.generative import NO, WILL_IT_BE_RIGHT, YES, asked, check_template, check_words
+from prmcal.registry.prms.generative import NO, WILL_IT_BE_RIGHT, YES, check_template, check_words, filled
 from prmcal.registry.prms.tokens import steps_read
 
 if TYPE_CHECKING:
@@ -88,6 +88,14 @@ class JudgePRM(PRM):
         check_template(self.template)
         check_words(self.right, self.wrong)
 
+    def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
+        """Return also why the server does not judge a bare question."""
+        found = super().problems(asked)
+        return found or errors_of(lambda: self._probe(next(iter(asked), "What is 6 times 7?")))
+
+    def _probe(self, question: str) -> None:
+        self._client.probe(self._request(filled(self.template, question, ())), self._answer)
+
     def identity(self) -> dict[str, Any]:
         """Return the identity: the model, and what it is asked. The server is not part of it."""
         known = super().identity()
@@ -108,7 +116,7 @@ class JudgePRM(PRM):
         texts = [
             [
                 [
-                    asked(self.template, each.question, steps_read(prefix, self.read_thoughts))
+                    filled(self.template, each.question, steps_read(prefix, self.read_thoughts))
                     for prefix in each.prefixes(steps)
                 ]
                 for steps in each.trajectories

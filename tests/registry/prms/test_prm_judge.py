@@ -167,6 +167,15 @@ def test_an_answer_in_other_words_names_them() -> None:
         create(server.url).score(QUESTION, TRAJECTORIES)
 
 
+def test_its_problems_are_those_of_one_request() -> None:
+    with serving(lambda request: reply(None), path=CHAT) as server:
+        (problem,) = create(server.url, patience=60.0).problems({QUESTION: 1})
+    assert "returned no log-probabilities" in str(problem)
+    assert QUESTION in server.requests[0]["messages"][0]["content"] and len(server.requests) == 1
+    (unreachable,) = create(server.url, patience=60.0).problems({})
+    assert "nothing answers at the address" in str(unreachable)
+
+
 def test_fields_of_a_request_can_be_added_and_left_out() -> None:
     fields = {
         "chat_template_kwargs": {"enable_thinking": False},
