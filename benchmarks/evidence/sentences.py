@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.evidence.figures import Figures
+from benchmarks.evidence.figures import FIGURES, Figures
 from benchmarks.evidence.promised import promised
 from benchmarks.evidence.shown import markdown, paragraph, with_interval
 from prmcal.db.metrics import Leaderboard, Metrics
@@ -59,6 +59,18 @@ def _audit() -> str:
     text = verdict(found.scored, found.measured, found.choices, _NARROW)
     shown = text[: text.index("\n\nWith ")]
     return f"```text\n{shown}\n(and what one sample, votes, best-of-n, IAS and a rule that stops early would give)\n```"
+
+
+def _audit_speed() -> str:
+    small, large = pd.read_csv(FIGURES / "audit-speed.csv").to_dict("records")
+    assert small["cpu_seconds"] < 20, "a small file takes seconds"
+    assert large["cpu_seconds"] < 120 and large["gigabytes"] < 4, "a large file fits a laptop"
+    return paragraph(
+        f"A file with {small['prefixes']:,} scored prefixes takes {small['cpu_seconds']:.0f} seconds of processor time",
+        f"and {small['gigabytes']:.1f} GB of memory, and one with {large['prefixes']:,}",
+        f"({large['megabytes_of_file']:.0f} MB) {large['cpu_seconds']:.0f} seconds and {large['gigabytes']:.1f} GB.",
+        "(`python -m benchmarks.analysis.audit_speed`)",
+    )
 
 
 def _duration(figures: Figures) -> str:
@@ -354,6 +366,7 @@ def _span(values: list[float], digits: int) -> str:
 
 PLACES: Mapping[str, Callable[[Figures], str]] = {
     "audit": lambda _: _audit(),
+    "audit-speed": lambda _: _audit_speed(),
     "best-of-n": _best_of_n,
     "calibration-example": _calibration_example,
     "calibrators": _calibrators,

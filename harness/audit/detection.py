@@ -1,8 +1,13 @@
-"""Error detection: how often scores find the first wrong step of a solution, as ProcessBench measures it.
+"""Error detection: how often scores find the first wrong step of a solution, or all wrong steps.
+
+The first is that of ProcessBench, the second that of PRMBench.
 
 Zheng et al. (2025), "ProcessBench", arXiv:2412.06559: the first step with a score below a threshold is taken for the
 first wrong one. F1 is the harmonic mean of two shares: of the wrong solutions whose first wrong step is found, and of
 the right solutions in which no step is taken for wrong.
+
+Song et al. (2025), "PRMBench", arXiv:2501.03124: a step with a score of at most 1/2 is taken for wrong. PRMScore is
+half the F1 of right steps and half that of wrong ones, over the steps of all solutions.
 """
 
 from __future__ import annotations
@@ -27,15 +32,49 @@ PUBLISHED = {
 of Skywork is tuned on GSM8K. All others decide at 1/2."""
 
 
+CATEGORIES = {
+    "redundency": "NR",
+    "circular": "NCL",
+    "counterfactual": "ES",
+    "step_contradiction": "SC",
+    "domain_inconsistency": "DC",
+    "confidence": "CI",
+    "missing_condition": "PS",
+    "deception": "DR",
+    "multi_solutions": "MS",
+}
+"""The field `classification` of PRMBench, and the short names of its tables."""
+PRM_SCORES = {
+    "Qwen2.5-Math-PRM-72B": (0.682, 0.504, 0.588, 0.737, 0.711, 0.722, 0.786, 0.603, 0.712, 0.994),
+    "Qwen2.5-Math-PRM-7B": (0.655, 0.490, 0.551, 0.718, 0.673, 0.663, 0.785, 0.576, 0.691, 0.997),
+    "Skywork-PRM-7B": (0.651, 0.564, 0.628, 0.694, 0.671, 0.677, 0.699, 0.609, 0.658, 0.932),
+    "ReasonEval-7B": (0.600, 0.610, 0.501, 0.621, 0.659, 0.615, 0.660, 0.556, 0.580, 0.995),
+    "RLHFlow-Mistral-8B": (0.544, 0.461, 0.473, 0.566, 0.551, 0.544, 0.638, 0.515, 0.562, 0.979),
+    "Math-Shepherd-7B": (0.470, 0.440, 0.503, 0.494, 0.445, 0.413, 0.477, 0.472, 0.486, 0.861),
+}
+"""PRMScore of all steps, and of each category (the tables of PRMBench's repository, January 2025). ReasonEval has a
+score of its own for NR and NCL. Skywork's steps are judged by the change of its score; an earlier table had 0.362."""
+
+
 @dataclass(frozen=True)
 class Detection:
-    """F1 of one way to decide which step is wrong, with its 95% interval over questions."""
+    """F1 or PRMScore of one way to decide which step is wrong, with its 95% interval over questions."""
 
     way: str
     value: float
     low: float
     high: float
     solutions: int
+    """Those that are judged; of a PRMScore, the steps."""
+
+
+@dataclass(frozen=True)
+class PrmScore:
+    """PRMScore of a category, or "overall": of the scores as they are, and calibrated."""
+
+    category: str
+    score: Detection
+    calibrated: Detection | None
 
 
 class _F1(Statistic):
@@ -51,6 +90,57 @@ class _F1(Statistic):
         return np.asarray(2 * a * b / np.maximum(a + b, 1e-12))
 
 
+class _HalfOfBoth(Statistic):
+    """PRMScore. Where no step is wrong, it is the F1 of right steps alone, as in PRMBench."""
+
+    def __init__(self, taken: Bools, right: Bools, question: Ints) -> None:
+        self.question_ids, index = np.unique(question, return_inverse=True)
+        self.rows = len(question)
+        parts = (taken & right, ~taken & ~right, taken != right)
+        self._sums = np.stack([np.bincount(index, weights=part) for part in parts], axis=1)
+        self._all_right = bool(right.all())
+
+    def values(self, weights: Floats) -> Floats:
+        passed, found, mistaken = (weights @ self._sums).T
+        f1, f1_of_wrong = (2 * each / np.maximum(2 * each + mistaken, 1) for each in (passed, found))
+        return np.asarray(f1 if self._all_right else (f1 + f1_of_wrong) / 2)
+
+
+def prm_scores(
+    prefixes: pd.DataFrame, calibrated: Floats | None, levels: pd.Series, bootstrap: Bootstrap
+) -> tuple[PrmScore, ...]:
+    """Return PRMScore overall, and of each category of PRMBench that the solutions are of.
+
+    Parameters
+    ----------
+    prefixes : DataFrame
+        As in `Scored`. A label is 1 if the step is right.
+    calibrated : ndarray of shape (prefixes,), optional
+        Calibrated rewards of questions that the fit has not seen.
+    levels : Series
+        The category of each prefix.
+    bootstrap : Bootstrap
+    """
+    steps, right = prefixes["step"].to_numpy() > 0, prefixes["label"].to_numpy() > 0.5
+    question, rewards = prefixes["question"].to_numpy(np.int64), prefixes["reward"].to_numpy(np.float64)
+    parts = {name: steps & (levels == own).to_numpy() for own, name in CATEGORIES.items()}
+
+    def scored(way: str, values: Floats, part: Bools) -> Detection:
+        statistic = _HalfOfBoth(values[part] > 0.5, right[part], question[part])
+        found = estimate(statistic, bootstrap)
+        return Detection(way, found.value, found.low, found.high, found.rows)
+
+    return tuple(
+        PrmScore(
+            name,
+            scored("as they are", rewards, part),
+            None if calibrated is None else scored("calibrated", calibrated, part),
+        )
+        for name, part in {"overall": steps, **parts}.items()
+        if part.any()
+    )
+
+
 class _Steps:
     """The scored steps of solutions, each solution in one run of rows."""
 
@@ -59,6 +149,8 @@ class _Steps:
         new = steps[["question", "solution"]].diff().ne(0).any(axis=1).to_numpy()
         self.rows, self._starts = steps.index.to_numpy(), np.flatnonzero(new)
         self._step = steps["step"].to_numpy(np.float64)
+        self.solution = self.rows[self._starts]
+        """A row of each solution."""
         self.question = steps["question"].to_numpy(np.int64)[self._starts]
         self.first_error = self.first(steps["label"].to_numpy(np.float64) < 0.5)
 
@@ -72,7 +164,7 @@ class _Steps:
 
 
 def detection(
-    prefixes: pd.DataFrame, calibrated: Floats | None, subsets: pd.Series, bootstrap: Bootstrap
+    prefixes: pd.DataFrame, calibrated: Floats | None, levels: pd.Series, bootstrap: Bootstrap
 ) -> tuple[Detection, ...]:
     """Return F1 with the threshold 1/2, also of calibrated rewards, and with a threshold tuned on other solutions.
 
@@ -82,8 +174,8 @@ def detection(
         As in `Scored`, with the numbers 0, 1, ... as its index. A label is 1 if every step so far is right.
     calibrated : ndarray of shape (prefixes,), optional
         Calibrated rewards of questions that the fit has not seen.
-    subsets : Series
-        The subset of each question, by its number. With one subset, the halves of its questions take their place.
+    levels : Series
+        The subset of each prefix. With one subset, the halves of its questions take their place.
     bootstrap : Bootstrap
     """
     steps = _Steps(prefixes)
@@ -91,7 +183,7 @@ def detection(
     if not wrong.any() or wrong.all():
         return ()
     own = prefixes["reward"].to_numpy(np.float64)[steps.rows]
-    part = pd.factorize(subsets.reindex(steps.question).astype(str))[0]
+    part = pd.factorize(levels.iloc[steps.solution].astype(str))[0]
     named = part.max() > 0
     if not named:
         part = np.random.default_rng(0).permutation(steps.question.max() + 1)[steps.question] % 2

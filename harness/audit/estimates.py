@@ -6,18 +6,19 @@ Every interval is over questions. A calibrator is never measured on questions th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic, estimate
 from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
-from prmcal.harness.audit.detection import Detection, detection
+from prmcal.harness.audit.detection import Detection, PrmScore, detection, prm_scores
 from prmcal.harness.audit.scored import Scored
 from prmcal.harness.metrics.measured import statistic_of
 from prmcal.log_odds import log_odds
@@ -33,11 +34,14 @@ OUTER, INNER = 5, 4
 
 LEARNED_FROM = (10, 25, 50, 100, 200, 400, 800, 1600)
 _REPEATS = 5
-_T = 2.776  # the 97.5% quantile of Student's t with 4 degrees of freedom
+_UPPER = 0.975
 _BINS = 10
 _GROUPS = 5_000
 """A fit reads this many rows at most, which takes a second at most for a million prefixes."""
+_CLUSTERS = 1_000
+"""A calibration error joins questions to at most so many clusters, whose resamples take seconds at most."""
 _LEAST = 10  # questions of a part
+_MOST_QUESTIONS = 10_000
 _BOOTSTRAP = Bootstrap(1000, 0)
 _POWER = 1.96 + 0.84
 """Standard errors that a difference must have so that four of five audits see it."""
@@ -84,7 +88,7 @@ class Measured:
     """Adaptive calibration error, corrected for noise."""
     brier: Number
     gain: Number
-    """Cut of the Brier score by the calibrator that is chosen within the folds."""
+    """Mean cut of the Brier score by the calibrators that are chosen and fitted without a fold, on new questions."""
     chosen: str
     """The calibrator that is chosen on all questions; "" if none is better than the scores as they are."""
     gains: dict[str, Number]
@@ -98,6 +102,8 @@ class Measured:
     choice have not seen."""
     detection: tuple[Detection, ...]
     """The success at finding the first wrong step, if people have marked it; empty otherwise."""
+    prm_scores: tuple[PrmScore, ...]
+    """PRMScore, if people have marked each step; empty otherwise."""
     needed: int | None
     """Questions with which this cut would be seen; None if it is seen."""
 
@@ -151,20 +157,16 @@ def predicted(calibrator: Calibrator, rows: Rows, chosen: Bools | slice = slice(
 def measured(found: Scored) -> Measured:
     """Measure scored solutions."""
     rows = Rows(found.prefixes)
-    folds = _folds(rows.question, OUTER)
     squared = (rows.reward - rows.label) ** 2
     honest = {name: np.empty(len(squared)) for name in CALIBRATORS}
     selected = np.empty(len(squared))
-    for fold in range(OUTER):
-        held = folds == fold
-        if not held.any():
-            continue
+    for held, best in chosen_in_folds(rows):
         for name in CALIBRATORS:
             honest[name][held] = predicted(fitted(name, rows, ~held), rows, held)
-        name = _best(rows, ~held)
-        selected[held] = honest[name][held] if name else rows.reward[held]
+        selected[held] = honest[best][held] if best else rows.reward[held]
     chosen = _best(rows, slice(None))
-    gain = mean_of(squared - (selected - rows.label) ** 2, rows.question)
+    gain = _over_folds(squared - (selected - rows.label) ** 2, rows.question)
+    judged = (found.prefixes, selected if chosen else None, _levels(found), _BOOTSTRAP)
     return Measured(
         signed_error=mean_of(rows.reward - rows.label, rows.question),
         by_step=_by_step(found.prefixes, rows),
@@ -175,33 +177,50 @@ def measured(found: Scored) -> Measured:
         gain=gain,
         chosen=chosen,
         gains={
-            name: mean_of(squared - (values - rows.label) ** 2, rows.question)
+            name: _over_folds(squared - (values - rows.label) ** 2, rows.question)
             for name, values in honest.items()
         },
-        after=mean_of(selected - rows.label, rows.question),
+        after=_over_folds(selected - rows.label, rows.question),
         curve=_learning_curve(rows, chosen) if chosen else {},
         reliability={
             "as they are": _bins(rows.reward, rows),
             **({"calibrated": _bins(selected, rows)} if chosen else {}),
         },
-        detection=detection(found.prefixes, selected if chosen else None, _subsets(found), _BOOTSTRAP)
-        if found.target in ("first error", "step")
-        else (),
+        detection=detection(*judged) if found.target == "first error" else (),
+        prm_scores=prm_scores(*judged) if found.target == "step" else (),
         needed=None if gain.is_known else needed(gain),
     )
 
 
-def _subsets(found: Scored) -> pd.Series:
-    """Return the level of each question, which of ProcessBench is its subset."""
-    return found.solutions.drop_duplicates("question").set_index("question")["level"]
+def _levels(found: Scored) -> pd.Series:
+    """Return the level of each prefix: in ProcessBench its subset, in PRMBench the category of its solution."""
+    keys = ["question", "solution"]
+    return found.prefixes[keys].merge(found.solutions[[*keys, "level"]], on=keys, how="left")["level"]
 
 
 def mean_of(values: Floats, question: Ints, lowest: float = -1.0) -> Number:
     """Return the mean of values in [lowest, 1] over prefixes, with its interval over questions."""
-    _, index = np.unique(question, return_inverse=True)
-    totals, counts = np.bincount(index, weights=values), np.bincount(index).astype(np.float64)
-    found = _number(Ratio(totals, counts, np.arange(len(totals)), skewed_interval))
+    totals, counts = np.bincount(question, weights=values), np.bincount(question).astype(np.float64)
+    asked = np.flatnonzero(counts)
+    found = _number(Ratio(totals[asked], counts[asked], asked, skewed_interval))
     return replace(found, low=max(found.low, lowest), high=min(found.high, 1.0))
+
+
+def _over_folds(values: Floats, question: Ints) -> Number:
+    """Return the mean of values that are measured in folds, each with fits to the other folds.
+
+    The interval is one of what these fits give on new questions, on average, and not of a fit to all questions. The
+    plain one is right for many questions (Bayle et al., 2020, "Cross-validation confidence intervals for test error").
+    For few, it is too narrow. So Student's t has the degrees of freedom of the questions that one fit is measured on.
+    """
+    found = mean_of(values, question)
+    own = max(found.questions / OUTER, 1.0)
+    wider = float(stdtrit(own, _UPPER) / stdtrit(max(found.questions - 1, 1), _UPPER))
+    low, high = (
+        found.value - wider * (found.value - found.low),
+        found.value + wider * (found.high - found.value),
+    )
+    return replace(found, low=max(low, -1.0), high=min(high, 1.0))
 
 
 def mean_of_questions(values: Floats, lowest: float = 0.0) -> Number:
@@ -211,12 +230,12 @@ def mean_of_questions(values: Floats, lowest: float = 0.0) -> Number:
 
 
 def _number(statistic: Statistic) -> Number:
-    found = estimate(statistic, _BOOTSTRAP)
+    found = estimate(statistic, _BOOTSTRAP, compared=False)
     return Number(found.value, found.low, found.high, found.questions)
 
 
 def _metric(name: str, rows: Rows, rewards: Floats) -> Number:
-    measured_rows = PrefixRows(rewards, rows.k, rows.n, rows.question)
+    measured_rows = PrefixRows(rewards, rows.k, rows.n, rows.question % _CLUSTERS)
     statistic = statistic_of(metrics.create(name), measured_rows, _BOOTSTRAP)
     assert statistic is not None
     return _number(statistic)
@@ -235,6 +254,14 @@ def _folds(question: Ints, folds: int, seed: int = 0) -> NDArray[np.intp]:
     ids, index = np.unique(question, return_inverse=True)
     order = np.random.default_rng(seed).permutation(len(ids)) % folds
     return order[index]
+
+
+def chosen_in_folds(rows: Rows) -> Iterator[tuple[Bools, str]]:
+    """Yield the rows of each fold, and the calibrator that is best on the questions of the others; "" for none."""
+    folds = _folds(rows.question, OUTER)
+    for fold in np.unique(folds):
+        held = folds == fold
+        yield held, _best(rows, ~held)
 
 
 def _best(rows: Rows, chosen: Bools | slice) -> str:
@@ -282,10 +309,10 @@ def _by_step(prefixes: pd.DataFrame, rows: Rows) -> dict[str, Number]:
 
 def _by_level(found: Scored, rows: Rows) -> dict[str, Number]:
     """Return the signed error of each level that the file names."""
-    own = _subsets(found).reindex(rows.question).to_numpy(object)
-    known = sorted({str(each) for each in own if each is not None and each == each})
-    names = np.array([str(each) for each in own])
-    return _by_part({name: names == name for name in known}, rows) if 1 < len(known) <= 10 else {}
+    own = _levels(found).map(str, na_action="ignore")
+    known = sorted(own.dropna().unique())
+    parts = {name: (own == name).to_numpy() for name in known}
+    return _by_part(parts, rows) if 1 < len(known) <= 10 else {}
 
 
 def _by_others(found: Scored, rows: Rows) -> dict[str, Number]:
@@ -338,7 +365,11 @@ def _learning_curve(rows: Rows, name: str) -> dict[int, Number]:
 def _over_halves(cuts: Sequence[Floats], asked: Sequence[Ints]) -> Number:
     """Return the mean of cuts. Its interval has the spread between questions and that between the halves."""
     found = mean_of(np.concatenate(cuts), np.concatenate(asked))
-    fits = _T * float(np.std([each.mean() for each in cuts], ddof=1)) / math.sqrt(_REPEATS)
+    fits = (
+        stdtrit(_REPEATS - 1, _UPPER)
+        * float(np.std([each.mean() for each in cuts], ddof=1))
+        / math.sqrt(_REPEATS)
+    )
     low = found.value - math.hypot(found.value - found.low, fits)
     return replace(found, low=low, high=found.value + math.hypot(found.high - found.value, fits))
 
@@ -346,14 +377,17 @@ def _over_halves(cuts: Sequence[Floats], asked: Sequence[Ints]) -> Number:
 def pool_of(found: Scored) -> tuple[Bools, Floats, NDArray[Any], Sequence[int]] | None:
     """Return outcomes, scores and answers of the questions with enough solutions; None if fewer than two have.
 
-    Each has shape (questions, M), where M is the median number of solutions of a question.
+    Each has shape (questions, M), where M is the median number of solutions of a question. Of very many questions they
+    are a sample.
     """
-    solutions = found.solutions[found.solutions["label"].notna()]
+    solutions = found.solutions[found.solutions["label"].notna() & (found.target != "step")]
     counts = solutions.groupby("question").size()
     most = int(counts.median()) if len(counts) else 0
     kept = counts.index[counts >= most]
     if most < 2 or len(kept) < 2:
         return None
+    if len(kept) > _MOST_QUESTIONS:  # Votes take a millisecond for each.
+        kept = np.sort(np.random.default_rng(0).choice(kept, _MOST_QUESTIONS, replace=False))
     # A file can have the solutions of a question anywhere.
     ordered = solutions[solutions["question"].isin(kept)].sort_values(["question", "solution"])
     table = ordered.groupby("question").head(most)

@@ -8,14 +8,15 @@ from typing import Any
 import pandas as pd
 
 from prmcal.harness.audit.choices import Choices
-from prmcal.harness.audit.detection import Detection
+from prmcal.harness.audit.detection import CATEGORIES, PRM_SCORES, Detection
 from prmcal.harness.audit.estimates import Measured, Number
 
 _CHOSEN = "chosen in the folds"
+_PUBLISHED = ("overall", *CATEGORIES.values())
 
 
 def tables(found: Measured, choices: Choices | None) -> dict[str, pd.DataFrame]:
-    """Return the tables reliability, steps, difficulty, calibrators, learning, choices and detection.
+    """Return the tables reliability, steps, difficulty, calibrators, learning, choices, detection and prmscore.
 
     The 95% interval of a value NAME is in NAME_low and NAME_high. A table without values has no rows.
     """
@@ -48,6 +49,16 @@ def tables(found: Measured, choices: Choices | None) -> dict[str, pd.DataFrame]:
         ],
         "detection": [
             {"way": each.way, **_row("f1", each), "solutions": each.solutions} for each in found.detection
+        ],
+        "prmscore": [
+            {
+                "category": each.category,
+                **_row("score", each.score),
+                **_row("calibrated", each.calibrated),
+                "steps": each.score.solutions,
+                **{name: own[_PUBLISHED.index(each.category)] for name, own in PRM_SCORES.items()},
+            }
+            for each in found.prm_scores
         ],
     }
     return {name: pd.DataFrame(own) for name, own in rows.items()}

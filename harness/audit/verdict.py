@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from prmcal.db.text.formats import counted, interval, number
 from prmcal.harness.audit.choices import Choices
-from prmcal.harness.audit.detection import PUBLISHED, Detection
+from prmcal.harness.audit.detection import PRM_SCORES, PUBLISHED, Detection
 from prmcal.harness.audit.estimates import Measured, Number
 from prmcal.harness.audit.scored import Scored
 from prmcal.harness.terminal import text_table, wrapped
@@ -40,10 +40,7 @@ def few(measured: Measured) -> Iterator[str]:
     """Yield a warning if there are few questions."""
     questions = measured.signed_error.questions
     if questions < _FEW:
-        yield (
-            f"Only {counted(questions, 'question')}: the intervals are wide, and those of cuts by calibrators contain "
-            "the truth in nine of ten files, not in 95%."
-        )
+        yield f"Only {counted(questions, 'question')}: the intervals are wide."
 
 
 def health(found: Scored, measured: Measured) -> Iterator[tuple[bool, str]]:
@@ -86,12 +83,21 @@ def where(measured: Measured) -> Iterator[str]:
 
 
 def errors_found(measured: Measured) -> Iterator[str]:
-    """Yield how well the first wrong step is found, next to what is published of ProcessBench."""
+    """Yield how well wrong steps are found, next to what is published of ProcessBench and of PRMBench."""
     if measured.detection:
         ways = "; ".join(f"{each.way} {value(each)}" for each in measured.detection)
         means = ", ".join(f"{name} {sum(f1) / len(f1):.3f}" for name, f1 in PUBLISHED.items())
         yield f"F1 of finding the first wrong step: {ways}."
         yield f"Published means of the four subsets of ProcessBench: {means}."
+    if measured.prm_scores:
+        rows = "; ".join(
+            f"{each.category} {value(each.score)}"
+            + ("" if each.calibrated is None else f", calibrated {value(each.calibrated)}")
+            for each in measured.prm_scores
+        )
+        yield f"PRMScore of finding all wrong steps, with the threshold 1/2: {rows}."
+    if len(measured.prm_scores) > 1:
+        yield f"Published overall: {', '.join(f'{name} {own[0]:.3f}' for name, own in PRM_SCORES.items())}."
 
 
 def repair(measured: Measured) -> str:
@@ -180,7 +186,9 @@ def limits(found: Scored, choices: Choices | None) -> Iterator[str]:
         )
     if found.target in ("first error", "step"):
         yield "the chance of a right answer. The labels say whether each step is right, which is another target."
-    if choices is None:
+    if choices is None and found.target == "step":
+        yield "what several samples would give. The solutions were changed or marked step by step."
+    elif choices is None:
         yield "what several samples would give, since questions have one solution each."
     else:
         yield from choices.missing

@@ -71,7 +71,11 @@ def test_the_page_has_the_answer_and_loads_nothing(shipped: Audit, tmp_path: Pat
 
 
 def test_tables_and_charts_are_those_of_the_page(shipped: Audit) -> None:
-    assert {name: list(table) for name, table in shipped.tables.items()} == {**TABLES, "detection": []}
+    assert {name: list(table) for name, table in shipped.tables.items()} == {
+        **TABLES,
+        "detection": [],
+        "prmscore": [],
+    }
     assert list(shipped.charts) == list(TABLES)
     shown = shipped._repr_html_()
     parts = Parts(shown)
