@@ -19,6 +19,7 @@ from prmcal.errors import ClusterError
 from prmcal.harness.cluster.actor import ActorSettings, Death, NodeWorker, token_file
 from prmcal.harness.cluster.connection import ClusterSettings, FileServer, connected
 from prmcal.harness.cluster.nodes import Census, cause_of, on_node, slots_of, too_large
+from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.placement import Seat, Slot, Worker, hand_out, next_start
 from prmcal.harness.execution.schedule import Event, Notice, Outcome, Schedule, after_death, after_outcome
 from prmcal.harness.jobs.job import Shard
@@ -131,7 +132,9 @@ class RayExecutor:
         next_notes = 0.0
         try:
             nodes = self._census.usable.values()
-            yield from schedule.refuse(lambda shard: too_large(shard, nodes))
+            yield from schedule.refuse(
+                lambda shard: Failure(why, "input") if (why := too_large(shard, nodes)) else None
+            )
             while not schedule.finished:
                 yield from self._count_nodes(schedule)
                 self._hand_out(schedule)

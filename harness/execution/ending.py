@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 
 from prmcal.db.run_folder import FAILURES_FILE
 from prmcal.db.text.formats import duration
-from prmcal.errors import ModelBrokenError, NoAnswerError, PluginFailedError, PrmcalError
+from prmcal.errors import FaultyPluginError, ModelBrokenError, NoAnswerError, PrmcalError
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import write_atomically
 from prmcal.registry.messages import excerpt, message_of
@@ -190,6 +190,11 @@ class Failure:
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", excerpt(self.reason, _LONGEST_REASON))
 
+    def is_of(self, model: str) -> bool:
+        """Return whether it is a model, as shards name it, that failed."""
+        kind, _, name = model.partition(":")
+        return self.reason.startswith(f"The {kind} '{name}' ")
+
     @classmethod
     def of_time(cls, seconds: float) -> Self:
         """Return the failure of a shard that took longer than it may."""
@@ -202,7 +207,7 @@ class Failure:
             return cls(str(error), "network")
         if isinstance(error, ModelBrokenError):
             return cls(str(error), "model")
-        if isinstance(error, PluginFailedError):
+        if isinstance(error, FaultyPluginError):
             return cls(str(error), "plugin")
         if isinstance(error, PrmcalError):
             return cls(str(error), "input")

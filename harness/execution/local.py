@@ -219,17 +219,18 @@ class LocalExecutor:
                 self._end(worker, schedule)
             shutil.rmtree(workers_folder(self.directory), ignore_errors=True)
 
-    def _too_large(self, shard: Shard[Parameters]) -> str:
-        """Return why a shard cannot be computed here; empty if it can."""
+    def _too_large(self, shard: Shard[Parameters]) -> Failure | None:
+        """Return why a shard cannot be computed here; None if it can."""
         there = len(self._gpus)
         for _, model in models_of(shard) if there else ():
             needed = gpus_of(model)
             if there < needed < ALL_GPUS:
-                return (
+                return Failure(
                     f"{model.name} is spread over {needed} GPUs, and this machine has {there}. Lower its "
-                    "'tensor_parallel', or run its cells on a machine with more."
+                    "'tensor_parallel', or run its cells on a machine with more.",
+                    "input",
                 )
-        return ""
+        return None
 
     def _hand_out(self, schedule: Schedule) -> None:
         for worker, shard in hand_out(schedule, self._running):

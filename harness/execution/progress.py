@@ -25,6 +25,7 @@ from prmcal.harness.execution.schedule import Notice, Outcome, Schedule
 from prmcal.harness.planning.costs import CostModel, seconds_left
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef, write_atomically
+from prmcal.harness.terminal import wrapped
 
 
 class Pace:
@@ -189,6 +190,11 @@ class Progress:
         """
         if isinstance(event, Notice):
             self.write(event.line, event.details)
+            if event.urgent:
+                with suppress(OSError):  # The terminal was closed.
+                    self._console.print(
+                        Text(wrapped(f"prmcal: warning: {event.line}", hanging="  ")), soft_wrap=True
+                    )
             return
         what = f"{self._plan.job_of(event.ref)}  {event.ref.kind}/{event.ref.key}"
         if event.manifest is not None:

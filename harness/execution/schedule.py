@@ -17,7 +17,7 @@ from typing import Literal, Protocol
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.planning.gpu_hours import ALL_GPUS, gpus_needed
+from prmcal.harness.planning.gpu_hours import ALL_GPUS, gpus_needed, models_of
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef, Manifest
 
@@ -25,6 +25,8 @@ _Turn = tuple[int, bool, int]
 """When a ready shard is handed out: its stage, whether it was not handed out before, and its position in the plan."""
 
 ANY_GPUS = range(ALL_GPUS + 1)
+_TRIED = ("rollout", "score")
+"""The jobs that try out a model: they sample and score the first questions."""
 _STAGES = {"": 0, "llm": 1, "prm": 2, "search": 3}
 
 
@@ -58,9 +60,11 @@ class _Gate:
 class Schedule:
     """Hand out shards whose inputs are finished.
 
-    Shards that need no model are first, because they complete cells. Shards for the model that the worker has loaded
-    are next. Then come the other models in the order of the plan, LLMs before PRMs. So each model is loaded as few
-    times as the dependencies allow.
+    Shards that need no model are first, because they complete cells. Then each model is tried out that has not finished
+    a shard yet: its first shard comes before those of other models, with what it reads. So a PRM that cannot score is
+    known before all is sampled. If a model fails there, its other shards fail too. Shards for the model that the worker
+    has loaded are next. Then come the other models in the order of the plan, LLMs before PRMs. So each model is loaded
+    as few times as this and the dependencies allow.
 
     To hand out all of n shards takes O(n log n) steps.
 
@@ -100,6 +104,10 @@ class Schedule:
         self._with_any_model: dict[int, list[_Turn]] = defaultdict(list)  # By the GPUs that they need.
         self._with_model: dict[str, list[_Turn]] = defaultdict(list)
         self._gates: dict[ArtifactRef, list[_Gate]] = defaultdict(list)
+        self._read: set[ArtifactRef] = set()  # What other shards read.
+        self._proven = {shard.resource for shard in plan.shards() if shard.ref in done}
+        self._trials = self._first_of_models()
+        self._with_untried: dict[int, list[_Turn]] = defaultdict(list)  # By the GPUs that they need.
         self._closed = self._close_gates()
         for ref in [ref for ref in self._unfinished if ref not in self._closed]:
             self._line_up(ref)
@@ -118,6 +126,15 @@ class Schedule:
     def unfinished(self) -> Collection[Shard[Parameters]]:
         """A view of the shards that are running or waiting, each after its inputs."""
         return self._unfinished.values()
+
+    @property
+    def untried(self) -> set[str]:
+        """The models that are to be tried out, as shards name them."""
+        return {self._unfinished[ref].resource for ref in self._trials if ref in self._unfinished}
+
+    def is_trial(self, ref: ArtifactRef) -> bool:
+        """Return whether a shard tries out a model, or is read by one that does."""
+        return ref in self._trials
 
     def ready(self) -> dict[int, int]:
         """Return how many shards are ready, by the GPUs that their models need, the fewest first; 0 for no model."""
@@ -140,8 +157,12 @@ class Schedule:
                 return self._handed(self._unfinished[ref])
         lines = [] if models is True else [[self._without_model]]
         if models is not False:
-            fitting = [line for needed, line in self._with_any_model.items() if needed in gpus]
-            lines += [[self._with_model[loaded]] if loaded in self._with_model else [], fitting]
+            loading = [self._with_model[loaded]] if loaded in self._with_model else []
+            untried, fitting = (
+                [line for needed, line in some.items() if needed in gpus]
+                for some in (self._with_untried, self._with_any_model)
+            )
+            lines += [untried, loading, fitting]
         for choice in lines:
             turns = [(turn, line) for line in choice if (turn := self._first(line)) is not None]
             if turns:
@@ -158,21 +179,50 @@ class Schedule:
         self.started[shard.ref] = time.monotonic()
         return shard
 
-    def refuse(self, why: Callable[[Shard[Parameters]], str]) -> list[Outcome]:
+    def refuse(self, why: Callable[[Shard[Parameters]], Failure | None]) -> list[Outcome]:
         """Let the shards fail for which there is a reason not to hand them out. Return their outcomes.
 
-        `why` returns the reason, or an empty text. The outcomes include those of shards that need a refused one.
+        The outcomes include those of shards that need a refused one, and of those that only refused ones would read.
         """
         outcomes: list[Outcome] = []
         for shard in list(self._unfinished.values()):
-            reason = why(shard)
-            if reason and self._unfinished.pop(shard.ref, None) is not None:
-                if shard.ref in self._ready:
-                    self._ready.remove(shard.ref)
-                    self._counts[self._gpus[shard.ref]] -= 1
-                refused = Outcome(shard.ref, failure=Failure(reason, "input"))
+            failure = why(shard)
+            if failure is not None and self._remove(shard.ref):
+                refused = Outcome(shard.ref, failure=failure)
                 outcomes += [refused, *self._block(refused)]
+        while outcomes and (unread := self._unread()):
+            outcomes += [
+                Outcome(ref, failure=outcomes[0].failure, blocked=True) for ref in unread if self._remove(ref)
+            ]
         return outcomes
+
+    def give_up(self, model: str, failure: Failure) -> list[Outcome]:
+        """Refuse all shards that need a model, as shards name it, because it cannot be used."""
+        return self.refuse(
+            lambda shard: (
+                failure if model in {f"{kind}:{each.name}" for kind, each in models_of(shard)} else None
+            )
+        )
+
+    def _remove(self, ref: ArtifactRef) -> bool:
+        """Return whether a shard was waiting. It is not any more."""
+        if ref in self._running or self._unfinished.pop(ref, None) is None:
+            return False
+        self._kept.pop(ref, None)
+        if ref in self._ready:
+            self._ready.remove(ref)
+            self._counts[self._gpus[ref]] -= 1
+        return True
+
+    def _unread(self) -> list[ArtifactRef]:
+        """Return the waiting shards whose readers were all removed."""
+        still = {id(refs): refs for shard in self._unfinished.values() for refs in shard.inputs.values()}
+        read = {ref for refs in still.values() for ref in refs}
+        return [
+            ref
+            for ref in self._unfinished
+            if ref in self._read and ref not in read and ref not in self._running
+        ]
 
     def put_back(self, ref: ArtifactRef) -> None:
         """Make a shard whose worker was lost ready again. It is the first of those that need the same model.
@@ -190,11 +240,15 @@ class Schedule:
         """
         if not self._stop(outcome.ref):
             return []
-        del self._unfinished[outcome.ref]
+        model = self._unfinished.pop(outcome.ref).resource
         if outcome.manifest is not None:
+            self._proven.add(model)
             self._open_gates(outcome.ref)
             return [outcome]
-        return [outcome, *self._block(outcome)]
+        outcomes, failure = [outcome, *self._block(outcome)], outcome.failure
+        if failure and self.is_trial(outcome.ref) and model not in self._proven and failure.is_of(model):
+            outcomes += self.give_up(model, failure)
+        return outcomes
 
     def tries_again(self, outcome: Outcome, worker: str) -> bool:
         """Put the shard of an outcome back if its model broke at a worker. Return whether it is tried again.
@@ -240,12 +294,28 @@ class Schedule:
                 if gate is None:
                     missing = [each for each in refs if each in self._unfinished]
                     gate = gates[id(refs)] = _Gate(len(missing))
+                    self._read.update(missing)
                     for each in missing:
                         self._gates[each].append(gate)
                 if gate.missing:
                     gate.waiting.append(ref)
                     closed[ref] += 1
         return closed
+
+    def _first_of_models(self) -> set[ArtifactRef]:
+        """Return the shard that tries out each model, and what it reads."""
+        first: dict[str, ArtifactRef] = {}
+        for ref, shard in self._unfinished.items():
+            if shard.resource not in self._proven and ref.kind in _TRIED:
+                first.setdefault(shard.resource, ref)
+        found: set[ArtifactRef] = set()
+        waiting = list(first.values())
+        while waiting:
+            ref = waiting.pop()
+            if ref in self._unfinished and ref not in found:
+                found.add(ref)
+                waiting += [each for refs in self._unfinished[ref].inputs.values() for each in refs]
+        return found
 
     def _open_gates(self, ref: ArtifactRef) -> None:
         for gate in self._gates.pop(ref, ()):
@@ -272,6 +342,8 @@ class Schedule:
         any_model = self._with_any_model[self._gpus[ref]]
         for line in [self._with_model[resource], any_model] if resource else [self._without_model]:
             heappush(line, turn)
+        if ref in self._trials and resource:
+            heappush(self._with_untried[self._gpus[ref]], turn)
         self._ready.add(ref)
         self._counts[self._gpus[ref]] += 1
 
@@ -296,6 +368,8 @@ class Notice:
     """One sentence."""
     details: tuple[str, ...] = ()
     """Lines below it, such as the last lines that a worker wrote."""
+    urgent: bool = False
+    """Whether it is shown on the terminal too, at once."""
 
 
 Event = Outcome | Notice | None
@@ -327,7 +401,10 @@ def after_outcome(schedule: Schedule, outcome: Outcome, worker: str) -> list[Out
     goes to another worker, if there is one. Returns the outcomes and notices to be reported.
     """
     if not schedule.tries_again(outcome, worker):
-        return list(schedule.finish(outcome))
+        outcomes = list[Outcome | Notice](schedule.finish(outcome))
+        if outcome.failure is not None and schedule.is_trial(outcome.ref):
+            outcomes.append(Notice(outcome.failure.reason, urgent=True))
+        return outcomes
     assert outcome.failure is not None
     where = f"{worker or 'this machine'} at {outcome.ref.kind}/{outcome.ref.key}"
     tries = f"try {schedule.deaths[outcome.ref]} of {MOST_TRIES}"

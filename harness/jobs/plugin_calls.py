@@ -15,7 +15,7 @@ from typing import Any, get_args
 import numpy as np
 
 from prmcal.arrays import Floats
-from prmcal.errors import ModelBrokenError, PluginFailedError, PrmcalError, StorageError
+from prmcal.errors import FaultyPluginError, ModelBrokenError, PluginFailedError, PrmcalError, StorageError
 from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import (
@@ -74,24 +74,24 @@ def plugin_guard(kind: str, name: str, action: str) -> Iterator[None]:
         if isinstance(error, PrmcalError) and not isinstance(error, StorageError):
             raise
         final = kind not in _WITH_MODELS or isinstance(error, (*_MISTAKES, StorageError))
-        failed = PluginFailedError if final else ModelBrokenError
+        failed = FaultyPluginError if final else ModelBrokenError
         raise failed(f"The {kind} '{name}' failed to {action}: {message_of(error)}") from error
 
 
 def require(condition: bool, message: str) -> None:
-    """Raise a PluginFailedError unless a plugin's result meets its contract."""
+    """Raise a FaultyPluginError unless a plugin's result meets its contract."""
     if not condition:
-        raise PluginFailedError(message)
+        raise FaultyPluginError(message)
 
 
 def require_length(result: Any, expected: int, what: str) -> None:
-    """Raise a PluginFailedError unless `result` has the expected number of entries."""
+    """Raise a FaultyPluginError unless `result` has the expected number of entries."""
     found = len(result) if hasattr(result, "__len__") else type(result).__name__
     require(found == expected, f"it returned {found} {what} instead of {expected}.")
 
 
 def check_completions(drawn: Any, n: int) -> None:
-    """Raise a PluginFailedError unless these are `n` completions of a prefix that can be stored."""
+    """Raise a FaultyPluginError unless these are `n` completions of a prefix that can be stored."""
     require_length(drawn, n, "completions of a prefix")
     for each in drawn:
         require(
@@ -253,7 +253,7 @@ def _joined(llm: LLM, prefix: Prefix, begun: Completion, piece: Completion) -> C
 def checked_scores(prm: PRM, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
     """Return the scores of all prefixes of some trajectories, by request and trajectory.
 
-    Raises a PluginFailedError if a result is outside the contract, such as NaN.
+    Raises a FaultyPluginError if a result is outside the contract, such as NaN.
     """
     found = patiently(prm, lambda: prm.score_batch(list(requests)))
     require_length(found, len(requests), "lists of scores")
@@ -267,7 +267,7 @@ def checked_scores(prm: PRM, requests: Sequence[ScoringRequest]) -> list[list[Pr
 def checked_rewards(calibrator: Calibrator, features: Any, levels: Sequence[float]) -> Floats:
     """Return the rewards of a fitted calibrator at some levels, of shape (rows, levels).
 
-    Raises a PluginFailedError if they are outside the contract: their shape, their range or their order.
+    Raises a FaultyPluginError if they are outside the contract: their shape, their range or their order.
     """
     own = tuple(levels) == tuple(calibrator.levels)
     found = calibrator.predict(features) if own else calibrator.predict_at(features, levels)
@@ -281,7 +281,7 @@ def checked_rewards(calibrator: Calibrator, features: Any, levels: Sequence[floa
 
 
 def check_scores(scores: PrefixScores, steps: int) -> None:
-    """Raise a PluginFailedError unless the scores of a trajectory of `steps` steps meet the contract."""
+    """Raise a FaultyPluginError unless the scores of a trajectory of `steps` steps meet the contract."""
     require_length(scores.reward, steps + 1, f"rewards for a trajectory of {steps} steps")
     require_length(scores.logit, steps + 1, f"logits for a trajectory of {steps} steps")
     reward = np.asarray(scores.reward, dtype=np.float64)

@@ -9,7 +9,7 @@ import pandas as pd
 from prmcal.arrays import Bools, Floats
 from prmcal.db.statistics.bootstrap import QuestionMean, Ratio
 from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval, skewed_interval
-from prmcal.errors import PluginFailedError
+from prmcal.errors import FaultyPluginError
 from prmcal.harness.jobs import pools
 from prmcal.harness.jobs.calibration_metrics import MetricOf, mean_of, question_output
 from prmcal.harness.jobs.context import Context, Output
@@ -65,7 +65,7 @@ def tuned_strategy(
     parameters = shard.parameters
     strategy = parameters.strategy.build(strategies)
     if not isinstance(strategy, PoolStrategy):
-        raise PluginFailedError("it must derive from prmcal.PoolStrategy or prmcal.SearchStrategy.")
+        raise FaultyPluginError("it must derive from prmcal.PoolStrategy or prmcal.SearchStrategy.")
     if strategy.tuned:
         known = pools.tuning_pool(shard, context, strategy.reads, parameters.level, strategy.others)
         strategy.tune(known, setting)
@@ -183,7 +183,7 @@ def _tokens(
 
 
 def check_answered(answered: Answered, strategy: PoolStrategy, questions: int, setting: Setting) -> None:
-    """Raise a PluginFailedError unless the results of a strategy meet the contract."""
+    """Raise a FaultyPluginError unless the results of a strategy meet the contract."""
     require(isinstance(answered, Answered), "it must return an Answered.")
     flaw = answered.asked_flaw(strategy.others)
     require(flaw is None, f"{flaw}")
@@ -210,7 +210,7 @@ def check_answered(answered: Answered, strategy: PoolStrategy, questions: int, s
         require(bool(np.isfinite(values).all()), f"its '{name}' is not finite.")
         outside = values[(values < 0) | (values > upper + 1e-9)]
         if outside.size:
-            raise PluginFailedError(f"its '{name}' contains {outside[:1]}, outside [0, {upper}].")
+            raise FaultyPluginError(f"its '{name}' contains {outside[:1]}, outside [0, {upper}].")
     budget_flaw = answered.budget_flaw()
     require(budget_flaw is None, f"{budget_flaw}")
 

@@ -23,7 +23,7 @@ from prmcal.db.statistics.intervals import (
     skewed_interval,
     without_noise,
 )
-from prmcal.errors import PluginFailedError
+from prmcal.errors import FaultyPluginError
 from prmcal.registry.contracts.metric import (
     AbsoluteSum,
     Known,
@@ -93,7 +93,7 @@ def statistic_of(metric: Metric, rows: PrefixRows, bootstrap: Bootstrap) -> Stat
     """Measure a metric. Return None if it is not defined for the rows.
 
     For a metric that is measured at each level, the rows are those of one level. `bootstrap` resamples the questions,
-    by which the noise of an :class:`AbsoluteSum` is measured. Raises a PluginFailedError if the metric returns
+    by which the noise of an :class:`AbsoluteSum` is measured. Raises a FaultyPluginError if the metric returns
     something else than its contract says. The message says what.
     """
     measured = metric.measure(rows)
@@ -113,7 +113,7 @@ def statistic_of(metric: Metric, rows: PrefixRows, bootstrap: Bootstrap) -> Stat
         return _QuestionRatio(measured, rows)
     if not isinstance(measured, np.ndarray) or measured.shape != rows.reward.shape:
         found = f"the shape {measured.shape}" if isinstance(measured, np.ndarray) else type(measured).__name__
-        raise PluginFailedError(
+        raise FaultyPluginError(
             f"it must return an array with one value per prefix, of shape {rows.reward.shape}, or a QuestionRatio, "
             f"AbsoluteSum, UnderWeights, Known or None. Got {found}."
         )
@@ -127,7 +127,7 @@ class _QuestionRatio(Ratio):
 
     def __init__(self, measured: QuestionRatio, rows: PrefixRows) -> None:
         if np.any(np.asarray(measured.counts) < 0) or not np.sum(measured.counts) > 0:
-            raise PluginFailedError(
+            raise FaultyPluginError(
                 "the counts of a QuestionRatio must not be negative, and one must be positive. Return None where "
                 "nothing can be measured."
             )
@@ -149,18 +149,18 @@ class _QuestionRatio(Ratio):
 
 
 def _checked(function: Weighted, shape: str = "(resamples,)") -> Weighted:
-    """Let a function of weights raise PluginFailedError unless it returns finite numbers, with this shape in words."""
+    """Let a function of weights raise FaultyPluginError unless it returns finite numbers, with this shape in words."""
     axes = len(shape.strip("(),").split(", "))
 
     def checked(weights: Floats) -> Floats:
         found = function(weights)
         if not isinstance(found, np.ndarray) or found.ndim != axes or len(found) != len(weights):
             got = getattr(found, "shape", type(found).__name__)
-            raise PluginFailedError(
+            raise FaultyPluginError(
                 f"for weights of shape {weights.shape} it must return an array of shape {shape}. Got {got}."
             )
         if not np.isfinite(found).all():
-            raise PluginFailedError("it must return finite numbers for every resample of the questions.")
+            raise FaultyPluginError("it must return finite numbers for every resample of the questions.")
         return found
 
     return checked

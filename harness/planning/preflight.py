@@ -1,6 +1,6 @@
 """The obstacles for the plugins of a grid, as far as they are known before anything is sampled."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from prmcal.errors import NoAnswerError, PrmcalError
@@ -57,8 +57,11 @@ def plugin_problems(kind: str, name: str, plugin: Plugin, asked: Mapping[str, in
         yield Problem(kind, name, error)
 
 
-def plan_problems(grid: GridSpec, plan: Plan) -> Iterator[Problem]:
-    """Yield the problems of the plugins of a grid that was planned just now."""
+def plan_problems(grid: GridSpec, plan: Plan, models: Collection[str] | None = None) -> Iterator[Problem]:
+    """Yield the problems of the plugins of a grid that was planned just now.
+
+    With `models`, only these are looked at, named as shards name them, such as "llm:weak".
+    """
     built = {each.name: each.built for each in plan.plugins["dataset"] if isinstance(each.built, Dataset)}
     known: Questions = {
         (each.name, each.split): (built[each.name], each.questions)
@@ -67,5 +70,7 @@ def plan_problems(grid: GridSpec, plan: Plan) -> Iterator[Problem]:
     }
     asked = asked_solutions(grid, known)
     for kind, plugins in plan.plugins.items():
-        for each in plugins:
+        for each in (
+            plugins if models is None else (each for each in plugins if f"{kind}:{each.name}" in models)
+        ):
             yield from plugin_problems(kind, each.name, each.built, asked)

@@ -284,7 +284,7 @@ def _questions(grid: GridSpec, spec: DatasetSpec, stand_ins: bool) -> GridQuesti
 
 
 def _check_questions(questions: Sequence[Question]) -> None:
-    """Raise a PluginFailedError unless these are questions that can be stored."""
+    """Raise a FaultyPluginError unless these are questions that can be stored."""
     for each in questions:
         require(isinstance(each, Question), f"it must return Question objects. Got {shown(each)}.")
         texts = (each.id, each.text, each.answer, each.subject or "")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prmcal.arrays import Floats32
-from prmcal.errors import PluginFailedError
+from prmcal.errors import FaultyPluginError
 from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
 from prmcal.registry.contracts.models import PRM
 from prmcal.registry.prms.token_tree import TokenizedTrajectory, whole_sequences
@@ -100,7 +100,7 @@ class TokenPRM(PRM):
         """
         ids = tuple(self.tokenize_prefix(question, self.read_steps(steps)))
         if not ids:
-            raise PluginFailedError(
+            raise FaultyPluginError(
                 f"The PRM '{self.plugin_name}' returned no tokens for a prefix of {len(steps)} steps."
             )
         return ids if len(ids) <= self.max_tokens else None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prmcal.arrays import Floats32, Ints
-from prmcal.errors import PluginFailedError, PrmcalError
+from prmcal.errors import FaultyPluginError, PluginFailedError, PrmcalError
 from prmcal.registry.contracts.data import HiddenStates, ScoringRequest
 from prmcal.registry.contracts.plugin import Count, Own, own
 from prmcal.registry.models.checkpoints import Dtype, SpreadableDevice, check_checkpoint, checkpoint_identity
@@ -272,7 +272,7 @@ class TransformersPRM(TokenPRM):
         with torch.inference_mode():
             logits = self.log_odds(self.modules[1](self._hidden(trees)[rows, leaves].float()))
         if logits.shape != leaves.shape:
-            raise PluginFailedError(
+            raise FaultyPluginError(
                 f"'log_odds' of the PRM '{self.plugin_name}' must return shape ({len(leaves)},) for outputs of shape "
                 f"({len(leaves)}, outputs). Got {tuple(logits.shape)}."
             )

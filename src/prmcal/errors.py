@@ -6,7 +6,8 @@
     │   ├── DuplicatePluginError     the name is taken
     │   ├── InvalidPluginError       it does not fulfil its contract, or its file does not load
     │   └── InvalidArgumentsError    its constructor arguments are wrong
-    ├── PluginFailedError            a plugin raised, or returned NaN, a wrong shape, a score above 1
+    ├── PluginFailedError            a plugin could not work, for example with a checkpoint of another kind
+    │   ├── FaultyPluginError        its code raised, or returned something outside its contract
     │   ├── ModelBrokenError         its model broke, and may work when it is loaded again
     │   └── NoAnswerError            the server behind a plugin did not answer
     ├── DataError                    a data set or an artifact cannot be read as it should be
@@ -55,7 +56,11 @@ class InvalidArgumentsError(PluginError):
 
 
 class PluginFailedError(PrmcalError):
-    """A plugin raised while it worked, or returned something outside its contract."""
+    """A plugin could not work. It says why, for example a checkpoint of another kind, or a server that refused."""
+
+
+class FaultyPluginError(PluginFailedError):
+    """The code of a plugin is at fault: it raised by mistake, or returned something outside its contract."""
 
 
 class ModelBrokenError(PluginFailedError):

@@ -61,6 +61,16 @@ def grid(folder: Path, **changes: Any) -> Path:
     return path
 
 
+SPREAD = """
+from prmcal import prm
+from prmcal.registry.prms.pooling import QwenVLLMPRM
+
+@prm("spread")
+class Spread(QwenVLLMPRM):
+    packages = ()  # vLLM may be absent.
+"""
+
+
 def spread_prm(gpus: int) -> dict[str, Any]:
     return {
         "name": "large",
@@ -95,8 +105,11 @@ def test_a_model_that_is_too_large_fails_its_cells_and_no_others(
 ) -> None:
     monkeypatch.setenv(VARIABLE, "0")
     small = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())["prms"][0]
-    path = grid(tmp_path, prms=[small, spread_prm(4)])
-    run = ("run", path, "--out", tmp_path / "out", "--plugin", PLUGINS / "synthetic.py")
+    spread = tmp_path / "spread.py"
+    spread.write_text(SPREAD)
+    path = grid(tmp_path, prms=[small, spread_prm(4) | {"plugin": "spread"}])
+    plugins = ("--plugin", PLUGINS / "synthetic.py", "--plugin", spread)
+    run = ("run", path, "--out", tmp_path / "out", *plugins)
     done = prmcal(*run)
     assert done.returncode == 3
     text = " ".join(done.stderr.split())

@@ -1,0 +1,160 @@
+"""Models that cannot work: ``plan``, ``doctor`` and ``run`` say why and what to do, before anything is sampled."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prmcal.harness.cli.app import ExitCode
+from tests.conftest import PLUGINS, Prmcal
+from tests.harness.execution.synthetic_grid import grid, run_arguments
+from tests.registry.llms.completions_server import Server, echo, reply, serving
+from tests.registry.prms.pooling_server import reply as pooled
+from tests.registry.prms.pooling_server import serving_pooling
+
+SMALL: dict[str, Any] = {
+    "datasets": [{"name": "synthetic-questions", "questions": 8}],
+    "calibration": {"name": "synthetic-questions", "questions": 8, "trajectories": 2, "follow_ups": 2},
+    "measurement": {"measured": 2, "follow_ups": 2, "replicates": 100},
+    "scaling": {"samples": 4},
+    "strategies": ["pass@1", "best-of-n"],
+    "calibrators": ["uncalibrated"],
+    "shards": {"questions": 4, "trajectories": 4},
+}
+
+
+def entry(name: str, plugin: str, **arguments: Any) -> dict[str, Any]:
+    return {"name": name, "plugin": plugin, "arguments": arguments}
+
+
+def served(name: str, server: Server, **arguments: Any) -> dict[str, Any]:
+    return entry(name, "pooling-http", base_url=server.url, model=name, tokenizer="nano:prm", **arguments)
+
+
+def asked(server: Server, **arguments: Any) -> dict[str, Any]:
+    return entry("asked", "openai", base_url=server.url, model="m", chat_template="qwen-2.5", **arguments)
+
+
+def said(text: str) -> str:
+    return " ".join(text.split())
+
+
+def rows(prmcal: Prmcal, out: Path, table: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(
+        prmcal("leaderboard", out, "--table", table, "--format", "json").stdout
+    )
+    return found
+
+
+@pytest.fixture
+def locked() -> Iterator[Server]:
+    with serving_pooling(lambda request: {}, lambda number: "401") as server:
+        yield server
+
+
+@pytest.fixture
+def other() -> Iterator[Server]:
+    """A server of a model with another number of outputs."""
+    with serving_pooling(lambda request: pooled([[0.0]])) as server:
+        yield server
+
+
+@pytest.fixture
+def mute() -> Iterator[Server]:
+    """A server that writes texts and gives no log-probabilities."""
+    with serving(lambda request: reply("Yes", 1, "length")) as server:
+        yield server
+
+
+def test_models_that_cannot_work(
+    tmp_path: Path, prmcal: Prmcal, locked: Server, other: Server, mute: Server
+) -> None:
+    bad = {
+        "headless": "The checkpoint nano:weak is another kind of model",
+        "locked": "refused a request with 401: .* Set 'key_variable' to the environment variable",
+        "other": "returned 1 numbers for each place, and the format has 2 outputs. Check 'model' and 'format'",
+        "mute": "log-probabilities",
+    }
+    prms = [
+        entry("good", "synthetic-prm"),
+        entry("headless", "qwen", checkpoint="nano:weak"),
+        served("locked", locked),
+        served("other", other),
+        entry("mute", "judge", base_url=mute.url, model="m", chat=False),
+        entry("faulty", "synthetic-prm", flaw="NaN"),
+    ]
+    path, out = grid(tmp_path, **SMALL, prms=prms), tmp_path / "out"
+    planned = prmcal("plan", path, "--plugin", PLUGINS / "synthetic.py")
+    assert planned.returncode == ExitCode.DONE
+    needed = prmcal("doctor", path, "--plugin", PLUGINS / "synthetic.py")
+    assert needed.returncode == ExitCode.FAILED_CHECKS
+    for name, problem in bad.items():
+        assert re.search(f"The prm '{name}' is not ready: .*{problem}", said(planned.stdout)), planned.stdout
+        assert re.search(problem, said(needed.stdout)), needed.stdout
+    done = prmcal(*run_arguments(path, out))
+    assert done.returncode == ExitCode.FAILED_CELLS
+    before, _, after = said(done.stderr).partition(" cells done in ")
+    log = (out / "run.log").read_text()
+    for name, problem in bad.items():
+        for text in (before, after):
+            assert re.search(f"The prm '{name}' is not ready: .*{problem}", text), done.stderr
+        assert log.index(f"The prm '{name}' is not ready") < log.index(" s  rollout of "), log
+    assert len(locked.requests) == len(other.requests) == 3
+    # What the code of a plugin does is known from the first questions, before the others are sampled.
+    assert "prmcal: warning: The prm 'faulty' failed to score: it returned NaN" in before
+    failed = log.index("The prm 'faulty' failed to score")
+    assert log[:failed].count(" s  rollout of ") == 1 < log[failed:].count(" s  rollout of ")
+    assert after.count("When this is corrected, run the same command again") == len(bad)
+    assert after.count("Correct the plugin") == 1
+    for table in ("calibration", "scaling"):
+        for row in rows(prmcal, out, table):
+            assert row["status"] == ("done" if row["prm"] in ("good", None) else "failed"), row
+
+
+def test_a_grid_whose_only_llm_is_refused_ends_at_once(tmp_path: Path, prmcal: Prmcal) -> None:
+    with serving(echo, lambda number: "403") as server:
+        path = grid(tmp_path, **SMALL, llms=[asked(server)])
+        done = prmcal(*run_arguments(path, tmp_path / "out"))
+        assert len(server.requests) == 1
+    assert done.returncode == ExitCode.FAILED_CELLS
+    assert "The llm 'asked' is not ready: The server" in said(done.stderr)
+    assert re.search(r"0 of \d+ cells done in .*: 0 shards computed", said(done.stderr)), done.stderr
+
+
+def test_a_server_that_does_not_answer_yet_is_asked_again(tmp_path: Path, prmcal: Prmcal) -> None:
+    def right(request: dict[str, Any]) -> dict[str, Any]:
+        return reply("1 is right.\n\nSo 1 is \\boxed{1}.", 9, "stop")
+
+    with serving(right, lambda number: "503" if number == 0 else "") as server:
+        path = grid(tmp_path, **SMALL, llms=[asked(server, patience=20)])
+        done = prmcal(*run_arguments(path, tmp_path / "out"))
+    assert "it answered 503" in said(done.stderr)
+    assert "The run goes on, and asks it again." in said(done.stderr)
+    assert done.returncode == ExitCode.DONE, done.stderr
+
+
+def test_recordings_that_are_too_short(tmp_path: Path, prmcal: Prmcal) -> None:
+    recording = tmp_path / "short.jsonl"
+    texts = [f"{split} {i}: take {1 + i % 5} steps" for split in ("calibration", "test") for i in range(8)]
+    records = [{"question": text, "solutions": ["a\n\nb", "c", "d"]} for text in texts]
+    recording.write_text("".join(json.dumps(each) + "\n" for each in records))
+    path = grid(
+        tmp_path,
+        **SMALL,
+        llms=[entry("replayed", "recorded", path=str(recording))],
+        prms=[entry("unscored", "recorded", path=str(recording))],
+    )
+    llm = r"line 9: the grid needs 4 completions of the question, but 3 are recorded. Lower the number of samples"
+    planned = prmcal("plan", path, "--plugin", PLUGINS / "synthetic.py")
+    done = prmcal(*run_arguments(path, tmp_path / "out"))
+    assert done.returncode == ExitCode.FAILED_CELLS
+    for text in (planned.stdout, done.stderr):
+        assert re.search(f"The llm 'replayed' is not ready: .*{llm}", said(text)), text
+        assert "The prm 'unscored' is not ready: " in said(text)
+        assert "has no 'logits' for the question 'calibration 0" in said(text)
+    assert "0 shards computed" in said(done.stderr)
