@@ -3,11 +3,14 @@
 python -m benchmarks.analysis.safe_choice [RESAMPLES [POOL...]]
 
 A pool has questions with 16 trajectories each. Their success probabilities follow a Beta law, wrong answers agree as
-theta says, and scores of right and of wrong trajectories are normal, with the given AUC within questions. One part of
-the questions tunes the rules. From the others, calibration questions are drawn with replacement, and the mean over all
-of the others is the truth. FILE.jsonl in place of a name reads recorded solutions (`score`, `pred_score`, `pred`).
-The promise is broken if the true accuracy is below that of one sample, or more than `loss` below that of the best fixed
-setting of equal cost. Beside it stands the setting that is most accurate on the same calibration questions.
+theta says, and scores of right and of wrong trajectories are normal, with the given AUC within questions. A file in
+place of a name has recorded solutions (`score`, `pred_score`, `pred`), or programs and their tests, as
+`benchmarks.evidence.humaneval_pool` writes them.
+
+One part of the questions tunes the rules. From the others, calibration questions are drawn with replacement, and the
+mean over all of the others is the truth. The promise is broken if the true accuracy is below that of one sample, or
+more than `loss` below that of the best fixed setting of equal cost. Beside it stands the setting that is most accurate
+on the same calibration questions.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from scipy.special import ndtri
 
 from prmcal.arrays import Floats
@@ -69,7 +73,13 @@ WORLDS = {
 
 
 def recorded(path: Path) -> Pool:
-    """Read recorded solutions with the score of an outcome reward model."""
+    """Read recorded solutions with the score of an outcome reward model, or programs with the share of tests passed."""
+    if path.suffix == ".parquet":
+        table = pd.read_parquet(path).sort_values(["question", "solution"])
+        tests = table["tests_passed"] + table["tests_failed"]
+        shares = (table["tests_passed"] / tests.where(tests > 0)).fillna(0.0).to_numpy()
+        right = table["correct"].to_numpy().reshape(table["question"].nunique(), -1)
+        return Pool(right, np.full(right.shape, -1), scores=shares.reshape(right.shape))
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     answers = [[row["pred"].index(each) for each in row["pred"]] for row in rows]
     correct = np.array([np.ravel(row["score"]) for row in rows], dtype=bool)
@@ -129,9 +139,7 @@ def main() -> None:
     """Run the simulation."""
     resamples = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
     for name in sys.argv[2:] or WORLDS:
-        pool = (
-            recorded(Path(name)) if name.endswith(".jsonl") else WORLDS[name].pool(np.random.default_rng(0))
-        )
+        pool = recorded(Path(name)) if name not in WORLDS else WORLDS[name].pool(np.random.default_rng(0))
         print(f"{Path(name).name}: pass@1 {pool.correct.mean():.3f}")
         measured(pool, resamples)
 
