@@ -72,7 +72,9 @@ def answers_read(checks: Iterable[HealthCheck]) -> list[tuple[str, str, str]]:
         if set(ways) != {"boxed"}:
             counts = ", ".join(f"{count:,} {way}" for way, count in ways.items())
             figure_ = f"{sum(ways.values()):,} of {total:,}"
-            rows.append(("Answers read", figure_, f"{place}: {counts}"))
+            rows.append(
+                ("Right or wrong" if "given" in ways else "Answers read", figure_, f"{place}: {counts}")
+            )
     return rows
 
 

@@ -19,14 +19,11 @@ from prmcal.harness.audit.scored import Scored, scored
 from prmcal.harness.audit.tables import tables
 from prmcal.harness.audit.verdict import verdict
 from prmcal.harness.storage.store import storage_errors
-from prmcal.registry.reading.records import Record, read_records
-from prmcal.registry.reading.shapes import SCORES
+from prmcal.registry.reading.files import read_files
 from prmcal.registry.reading.solutions import Fields
 
 if TYPE_CHECKING:
     import altair as alt
-
-_IDS = ("id", "idx", "index", "uid", "question_id", "doc_id")
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,14 +113,17 @@ def audit(
     Parameters
     ----------
     source : str, Path, DataFrame or sequence of paths
-        Files with scored solutions, or the output folder of a run. Of two files, the second one can have the scores of
-        the first.
+        Files with scored solutions, or the output folder of a run. The last of several files can have the scores
+        of the others.
     fields : Fields, optional
         The fields that cannot be found by their names.
     only : mapping, optional
-        The names that are audited of a run with several, by ``llm``, ``prm``, ``dataset`` and ``split``.
+        The names that are audited of a run with several, by ``llm``, ``prm``, ``dataset`` and ``split``, or the values
+        of a file, by its fields.
     """
     if isinstance(source, pd.DataFrame):
+        if only:
+            raise DataError("The table is no run, and --only chooses from a run or a file. Leave it out.")
         rows = source.astype(object).where(source.notna(), None).to_dict("records")
         named, records = "The table", [(f"row {number}", row) for number, row in enumerate(rows, start=1)]
     else:
@@ -135,9 +135,7 @@ def audit(
                     f"{named} is a run, whose fields are known. Leave out the options that name fields."
                 )
             return _measured(named, scored_run(paths[0], only or {}))
-        records = _records(paths)
-    if only:
-        raise DataError(f"{named} is no run, and --only chooses from a run. Leave it out.")
+        records = read_files(paths, only)
     return _measured(named, scored(records, named, fields or Fields()))
 
 
@@ -149,37 +147,3 @@ def _measured(named: str, found: Scored) -> Audit:
         )
     values = measured(found)
     return Audit(named, found, values, choices(found, values.chosen))
-
-
-def _records(paths: Sequence[Path]) -> list[Record]:
-    """Return the records of files, one after another, or with the scores of the second file in those of the first."""
-    files = [read_records(path) for path in paths]
-    if len(files) == 2 and all(files):
-        labels, scores = (records[0][1] for records in files)
-        if isinstance(labels, Mapping) and isinstance(scores, Mapping):
-            added = [name for name in SCORES if name in scores and name not in labels]
-            if added and not set(labels) <= set(scores):
-                return _joined(files[0], files[1], added, paths)
-    return [record for records in files for record in records]
-
-
-def _joined(
-    first: Sequence[Record], second: Sequence[Record], added: Sequence[str], paths: Sequence[Path]
-) -> list[Record]:
-    key = next((name for name in _IDS if name in first[0][1] and name in second[0][1]), None)
-    if key is None and len(first) != len(second):
-        raise DataError(
-            f"{paths[0]} has {len(first):,} records and {paths[1]} has {len(second):,}, and no field names which "
-            f"belong together. Add one of {', '.join(_IDS)} to both."
-        )
-    others: list[Mapping[str, Any]] = [content for _, content in second]
-    by_key = {content[key]: content for content in others} if key else {}
-    missing = [content[key] for _, content in first if content[key] not in by_key] if key else []
-    if missing:
-        raise DataError(
-            f"{paths[1]} has no scores for {len(missing):,} records of {paths[0]}, such as {missing[0]!r}."
-        )
-    return [
-        (place, {**content, **{name: (by_key[content[key]] if key else others[row])[name] for name in added}})
-        for row, (place, content) in enumerate(first)
-    ]

@@ -18,7 +18,7 @@ def audit(
         list[Path],
         argument(
             "FILE...",
-            "Scored solutions, or the folder of a run. Of two files, the second one can have the scores of the first.",
+            "Scored solutions, or the folder of a run. The last of several files can have the scores of the others.",
         ),
     ],
     question: Annotated[str | None, option("FIELD", "The field with the question.", "--question")] = None,
@@ -32,7 +32,7 @@ def audit(
     ] = None,
     only: Annotated[
         list[str] | None,
-        option("KIND=NAME", "Choose the llm, prm, dataset or split of a run; repeatable.", "--only"),
+        option("KIND=NAME", "The llm, prm, dataset or split of a run, or FIELD=VALUE; repeatable.", "--only"),
     ] = None,
     out: Annotated[
         Path | None,

@@ -1,15 +1,13 @@
-"""Commands for files: export-prm, export-success, gc, import-first-pass, rebuild."""
+"""Commands for files: export-prm, export-success, gc, rebuild."""
 
-import json
 import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import pandas as pd
 import typer
 
@@ -20,7 +18,7 @@ from prmcal.db.reader import reading as reading_results
 from prmcal.db.run_folder import artifacts_root, checkpoints_root, finished_artifacts
 from prmcal.db.text.board import estimate
 from prmcal.db.text.formats import LEADERBOARDS, counted, escape_markdown, file_size, markdown_grid, missing
-from prmcal.errors import DataError, PrmcalError, StorageError
+from prmcal.errors import PrmcalError, StorageError
 from prmcal.harness.cli.options import DEFAULT_RUN, RunArgument, RunOption, argument, completing_cells, option
 from prmcal.harness.execution.run import rebuild_database
 from prmcal.harness.jobs.context import Context
@@ -34,10 +32,7 @@ from prmcal.harness.share.submissions import is_merged
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.harness.terminal import text_table, wrapped
-from prmcal.log_odds import log_odds
-from prmcal.registry.messages import reading
 from prmcal.registry.plugins import calibrators, prms
-from prmcal.registry.reading.records import good_records, read_records
 from prmcal.steps import join_steps, split_steps
 
 # The folder of an artifact or of checkpoints, or the temporary folder of an artifact, which a killed run leaves.
@@ -194,58 +189,6 @@ def _folders(root: Path) -> list[Path]:
     if not root.is_dir():
         return []
     return sorted(path for path in root.iterdir() if path.is_dir() and not path.is_symlink())
-
-
-def import_first_pass(
-    files: Annotated[list[Path], argument("FILE", "The files inference_chunk_*.json, in order.")],
-    out: Annotated[Path, option("RECORDING", "The recording (JSON lines).", "--out")],
-    rewards: Annotated[
-        Path | None, option("NPY", "Rewards of shape (questions, samples).", "--rewards")
-    ] = None,
-) -> None:
-    """Make a recording from published solutions.
-
-    A grid such as the shipped grid `recorded` replays the recording.
-    """
-    records = [
-        record for file in files for record in good_records(read_records(file), _first_pass, str(file))
-    ]
-    if rewards is not None:
-        counts = [len(record["solutions"]) for record in records]
-        for record, logits in zip(records, _logits(rewards, counts), strict=True):
-            record["logits"] = logits
-    lines = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    try:
-        out.write_text(lines, encoding="utf-8")
-    except OSError as error:
-        raise StorageError(f"The recording {out} cannot be written: {error.strerror or error}.") from error
-    typer.echo(f"Wrote {len(records):,} questions to {out}.", err=True)
-
-
-def _first_pass(_: str, record: Any) -> dict[str, Any]:
-    fields = record if isinstance(record, dict) else {}
-    question, answer, texts = (fields.get(name) for name in ("question", "gold_answer", "generations"))
-    whole = isinstance(texts, list) and bool(texts) and all(isinstance(text, str) for text in texts)
-    if not isinstance(question, str) or not isinstance(answer, str | int) or not whole:
-        raise ValueError("a first pass has the fields 'question', 'gold_answer' and 'generations' (a list)")
-    return {"question": question, "answer": str(answer), "solutions": texts}
-
-
-def _logits(file: Path, samples: Sequence[int]) -> list[list[float]]:
-    with reading(f"The rewards {file} cannot be read as a .npy file"), file.open("rb") as opened:
-        rewards = np.load(opened, allow_pickle=False)
-    if not isinstance(rewards, np.ndarray):
-        raise DataError(f"The rewards {file} must be one array, a .npy file. Got several, a .npz file.")
-    expected = (len(samples), samples[0] if len(set(samples)) == 1 else -1)
-    if rewards.shape != expected or not np.issubdtype(rewards.dtype, np.floating):
-        raise DataError(
-            f"The rewards {file} must be numbers of shape (questions, samples), here ({len(samples)}, "
-            f"{', '.join(map(str, sorted(set(samples))))}). Got {rewards.dtype} of shape {rewards.shape}."
-        )
-    if not bool(((rewards >= 0) & (rewards <= 1)).all()):
-        raise DataError(f"The rewards {file} must be in [0, 1]. Got {rewards.min():g} to {rewards.max():g}.")
-    found: list[list[float]] = log_odds(rewards).tolist()
-    return found
 
 
 def rebuild(directory: RunArgument) -> None:

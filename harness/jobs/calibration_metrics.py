@@ -180,13 +180,14 @@ def _measured(
 
 
 def _question_results(measured: Mapping[str, Statistic]) -> pd.DataFrame:
-    """Return the linearised values of the questions, by which calibrators are ranked over several cells."""
+    """Return the linearised values of the questions, by which calibrators are ranked over several cells.
+
+    There are none if a prefix has only one follow-up, since one draw does not tell its own noise.
+    """
     ranking = measured.get(RANKING_METRIC)
     if not isinstance(ranking, Ratio):
-        raise DataError(
-            "Some prefixes have only one follow-up, so their noise is not known, and the corrected Brier score cannot "
-            "rank calibrators. Measure with at least 2 follow-ups."
-        )
+        types = {"question_id": "str", "metric": "str", "value": "float64"}
+        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in types.items()})
     columns = {"question_id": ranking.question_ids, "metric": RANKING_METRIC, "value": ranking.linearised()}
     return pd.DataFrame(columns)
 

@@ -14,7 +14,7 @@ from prmcal.errors import DataError
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import TUNING, Shard, of_other
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.registry.contracts.data import Level, Question
+from prmcal.registry.contracts.data import GIVEN, Level, Question
 from prmcal.registry.contracts.pool import Pool
 
 
@@ -69,9 +69,9 @@ class GradedTrajectories(QuestionAxis):
 
     correct: Bools
     """Of shape (questions, M), bool."""
-    answers: Ints
+    answers: Ints | None
     """The final answers as numbers: equal if their texts are equal; -1 if there is none. Of shape (questions, M),
-    int64."""
+    int64. None if nothing was graded and nothing has an answer."""
     steps: Ints
     """T, the number of steps of each trajectory. Of shape (questions, M), int64."""
     tokens: Floats
@@ -111,13 +111,14 @@ def trajectories_of(table: pd.DataFrame) -> GradedTrajectories:
     question_ids = np.sort(table["question_id"].unique())
     table = table[table["trajectory"] < fewest]
     answered = table["answer"].where(table["verdict"] != "unparsed")
+    without = answered.isna().all() and (table["found_by"] == GIVEN).all()
     numbers = table[["question_id", "trajectory"]].assign(answer=answered.factorize()[0])
     prompts = table.groupby("question_id")["prompt_tokens"].max().reindex(question_ids).to_numpy(np.float64)
     return GradedTrajectories(
         question_ids=question_ids,
         question_levels=np.full(len(question_ids), None, dtype=object),
         correct=_matrix(table, "correct").to_numpy(dtype=bool),
-        answers=_matrix(numbers, "answer").to_numpy(dtype=np.int64),
+        answers=None if without else _matrix(numbers, "answer").to_numpy(dtype=np.int64),
         steps=_matrix(table, "steps").to_numpy(dtype=np.int64),
         tokens=_matrix(table, "tokens").to_numpy(dtype=np.float64),
         prompt_tokens=np.where(prompts > 0, prompts, np.nan),

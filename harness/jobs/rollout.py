@@ -29,7 +29,14 @@ from prmcal.harness.jobs.plugin_calls import (
     plugin_guard,
     require_length,
 )
-from prmcal.registry.contracts.data import Completion, Prefix, PrefixScores, Question, ScoringRequest
+from prmcal.registry.contracts.data import (
+    GIVEN,
+    Completion,
+    Prefix,
+    PrefixScores,
+    Question,
+    ScoringRequest,
+)
 from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset
 from prmcal.registry.grading.extraction import Answer
 from prmcal.registry.grading.symbolic import Verdict
@@ -48,8 +55,10 @@ def compute_rollout(shard: Shard[RolloutParameters], context: Context) -> Output
     for question, every in zip(questions, completions, strict=True):
         drawn = _kept(reader, every, len(trajectories))
         for number, completion in zip(trajectories, drawn, strict=True):
-            verdict, answer = context.grade(data.dataset, shard.parameters.llm, question, completion.text)
             found = reader.find_answer(completion.text)
+            verdict, answer = _graded(shard, context, question, completion)
+            if completion.correct is not None and found:
+                answer = found.text
             rows.append(
                 _row(question, number, completion, len(split_steps(completion.text)), answer, found, verdict)
             )
@@ -87,10 +96,27 @@ def _row(
         "prompt_tokens": drawn.prompt_tokens,
         "finish_reason": drawn.finish_reason,
         "answer": answer,
-        "found_by": found.way if found and found.text == answer else None,
+        "found_by": GIVEN
+        if drawn.correct is not None
+        else found.way
+        if found and found.text == answer
+        else None,
         "verdict": verdict,
         "correct": verdict == "correct",
     }
+
+
+def _graded(
+    shard: Shard[GeneratingParameters],
+    context: Context,
+    question: Question,
+    drawn: Completion,
+    head: str = "",
+) -> tuple[Verdict, str | None]:
+    """Return the verdict on a completion and the final answer. If the LLM knows the verdict, nothing is read."""
+    if drawn.correct is not None:
+        return "correct" if drawn.correct else "incorrect", None
+    return context.grade(shard.parameters.data.dataset, shard.parameters.llm, question, head + drawn.text)
 
 
 def _trajectories(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -126,7 +152,8 @@ def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output
 
     The bare question gets follow-ups of its own for every trajectory, since IAS depends on its success rate. All other
     equal prefixes are followed up once and share their counts. A terminal prefix, which contains the final
-    answer, needs no follow-up: either all of its follow-ups would be correct or none.
+    answer, needs no follow-up: either all of its follow-ups would be correct or none. If the LLM knows what is right,
+    that is the whole trajectory, and with one follow-up its outcome is that of all of its prefixes.
     """
     given, data, follow_ups = shard.parameters, shard.parameters.data, len(shard.parameters.follow_ups)
     llm, reader = shard.parameters.llm, context.reader(data.dataset, shard.parameters.llm)
@@ -139,10 +166,15 @@ def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output
     for row in trajectories.itertuples():
         steps: tuple[str, ...] = split_steps(row.text)
         for step in chosen_prefixes(len(steps), given.most_prefixes, given.first_prefixes):
-            group = (row.question_id, steps[:step], 0 if step else row.trajectory)
+            known, whole = row.found_by == GIVEN, step == len(steps)
+            own = not step or (known and (whole or given.follow_ups.stop == 1))
+            group = (row.question_id, steps[:step], row.trajectory if own else 0)
             prefixes.append((row.question_id, row.trajectory, step, group))
             text = join_steps(steps[:step])
-            if reader.find_answer(text, whole=step == len(steps)) is not None:
+            if known:
+                if whole or given.follow_ups.stop == 1:
+                    counts[group] = (follow_ups if row.correct else 0, whole)
+            elif reader.find_answer(text, whole) is not None:
                 verdict, _ = context.grade(data.dataset, llm, questions[row.question_id], text)
                 counts[group] = (follow_ups if verdict == "correct" else 0, True)
 
@@ -155,7 +187,7 @@ def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output
         head = text_so_far(steps)
         question = questions[question_id]
         kept = _kept(reader, completions, follow_ups)
-        verdicts = [context.grade(data.dataset, llm, question, head + each.text)[0] for each in kept]
+        verdicts = [_graded(shard, context, question, each, head)[0] for each in kept]
         counts[group] = (verdicts.count("correct"), False)
         tokens += sum(each.tokens for each in completions)
 

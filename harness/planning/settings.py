@@ -14,7 +14,6 @@ _MOST = 1_000_000
 
 Number = Annotated[int, Field(ge=1, le=_MOST)]
 """A number of questions, trajectories, follow-ups or tokens."""
-FollowUps = Annotated[int, Field(ge=2, le=_MOST)]
 MostPrefixes = Annotated[int, Field(ge=2, le=_MOST)] | None
 """The largest number of prefixes of a trajectory that are followed up, its ends included; None for all."""
 Bins = Annotated[int, Field(ge=1, le=10_000)]

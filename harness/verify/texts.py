@@ -19,6 +19,7 @@ from prmcal.harness.share.tables import HASHES, text_hashes
 from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.harness.verify.again import NO_TEXTS, TEXT_TABLES, Again, Tolerance, read_tables
 from prmcal.harness.verify.subject import Flaw, Subject
+from prmcal.registry.contracts.data import GIVEN
 from prmcal.registry.grading.symbolic import Verdict
 from prmcal.registry.messages import excerpt, message_of
 from prmcal.steps import split_steps
@@ -290,7 +291,11 @@ def _impossible(name: str, rows: pd.DataFrame) -> Iterator[tuple[str, pd.Series]
         verdict, counts = rows["verdict"], rows[[each for each in _COUNTS if each in rows]]
         yield "verdicts that no grader gives", ~verdict.isin(get_args(Verdict))
         yield "verdicts that contradict 'correct'", rows["correct"] != (verdict == "correct")
-        yield "verdicts that contradict the answer", rows["answer"].isna() != (verdict == "unparsed")
+        given = rows.get("found_by", verdict) == GIVEN
+        yield (
+            "verdicts that contradict the answer",
+            (rows["answer"].isna() != (verdict == "unparsed")) & ~given,
+        )
         yield "negative counts", (counts < 0).any(axis=1)
         yield "rows twice", rows.duplicated([each for each in PREFIX if each in rows])
     if name == "searches":

@@ -98,7 +98,7 @@ def check_grading(plugin: Dataset) -> None:
     """The reference answer in a box is correct, another answer is incorrect, and no box is unparsed."""
     if isinstance(plugin, FollowedUpDataset):
         return
-    for question in _first(plugin, plugin.splits[-1]):
+    for question in filter(lambda each: each.answer, _first(plugin, plugin.splits[-1])):
         cases = (
             (f"So it is\n\n\\boxed{{{question.answer}}}", "correct"),
             ("So it is\n\n\\boxed{surely not this}", "incorrect"),

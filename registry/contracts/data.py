@@ -16,6 +16,9 @@ At the largest number of tokens, ``length`` becomes ``thought`` if the completio
 """
 
 
+GIVEN = "given"
+"""The way in which an answer was found, if the LLM knows which trajectories are right and none was graded."""
+
 Level = int | float | str
 """The difficulty of a question, as its data set gives it."""
 
@@ -71,6 +74,9 @@ class Completion:
     of the LLM's context, and ``thought`` if it reached this inside a thought, which an LLM need not tell."""
     prompt_tokens: int = 0
     """Tokens of the prefix, for the costs; 0 if the LLM does not report them."""
+    correct: bool | None = None
+    """Whether the whole trajectory is right, if the LLM knows it, as from unit tests or a reward. None: the data set
+    grades it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
+from prmcal.errors import DataError
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.grading import Answer, Grading, Verdict, find_answer, grade_answer, grader_version
@@ -39,7 +40,15 @@ class Dataset(Plugin, ABC):
         return None
 
     def grade(self, question: Question, trajectory: str) -> tuple[Verdict, str | None]:
-        """Grade a whole trajectory. Return the verdict and the final answer, or None if there is no answer."""
+        """Grade a whole trajectory. Return the verdict and the final answer, or None if there is no answer.
+
+        Raises a DataError if the question has no reference answer.
+        """
+        if not question.answer:
+            raise DataError(
+                f"The question {question.id} has no answer, and the LLM does not say which solutions are right. Give "
+                "answers to the questions, or use the LLM 'recorded' with a field 'correct'."
+            )
         found = self.find_answer(trajectory)
         if found is None:
             return "unparsed", None

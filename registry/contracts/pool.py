@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 from numpy.typing import NDArray
 
 from prmcal.arrays import Bools, Floats, Ints
-from prmcal.errors import PluginFailedError
+from prmcal.errors import DataError, PluginFailedError
 
 Reads = Literal[
     "scores", "step_scores", "rewards", "question_rewards", "trajectory_rewards", "step_rewards", "success"
@@ -50,8 +50,9 @@ class Pool:
     ----------
     correct : ndarray of shape (questions, M), bool
         Whether the final answer of each trajectory is correct.
-    answers : ndarray of shape (questions, M), int64
-        The final answers as numbers: equal within a question if their texts are equal; -1 if there is none.
+    answers : ndarray of shape (questions, M), int64, or None
+        The final answers as numbers: equal within a question if their texts are equal; -1 if there is none. None if
+        nothing has an answer, as for programs and agents. Reading them then raises DataError.
     scores : ndarray of shape (questions, M), float64, optional
         Score of each whole trajectory.
     rewards : ndarray of shape (questions,), float64, optional
@@ -87,7 +88,7 @@ class Pool:
     def __init__(
         self,
         correct: Bools,
-        answers: Ints,
+        answers: Ints | None,
         scores: Floats | None = None,
         rewards: Floats | None = None,
         success: Floats | None = None,
@@ -99,7 +100,7 @@ class Pool:
         others: "Mapping[str, Pool] | None" = None,
     ) -> None:
         self.correct = correct
-        self.answers = answers
+        self._answers = answers
         self.levels = levels
         self.others: Mapping[str, Pool] = _Others(others or {})
         self._given: dict[str, Floats | None] = {
@@ -111,6 +112,15 @@ class Pool:
             "trajectory_rewards": trajectory_rewards,
             "step_rewards": step_rewards,
         }
+
+    @property
+    def answers(self) -> Ints:
+        """The final answers as numbers."""
+        if self._answers is None:
+            raise DataError(
+                "Not possible: the solutions have no answers to compare. Only which are right is known."
+            )
+        return self._answers
 
     @property
     def questions(self) -> int:
@@ -137,7 +147,7 @@ class Pool:
         }
         return Pool(
             self.correct[questions][:, trajectories],
-            self.answers[questions][:, trajectories],
+            None if self._answers is None else self._answers[questions][:, trajectories],
             levels=self.levels,
             others={name: other.drawn(questions, slice(None)) for name, other in self.others.items()},
             **parts,
@@ -149,7 +159,7 @@ class Pool:
 
     def with_grades(self, correct: Bools) -> "Pool":
         """Return the same trajectories with other grades, of shape (questions, M)."""
-        return Pool(correct, self.answers, levels=self.levels, others=self.others, **self._given)
+        return Pool(correct, self._answers, levels=self.levels, others=self.others, **self._given)
 
 
 class _Others(dict[str, Pool]):

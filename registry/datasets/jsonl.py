@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from prmcal.errors import DataError
@@ -18,11 +17,13 @@ from prmcal.registry.contracts.plugin import Share
 from prmcal.registry.grading import Answers, Grading, any_of, extract_answer
 from prmcal.registry.grading.extraction import MARKED
 from prmcal.registry.messages import excerpt, shown
-from prmcal.registry.reading.records import Record, good_records, read_records
+from prmcal.registry.reading.recordings import FieldNames, Recording, RowValues
+from prmcal.registry.reading.records import Record, good_records
+from prmcal.registry.reading.solutions import Fields, solutions_of
 
 _TEXT_FIELDS = ("question", "problem")
 _ID_FIELDS = ("id", "unique_id")
-_ANSWER_FIELDS = ("answer", "final_answer", "ground_truth")
+_ANSWER_FIELDS = ("answer", "final_answer", "ground_truth", "gold_answer")
 _SUBJECT_FIELDS = ("subject", "type")
 _LEVEL = re.compile(r"(?:level\s*)?(\d{1,9})(?:\.0+)?", re.IGNORECASE)
 _NO_LEVEL = ("", "level ?")
@@ -33,17 +34,19 @@ def questions_of(
     source: str,
     check: Callable[[Question], None] | None = None,
     skip: bool | None = None,
+    solved: bool = False,
 ) -> list[Question]:
     """Convert records of :func:`read_records` to questions.
 
     `source` is that of the records, for error messages. `check` raises ValueError if a question cannot belong to the
-    data set, and `skip` is as in :func:`good_records`. Raises a DataError if there are no records, or some are invalid
-    or have an id that occurs before.
+    data set, and `skip` is as in :func:`good_records`. With `solved`, they come from solutions that are known to be
+    right or wrong, and need no answers. Raises a DataError if there are no records, or some are invalid or have an id
+    that occurs before.
     """
     first_seen: dict[str, str] = {}
 
     def convert(place: str, record: Any) -> Question:
-        question = _question(record, place.rpartition(" ")[2])
+        question = _question(record, place.rpartition(" ")[2], solved)
         if question.id in first_seen:
             raise ValueError(f"the id '{question.id}' is already used in {first_seen[question.id]}")
         if check is not None:
@@ -64,7 +67,7 @@ def first_questions(questions: list[Question], count: int | None, source: str) -
     return questions[:count]
 
 
-def _question(record: Any, number: str) -> Question:
+def _question(record: Any, number: str, solved: bool) -> Question:
     if not isinstance(record, dict):
         raise ValueError(f"it must be a JSON object with 'question' and 'answer'. Got {shown(record)}")
     text = _first(record, _TEXT_FIELDS)
@@ -81,7 +84,7 @@ def _question(record: Any, number: str) -> Question:
     return Question(
         id=number if own_id is None else str(own_id),
         text=text,
-        answer=_answer(record),
+        answer="" if solved and _first(record, _ANSWER_FIELDS) is None else _answer(record),
         level=_level(record.get("level")),
         subject=subject,
     )
@@ -138,6 +141,32 @@ def _fields(record: Mapping[str, Any]) -> str:
     return f" Its fields are: {excerpt(', '.join(map(str, record))) or 'none'}"
 
 
+def _of_solutions(
+    records: list[Record], source: str, fields: Fields, skip: bool
+) -> tuple[list[Record], bool]:
+    """Return one record for each question, and whether the file says which of its solutions are right.
+
+    Records without solutions are returned as they are.
+    """
+    try:
+        (first, *_), _ = solutions_of(records[:1], source, fields, "recording")
+    except (
+        DataError,
+        ValueError,
+    ):  # It is no solution, or not a good one: then its question is told what is wrong.
+        return records, False
+    solved = first.get("label") is not None
+    if not solved and first.get("score") is None:
+        return records, False
+    found, _ = solutions_of(records, source, fields, "recording", skip)
+    contents, kept = dict(records), dict[str, Record]()
+    for each in found:
+        level = {} if each.get("level") is None else {"level": each["level"]}
+        content = {**contents[each["place"]], "question": each["question"], **level}
+        kept.setdefault(each["question"], (each["place"], content))
+    return list(kept.values()), solved
+
+
 @dataclass(eq=False)
 class JsonlDataset(Dataset):
     """Questions from files of JSON lines.
@@ -147,10 +176,13 @@ class JsonlDataset(Dataset):
     ignored, and empty lines are skipped. Files that end in .json (a list of such objects) or .parquet are read too.
     Field names of published files also work: `final_answer`, `ground_truth` or the box in `solution` for `answer`, and
     `type` for `subject`.
+
+    The files of the LLM `recorded` are read too, each question once. If they say which solutions are right, no answers
+    are needed.
     """
 
-    path: str
-    """The file of the test split."""
+    path: str | list[str]
+    """The file of the test split, or several ones as in the LLM `recorded`."""
     calibration: str | None = None
     """The file of the calibration split. Without it and `calibration_share` there is only a test split."""
     calibration_share: Share | None = None
@@ -165,6 +197,9 @@ class JsonlDataset(Dataset):
     answers are compared"."""
     skip_bad_rows: bool = False
     """Leave out rows that cannot be read, and warn of them, instead of raising an error that names them."""
+    fields: FieldNames | None = None
+    only: RowValues | None = None
+    """As in the LLM `recorded`."""
 
     def __post_init__(self) -> None:
         alone = self.calibration is None and self.calibration_share is None
@@ -186,8 +221,11 @@ class JsonlDataset(Dataset):
                 f"The data set {self.path} has no split '{split}'. It has: {', '.join(self.splits)}."
                 + (" Give its 'calibration' argument a file." if split == "calibration" else "")
             )
-        file = self.calibration if split == "calibration" and self.calibration is not None else self.path
-        questions = questions_of(read_records(Path(file)), file, skip=self.skip_bad_rows)
+        given = self.calibration if split == "calibration" and self.calibration is not None else self.path
+        recording = Recording.of(given, self.fields, self.only)
+        file, records = recording.named, recording.records()
+        records, solved = _of_solutions(records, file, recording.fields, self.skip_bad_rows)
+        questions = questions_of(records, file, skip=self.skip_bad_rows, solved=solved)
         share = self.calibration_share
         if share is not None:
             questions = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,11 +16,12 @@ from prmcal.registry.contracts.models import LLM
 from prmcal.registry.contracts.plugin import Count
 from prmcal.registry.datasets.jsonl import first_questions
 from prmcal.registry.messages import excerpt, file_hash, is_file, shown
-from prmcal.registry.reading.records import good_records, read_records
+from prmcal.registry.reading.recordings import as_one_step
+from prmcal.registry.reading.records import Record, good_records, read_records
+from prmcal.registry.reading.shapes import PREFIXES, RATES, SHAPES, known
+from prmcal.registry.reading.solutions import Fields, solutions_of
 from prmcal.steps import split_steps
 
-_PREFIX_FIELDS = ("reasoning_prefix", "first_pass_prefix")
-_RATE_FIELDS = ("success_prob", "accuracy")
 _TRAJECTORY_FIELDS = ("trajectory", "response_id")
 _TOLERANCE = 1e-6
 _MOST_FOLLOW_UPS = 1_000_000
@@ -52,6 +53,7 @@ class SuccessRates(FollowedUpDataset):
     identifies the trajectory of a prefix. Without `trajectory`, each prefix that no other prefix of its question
     continues is the end of a trajectory, and rows that are left over make more of them, so that every row counts once.
     If records have an `llm` or a `split`, only those of the grid's LLM and of the split are used; others are for both.
+    The formats of openr (lists and trees) and of Math-Shepherd are read too.
 
     Whole solutions are not published, so no strategy can be run on the test split.
 
@@ -193,10 +195,24 @@ def _rows(paths: tuple[str, ...], llm: str, split: str) -> list[_Row]:
         def convert(place: str, record: Any, path: str = path) -> _Row | None:
             return _row(f"{path}, {place}", record, llm, split)
 
-        rows += filter(None, good_records(read_records(Path(path)), convert, path))
+        records = read_records(Path(path))
+        first = next((each for _, each in records if isinstance(each, Mapping)), {})
+        if not first.keys() & set(PREFIXES) and any(shape.fits(first) for shape in SHAPES):
+            rows += _of_solutions(records, path)
+        else:
+            rows += filter(None, good_records(records, convert, path))
     if not rows:
         raise DataError(f"{', '.join(paths)} contains no {split} prefixes of the LLM '{llm}'.")
     return rows
+
+
+def _of_solutions(records: Sequence[Record], path: str) -> Iterator[_Row]:
+    """Yield the prefixes with rates of another published format, such as those of openr and Math-Shepherd."""
+    for number, each in enumerate(solutions_of(records, path, Fields())[0]):
+        steps, rates = tuple(map(as_one_step, each.get("steps") or ())), each.get("rates") or ()
+        for count, rate in enumerate(rates, start=len(steps) + 1 - len(rates)):
+            if rate is not None:
+                yield _Row(f"{path}, {each['place']}", each["question"], steps[:count], rate, None, number)
 
 
 def _row(place: str, record: Any, llm: str, split: str) -> _Row | None:
@@ -204,10 +220,10 @@ def _row(place: str, record: Any, llm: str, split: str) -> _Row | None:
     fields: Mapping[str, Any] = record if isinstance(record, dict) else {}
     question, prefix, rate = (
         fields.get("question"),
-        _first(fields, _PREFIX_FIELDS),
-        _first(fields, _RATE_FIELDS),
+        known(fields, PREFIXES),
+        known(fields, RATES),
     )
-    if not isinstance(question, str) or not question.strip() or not fields.keys() & set(_PREFIX_FIELDS):
+    if not isinstance(question, str) or not question.strip() or not fields.keys() & set(PREFIXES):
         raise ValueError(
             "it must have a 'question', a 'reasoning_prefix' and a 'success_prob'. "
             f"Its fields are: {excerpt(', '.join(map(str, fields))) or 'none'}"
@@ -227,11 +243,7 @@ def _row(place: str, record: Any, llm: str, split: str) -> _Row | None:
     n = fields.get("follow_ups")
     if n is not None and (not isinstance(n, int) or not 1 <= n <= _MOST_FOLLOW_UPS):
         raise ValueError(f"its 'follow_ups' must be an int in [1, {_MOST_FOLLOW_UPS}]. Got {shown(n)}")
-    trajectory = _first(fields, _TRAJECTORY_FIELDS)
+    trajectory = known(fields, _TRAJECTORY_FIELDS)
     if not isinstance(trajectory, str | int | None):
         raise ValueError(f"its 'trajectory' must be a string or an int. Got {shown(trajectory)}")
     return _Row(place, question, split_steps(prefix), float(rate), n, trajectory)
-
-
-def _first(fields: Mapping[str, Any], names: tuple[str, ...]) -> Any:
-    return next((fields[name] for name in names if fields.get(name) is not None), None)

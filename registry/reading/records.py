@@ -44,8 +44,9 @@ _UNPACKED: dict[str, Callable[[bytes], bytes]] = {
 def read_records(path: Path) -> list[Record]:
     """Read the records of a file: Parquet (.parquet), a table (.csv, .tsv), a JSON list (.json) or else JSON lines.
 
-    Of a log of inspect (.eval, or JSON), they are its samples. Each can be compressed (.gz, .bz2, .xz, .zst). A folder
-    is a data set that the package `datasets` has saved.
+    Of a log of inspect (.eval, or JSON), they are its samples. An array (.npy) has the scores of a question in each
+    row, here in the field `rewards`. Each can be compressed (.gz, .bz2, .xz, .zst). A folder is a data set that the
+    package `datasets` has saved.
 
     Raises a DataError if the file cannot be read or has another format.
     """
@@ -68,6 +69,8 @@ def read_records(path: Path) -> list[Record]:
         return _parquet_rows(path, content)
     if path.suffix in (".csv", ".tsv"):
         return _table_rows(path, content)
+    if path.suffix == ".npy":
+        return _array_rows(path, content)
     if (path.suffix == ".json" and content.lstrip().startswith(b"[")) or _is_one_value(content):
         return _json_list(path, content)
     return list(_json_lines(content))
@@ -193,6 +196,16 @@ def _table_rows(path: Path, content: bytes) -> list[Record]:
                 table[name] = table[name].map(json.loads, na_action="ignore")
     rows = table.astype(object).where(table.notna(), None).to_dict("records")
     return [(f"row {number}", row) for number, row in enumerate(rows, start=1)]
+
+
+def _array_rows(path: Path, content: bytes) -> list[Record]:
+    import numpy as np
+
+    with reading(f"The rewards {path} cannot be read as a .npy file"):
+        array = np.load(io.BytesIO(content), allow_pickle=False)
+    if not isinstance(array, np.ndarray) or array.ndim < 2 or not np.issubdtype(array.dtype, np.number):
+        raise DataError(f"The rewards {path} must be one array of numbers, of shape (questions, samples).")
+    return [(f"row {number}", {"rewards": row}) for number, row in enumerate(array.tolist(), start=1)]
 
 
 def _folder_rows(path: Path) -> list[Record]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from prmcal.errors import DataError
 from prmcal.registry.reading.records import Record as Placed
+from prmcal.steps import split_steps
 
 Record = Mapping[str, Any]
 Solution = dict[str, Any]
@@ -39,6 +40,8 @@ SCORES = (
     *("score", "reward", "prm_score", "pred_score", "logits", "logit", "probs", "probabilities", "values"),
     *("verifier_score", "verifier_scores", "confidence", "value"),
 )
+PREFIXES = ("reasoning_prefix", "first_pass_prefix")
+RATES = ("success_prob", "accuracy")
 LEVELS = ("level", "difficulty")
 REFERENCES = (
     *("reference", "ground_truth", "groundtruth", "gold_answer", "gold", "gt", "target", "final_answer"),
@@ -59,14 +62,15 @@ class Shape:
     """Yields the solutions of a record."""
 
 
-def _known(record: Record, names: Iterable[str]) -> Any:
+def known(record: Record, names: Iterable[str]) -> Any:
+    """Return the first of some fields that has a value; None if none has."""
     return next((record[name] for name in names if record.get(name) is not None), None)
 
 
 def _question(record: Record) -> str:
-    found = _known(record, QUESTIONS)
+    found = known(record, QUESTIONS)
     if isinstance(found, Mapping):  # PRM800K, lm-evaluation-harness
-        found = _known(found, QUESTIONS)
+        found = known(found, QUESTIONS)
     return str(found)
 
 
@@ -118,6 +122,22 @@ def _branches(node: Record, above: tuple[Record, ...] = ()) -> Iterator[tuple[Re
 def _scores(nodes: Sequence[Record]) -> list[Any] | None:
     scores = [_field(node, SCORES) for node in nodes]
     return None if all(each is None for each in scores) else scores
+
+
+# The authors' success rates, and those of `prmcal export-success`: a record for each prefix.
+def _prefixes_fits(record: Record) -> bool:
+    return "question" in record and bool(record.keys() & set(PREFIXES)) and bool(record.keys() & set(RATES))
+
+
+def _prefixes(record: Record) -> Iterator[Solution]:
+    steps = split_steps(str(known(record, PREFIXES) or ""))
+    rates = [known(record, RATES)]
+    yield {
+        "question": str(record["question"]),
+        "steps": steps,
+        "rates": rates,
+        "score": _field(record, SCORES),
+    }
 
 
 # PRM800K: humans rate the completions of each step with -1, 0 or 1.
@@ -178,7 +198,7 @@ def _prmbench(record: Record) -> Iterator[Solution]:
     scores = _field(record, SCORES)
     yield {
         **_rest(record),
-        "question": str(_known(record, ("original_question", "question", "modified_question"))),
+        "question": str(known(record, ("original_question", "question", "modified_question"))),
         "steps": record["modified_process"],
         "right": [step not in wrong for step in range(len(record["modified_process"]))],
         "level": record.get("classification"),
@@ -208,16 +228,16 @@ def _lm_eval_fits(record: Record) -> bool:
 
 def _lm_eval(record: Record) -> Iterator[Solution]:
     doc = record["doc"]
-    question = _known(doc, QUESTIONS) or record.get("doc_id")
+    question = known(doc, QUESTIONS) or record.get("doc_id")
     responses = record.get("resps") or record["filtered_resps"]
     responses = responses[0] if responses and isinstance(responses[0], list) else responses
     label = _field(record, (*LABELS, *(record.get("metrics") or ())))
     # One metric of several responses is that of a vote or of the first one, so the answers are graded.
     alone = len(responses) == 1 or isinstance(label, list)
-    reference = _known({"target": record.get("target"), **doc}, ("answer", "target"))
+    reference = known({"target": record.get("target"), **doc}, ("answer", "target"))
     shared = {
         "question": str(question),
-        "level": _known(doc, LEVELS),
+        "level": known(doc, LEVELS),
         "reference": None if alone else str(reference).rpartition("####")[2].strip(),  # as in GSM8K
     }
     scores = _field(record, ("scores", "step_scores", "prm_scores", "rewards"))
@@ -271,7 +291,7 @@ def _inspect(record: Record) -> Iterator[Solution]:
         "text": text,
         "label": label,
         "score": _field(metadata, SCORES),
-        "level": _known(metadata, LEVELS),
+        "level": known(metadata, LEVELS),
     }
 
 
@@ -291,12 +311,13 @@ def _field(record: Record, names: Sequence[str]) -> Any:
 
 
 def _rest(record: Record) -> Solution:
-    return {"level": _known(record, LEVELS), "cost": record.get("cost", record.get("tokens"))}
+    return {"level": known(record, LEVELS), "cost": record.get("cost", record.get("tokens"))}
 
 
 SHAPES = (
     Shape("Math-Shepherd (a tag behind each step)", _shepherd_fits, _shepherd),
     Shape("success rates of openr", _openr_fits, _openr),
+    Shape("success rates of prefixes", _prefixes_fits, _prefixes),
     Shape("PRM800K", _prm800k_fits, _prm800k),
     Shape("ProcessBench", _processbench_fits, _processbench),
     Shape("PRMBench", _prmbench_fits, _prmbench),

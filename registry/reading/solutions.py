@@ -25,9 +25,11 @@ from prmcal.registry.reading.shapes import (
     SHAPES,
     Record,
     Solution,
+    known,
     of_one_filter,
 )
 
+_Fits = Callable[[Any], bool]
 Scale = Literal["logit", "probability"]
 Use = Literal["audit", "recording", "recorded scores"]
 """The reader of a file. An audit needs a score and a label. A recording needs solutions only, and is graded by its
@@ -47,15 +49,35 @@ class Fields:
 
 
 def solutions_of(
-    records: Sequence[Placed], source: str, fields: Fields, use: Use = "audit", skip: bool | None = None
+    records: Sequence[Placed],
+    source: str,
+    fields: Fields,
+    use: Use = "audit",
+    skip: bool | None = None,
+    check: Callable[[str, list[Solution]], None] = lambda place, solutions: None,
 ) -> tuple[list[Solution], list[str]]:
     """Return the solutions in records, each with its `place`, and sentences that say how they were read.
 
-    `skip` is that of :func:`prmcal.registry.reading.records.good_records`. Raises a DataError if records are bad, a
-    field that is needed cannot be found, or two fields can be meant.
+    `skip` is that of :func:`prmcal.registry.reading.records.good_records`. `check` raises ValueError if the solutions
+    of a record are bad. Raises a DataError if records are bad, a field that is needed cannot be found, or two fields
+    can be meant.
     """
+
+    def convert(place: str, record: Any) -> list[Solution]:
+        if not isinstance(record, Mapping):
+            raise ValueError(f"it must be an object with fields. Got {shown(record)}")
+        try:
+            own = [{**each, "place": place} for each in read(record)]
+        except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+            raise ValueError(
+                f"it is unlike the first record ({type(error).__name__}: {excerpt(str(error))})"
+            ) from error
+        check(place, own)
+        return own
+
     first = next((content for _, content in records if isinstance(content, Mapping)), None)
     if first is None:
+        good_records(records, convert, source, skip)
         raise DataError(f"{source} has no records with fields.")
     shape = next((each for each in SHAPES if each.fits(first)), None)
     records = of_one_filter(records, source, fields.label)
@@ -63,17 +85,6 @@ def solutions_of(
         words, read = _Reader(first, source, fields, use).reading()
     else:
         words, read = f"Shape: {shape.name}.", shape.solutions
-
-    def convert(place: str, record: Any) -> list[Solution]:
-        if not isinstance(record, Mapping):
-            raise ValueError(f"it must be an object with fields. Got {shown(record)}")
-        try:
-            return [{**each, "place": place} for each in read(record)]
-        except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
-            raise ValueError(
-                f"it is unlike the first record ({type(error).__name__}: {excerpt(str(error))})"
-            ) from error
-
     found = good_records(records, convert, source, skip)
     return _joined_steps([each for own in found for each in own], source), [words]
 
@@ -82,21 +93,19 @@ class _Reader:
     """Reads records whose fields are found by their names and by the kinds of their values."""
 
     def __init__(self, first: Record, source: str, fields: Fields, use: Use) -> None:
-        self.source, self.use, self.cost = source, use, fields.cost
-        question = fields.question or next((name for name in QUESTIONS if name in first), None)
-        if question is None or question not in first:
-            raise DataError(
-                f"{source}: no field names the question. Its fields are {', '.join(first)}. Name it: "
-                f"{self._option('question', 'FIELD')}."
-            )
-        self.question = question
+        self.source, self.use = source, use
+        self.costs = (fields.cost,) if fields.cost else COSTS
+        names = [name for name in QUESTIONS if name in first][:1]
+        self.question = (
+            self._chosen("question", names, fields.question, first, lambda value: True, True) or ""
+        )
         given = fields.solutions
-        names = (given,) if given else (*MANY, *ONE)
+        names = [given] if given else [*MANY, *ONE]
         self.many = next((name for name in names if _has_many(name, first.get(name), name == given)), None)
         texts = (name for name in names if isinstance(first.get(name), str | list))
         self.text = None if self.many else next(texts, None)
         if given and not self.many and not self.text:
-            raise DataError(f"{source} has no solutions in '{given}'. Its fields are {', '.join(first)}.")
+            self._chosen("solution", (), given, {}, _is_score, True)
         inner = first[self.many][0] if self.many and first[self.many] else {}
         every = {**first, **inner} if isinstance(inner, Mapping) else first
         self.reference = next(
@@ -108,7 +117,7 @@ class _Reader:
         graded = "" if self.label else ", against which the answers were graded"
         solution = f"'{self.many or self.text}'" if self.many or self.text else "not there"
         self.words = (
-            f"Fields: the question is '{question}', the solution {solution}, the score '{self.score}', the label "
+            f"Fields: the question is '{self.question}', the solution {solution}, the score '{self.score}', the label "
             f"{label}{graded}."
         )
 
@@ -139,31 +148,23 @@ class _Reader:
         return f"--{role} {name}" if self.use == "audit" else f"fields: {{{role}: {name}}}"
 
     def _chosen(
-        self,
-        role: str,
-        names: Sequence[str],
-        given: str | None,
-        every: Record,
-        fits: Callable[[Any], bool],
-        needed: bool,
+        self, role: str, names: Sequence[str], given: str | None, every: Record, fits: _Fits, needed: bool
     ) -> str | None:
+        """Return the field with a role, or None if it is neither there nor needed."""
+        fields = f"Its fields are {excerpt(', '.join(map(str, every)))}."
         if given is not None:
             if given not in every:
-                raise DataError(f"{self.source} has no field '{given}'. Its fields are {', '.join(every)}.")
+                raise DataError(f"{self.source} has no field '{given}'. {fields}")
             return given
         taken = self.score if role == "label" else None
-        found = [name for name in names if name != taken and fits(every.get(name))]
+        found = [name for name in names if name in every and name != taken and fits(every[name])]
         if len(found) > 1 and (needed or role == "label"):
             ways = " or ".join(self._option(role, name) for name in found[:2])
-            raise DataError(
-                f"{self.source}: the {role} can be '{found[0]}' ({shown(every[found[0]])}) or '{found[1]}' "
-                f"({shown(every[found[1]])}). Say which: {ways}."
-            )
+            one, other = (f"'{name}' ({shown(every[name])})" for name in found[:2])
+            raise DataError(f"{self.source}: the {role} can be {one} or {other}. Say which: {ways}.")
         if not found and needed:
-            raise DataError(
-                f"{self.source}: no field is known as the {role}. Its fields are {', '.join(every)}. Name it: "
-                f"{self._option(role, 'FIELD')}."
-            )
+            option = self._option(role, "FIELD")
+            raise DataError(f"{self.source}: no field is known as the {role}. {fields} Name it: {option}.")
         return found[0] if len(found) == 1 else None
 
     def solutions(self, record: Record) -> Iterator[Solution]:
@@ -174,18 +175,17 @@ class _Reader:
         shared = {
             "question": str(question),
             "reference": None if self.label or not self.reference else record.get(self.reference),
-            "level": next((record[name] for name in LEVELS if record.get(name) is not None), None),
+            "level": known(record, LEVELS),
             "follow_ups": record.get("follow_ups"),
         }
         if self.many is None:
-            answer = next((record[name] for name in ANSWERS if record.get(name) is not None), None)
             yield {
                 **shared,
                 **_texts(record.get(self.text) if self.text else None),
                 "score": record.get(self.score or ""),
                 "label": record.get(self.label or ""),
-                "answer": answer,
-                "cost": self._cost(record),
+                "answer": known(record, ANSWERS),
+                "cost": known(record, self.costs),
                 "step": record.get("step"),
                 "id": record.get("solution"),
             }
@@ -193,7 +193,8 @@ class _Reader:
         texts = record.get(self.many)
         if not isinstance(texts, list) or (self.use != "audit" and not texts):
             raise ValueError(f"'{self.many}' must be a list with at least one solution")
-        answers = next((record[name] for name in ANSWERS if isinstance(record.get(name), list)), None)
+        lists = {name: value for name, value in record.items() if isinstance(value, list)}
+        answers = known(lists, ANSWERS)
         for index, each in enumerate(texts):
             if not isinstance(each, str | list | Mapping):
                 raise ValueError(
@@ -201,21 +202,18 @@ class _Reader:
                 )
             inner = each if isinstance(each, Mapping) else {}
             text = next((inner[name] for name in ONE if name in inner), None) if inner else each
-            costs = {name: value[index] for name in COSTS if len(value := _list(record, name)) == len(texts)}
             yield {
                 **shared,
                 **_texts(text),
-                "among": len(texts),
+                "number": index + 1,
                 "score": _at(self.score, inner, record, index, len(texts)),
                 "label": _at(self.label, inner, record, index, len(texts)),
                 "answer": answers[index] if answers and len(answers) == len(texts) else inner.get("answer"),
-                "cost": self._cost({**costs, **inner}),
+                "cost": known(
+                    {name: _at(name, inner, lists, index, len(texts)) for name in self.costs}, self.costs
+                ),
                 "finish_reason": inner.get("finish_reason"),
             }
-
-    def _cost(self, values: Record) -> Any:
-        names = (self.cost,) if self.cost else COSTS
-        return next((values[name] for name in names if values.get(name) is not None), None)
 
 
 def _has_many(name: str, value: Any, given: bool) -> bool:
@@ -235,11 +233,6 @@ def _at(name: str | None, inner: Record, record: Record, index: int, count: int)
             raise ValueError(f"'{name}' must be a list with an entry for each of its {count} solutions")
         return value[index]
     return None if isinstance(value, list) else value
-
-
-def _list(record: Record, name: str) -> list[Any]:
-    value = record.get(name)
-    return value if isinstance(value, list) else []
 
 
 def _texts(text: Any) -> Solution:

@@ -14,8 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prmcal.harness.audit.scored import scored
 from prmcal.harness.cli.app import main
-from prmcal.harness.cli.files import import_first_pass
+from prmcal.registry.reading.files import read_files
+from prmcal.registry.reading.solutions import Fields
 from tests.mutations import FEW, changed, damaged, reads_or_refuses
 
 PASSES = [{"question": "1+1?", "gold_answer": "2", "generations": ["2", "3"]}] * 2
@@ -82,15 +84,11 @@ def test_a_path_that_no_folder_can_have(refusal: Refusal) -> None:
             "its lists and objects are nested too deeply. Correct or remove it.",
         ),
         ('{"question": "\\ud800"}', "it has half of a surrogate pair"),
-        (
-            '{"\\u001b[31m": "' + "x" * 50_000 + '"}',
-            "a first pass has the fields",
-        ),
     ],
 )
 def test_a_recording(line: str, message: str, tmp_path: Path, refusal: Refusal) -> None:
     (tmp_path / "own.jsonl").write_text(f"{line}\n")
-    refused = refusal("import-first-pass", tmp_path / "own.jsonl", "--out", tmp_path / "out.jsonl")
+    refused = refusal("audit", tmp_path / "own.jsonl")
     assert f"{tmp_path / 'own.jsonl'}, line 1: {message}" in refused
 
 
@@ -131,15 +129,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_damaged_rewards(content: bytes, folder: Path) -> None:
     (folder / "pass.json").write_text(json.dumps(PASSES))
     (folder / "rewards.npy").write_bytes(content)
-    out = folder / "out.jsonl"
-    reads_or_refuses(lambda: import_first_pass([folder / "pass.json"], out, folder / "rewards.npy"))
+    files = [folder / "pass.json", folder / "rewards.npy"]
+    reads_or_refuses(lambda: scored(read_files(files), "first passes", Fields()))
 
 
 @given(passes=changed(PASSES))
 @FEW
 def test_changed_first_passes(passes: object, folder: Path) -> None:
     (folder / "changed.json").write_text(json.dumps(passes))
-    reads_or_refuses(lambda: import_first_pass([folder / "changed.json"], folder / "out.jsonl"))
+    files = [folder / "changed.json", folder / "rewards.npy"]
+    (folder / "rewards.npy").write_bytes(array_bytes())
+    reads_or_refuses(lambda: scored(read_files(files), "first passes", Fields()))
 
 
 def test_a_busy_port(tmp_path: Path, refusal: Refusal) -> None:

@@ -14,9 +14,12 @@ import yaml
 
 from prmcal import Prefix, Sampling
 from prmcal.errors import DataError, StorageError
-from prmcal.harness.cli.files import export_success, import_first_pass
+from prmcal.harness.audit.scored import scored
+from prmcal.harness.cli.files import export_success
 from prmcal.registry.plugins import datasets, llms, prms
+from prmcal.registry.reading.files import read_files
 from prmcal.registry.reading.records import read_records
+from prmcal.registry.reading.solutions import Fields
 from tests.conftest import PLUGINS, Prmcal
 
 SYNTHETIC = PLUGINS / "synthetic.py"
@@ -143,52 +146,29 @@ def test_an_unknown_form_and_an_empty_folder_are_refused(
     assert (empty.returncode, "No grid was run" in empty.stderr) == (2, True)
 
 
-def test_first_passes_become_a_recording(prmcal: Prmcal, tmp_path: Path) -> None:
+def test_first_passes_of_the_papers_code_are_a_recording(tmp_path: Path) -> None:
     chunks = [tmp_path / f"inference_chunk_{number}.json" for number in range(2)]
     for chunk, record in zip(chunks, PASSES, strict=True):
         chunk.write_text(json.dumps([record]))
     rewards = np.array([[0.9, 0.25], [1.0, 0.0]], dtype=np.float16)
     np.save(tmp_path / "rewards.npy", rewards)
-    out = tmp_path / "recording.jsonl"
-    done = prmcal("import-first-pass", *chunks, "--rewards", tmp_path / "rewards.npy", "--out", out)
-    assert done.returncode == 0, done.stderr
-
-    questions = datasets.create("jsonl", path=str(out)).questions("test")
-    assert [(each.text, each.answer) for each in questions] == [("1+1?", "2"), ("2+2?", "4")]
-    llm, prm = llms.create("recorded", path=str(out)), prms.create("recorded", path=str(out))
+    files = [*map(str, chunks), str(tmp_path / "rewards.npy")]
+    questions = datasets.create("jsonl", path=files).questions("test")
+    assert [(each.id, each.text, each.answer) for each in questions] == [
+        ("1", "1+1?", "2"),
+        ("2", "2+2?", "4"),
+    ]
+    llm, prm = llms.create("recorded", path=files), prms.create("recorded", path=files, scale="probability")
     for question, record, expected in zip(questions, PASSES, rewards, strict=True):
         (drawn,) = llm.generate([Prefix(question.text)], 2, Sampling(), 0)
         assert [each.text for each in drawn] == record["generations"]
+        assert [each.correct for each in drawn] == [None, None]
         trajectories = [tuple(text.split("\n\n")) for text in record["generations"]]
         scores = prm.score(question.text, trajectories)
         np.testing.assert_allclose([each.reward[-1] for each in scores], expected, atol=1e-3)
         assert all(np.isfinite(each.logit[-1]) for each in scores)
-
-
-@pytest.mark.parametrize(
-    ("records", "rewards", "message"),
-    [
-        (
-            [{"question": "1+1?", "generations": ["2"]}],
-            None,
-            "record 1: a first pass has the fields 'question', 'gold_answer'",
-        ),
-        (PASSES, np.zeros((2, 3)), "shape (questions, samples), here (2, 2). Got float64 of shape (2, 3)"),
-        (PASSES, np.full((2, 2), 1.5), "must be in [0, 1]. Got 1.5 to 1.5"),
-        (PASSES, np.array([["a", "b"], ["c", "d"]]), "must be numbers of shape"),
-    ],
-)
-def test_what_is_not_as_published_is_refused(
-    records: object, rewards: np.ndarray | None, message: str, prmcal: Prmcal, tmp_path: Path
-) -> None:
-    (tmp_path / "pass.json").write_text(json.dumps(records))
-    given: list[object] = [tmp_path / "pass.json", "--out", tmp_path / "out.jsonl"]
-    if rewards is not None:
-        np.save(tmp_path / "rewards.npy", rewards)
-        given += ["--rewards", tmp_path / "rewards.npy"]
-    done = prmcal("import-first-pass", *given)
-    assert done.returncode == 2
-    assert message in " ".join(done.stderr.split())
+    found = scored(read_files(list(map(Path, files))), "first passes", Fields())
+    assert (found.scale, found.solutions["label"].tolist()) == ("probability", [1.0, 0.0, 1.0, 0.0])
 
 
 def whole_array(path: Path) -> bytes:
@@ -204,31 +184,30 @@ def whole_array(path: Path) -> bytes:
         (lambda whole: whole.replace(b"(2, 2)", b"(9" + 14 * b"9" + b",)"), "cannot be read as a .npy file"),
         (lambda whole: whole.replace(b"{'descr'", b"(((((((("), "cannot be read as a .npy file"),
         (lambda whole: b"PK\x03\x04" + whole, "cannot be read as a .npy file"),
+        (lambda whole: whole.replace(b"(2, 2)", b"(4,)  "), "must be one array of numbers"),
     ],
-    ids=["empty", "cut", "too large", "no header", "no archive"],
+    ids=["empty", "cut", "too large", "no header", "no archive", "flat"],
 )
 def test_damaged_rewards_are_refused(damage: Callable[[bytes], bytes], message: str, tmp_path: Path) -> None:
     passes, rewards = tmp_path / "pass.json", tmp_path / "rewards.npy"
     passes.write_text(json.dumps(PASSES))
-    whole = whole_array(rewards)
-    import_first_pass([passes], tmp_path / "out.jsonl", rewards)
-    rewards.write_bytes(damage(whole))
+    rewards.write_bytes(damage(whole_array(rewards)))
     with pytest.raises(DataError, match=rf"rewards\.npy {message}"):
-        import_first_pass([passes], tmp_path / "out.jsonl", rewards)
+        read_files([passes, rewards])
 
 
-def test_several_arrays_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "pass.json").write_text(json.dumps(PASSES))
-    np.savez(tmp_path / "rewards.npz", a=np.full((2, 2), 0.5))
-    with pytest.raises(DataError, match=r"must be one array, a \.npy file"):
-        import_first_pass([tmp_path / "pass.json"], tmp_path / "out.jsonl", tmp_path / "rewards.npz")
+def test_rewards_belong_to_the_solutions_in_their_order(tmp_path: Path) -> None:
+    passes, rewards = tmp_path / "pass.json", tmp_path / "rewards.npy"
+    passes.write_text(json.dumps(PASSES))
+    np.save(rewards, np.full((3, 2), 0.5))
+    with pytest.raises(DataError, match=r"pass\.json has 2 records and .*rewards\.npy has 3"):
+        read_files([passes, rewards])
+    np.save(rewards, np.full((2, 3), 0.5))
+    with pytest.raises(DataError, match="'rewards' must be a list with an entry for each of its 2 solutions"):
+        scored(read_files([passes, rewards]), "first passes", Fields())
 
 
 def test_a_place_that_cannot_be_written_is_named(finished: Path, tmp_path: Path) -> None:
-    (tmp_path / "pass.json").write_text(json.dumps(PASSES))
-    for out in (tmp_path, tmp_path / "absent" / "out.jsonl"):
-        with pytest.raises(StorageError, match="cannot be written"):
-            import_first_pass([tmp_path / "pass.json"], out)
     (tmp_path / "folder.jsonl").mkdir()
     for out in (
         tmp_path / "folder.jsonl",

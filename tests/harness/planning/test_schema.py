@@ -59,7 +59,7 @@ def test_shipped_grids_are_valid_and_name_the_schema(schema: jsonschema.Draft7Va
         ({"seed": "one"}, "$.seed", "is not of type 'integer'"),
         ({"scaling": {"targets": [1.5]}}, "$.scaling.targets[0]", "maximum of 1"),
         ({"sampling": {"temprature": 1.0}}, "$.sampling", "'temprature' was unexpected"),
-        ({"measurement": {"follow_ups": 1}}, "$.measurement.follow_ups", "minimum of 2"),
+        ({"measurement": {"follow_ups": 0}}, "$.measurement.follow_ups", "minimum of 1"),
         ({"llms": []}, "$.llms", "should be non-empty"),
         ({"prms": [{"plugin": "qwen"}]}, "$.prms[0]", "'name' is a required property"),
         (

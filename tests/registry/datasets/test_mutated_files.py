@@ -17,8 +17,8 @@ from prmcal import Prefix, Sampling
 from prmcal.errors import DataError, InvalidArgumentsError
 from prmcal.registry.contracts.dataset import content_hash
 from prmcal.registry.plugins import datasets, llms, prms
+from prmcal.registry.reading.recordings import read_recording
 from prmcal.registry.reading.records import read_records
-from prmcal.registry.recorded import read_recording
 from prmcal.steps import split_steps
 from tests.mutations import FEW, TEXTS, changed, damaged, reads_or_refuses
 
@@ -167,12 +167,17 @@ def test_a_path_that_no_file_can_have(path: str) -> None:
         (RATE, use_success_rates, {"trajectory": [1]}, "its 'trajectory' must be a string or an int"),
         (RATE, use_success_rates, {"follow_ups": 10**400}, "its 'follow_ups' must be an int in"),
         (RATE, use_success_rates, {"success_prob": float("nan")}, "its success rate a number in"),
-        (RECORDING, use_recording, {"logits": [10**400, 0]}, "'logits' must have a number for each solution"),
+        (
+            RECORDING,
+            use_recording,
+            {"logits": [10**400, 0]},
+            "the scores must have a number for each solution",
+        ),
         (
             RECORDING,
             use_recording,
             {"solutions": [{"text": "a", "tokens": 2**31}] * 2},
-            "'tokens' must be an int in",
+            "the tokens or the cost of a solution must be a whole",
         ),
         (
             QUESTION,

@@ -132,7 +132,7 @@ def test_a_trajectory_without_a_score_is_an_error(tmp_path: Path) -> None:
     prm = prms.create("recorded", path=write(tmp_path, RECORD, {"question": "2+2?", "solutions": ["4"]}))
     with pytest.raises(PluginFailedError, match=r"no score for a trajectory.*that ends with 'a new one'"):
         prm.score("1+1+1?", [("a new one",)])
-    with pytest.raises(PluginFailedError, match=r"no 'logits' for the question '2.2.' in line 2"):
+    with pytest.raises(PluginFailedError, match=r"no scores for the question '2.2.' in line 2"):
         prm.score("2+2?", [("4",)])
 
 
@@ -141,8 +141,11 @@ def test_a_trajectory_without_a_score_is_an_error(tmp_path: Path) -> None:
     [
         ({"question": None}, "must have a 'question'"),
         ({"solutions": []}, "'solutions' must be a list with at least one solution"),
-        ({"solutions": [3]}, "each of 'solutions' must be a text, or an object with a 'text'"),
-        ({"solutions": [{"text": "x", "tokens": -1}], "logits": []}, "'tokens' must be an int in"),
+        ({"solutions": [3]}, "each of 'solutions' must be a text, a list of steps, or an object"),
+        (
+            {"solutions": [{"text": "x", "tokens": -1}], "logits": []},
+            "the tokens or the cost of a solution",
+        ),
         ({"logits": [1.0]}, "'logits' must be a list with an entry for each of its 3 solutions"),
         ({"follow_ups": [{"completions": ["x"]}]}, "'follow_ups' must be a list of objects with 'prefix'"),
         ({"follow_ups": [{"prefix": ["a"]}]}, "'completions' must be a list"),

@@ -1,0 +1,175 @@
+"""Recordings: the solutions of each question as completions, with their scores, their costs and what is right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from prmcal.errors import DataError
+from prmcal.registry.contracts.data import Completion
+from prmcal.registry.messages import shown
+from prmcal.registry.reading.files import read_files
+from prmcal.registry.reading.records import Record
+from prmcal.registry.reading.shapes import Solution
+from prmcal.registry.reading.solutions import Fields, Use, is_number, share_of, solutions_of
+from prmcal.steps import join_steps, split_steps
+
+_MOST_TOKENS = 2**31 - 1
+_FINISH_REASONS = (None, "end", "stop", "length")
+_ROUNDED = 0.01
+
+
+@dataclass(frozen=True)
+class RecordedQuestion:
+    """The recording of one question."""
+
+    place: str
+    """The place in the file, for error messages."""
+    solutions: tuple[Completion, ...]
+    """Whole trajectories, in the order in which they were sampled."""
+    follow_ups: Mapping[tuple[str, ...], tuple[Completion, ...]]
+    """Completions of prefixes, by the prefix's steps."""
+    scores: tuple[Any, ...]
+    """The recorded scores, one entry for each solution; None where there is none."""
+
+
+FieldNames = dict[Literal["question", "score", "label", "cost"], str]
+"""Fields that are not found by their names, by their role."""
+RowValues = dict[str, str | int | float | bool]
+"""Values of fields that select the rows to read."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The files of a recording, and how they are read."""
+
+    paths: tuple[str, ...]
+    fields: Fields
+    only: tuple[tuple[str, Any], ...]
+
+    @classmethod
+    def of(
+        cls,
+        path: str | Sequence[str],
+        names: FieldNames | None,
+        only: RowValues | None,
+        solutions: str | None = None,
+        score: str | None = None,
+    ) -> Recording:
+        """Return the recording that the arguments of a plugin describe."""
+        paths = (path,) if isinstance(path, str) else tuple(path)
+        found = {"score": score, **(names or {})}
+        fields = Fields(
+            found.get("question"), found["score"], found.get("label"), None, solutions, found.get("cost")
+        )
+        return cls(paths, fields, tuple((only or {}).items()))
+
+    @property
+    def named(self) -> str:
+        """The files, for error messages."""
+        return ", ".join(self.paths)
+
+    def records(self) -> list[Record]:
+        """Read the files."""
+        only = {name: [value] for name, value in self.only}
+        return read_files([Path(each) for each in self.paths], only)
+
+
+def as_one_step(text: str) -> str:
+    """Remove the blank lines of a text, so that it is a single step."""
+    return "\n".join(split_steps(text))
+
+
+@lru_cache(maxsize=4)
+def read_recording(
+    recording: Recording, use: Use, skip: bool = False, correct_from: float | None = None
+) -> dict[str, RecordedQuestion]:
+    """Read the questions of a recording, by their text.
+
+    With `skip`, bad records are left out with a warning. From the share `correct_from` on, a solution is right. Raises
+    a DataError if a file cannot be read, records are invalid, or a question with a list of solutions occurs twice.
+    """
+    places = dict[str, str]()
+
+    def check(place: str, own: Sequence[Solution]) -> None:
+        for each in own:
+            _completion(each, correct_from)
+        first = own[0] if own else {}
+        _follow_ups(first.get("follow_ups") or [], correct_from)
+        if "number" in first and places.setdefault(first["question"], place) != place:
+            raise ValueError(f"it has the same question as {places[first['question']]}")
+
+    found, _ = solutions_of(recording.records(), recording.named, recording.fields, use, skip, check)
+    groups: dict[str, list[Solution]] = {}
+    for each in found:
+        groups.setdefault(each["question"], []).append(each)
+    questions = {}
+    for text, own in groups.items():
+        solutions = tuple(_completion(each, correct_from) for each in own)
+        if len({each.correct is None for each in solutions}) > 1:
+            raise DataError(
+                f"{recording.named}, {own[0]['place']}: it is not known of all solutions whether they are right."
+            )
+        follow_ups = _follow_ups(own[0].get("follow_ups") or [], correct_from)
+        scores = tuple(each.get("score") for each in own)
+        questions[text] = RecordedQuestion(own[0]["place"], solutions, follow_ups, scores)
+    return questions
+
+
+def _completion(solution: Solution, correct_from: float | None) -> Completion:
+    """Return a solution as a completion. One without a text gets a text of its own, by which it is known."""
+    text, steps = solution.get("text"), solution.get("steps")
+    name = f"solution {solution.get('number', 1)} of {solution.get('place')}"
+    if steps is not None:
+        text = join_steps(
+            [as_one_step(each) or f"Step {step} of {name}" for step, each in enumerate(steps, start=1)]
+        )
+    text = name if text is None else text
+    cost, reason = solution.get("cost"), solution.get("finish_reason")
+    cost = len(text.split()) if cost is None else cost
+    if not is_number(cost) or not 0 <= cost <= _MOST_TOKENS or abs(cost - round(cost)) > _ROUNDED * cost:
+        raise ValueError(
+            f"the tokens or the cost of a solution must be a whole number in [0, {_MOST_TOKENS}], or one that rounding "
+            f"changes by 1% at most. Got {shown(cost)}: count it in smaller units"
+        )
+    if reason not in _FINISH_REASONS:
+        raise ValueError(f"its 'finish_reason' must be end, stop or length. Got {shown(reason)}")
+    share = share_of(solution.get("label"))
+    if share not in (None, 0, 1) and correct_from is None:
+        raise ValueError(
+            f"a solution is right to the share {share:g}. Say from which share on it counts as right, such as "
+            "'correct_from: 1'"
+        )
+    correct = None if share is None else share >= (1 if correct_from is None else correct_from)
+    return Completion(text, round(cost), "length" if reason == "length" else "end", correct=correct)
+
+
+def _follow_ups(values: Any, correct_from: float | None) -> dict[tuple[str, ...], tuple[Completion, ...]]:
+    well_formed = isinstance(values, list) and all(
+        isinstance(each, dict)
+        and isinstance(each.get("prefix"), list)
+        and all(isinstance(step, str) for step in each["prefix"])
+        for each in values
+    )
+    if not well_formed:
+        raise ValueError(
+            "'follow_ups' must be a list of objects with 'prefix', a list of steps, and 'completions'"
+        )
+    found = {}
+    for each in values:
+        drawn = each.get("completions")
+        if not isinstance(drawn, list) or not drawn or not all(map(_is_follow_up, drawn)):
+            raise ValueError("'completions' must be a list with texts, or objects with a 'text'")
+        given = [{"text": one} if isinstance(one, str) else one for one in drawn]
+        found[tuple(each["prefix"])] = tuple(
+            _completion({**one, "cost": one.get("tokens"), "label": one.get("correct")}, correct_from)
+            for one in given
+        )
+    return found
+
+
+def _is_follow_up(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, dict) and isinstance(value.get("text"), str))
