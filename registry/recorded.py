@@ -211,9 +211,7 @@ class RecordedPRM(_Recorded, PRM):
 
         def check() -> None:
             known = self._read()
-            lacking = (
-                text for text in asked if text not in known or not any(map(_given, known[text].scores))
-            )
+            lacking = (text for text in asked if text not in known or known[text].scores == ())
             for first in islice(chain(lacking, asked), 1):
                 self._scores_of(first)
 
@@ -244,7 +242,7 @@ class RecordedPRM(_Recorded, PRM):
         """The logits of a question's prefixes, by their text."""
         if question not in self._scores:
             recorded = self._read().get(question)
-            if recorded is None or not any(map(_given, recorded.scores)):
+            if recorded is None or recorded.scores == ():
                 raise PluginFailedError(
                     f"{self.named} has no scores for the question {question[:60]!r}"
                     + (f" in {recorded.place}." if recorded else ".")
@@ -277,10 +275,6 @@ class RecordedPRM(_Recorded, PRM):
 
     def _log_odds(self, score: float) -> float:
         return float(log_odds(score)) if self.scale == "probability" else score
-
-
-def _given(score: Any) -> bool:
-    return score is not None
 
 
 def _leaves(values: Iterable[Any]) -> Iterator[Any]:

@@ -33,7 +33,7 @@ class RecordedQuestion:
     follow_ups: Mapping[tuple[str, ...], tuple[Completion, ...]]
     """Completions of prefixes, by the prefix's steps."""
     scores: tuple[Any, ...]
-    """The recorded scores, one entry for each solution; None where there is none."""
+    """The recorded scores, one entry for each solution; None where there is none. Empty if there are none at all."""
 
 
 FieldNames = dict[Literal["question", "score", "label", "cost"], str]
@@ -115,6 +115,7 @@ def read_recording(
             )
         follow_ups = _follow_ups(own[0].get("follow_ups") or [], correct_from)
         scores = tuple(each.get("score") for each in own)
+        scores = () if scores.count(None) == len(scores) else scores
         questions[text] = RecordedQuestion(own[0]["place"], solutions, follow_ups, scores)
     return questions
 

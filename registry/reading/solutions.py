@@ -81,10 +81,8 @@ def solutions_of(
         raise DataError(f"{source} has no records with fields.")
     shape = next((each for each in SHAPES if each.fits(first)), None)
     records = of_one_filter(records, source, fields.label)
-    if shape is None:
-        words, read = _Reader(first, source, fields, use).reading()
-    else:
-        words, read = f"Shape: {shape.name}.", shape.solutions
+    reader = shape or _Reader(first, source, fields, use)
+    read, words = reader.solutions, reader.words if isinstance(reader, _Reader) else f"Shape: {reader.name}."
     found = good_records(records, convert, source, skip)
     return _joined_steps([each for own in found for each in own], source), [words]
 
@@ -120,10 +118,6 @@ class _Reader:
             f"Fields: the question is '{self.question}', the solution {solution}, the score '{self.score}', the label "
             f"{label}{graded}."
         )
-
-    def reading(self) -> tuple[str, Callable[[Record], Iterator[Solution]]]:
-        """Return a sentence about the fields, and the function that yields the solutions of a record."""
-        return self.words, self.solutions
 
     def _score(self, every: Record, given: str | None) -> str | None:
         if self.use != "audit" and given is None and "logits" in every:
