@@ -14,17 +14,10 @@ from pathlib import Path
 from prmcal.db.run_folder import workers_folder
 from prmcal.errors import RunError
 from prmcal.harness.execution.ending import Failure
+from prmcal.harness.execution.executor import after_death, after_outcome
 from prmcal.harness.execution.machine import gpu_environment, visible_gpus
 from prmcal.harness.execution.placement import Seat, Worker, hand_out, next_start, slots_of_machine
-from prmcal.harness.execution.schedule import (
-    MOST_TRIES,
-    Event,
-    Notice,
-    Outcome,
-    Schedule,
-    after_death,
-    after_outcome,
-)
+from prmcal.harness.execution.schedule import MOST_TRIES, Event, Notice, Outcome, Schedule
 from prmcal.harness.execution.worker import ONE_THREAD, MessageError, read_message, serve, starting_with
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters

@@ -33,6 +33,7 @@ from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.jobs.job import Job, Labels
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Cell, Plan
+from prmcal.harness.planning.saved import write_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord, grid_text
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, content_key
 
@@ -89,6 +90,11 @@ class Recorder:
         # By the keys of jobs: the shards that are not finished, and the status of the jobs of which one failed.
         self._missing: dict[str, set[ArtifactRef]] = {}
         self._failed: dict[str, str] = {}
+
+    def save_plan(self) -> None:
+        """Write the plan and the record of the run, by which others see what it does."""
+        write_plan(self._folder.directory, self.record.grid, self.plan)
+        self._folder.write_record(self.record)
 
     def lost_cells(self, asked: Plan, drop: bool) -> list[str]:
         """Return the ids of the finished cells whose results the run deletes and does not compute again.

@@ -1,7 +1,7 @@
 """Run a grid: lock the folder, plan, compute the missing shards, record the results. Or do a part of this again."""
 
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
@@ -9,19 +9,19 @@ from typing import TextIO
 
 from prmcal.db.run_folder import LOG_FILE
 from prmcal.errors import PrmcalError, StorageError
-from prmcal.harness.execution.ending import Ending, EndWatch, Failure, RunSummary
+from prmcal.harness.execution.ending import Ending, EndWatch, RunSummary
+from prmcal.harness.execution.executor import Executor, refused
 from prmcal.harness.execution.local import LocalExecutor
 from prmcal.harness.execution.machine import run_environment
 from prmcal.harness.execution.progress import Progress
 from prmcal.harness.execution.recorder import Recorder
-from prmcal.harness.execution.schedule import Event, Executor, Notice, Outcome, Schedule
+from prmcal.harness.execution.schedule import Event, Notice, Outcome, Schedule
 from prmcal.harness.planning.costs import CostModel
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Only, Plan
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.planning.preflight import Problem, plan_problems
 from prmcal.harness.planning.reading import grid_of
-from prmcal.harness.planning.saved import existing_plan, write_plan
+from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 
 
@@ -77,8 +77,7 @@ def run_grid(
         folder.store.remove_leftovers()
         done = folder.store.manifests(shard.ref for shard in plan.shards())
         cost = CostModel(plan, folder.store.all_manifests(known=done), executor.on_gpus)
-        write_plan(directory, data, plan)
-        folder.write_record(record)
+        recorder.save_plan()
         schedule = Schedule(part, done)
         progress = Progress(directory, part, done, cost, workers, log, stream)
         if dropped:
@@ -92,8 +91,8 @@ def run_grid(
                 recorder.note_failures(but={shard.ref for shard in part.shards()})
                 try:
                     # The nodes of a cluster may have other packages, and reach other servers.
-                    found = plan_problems(grid, plan, schedule.untried) if here else ()
-                    ending = _compute(schedule, executor, watch, progress, recorder.note, found)
+                    first = refused(schedule, grid, plan) if here else ()
+                    ending = _compute(schedule, executor, watch, progress, recorder.note, first)
                 except BaseException as raised:
                     progress.write(
                         f"The run was interrupted ({type(raised).__name__}). Finished work is kept."
@@ -128,16 +127,16 @@ def _compute(
     watch: EndWatch,
     progress: Progress,
     note: Callable[[Outcome], None],
-    problems: Iterable[Problem] = (),
+    first: Iterable[Event] = (),
 ) -> Ending | None:
     """Compute the shards of a schedule. Return what ended this before its work was done.
 
-    `note` is called with each outcome after it was counted. The shards of models that have `problems` fail at once.
+    `note` is called with each outcome after it was counted. The events that are `first` come before any other.
     """
     ending: Ending | None = None
     try:
         with closing(executor.run(schedule)) as events:  # Closing it ends the workers.
-            for event in chain(_refused(schedule, problems), events):
+            for event in chain(first, events):
                 ending = watch.ending
                 # A signal to all processes lets shards fail that have no fault.
                 if isinstance(event, Notice) or (
@@ -152,16 +151,6 @@ def _compute(
     finally:
         progress.clear()
     return ending
-
-
-def _refused(schedule: Schedule, problems: Iterable[Problem]) -> Iterator[Event]:
-    for each in problems:
-        then = (
-            "The run goes on, and asks it again." if each.may_pass else "Its cells fail, and the run goes on."
-        )
-        yield Notice(f"{each} {then}", urgent=True)
-        if not each.may_pass:
-            yield from schedule.give_up(f"{each.kind}:{each.name}", Failure(str(each), "input"))
 
 
 def run_further(

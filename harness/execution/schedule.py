@@ -8,11 +8,11 @@ folder and the plugin files.
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Container, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from operator import itemgetter
-from typing import Literal, Protocol
+from typing import Literal
 
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.jobs.job import Shard
@@ -23,6 +23,9 @@ from prmcal.harness.storage.store import ArtifactRef, Manifest
 
 _Turn = tuple[int, bool, int]
 """When a ready shard is handed out: its stage, whether it was not handed out before, and its position in the plan."""
+
+MOST_TRIES = 3
+"""The most times that a shard is computed if its workers die or its model breaks."""
 
 ANY_GPUS = range(ALL_GPUS + 1)
 _TRIED = ("rollout", "score")
@@ -373,62 +376,3 @@ class Notice:
 
 
 Event = Outcome | Notice | None
-
-
-class Executor(Protocol):
-    """Runs the shards of a schedule."""
-
-    @property
-    def on_gpus(self) -> bool:
-        """True if models run on GPUs."""
-
-    def run(self, schedule: Schedule) -> Generator[Event]:
-        """Yield the outcome of every shard, in any order, and None from time to time while waiting.
-
-        The outcomes include those of shards that depend on a failed shard, which ``schedule.finish`` returns.
-        Notices may come between them. All workers end when the generator is closed.
-        """
-
-
-MOST_TRIES = 3
-"""The most times that a shard is computed if its workers die or its model breaks."""
-
-
-def after_outcome(schedule: Schedule, outcome: Outcome, worker: str) -> list[Outcome | Notice]:
-    """Finish a shard, or put it back if its model broke at the worker of this name.
-
-    The first two tries are at the same worker. After two failures in a row a new process takes its place, and the shard
-    goes to another worker, if there is one. Returns the outcomes and notices to be reported.
-    """
-    if not schedule.tries_again(outcome, worker):
-        outcomes = list[Outcome | Notice](schedule.finish(outcome))
-        if outcome.failure is not None and schedule.is_trial(outcome.ref):
-            outcomes.append(Notice(outcome.failure.reason, urgent=True))
-        return outcomes
-    assert outcome.failure is not None
-    where = f"{worker or 'this machine'} at {outcome.ref.kind}/{outcome.ref.key}"
-    tries = f"try {schedule.deaths[outcome.ref]} of {MOST_TRIES}"
-    line = f"A model broke on {where} ({tries}). It is tried again."
-    return [Notice(line, (outcome.failure.reason, *outcome.log))]
-
-
-def after_death(
-    schedule: Schedule, shard: Shard[Parameters], reason: str, lines: Sequence[str] = ()
-) -> list[Outcome | Notice]:
-    """Put a shard whose worker died back into the schedule, or let it fail after three tries.
-
-    A worker can die without a fault of its shard, for example when another process uses up the memory.
-
-    `reason` says how its worker died, without a full stop, and `lines` are the last ones that the worker wrote. The
-    attribute `deaths` of the schedule counts the tries. Returns the outcomes and notices to be reported.
-    """
-    schedule.deaths[shard.ref] += 1
-    deaths = schedule.deaths[shard.ref]
-    if deaths < MOST_TRIES:
-        schedule.put_back(shard.ref)
-        what = f"{shard.ref.kind}/{shard.ref.key}"
-        return [
-            Notice(f"{reason} at {what} (try {deaths} of {MOST_TRIES}). It is tried again.", tuple(lines))
-        ]
-    failure = Failure(f"{reason} at each of {MOST_TRIES} tries.", "crash")
-    return list(schedule.finish(Outcome(shard.ref, failure=failure, log=tuple(lines))))

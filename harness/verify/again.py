@@ -11,8 +11,9 @@ import pandas as pd
 import pyarrow as pa
 
 from prmcal.errors import PrmcalError, RunError, StorageError
+from prmcal.harness.execution.executor import after_outcome
 from prmcal.harness.execution.local import LocalExecutor
-from prmcal.harness.execution.schedule import Outcome, Schedule, after_outcome
+from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.execution.worker import run_shard
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Job, Labels, Shard

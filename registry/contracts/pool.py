@@ -63,14 +63,14 @@ class Pool:
     step_scores : ndarray of shape (questions, M, T + 1), float64, optional
         Score of each trajectory after t steps. The entry at t = 0 belongs to the bare question. T is the number of
         steps of the longest trajectory. Entries after the last step of a trajectory are NaN.
-    question_rewards : ndarray of shape (questions, levels), float64, optional
+    question_rewards : ndarray of shape (questions, L), float64, optional
         Rewards of the bare question.
-    trajectory_rewards : ndarray of shape (questions, M, levels), float64, optional
+    trajectory_rewards : ndarray of shape (questions, M, L), float64, optional
         Rewards of each whole trajectory.
-    step_rewards : ndarray of shape (questions, M, T + 1, levels), float64, optional
+    step_rewards : ndarray of shape (questions, M, T + 1, L), float64, optional
         Rewards of each trajectory after t steps, arranged as `step_scores`.
     levels : tuple of float
-        The quantile levels beta of the rewards at all levels, ascending.
+        The L quantile levels beta of the rewards at all levels, ascending.
     others : mapping of str to Pool, optional
         The pools of other LLMs of the grid, by their names: of the same questions in the same order. The answers of
         each pool have numbers of their own.
