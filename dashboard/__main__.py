@@ -5,8 +5,6 @@ empty. The modules of the pages are imported before the first reader comes, who 
 the leaderboards, which take longest, read into the cache that all readers share.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 import threading

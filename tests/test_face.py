@@ -104,4 +104,7 @@ def test_the_version_is_the_same_everywhere(tmp_path: Path) -> None:
 def test_the_changelog_has_the_released_versions_and_what_is_unreleased() -> None:
     heads = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert heads[0] == "Unreleased"
-    assert any(re.fullmatch(r"0\.1\.0 \(\d{4}-\d{2}-\d{2}\)", head) for head in heads)
+    assert [re.sub(r" \(\d{4}-\d{2}-\d{2}\)$", "", head) for head in heads[1:]] == [
+        prmcal.__version__,
+        "0.1.0",
+    ]

@@ -30,7 +30,7 @@ ROOMS: dict[str, set[str]] = {
     "inference": {"jobs", "planning", "storage"},
     "serving": {"execution", "inference"},
     "cluster": {"execution", "jobs", "planning", "storage"},
-    "execution": {"jobs", "planning", "storage"},
+    "execution": {"jobs", "planning", "storage", "terminal"},
     "recommending": {"execution", "jobs", "metrics", "planning", "storage"},
     "share": {"execution", "jobs", "planning", "storage"},
     "verify": {"execution", "jobs", "planning", "share", "storage"},

@@ -1,7 +1,5 @@
 """The accuracy of choices between the solutions in a file: of votes, best-of-n and rules, at equal cost."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

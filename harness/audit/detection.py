@@ -10,8 +10,6 @@ Song et al. (2025), "PRMBench", arXiv:2501.03124: a step with a score of at most
 half the F1 of right steps and half that of wrong ones, over the steps of all solutions.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -3,8 +3,6 @@
 Every interval is over questions. A calibrator is never measured on questions that it was fitted or chosen on.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

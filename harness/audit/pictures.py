@@ -1,7 +1,5 @@
 """The diagrams of an audit, each as wide as a phone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import altair as alt

@@ -11,18 +11,8 @@ from typing import TYPE_CHECKING, Any
 from prmcal import __version__
 from prmcal.db.html.boards import template
 from prmcal.db.text.formats import interval, number
+from prmcal.harness.audit import verdict
 from prmcal.harness.audit.tables import tables
-from prmcal.harness.audit.verdict import (
-    better_rules,
-    compared,
-    errors_found,
-    health,
-    limits,
-    promised,
-    repair,
-    trust,
-    value,
-)
 from prmcal.harness.report.exhibits import Chart
 from prmcal.harness.report.writer import can_draw
 
@@ -81,16 +71,16 @@ def _contents(
     return {
         "source": source,
         "verdict": [
-            trust(measured),
-            repair(measured),
-            *([better_rules(choices), promised(choices)] if choices else []),
+            verdict.trust(measured),
+            verdict.repair(measured),
+            *([verdict.better_rules(choices), verdict.promised(choices)] if choices else []),
         ],
         "reading": scored.reading,
-        "health": list(health(scored, measured)),
+        "health": list(verdict.health(scored, measured)),
         "errors": " ".join(
             [
-                f"Calibration error {value(measured.error)}. Brier score {value(measured.brier)}.",
-                *errors_found(measured),
+                f"Calibration error {verdict.value(measured.error)}. Brier score {verdict.value(measured.brier)}.",
+                *verdict.errors_found(measured),
             ]
         ),
         "figures": {
@@ -98,8 +88,8 @@ def _contents(
             for name, table in shown.items()
             if len(table)
         },
-        "compared": compared(choices) if choices else "",
-        "limits": list(limits(scored, choices)),
+        "compared": verdict.compared(choices) if choices else "",
+        "limits": list(verdict.limits(scored, choices)),
         "directory": directory,
         "quoted": shlex.quote(directory or ""),
         "version": __version__,

@@ -1,7 +1,5 @@
 """The rows of an audit: one for each scored prefix, and the words that say how a file was read."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The numbers of an audit as tables, which its diagrams and its report show."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The answer of an audit in words: at most 45 lines of a terminal, and the sentences of its report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
 from prmcal.db.text.formats import counted, interval, number

@@ -1,7 +1,5 @@
 """``prmcal audit`` says what the scores in a file are worth, and ``prmcal apply`` calibrates the scores in another."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``prmcal check`` and ``verify``: the checks of a plugin, and those of a submission in tiers."""
 
-from __future__ import annotations
-
 import difflib
 import os
 import sys

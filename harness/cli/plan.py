@@ -3,8 +3,6 @@
 The status needs the run's folder only, so it works at any time.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import asdict

@@ -4,13 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from prmcal.harness.jobs import parameters
 from prmcal.harness.jobs.job import Shard
-from prmcal.harness.jobs.parameters import (
-    GeneratingParameters,
-    MeasuringParameters,
-    Parameters,
-    RolloutParameters,
-)
 from prmcal.harness.planning.gpu_hours import completion_tokens, completions, gpus_needed, model_seconds
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef, Manifest
@@ -84,12 +79,12 @@ class CostModel:
             for row in self._rows(ref):
                 table[row].add(manifest, self._assumed[ref], self._expected[ref])
 
-    def seconds(self, shards: Iterable[Shard[Parameters]]) -> float | None:
+    def seconds(self, shards: Iterable[Shard[parameters.Parameters]]) -> float | None:
         """Return the single-worker seconds for `shards`; None if one of them cannot be estimated yet."""
         found = [self._seconds(shard) for shard in shards]
         return None if None in found else sum(each or 0.0 for each in found)
 
-    def share(self, shard: Shard[Parameters]) -> int:
+    def share(self, shard: Shard[parameters.Parameters]) -> int:
         """Return how many workers could be there instead of the one that computes a shard: one for each of its GPUs."""
         return max(1, gpus_needed(shard)) if self._on_gpus else 1
 
@@ -98,7 +93,7 @@ class CostModel:
         runs_model = self.model_seconds[ref] > 0
         return (ref.kind, runs_model), ("", runs_model)
 
-    def _seconds(self, shard: Shard[Parameters]) -> float | None:
+    def _seconds(self, shard: Shard[parameters.Parameters]) -> float | None:
         assumed, rows = self._assumed[shard.ref], self._rows(shard.ref)
         for table in (self._seen, self._loading):
             for row in rows:
@@ -108,29 +103,29 @@ class CostModel:
                 return shard.size * every.seconds / every.size
         return assumed if self._on_gpus or self.model_seconds[shard.ref] == 0 else None
 
-    def samples(self, shard: Shard[Parameters]) -> float:
+    def samples(self, shard: Shard[parameters.Parameters]) -> float:
         """Return the completions that a shard will sample: known for rollouts, estimated for other kinds."""
         expected, seen = self._expected[shard.ref], self._alike(shard)
-        known = isinstance(shard.parameters, RolloutParameters) or not seen.expected
+        known = isinstance(shard.parameters, parameters.RolloutParameters) or not seen.expected
         return expected if known else expected * seen.samples / seen.expected
 
-    def tokens(self, shard: Shard[Parameters]) -> float:
+    def tokens(self, shard: Shard[parameters.Parameters]) -> float:
         """Return the tokens of these completions; 0 if the shard samples none."""
-        if not isinstance(shard.parameters, GeneratingParameters):
+        if not isinstance(shard.parameters, parameters.GeneratingParameters):
             return 0
         seen = self._alike(shard)
         each = seen.tokens / seen.samples if seen.samples else 0
         return self.samples(shard) * (each or completion_tokens(shard.parameters))
 
-    def _alike(self, shard: Shard[Parameters]) -> _Seen:
+    def _alike(self, shard: Shard[parameters.Parameters]) -> _Seen:
         return self._seen.get(self._rows(shard.ref)[0], _Seen())
 
 
-def _seconds_without_model(shard: Shard[Parameters]) -> float:
+def _seconds_without_model(shard: Shard[parameters.Parameters]) -> float:
     """Return the seconds of a shard that runs no model."""
     given = shard.parameters
     each = _SECONDS_OF_TRAJECTORY
-    if isinstance(given, MeasuringParameters):
+    if isinstance(given, parameters.MeasuringParameters):
         each = _SECONDS_OF_REPLICATE * given.bootstrap.replicates
     return _SECONDS_OF_SHARD + each * shard.size
 
@@ -167,7 +162,7 @@ def remaining_work(plan: Plan, done: Collection[ArtifactRef], cost: CostModel) -
 
 
 def seconds_left(
-    shards: Collection[Shard[Parameters]],
+    shards: Collection[Shard[parameters.Parameters]],
     cost: CostModel,
     workers: int,
     elapsed: Mapping[ArtifactRef, float] | None = None,

@@ -1,7 +1,5 @@
 """The data set `jsonl`: questions of a file of records."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

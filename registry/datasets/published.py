@@ -1,7 +1,5 @@
 """Published data sets, read from a local file or from the Hugging Face hub."""
 
-from __future__ import annotations
-
 import re
 from abc import abstractmethod
 from dataclasses import dataclass, replace

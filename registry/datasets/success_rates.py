@@ -1,7 +1,5 @@
 """The data set `success-rates`: prefixes with published success rates, to calibrate or to test on."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -21,8 +21,6 @@ multiplies by 2 or 3. A hash of the question's text determines its split, so the
 counts.
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Iterator

@@ -16,15 +16,7 @@ from prmcal.registry.contracts.data import HiddenStates, ScoringRequest
 from prmcal.registry.contracts.plugin import Count, Own, own
 from prmcal.registry.models.checkpoints import Dtype, SpreadableDevice, check_checkpoint, checkpoint_identity
 from prmcal.registry.models.files import Head, checkpoint_problems
-from prmcal.registry.prms.token_tree import (
-    TokenizedTrajectory,
-    TokenTree,
-    batch_by_size,
-    build_token_tree,
-    collate_token_trees,
-    pack_trajectories,
-    subtree,
-)
+from prmcal.registry.prms import token_tree
 from prmcal.registry.prms.tokens import TokenPRM
 
 if TYPE_CHECKING:
@@ -32,7 +24,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-_NO_TREE = TokenTree(*[np.empty(0, dtype=np.int64)] * 4)
+_NO_TREE = token_tree.TokenTree(*[np.empty(0, dtype=np.int64)] * 4)
 """The tree of a question of which all prefixes are too long."""
 
 
@@ -213,15 +205,15 @@ class TransformersPRM(TokenPRM):
         from prmcal.registry.models.memory import in_halves
 
         width = int(getattr(self.modules[0].config, "hidden_size", 0))
-        trees: list[TokenTree] = []
+        trees: list[token_tree.TokenTree] = []
         pieces: list[tuple[int, Ints]] = []
         for number, request in enumerate(requests):
             read = [self._read(request, steps, self.prefix_ids) for steps in request.trajectories]
             sequences = [ids for trajectory in read for ids in trajectory.sequences]
-            trees.append(build_token_tree(sequences) if sequences else _NO_TREE)
+            trees.append(token_tree.build_token_tree(sequences) if sequences else _NO_TREE)
             # The mask of a pass takes the square of its largest tree, so a large tree is read in pieces.
             ends = np.cumsum([len(trajectory.sequences) for trajectory in read])
-            for (piece,) in pack_trajectories(read, self.batch_tokens, 1):
+            for (piece,) in token_tree.pack_trajectories(read, self.batch_tokens, 1):
                 rows = [np.arange(ends[i] - len(read[i].sequences), ends[i]) for i in piece]
                 pieces.append((number, np.concatenate(rows)))
         found = [
@@ -234,12 +226,14 @@ class TransformersPRM(TokenPRM):
             for tree in trees
         ]
         pieces = [each for each in pieces if len(each[1])]
-        sizes = [len(subtree(trees[number], rows)[1]) for number, rows in pieces]
-        for batch in batch_by_size(sizes, self.batch_tokens):
+        sizes = [len(token_tree.subtree(trees[number], rows)[1]) for number, rows in pieces]
+        for batch in token_tree.batch_by_size(sizes, self.batch_tokens):
             in_halves(
                 lambda some: self._read_states(some, trees, found),
                 [pieces[index] for index in batch],
-                lambda some: self._smaller([subtree(trees[number], rows)[1] for number, rows in some]),
+                lambda some: self._smaller(
+                    [token_tree.subtree(trees[number], rows)[1] for number, rows in some]
+                ),
                 lambda piece: [(piece[0], rows) for rows in _halves(piece[1])],
             )
         return found
@@ -256,15 +250,15 @@ class TransformersPRM(TokenPRM):
                 f"supported. Set 'max_tokens' to {window} or less. Got {self.max_tokens}."
             )
 
-    def _batches(self, trajectories: Sequence[TokenizedTrajectory]) -> list[list[list[int]]]:
+    def _batches(self, trajectories: Sequence[token_tree.TokenizedTrajectory]) -> list[list[list[int]]]:
         """Batches of token trees of indices into `trajectories`."""
-        return pack_trajectories(trajectories, self.tree_tokens, self.batch_tokens)
+        return token_tree.pack_trajectories(trajectories, self.tree_tokens, self.batch_tokens)
 
     def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> Floats32:
         """The log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
         import torch
 
-        trees = [build_token_tree(of_tree) for of_tree in sequences if of_tree]
+        trees = [token_tree.build_token_tree(of_tree) for of_tree in sequences if of_tree]
         if not trees:
             return np.empty(0, dtype=np.float32)
         rows = np.repeat(np.arange(len(trees)), [len(tree.leaves) for tree in trees])
@@ -285,12 +279,12 @@ class TransformersPRM(TokenPRM):
         found = in_halves(
             self._forward,
             sequences,
-            lambda some: self._smaller([build_token_tree(of_tree) for of_tree in some if of_tree]),
+            lambda some: self._smaller([token_tree.build_token_tree(of_tree) for of_tree in some if of_tree]),
             _halves,
         )
         return np.concatenate(found)
 
-    def _smaller(self, trees: Sequence[TokenTree]) -> str:
+    def _smaller(self, trees: Sequence[token_tree.TokenTree]) -> str:
         from prmcal.registry.models.memory import shrink
 
         advice = shrink(self, "PRM", max(map(len, trees)) * len(trees))
@@ -298,22 +292,25 @@ class TransformersPRM(TokenPRM):
             self.tree_tokens = min(self.tree_tokens, self.batch_tokens)
         return advice
 
-    def _hidden(self, trees: Sequence[TokenTree]) -> torch.Tensor:
+    def _hidden(self, trees: Sequence[token_tree.TokenTree]) -> torch.Tensor:
         """The last layer's states at every node, of shape (trees, nodes, width), from one pass."""
         trunk, _ = self.modules
         weights = next(trunk.parameters())
-        inputs = collate_token_trees(trees, pad_id=0, dtype=weights.dtype, device=weights.device)
+        inputs = token_tree.collate_token_trees(trees, pad_id=0, dtype=weights.dtype, device=weights.device)
         hidden: torch.Tensor = trunk(**inputs, use_cache=False).last_hidden_state
         return hidden
 
     def _read_states(
-        self, pieces: Sequence[tuple[int, Ints]], trees: Sequence[TokenTree], found: Sequence[HiddenStates]
+        self,
+        pieces: Sequence[tuple[int, Ints]],
+        trees: Sequence[token_tree.TokenTree],
+        found: Sequence[HiddenStates],
     ) -> None:
         """Read some sequences of some trees in one pass, and write the states and log-odds where they belong."""
         import torch
 
         head = self.modules[1]
-        parts = [subtree(trees[number], rows) for number, rows in pieces]
+        parts = [token_tree.subtree(trees[number], rows) for number, rows in pieces]
         with torch.inference_mode():
             hidden = self._hidden([tree for _, tree in parts]).float()
             for (number, rows), (nodes, tree), own in zip(pieces, parts, hidden, strict=True):

@@ -1,7 +1,5 @@
 """The records of several files together: one after another, or with the scores of one in the records of another."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from prmcal.registry.prms.generative import GenerativePRM
     from prmcal.registry.prms.transformers import TransformersPRM
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 __all__ = [
     "LLM",
