@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from prmcal.errors import PluginFailedError, RunError
+from prmcal.errors import DataError, PluginFailedError, RunError
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import CalibratedParameters, FitParameters, Parameters, PluginReference
@@ -194,7 +194,7 @@ class Places:
                 yield from measured(
                     candidate, place, known, place.samples, samples, tokens if tokens.any() else None
                 )
-            except PluginFailedError as error:  # The other strategies are not affected.
+            except (PluginFailedError, DataError) as error:  # The other strategies are not affected.
                 self._leave_out(candidate.name, str(error))
 
     def _is_fitted(self, place: Choice) -> bool:

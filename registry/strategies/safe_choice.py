@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from prmcal.arrays import Floats, Ints
+from prmcal.errors import DataError
 from prmcal.registry.contracts.plugin import Share
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, Choice, PoolStrategy, Setting
@@ -163,8 +164,11 @@ class SafeChoice(PoolStrategy):
         # With fewer questions, nothing can be tested.
         for number, name in enumerate(_RULES if self.most_ > 1 and pool.questions > 1 else ()):
             built = _RULES[name]()
-            built.tune(first, Setting(self.most_))
-            swept = [built.sweep(each, Setting(self.most_)) for each in (first, second)]
+            try:
+                built.tune(first, Setting(self.most_))
+                swept = [built.sweep(each, Setting(self.most_)) for each in (first, second)]
+            except DataError:  # It needs answers, and there are none.
+                continue
             self.rules_ += _settings(name, built, self.most_)
             cost += [float(each.samples.mean()) for each in swept[0]]
             numbers += [number if each.fixed else -1 for each in swept[0]]

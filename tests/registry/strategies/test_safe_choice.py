@@ -66,6 +66,13 @@ def test_good_scores_are_used_and_the_results_are_those_of_the_chosen_rule() -> 
     assert np.array_equal(found.accuracy, rule.strategy.answer(new, rule.setting).accuracy)
 
 
+def test_without_answers_it_chooses_among_the_rules_that_need_none() -> None:
+    known = pool(7, 3.0)
+    strategy = tuned(Pool(known.correct, None, scores=known.scores))
+    assert strategy.answer(known, Setting(8)).accuracy.mean() > known.correct.mean() + 0.2
+    assert not any("vote" in rule.text or "ESC" in rule.text for rule in strategy.rules_)
+
+
 def test_a_smaller_budget_is_never_exceeded_on_the_questions_that_chose() -> None:
     strategy = tuned(pool(3, 3.0))
     half = strategy.candidates_
