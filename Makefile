@@ -44,7 +44,8 @@ SLOW := tests/docs tests/registry/nano tests/registry/calibrators/lora/test_lora
 	tests/dashboard/pages/test_try_it.py tests/dashboard/pages/test_living.py \
 	tests/dashboard/pages/test_merged_pages.py tests/dashboard/pages/test_scaling.py \
 	tests/dashboard/pages/test_trajectories.py tests/dashboard/pages/test_compare.py \
-	tests/harness/audit/test_estimates.py tests/harness/audit/test_saved.py \
+	tests/harness/audit/test_estimates.py tests/harness/audit/test_saved.py tests/test_given_grid.py \
+	tests/registry/prms/test_prm_judge.py tests/registry/prms/test_prm_classifiers.py \
 	tests/harness/serving tests/harness/report tests/harness/share tests/harness/executors \
 	tests/harness/inference tests/harness/recommending tests/harness/notebook \
 	$(filter-out tests/harness/execution/test_run.py,$(wildcard tests/harness/execution/test_*.py)) \

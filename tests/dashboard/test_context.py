@@ -15,7 +15,7 @@ from prmcal.db.metrics import cell_id
 from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import database_path
 from prmcal.db.writer import Writer
-from tests.dashboard.conftest import SECONDS, drawn, server
+from tests.dashboard.conftest import IDLE, SECONDS, drawn, server
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 from playwright.sync_api import BrowserContext, Page, expect
@@ -73,6 +73,7 @@ def test_choices_follow_the_reader_and_every_address_shows_the_same_again(
         expect(page).to_have_title(re.compile(f"{title}.* · prmcal$"))
         page.get_by_role("heading", level=1, name=title).wait_for()
         expect(page.get_by_test_id("stMain")).to_contain_text(text)
+        page.locator(IDLE).wait_for()  # A page that still runs may change its address.
 
     page.goto(f"{address}/leaderboard")
     see("leaderboard", "Leaderboard", "12 rows")

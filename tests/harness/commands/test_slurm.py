@@ -64,7 +64,7 @@ def test_one_node_runs_the_grid_and_slurms_signal_ends_it(tmp_path: Path, prmcal
         ["bash", script], cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True
     )
     log, end = out / "run.log", time.monotonic() + 600
-    while not (log.exists() and "strategy of fast" in log.read_text()):
+    while not (log.exists() and "rollout of fast" in log.read_text()):
         assert job.poll() is None, job.communicate()[1]
         assert time.monotonic() < end
         time.sleep(0.05)

@@ -141,7 +141,10 @@ def test_a_server_that_does_not_answer_yet_is_asked_again(tmp_path: Path, prmcal
 def test_recordings_that_are_too_short(tmp_path: Path, prmcal: Prmcal) -> None:
     recording = tmp_path / "short.jsonl"
     texts = [f"{split} {i}: take {1 + i % 5} steps" for split in ("calibration", "test") for i in range(8)]
-    records = [{"question": text, "solutions": ["a\n\nb", "c", "d"]} for text in texts]
+    records = [
+        {"question": text, "solutions": ["a\n\nb", "c", "d"], "logits": [0.5, -2.0, 3.0]} for text in texts
+    ]
+    records.append({name: value for name, value in records.pop(0).items() if name != "logits"})
     recording.write_text("".join(json.dumps(each) + "\n" for each in records))
     path = grid(
         tmp_path,
@@ -149,12 +152,12 @@ def test_recordings_that_are_too_short(tmp_path: Path, prmcal: Prmcal) -> None:
         llms=[entry("replayed", "recorded", path=str(recording))],
         prms=[entry("unscored", "recorded", path=str(recording))],
     )
-    llm = r"line 9: the grid needs 4 completions of the question, but 3 are recorded. Lower the number of samples"
+    llm = r"line 8: the grid needs 4 completions of the question, but 3 are recorded. Lower the number of samples"
     planned = prmcal("plan", path, "--plugin", PLUGINS / "synthetic.py")
     done = prmcal(*run_arguments(path, tmp_path / "out"))
     assert done.returncode == ExitCode.FAILED_CELLS
     for text in (planned.stdout, done.stderr):
         assert re.search(f"The llm 'replayed' is not ready: .*{llm}", said(text)), text
         assert "The prm 'unscored' is not ready: " in said(text)
-        assert "has no 'logits' for the question 'calibration 0" in said(text)
+        assert "has no scores for the question 'calibration 0" in said(text)
     assert "0 shards computed" in said(done.stderr)
