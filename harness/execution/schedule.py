@@ -372,7 +372,7 @@ class Notice:
     details: tuple[str, ...] = ()
     """Lines below it, such as the last lines that a worker wrote."""
     urgent: bool = False
-    """Whether it is shown on the terminal too, at once."""
+    """True if it is shown on the terminal too, at once."""
 
 
 Event = Outcome | Notice | None

@@ -75,7 +75,7 @@ class Completion:
     prompt_tokens: int = 0
     """Tokens of the prefix, for the costs; 0 if the LLM does not report them."""
     correct: bool | None = None
-    """Whether the whole trajectory is right, if the LLM knows it, as from unit tests or a reward. None: the data set
+    """The grade of the whole trajectory, if the LLM knows it, as from unit tests or a reward. None: the data set
     grades it."""
 
 

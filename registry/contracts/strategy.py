@@ -325,13 +325,13 @@ class SearchStrategy(Strategy):
     IAS adapts from the second round on. "adaptive": the strategy decides from the reward of the bare question, as if K
     copies of it were candidates. Easy questions then cost less."""
     rank: Rank = "original"
-    """What ranks the prefixes. "original": the PRM's score, so that a search of fixed width is run once for each PRM,
+    """The rank of prefixes. "original": by the PRM's score, so that a search of fixed width is run once for each PRM,
     and all calibrators differ from it in the width only. "calibrated": the median of the calibrated rewards, and the
     score where these are equal. The authors' code ranks so if the PRM is calibrated, also with a fixed width. A search
     of fixed width is then run once for each calibrator. A calibrator that is an increasing function of the score gives
     the same ranking."""
     finished: Finished = "pruned"
-    """What becomes of a finished prefix that is not among the best of a round. "pruned": it is dropped like any other
+    """The end of a finished prefix that is not among the best of a round. "pruned": it is dropped like any other
     prefix, as in the authors' code. "kept": it remains a candidate in all later rounds, so that no finished answer is
     lost. The results are seldom different."""
 

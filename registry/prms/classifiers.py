@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
 
 TRL_SEPARATOR = "\n"
-"""What TRL's PRMTrainer writes behind each step by default."""
+"""The text that TRL's PRMTrainer writes behind each step by default."""
 
 _CUT = "\uffff"
 """Stands between parts that are tokenized separately. No text has this character: Unicode does not assign it."""
@@ -58,7 +58,7 @@ class TokenClassifierPRM(TransformersPRM):
     separator: str | None = None
     """The text between two steps. By default it is the marker, so that there is one behind each step."""
     template: str = "{{ question }}{{ solution }}"
-    """What the model reads of a prefix, as Jinja text with `question`, `steps` and `solution` (the steps with
+    """The text that the model reads of a prefix, in Jinja with `question`, `steps` and `solution` (the steps with
     separators between them). Or ``native``: the checkpoint's own chat template, with the question as the user's
     message and the solution as the assistant's."""
     system_prompt: str | None = None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Words = Annotated[tuple[str, ...], Field(min_length=1)]
 
 _LENGTH_REFUSED = re.compile(r"context[ _](length|size|window)", re.IGNORECASE)
-"""What vLLM, SGLang, llama.cpp and OpenAI say of a text that is too long."""
+"""The words of vLLM, SGLang, llama.cpp and OpenAI about a text that is too long."""
 _LEAST = 1e-9
 """The least probability that is left for an answer that a server does not name."""
 _OF_SERVER = ("base_url", "key_variable", "concurrency", "timeout")

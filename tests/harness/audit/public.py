@@ -437,7 +437,7 @@ class Public:
     target: Target
     options: Fields = _NO_OPTIONS
     is_whole: bool = False
-    """Whether there is one score for each solution."""
+    """True if there is one score for each solution."""
     names: tuple[str, ...] = tuple(dict.fromkeys(each.question for each in SOLUTIONS))
 
     def read(self, folder: Path) -> Scored:
