@@ -6,19 +6,18 @@ import logging
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from prmcal.errors import NoAnswerError, PluginFailedError, PrmcalError
+from prmcal.errors import NoAnswerError, PluginFailedError
 from prmcal.registry.contracts.data import Completion, FinishReason, Prefix, Sampling
 from prmcal.registry.contracts.models import LLM
-from prmcal.registry.contracts.plugin import Count, Positive, errors_of
 from prmcal.registry.llms import prompts
 from prmcal.registry.llms.prompts import NATIVE, FewShot
 from prmcal.registry.messages import excerpt
-from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity, is_on_this_machine
-from prmcal.registry.models.files import tokenizer_problems
-from prmcal.registry.network import DEFAULT_PATIENCE, Address, IncompleteReplyError, ServerClient
+from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_identity
+from prmcal.registry.network import IncompleteReplyError
+from prmcal.registry.served import Served
 from prmcal.registry.splitting import BLANK_LINE, Splitting
 from prmcal.steps import opens_thought
 
@@ -36,33 +35,15 @@ _NEUTRAL: Mapping[str, float] = {"top_k": -1, "min_p": 0.0, "repetition_penalty"
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
-class ServedLLM(LLM):
+@dataclass(eq=False, kw_only=True)
+class ServedLLM(Served, LLM):
     """The base of LLMs behind a server. A subclass says how a prefix is asked for, and where the text of a reply is."""
 
     deterministic = False
-    path: ClassVar[str]
-    """The path that is appended to `base_url`."""
+    refused = "Check 'model', and that max_tokens fits the context of the server."
 
-    base_url: Address
-    """The address, such as ``http://localhost:8000/v1``. The path of the interface is appended."""
-    model: str
-    """The name of the model on the server."""
     system_prompt: str | None = None
     """The system message of the chat. With None, there is none, and the chat template decides."""
-    weights: str = ""
-    """A text that identifies the server's weights among those with the same name, such as a commit. It is part of the
-    job keys."""
-    key_variable: str | None = None
-    """The environment variable with the server's key. The key itself is not an argument and is never stored."""
-    concurrency: Count = 64
-    """The number of parallel requests."""
-    timeout: Positive = 600.0
-    """The time limit of a request in seconds."""
-    patience: Positive = DEFAULT_PATIENCE
-    """The seconds for which a request is sent again, with growing pauses, after its first failure. A request is
-    repeated if the server is down, slow, busy (429) or broken (5xx), or if its reply is incomplete. A ``Retry-After``
-    of the server is respected."""
     splitting: Splitting = BLANK_LINE
     """Where the steps of the texts end: ``blank-line``, ``lines``, ``sentences``, ``markers`` or ``after-think``. Or a
     mapping with `rule`, one of these, and the options `markers` (a list of words), `least_tokens` and `most_tokens`.
@@ -89,7 +70,7 @@ class ServedLLM(LLM):
         """
         requests = self._requests(prefixes, n, sampling, seed)
         neutral = self._neutral(requests[0]) if requests else {}
-        completions = self._client.ask([{**each, **neutral} for each in requests], self._completion)
+        completions = self.client.ask([{**each, **neutral} for each in requests], self._completion)
         return [completions[start : start + n] for start in range(0, len(prefixes) * n, n)]
 
     def _requests(
@@ -113,38 +94,17 @@ class ServedLLM(LLM):
                 )
         return requests
 
-    def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
-        """Return also why the tokenizer cannot be loaded, or the server does not write one token about a question."""
-        found = super().problems(asked)
-        for checkpoint in self.checkpoints:
-            found += tokenizer_problems(checkpoint)
-        if not found and all(map(is_on_this_machine, self.checkpoints)):
-            found = errors_of(partial(self._probe, next(iter(asked), "What is 6 times 7?")))
-        return found
-
-    def _probe(self, question: str) -> None:
+    def probe(self, question: str) -> None:
+        """Ask for one token about a question; see :meth:`Served.probe`."""
         (request,) = self._requests([Prefix(question)], 1, Sampling(max_tokens=1), 0)
-        self._client.probe(request, self._completion)
-
-    @property
-    def _client(self) -> ServerClient:
-        return ServerClient(
-            self.base_url,
-            self.path,
-            self.key_variable,
-            self.concurrency,
-            self.timeout,
-            self.patience,
-            not_found="Check 'base_url', which usually ends in /v1, and 'model'.",
-            refused="Check 'model', and that max_tokens fits the context of the server.",
-        )
+        self.client.probe(request, self._completion)
 
     def _neutral(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the values with which a server adds nothing to the sampling, if it takes them. It is asked once."""
         if self._takes_neutral is None:
             probe = {**request, "max_tokens": 1, **_NEUTRAL}
             try:
-                self._client.ask([probe], lambda response, _: response.status_code)
+                self.client.ask([probe], lambda response, _: response.status_code)
                 self._takes_neutral = True
             except NoAnswerError:
                 raise

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from prmcal.errors import PluginFailedError, PrmcalError
+from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
 from prmcal.registry.contracts.models import PRM
-from prmcal.registry.contracts.plugin import Count, Positive, errors_of
+from prmcal.registry.contracts.plugin import Count
 from prmcal.registry.llms.prompts import messages_of
 from prmcal.registry.messages import excerpt
-from prmcal.registry.network import DEFAULT_PATIENCE, Address, IncompleteReplyError, ServerClient
+from prmcal.registry.network import IncompleteReplyError
 from prmcal.registry.prms.generative import NO, WILL_IT_BE_RIGHT, YES, check_template, check_words, filled
 from prmcal.registry.prms.tokens import steps_read
+from prmcal.registry.served import Served
 
 if TYPE_CHECKING:
     import httpx2
@@ -32,8 +33,8 @@ _LEAST = 1e-9
 _OF_SERVER = ("base_url", "key_variable", "concurrency", "timeout")
 
 
-@dataclass(eq=False)
-class JudgePRM(PRM):
+@dataclass(eq=False, kw_only=True)
+class JudgePRM(Served, PRM):
     """A language model behind OpenAI's interface that answers Yes or No, for any server with log-probabilities.
 
     It is `generative` on a server, without verifications: the log-odds are those of Yes against No as the first token
@@ -51,11 +52,9 @@ class JudgePRM(PRM):
     citation = "Zhang et al. (2025), ICLR, arXiv:2408.15240"
     deterministic = False
     whole_sequences = True
+    refused = "Check 'model', and that the server gives as many log-probabilities as 'top_logprobs' says."
+    understood = _LENGTH_REFUSED
 
-    base_url: Address
-    """The address, such as ``http://localhost:8000/v1``. ``/chat/completions`` or ``/completions`` is appended."""
-    model: str
-    """The name of the model on the server."""
     template: str = WILL_IT_BE_RIGHT
     right: Words = YES
     wrong: Words = NO
@@ -73,28 +72,20 @@ class JudgePRM(PRM):
     """Maximum length of a question about a prefix in tokens. A longer one is flagged, never cut."""
     read_thoughts: bool = True
     """As in the PRM `generative`."""
-    weights: str = ""
-    """A text that identifies the server's weights among those with the same name, such as a commit. It is part of the
-    job keys."""
-    key_variable: str | None = None
-    """The environment variable with the server's key. The key itself is not an argument and is never stored."""
-    concurrency: Count = 64
-    timeout: Positive = 600.0
-    patience: Positive = DEFAULT_PATIENCE
-    """As in the LLM `openai`."""
 
     def check_arguments(self) -> None:
         """Raise an error if the template leaves out a part of the prefix, or an answer is Yes and No."""
         check_template(self.template)
         check_words(self.right, self.wrong)
 
-    def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
-        """Return also why the server does not judge a bare question."""
-        found = super().problems(asked)
-        return found or errors_of(lambda: self._probe(next(iter(asked), "What is 6 times 7?")))
+    @property
+    def path(self) -> str:
+        """That of chats, or of texts."""
+        return "/chat/completions" if self.chat else "/completions"
 
-    def _probe(self, question: str) -> None:
-        self._client.probe(self._request(filled(self.template, question, ())), self._answer)
+    def probe(self, question: str) -> None:
+        """Ask about a bare question; see :meth:`Served.probe`."""
+        self.client.probe(self._request(filled(self.template, question, ())), self._answer)
 
     def identity(self) -> dict[str, Any]:
         """Return the identity: the model, and what it is asked. The server is not part of it."""
@@ -124,7 +115,7 @@ class JudgePRM(PRM):
             for each in requests
         ]
         distinct = list(dict.fromkeys(text for each in texts for prefixes in each for text in prefixes))
-        answers = self._client.ask([self._request(text) for text in distinct], self._answer)
+        answers = self.client.ask([self._request(text) for text in distinct], self._answer)
         found = dict(zip(distinct, answers, strict=True))
         return [[_scores([found[text] for text in prefixes]) for prefixes in each] for each in texts]
 
@@ -178,20 +169,6 @@ class JudgePRM(PRM):
                 "to its words, ask for these words in 'template', or turn thoughts off with 'fields'."
             )
         return float(np.logaddexp.reduce(yes or [most]) - np.logaddexp.reduce(no or [most]))
-
-    @property
-    def _client(self) -> ServerClient:
-        return ServerClient(
-            self.base_url,
-            "/chat/completions" if self.chat else "/completions",
-            self.key_variable,
-            self.concurrency,
-            self.timeout,
-            self.patience,
-            not_found="Check 'base_url', which usually ends in /v1, and 'model'.",
-            refused="Check 'model', and that the server gives as many log-probabilities as 'top_logprobs' says.",
-            understood=_LENGTH_REFUSED,
-        )
 
 
 def _first_token(logprobs: Mapping[str, Any] | None) -> dict[str, float]:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from prmcal.arrays import Floats32
-from prmcal.errors import PluginFailedError, PrmcalError
-from prmcal.registry.contracts.plugin import Count, Positive, ShareOrOne, errors_of
+from prmcal.errors import PluginFailedError
+from prmcal.registry.contracts.plugin import Count, ShareOrOne
 from prmcal.registry.messages import excerpt
-from prmcal.registry.models.checkpoints import SPREAD, SpreadableDevice, check_checkpoint, is_on_this_machine
-from prmcal.registry.models.files import tokenizer_problems
+from prmcal.registry.models.checkpoints import SPREAD, SpreadableDevice, check_checkpoint
 from prmcal.registry.models.vllm import start_pooling_engine, stop_engine
-from prmcal.registry.network import DEFAULT_PATIENCE, Address, IncompleteReplyError, ServerClient
+from prmcal.registry.network import IncompleteReplyError
 from prmcal.registry.plugins import plugin_entry, prms
 from prmcal.registry.prms.qwen import QwenPRM
 from prmcal.registry.prms.tokens import TokenPRM
+from prmcal.registry.served import Served
 
 if TYPE_CHECKING:
     import httpx2
@@ -37,8 +37,8 @@ _SET_HERE = {"checkpoint", "max_tokens", "markers", "dtype", "device", "batch_to
 """Arguments of a format that are arguments of `pooling-http`, or that a server decides."""
 
 
-@dataclass(eq=False)
-class PoolingHTTPPRM(TokenPRM):
+@dataclass(eq=False, kw_only=True)
+class PoolingHTTPPRM(Served, TokenPRM):
     """A PRM behind vLLM's ``/pooling``, with one sequence per request and many requests in parallel.
 
     The server gets token ids, in the format of one of the other PRMs, and returns logits. The scores equal those of
@@ -57,10 +57,13 @@ class PoolingHTTPPRM(TokenPRM):
 
     deterministic = False
     whole_sequences = True
-    base_url: Address
-    """The address, such as ``http://localhost:8000``. ``/pooling`` is appended."""
-    model: str
-    """The name of the model on the server."""
+    path = "/pooling"
+    not_found = "Check 'model', and 'base_url': vLLM's /pooling is at the root, without /v1."
+    refused = (
+        "Check that the server was started with --runner pooling, that its model classifies tokens, and that "
+        "'max_tokens' fits its context."
+    )
+
     tokenizer: str
     """A checkpoint with the server's tokenizer: a folder, a hub id with or without ``@REVISION``, or ``nano:NAME``. It
     also says which prefixes are too long, before anything is sent."""
@@ -74,15 +77,6 @@ class PoolingHTTPPRM(TokenPRM):
     max_tokens: Count = 4096
     """Maximum length of a prefix in tokens, marker included. A longer prefix is flagged, never cut. It must not exceed
     the context of the server."""
-    weights: str = ""
-    """A text that identifies the server's weights among those with the same name, such as a commit. It is part of the
-    job keys."""
-    key_variable: str | None = None
-    """The environment variable with the server's key. The key itself is not an argument and is never stored."""
-    concurrency: Count = 64
-    timeout: Positive = 600.0
-    patience: Positive = DEFAULT_PATIENCE
-    """As in the LLM `openai`."""
 
     def check_arguments(self) -> None:
         """Raise an error if there is no such tokenizer, or if the format is no PRM that can be sent."""
@@ -104,15 +98,9 @@ class PoolingHTTPPRM(TokenPRM):
         form["arguments"] = {k: v for k, v in form["arguments"].items() if k not in left_out}
         return {**known, "format": form}
 
-    def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
-        """Return also why the tokenizer cannot be loaded, or the server does not score a bare question."""
-        found = super().problems(asked) + tokenizer_problems(self.tokenizer)
-        if not found and is_on_this_machine(self.tokenizer):
-            found = errors_of(partial(self._probe, next(iter(asked), "What is 6 times 7?")))
-        return found
-
-    def _probe(self, question: str) -> None:
-        self._client.probe(self._request(self.tokenize_prefix(question, ())), self._rows)
+    def probe(self, question: str) -> None:
+        """Score a bare question; see :meth:`Served.probe`."""
+        self.client.probe(self._request(self.tokenize_prefix(question, ())), self._rows)
 
     @cached_property
     def form(self) -> TransformersPRM:
@@ -147,7 +135,7 @@ class PoolingHTTPPRM(TokenPRM):
         return self._log_odds_of_whole(sequences, self._heads, self.form.log_odds)
 
     def _heads(self, asked: Sequence[tuple[int, ...]]) -> list[Mapping[int, Floats32]]:
-        return self._client.ask([self._request(ids) for ids in asked], self._rows)
+        return self.client.ask([self._request(ids) for ids in asked], self._rows)
 
     def _request(self, ids: Sequence[int]) -> dict[str, Any]:
         return {"model": self.model, "input": ids, "task": "token_classify", "use_activation": False}
@@ -193,20 +181,6 @@ class PoolingHTTPPRM(TokenPRM):
                 "version of vLLM."
             )
         return dict(zip(marked if len(rows) == len(marked) else range(len(ids)), rows, strict=True))
-
-    @property
-    def _client(self) -> ServerClient:
-        return ServerClient(
-            self.base_url,
-            "/pooling",
-            self.key_variable,
-            self.concurrency,
-            self.timeout,
-            self.patience,
-            not_found="Check 'model', and 'base_url': vLLM's /pooling is at the root, without /v1.",
-            refused="Check that the server was started with --runner pooling, that its model classifies tokens, and "
-            "that 'max_tokens' fits its context.",
-        )
 
 
 @dataclass(eq=False)
