@@ -259,7 +259,7 @@ Address = Annotated[
 
 @dataclass(frozen=True)
 class ServerClient:
-    """A client of one endpoint of a server. The numbers are those of :class:`prmcal.registry.llms.openai.OpenAILLM`.
+    """A client of one endpoint of a server. The numbers are those of :class:`prmcal.registry.served.Served`.
 
     `path` is appended to the address of the server. `key_variable` is the environment variable with the server's key.
     `not_found` and `refused` say what to do if the server answers 404, and if it refuses a request with another status.
