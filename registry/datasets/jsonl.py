@@ -151,7 +151,7 @@ def _of_solutions(
     except (
         DataError,
         ValueError,
-    ):  # It is no solution, or not a good one: then its question is told what is wrong.
+    ):  # It is no solution, or a bad one. The error of its question says what is wrong.
         return records, False
     solved = first.get("label") is not None
     if not solved and first.get("score") is None:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from prmcal.errors import DataError
-from prmcal.registry.reading.records import Record as Placed
+from prmcal.registry.reading.records import Record
 from prmcal.steps import split_steps
 
-Record = Mapping[str, Any]
+Content = Mapping[str, Any]
+"""The fields of a record."""
 Solution = dict[str, Any]
 
 QUESTIONS = ("question", "problem", "prompt", "query", "question_id", "task_id", "task", "instruction", "id")
@@ -56,18 +57,18 @@ class Shape:
 
     name: str
     """The words for it in the first lines of the answer."""
-    fits: Callable[[Record], bool]
+    fits: Callable[[Content], bool]
     """Tells from the first record whether the file has this shape."""
-    solutions: Callable[[Record], Iterator[Solution]]
+    solutions: Callable[[Content], Iterator[Solution]]
     """Yields the solutions of a record."""
 
 
-def known(record: Record, names: Iterable[str]) -> Any:
+def known(record: Content, names: Iterable[str]) -> Any:
     """Return the first of some fields that has a value; None if none has."""
     return next((record[name] for name in names if record.get(name) is not None), None)
 
 
-def _question(record: Record) -> str:
+def _question(record: Content) -> str:
     found = known(record, QUESTIONS)
     if isinstance(found, Mapping):  # PRM800K, lm-evaluation-harness
         found = known(found, QUESTIONS)
@@ -78,11 +79,11 @@ def _question(record: Record) -> str:
 _FIRST_STEP = re.compile(r"\s*Step 1:")
 
 
-def _shepherd_fits(record: Record) -> bool:
+def _shepherd_fits(record: Content) -> bool:
     return isinstance(record.get("label"), str) and "\u043a\u0438" in str(record.get("input", ""))
 
 
-def _shepherd(record: Record) -> Iterator[Solution]:
+def _shepherd(record: Content) -> Iterator[Solution]:
     text, marked = str(record["input"]), str(record["label"])
     begin = _FIRST_STEP.search(text)
     question = text[: begin.start() if begin else 0].strip()
@@ -93,11 +94,11 @@ def _shepherd(record: Record) -> Iterator[Solution]:
 
 
 # openr: success rates of prefixes, as a list or as a tree.
-def _openr_fits(record: Record) -> bool:
+def _openr_fits(record: Content) -> bool:
     return isinstance(record.get("reasoning_steps"), list | Mapping)
 
 
-def _openr(record: Record) -> Iterator[Solution]:
+def _openr(record: Content) -> Iterator[Solution]:
     question, found = str(record["question"]), record["reasoning_steps"]
     if isinstance(found, Mapping):
         for nodes in _branches(found):
@@ -111,25 +112,25 @@ def _openr(record: Record) -> Iterator[Solution]:
         yield {"question": question, "steps": steps, "rates": [each["mc_value"]], "score": _scores([each])}
 
 
-def _branches(node: Record, above: tuple[Record, ...] = ()) -> Iterator[tuple[Record, ...]]:
-    children: Sequence[Record] = node.get("children") or ()
+def _branches(node: Content, above: tuple[Content, ...] = ()) -> Iterator[tuple[Content, ...]]:
+    children: Sequence[Content] = node.get("children") or ()
     if not children:
         yield (*above, node)
     for child in children:
         yield from _branches(child, (*above, node))
 
 
-def _scores(nodes: Sequence[Record]) -> list[Any] | None:
+def _scores(nodes: Sequence[Content]) -> list[Any] | None:
     scores = [_field(node, SCORES) for node in nodes]
     return None if all(each is None for each in scores) else scores
 
 
 # The authors' success rates, and those of `prmcal export-success`: a record for each prefix.
-def _prefixes_fits(record: Record) -> bool:
+def _prefixes_fits(record: Content) -> bool:
     return "question" in record and bool(record.keys() & set(PREFIXES)) and bool(record.keys() & set(RATES))
 
 
-def _prefixes(record: Record) -> Iterator[Solution]:
+def _prefixes(record: Content) -> Iterator[Solution]:
     steps = split_steps(str(known(record, PREFIXES) or ""))
     rates = [known(record, RATES)]
     yield {
@@ -141,12 +142,12 @@ def _prefixes(record: Record) -> Iterator[Solution]:
 
 
 # PRM800K: humans rate the completions of each step with -1, 0 or 1.
-def _prm800k_fits(record: Record) -> bool:
+def _prm800k_fits(record: Content) -> bool:
     label, question = record.get("label"), record.get("question")
     return isinstance(label, Mapping) and "steps" in label and isinstance(question, Mapping)
 
 
-def _prm800k(record: Record) -> Iterator[Solution]:
+def _prm800k(record: Content) -> Iterator[Solution]:
     steps, ratings = [], []
     for step in record["label"]["steps"]:
         chosen = step.get("chosen_completion")
@@ -168,7 +169,7 @@ def _prm800k(record: Record) -> Iterator[Solution]:
 
 
 # ProcessBench: steps, and the first wrong one.
-def _processbench_fits(record: Record) -> bool:
+def _processbench_fits(record: Content) -> bool:
     return (
         isinstance(record.get("steps"), list)
         and "final_answer_correct" in record
@@ -176,7 +177,7 @@ def _processbench_fits(record: Record) -> bool:
     )
 
 
-def _processbench(record: Record) -> Iterator[Solution]:
+def _processbench(record: Content) -> Iterator[Solution]:
     yield {
         **_rest(record),
         "question": _question(record),
@@ -189,11 +190,11 @@ def _processbench(record: Record) -> Iterator[Solution]:
 
 
 # PRMBench: a changed process, and which of its steps are wrong. Its own tool writes scores of several kinds.
-def _prmbench_fits(record: Record) -> bool:
+def _prmbench_fits(record: Content) -> bool:
     return isinstance(record.get("modified_process"), list) and isinstance(record.get("error_steps"), list)
 
 
-def _prmbench(record: Record) -> Iterator[Solution]:
+def _prmbench(record: Content) -> Iterator[Solution]:
     wrong = {int(each) - 1 for each in record["error_steps"]}  # They are counted from 1.
     scores = _field(record, SCORES)
     yield {
@@ -207,7 +208,7 @@ def _prmbench(record: Record) -> Iterator[Solution]:
 
 
 # TRL: the completions of a prompt are the steps of one solution, and each has a label.
-def _stepwise_fits(record: Record) -> bool:
+def _stepwise_fits(record: Content) -> bool:
     steps, labels, scores = (record.get(name) for name in ("completions", "labels", "scores"))
     lists = isinstance(steps, list) and isinstance(labels, list) and len(steps) == len(labels) > 0
     nested = isinstance(scores, list) and any(isinstance(each, list) for each in scores)
@@ -216,17 +217,17 @@ def _stepwise_fits(record: Record) -> bool:
     )
 
 
-def _stepwise(record: Record) -> Iterator[Solution]:
+def _stepwise(record: Content) -> Iterator[Solution]:
     shared = {"question": str(record["prompt"]), "score": _field(record, SCORES)}
     yield {**shared, "steps": record["completions"], "right": record["labels"]}
 
 
 # lm-evaluation-harness: a document, its responses and the metrics of each.
-def _lm_eval_fits(record: Record) -> bool:
+def _lm_eval_fits(record: Content) -> bool:
     return isinstance(record.get("doc"), Mapping) and ("resps" in record or "filtered_resps" in record)
 
 
-def _lm_eval(record: Record) -> Iterator[Solution]:
+def _lm_eval(record: Content) -> Iterator[Solution]:
     doc = record["doc"]
     question = known(doc, QUESTIONS) or record.get("doc_id")
     responses = record.get("resps") or record["filtered_resps"]
@@ -252,7 +253,7 @@ def _lm_eval(record: Record) -> Iterator[Solution]:
         }
 
 
-def of_one_filter(records: Sequence[Placed], source: str, wanted: str | None) -> list[Placed]:
+def of_one_filter(records: Sequence[Record], source: str, wanted: str | None) -> list[Record]:
     """Return the records of one filter. A log of lm-evaluation-harness has each response once for each filter.
 
     Raises a DataError if there are several filters and none of them is `wanted`.
@@ -271,11 +272,11 @@ def of_one_filter(records: Sequence[Placed], source: str, wanted: str | None) ->
 
 
 # inspect: samples with scores by scorer.
-def _inspect_fits(record: Record) -> bool:
+def _inspect_fits(record: Content) -> bool:
     return isinstance(record.get("scores"), Mapping) and "input" in record and "target" in record
 
 
-def _inspect(record: Record) -> Iterator[Solution]:
+def _inspect(record: Content) -> Iterator[Solution]:
     given = record["input"]
     question = given if isinstance(given, str) else _message(given[-1])
     labels = [each.get("value") for each in record["scores"].values() if isinstance(each, Mapping)]
@@ -295,7 +296,7 @@ def _inspect(record: Record) -> Iterator[Solution]:
     }
 
 
-def _message(message: Record) -> str:
+def _message(message: Content) -> str:
     """Return the text of a message, whose content can be a list of parts such as pictures."""
     content = message.get("content")
     parts = content if isinstance(content, list) else [{"text": content}]
@@ -306,11 +307,11 @@ def _whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _field(record: Record, names: Sequence[str]) -> Any:
+def _field(record: Content, names: Sequence[str]) -> Any:
     return next((record[name] for name in names if name in record), None)
 
 
-def _rest(record: Record) -> Solution:
+def _rest(record: Content) -> Solution:
     return {"level": known(record, LEVELS), "cost": record.get("cost", record.get("tokens"))}
 
 

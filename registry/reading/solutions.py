@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from prmcal.errors import DataError
 from prmcal.registry.messages import excerpt, shown
-from prmcal.registry.reading.records import Record as Placed
-from prmcal.registry.reading.records import good_records
+from prmcal.registry.reading.records import Record, good_records
 from prmcal.registry.reading.shapes import (
     ANSWERS,
     CLEAR_LABELS,
@@ -23,7 +22,7 @@ from prmcal.registry.reading.shapes import (
     REFERENCES,
     SCORES,
     SHAPES,
-    Record,
+    Content,
     Solution,
     known,
     of_one_filter,
@@ -49,7 +48,7 @@ class Fields:
 
 
 def solutions_of(
-    records: Sequence[Placed],
+    records: Sequence[Record],
     source: str,
     fields: Fields,
     use: Use = "audit",
@@ -90,7 +89,7 @@ def solutions_of(
 class _Reader:
     """Reads records whose fields are found by their names and by the kinds of their values."""
 
-    def __init__(self, first: Record, source: str, fields: Fields, use: Use) -> None:
+    def __init__(self, first: Content, source: str, fields: Fields, use: Use) -> None:
         self.source, self.use = source, use
         self.costs = (fields.cost,) if fields.cost else COSTS
         names = [name for name in QUESTIONS if name in first][:1]
@@ -119,12 +118,12 @@ class _Reader:
             f"{label}{graded}."
         )
 
-    def _score(self, every: Record, given: str | None) -> str | None:
+    def _score(self, every: Content, given: str | None) -> str | None:
         if self.use != "audit" and given is None and "logits" in every:
             return "logits"
         return self._chosen("score", SCORES, given, every, _is_score, self.use != "recording")
 
-    def _label(self, every: Record, given: str | None) -> str | None:
+    def _label(self, every: Content, given: str | None) -> str | None:
         if self.use == "recorded scores":
             return None
         if self.use == "recording":
@@ -142,7 +141,7 @@ class _Reader:
         return f"--{role} {name}" if self.use == "audit" else f"fields: {{{role}: {name}}}"
 
     def _chosen(
-        self, role: str, names: Sequence[str], given: str | None, every: Record, fits: _Fits, needed: bool
+        self, role: str, names: Sequence[str], given: str | None, every: Content, fits: _Fits, needed: bool
     ) -> str | None:
         """Return the field with a role, or None if it is neither there nor needed."""
         fields = f"Its fields are {excerpt(', '.join(map(str, every)))}."
@@ -161,7 +160,7 @@ class _Reader:
             raise DataError(f"{self.source}: no field is known as the {role}. {fields} Name it: {option}.")
         return found[0] if len(found) == 1 else None
 
-    def solutions(self, record: Record) -> Iterator[Solution]:
+    def solutions(self, record: Content) -> Iterator[Solution]:
         """Yield the solutions of a record. Raises ValueError if it has none that can be read."""
         question = record.get(self.question)
         if question is None or not str(question).strip():
@@ -217,7 +216,7 @@ def _has_many(name: str, value: Any, given: bool) -> bool:
     return isinstance(value, list) and (known or isinstance(inner, list))
 
 
-def _at(name: str | None, inner: Record, record: Record, index: int, count: int) -> Any:
+def _at(name: str | None, inner: Content, record: Content, index: int, count: int) -> Any:
     """Return a field of a solution: its own, or its place in a list of the record."""
     if name is not None and name in inner:
         return inner[name]
