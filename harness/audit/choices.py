@@ -106,10 +106,9 @@ def choices(found: Scored, calibrator: str) -> Choices | None:
 def _safe(pool: Pool) -> tuple[str, float]:
     """Return the rule of the strategy ``safe choice``, and the samples that it draws."""
     some = np.sort(np.random.default_rng(0).permutation(pool.questions)[:_ENOUGH])
-    strategy = SafeChoice()
-    strategy.tune(pool.drawn(some, slice(None)), Setting(pool.size))
-    rule = strategy.chosen(Setting(pool.size))
-    return rule.text, float(strategy.answer(pool.drawn(some, slice(None)), Setting(pool.size)).samples.mean())
+    part, setting, strategy = pool.drawn(some, slice(None)), Setting(pool.size), SafeChoice()
+    strategy.tune(part, setting)
+    return strategy.chosen(setting).text, float(strategy.answer(part, setting).samples.mean())
 
 
 def _rival(table: Floats, costs: Floats, halves: NDArray[np.intp], budget: float) -> Floats:
