@@ -1,8 +1,8 @@
-"""``python -P -m prmcal.dashboard OPTIONS -- LIVE DIR...``: the server that ``prmcal dashboard DIR...`` starts.
+"""``python -P -m prmcal.dashboard OPTIONS -- DIR...``: the server that ``prmcal dashboard DIR...`` starts.
 
-The options are Streamlit's, such as ``--server.port=8501``. LIVE is the address of a server of the first run; it may be
-empty. The modules of the pages are imported before the first reader comes, who would otherwise wait for them. So are
-the leaderboards, which take longest, read into the cache that all readers share.
+The options are Streamlit's, such as ``--server.port=8501``. The modules of the pages are imported before the first
+reader comes, who would otherwise wait for them. So are the leaderboards, which take longest, read into the cache that
+all readers share.
 """
 
 import importlib.util
@@ -40,7 +40,7 @@ def main() -> None:
         )
     from streamlit.web import cli
 
-    directories = [Path(each) for each in sys.argv[sys.argv.index("--") + 2 :]]
+    directories = [Path(each) for each in sys.argv[sys.argv.index("--") + 1 :]]
     threading.Thread(target=_read_leaderboards, args=(directories,), daemon=True).start()
     cli.main(["run", str(_SCRIPT), *_OPTIONS, *sys.argv[1:]], prog_name="streamlit")
 

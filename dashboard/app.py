@@ -14,14 +14,14 @@ from streamlit.navigation.page import StreamlitPage
 from prmcal.dashboard.controls.address import ask, enter_page, given
 from prmcal.dashboard.controls.context import RUN, choose_run, context_of, run_names, show_links
 from prmcal.dashboard.formats import escaped
-from prmcal.dashboard.views import calibration, leaderboard, runs, scaling, trajectories, try_it
+from prmcal.dashboard.views import calibration, leaderboard, runs, scaling, trajectories
 from prmcal.dashboard.views.shared import follow_run
 from prmcal.db import catalog
 from prmcal.db.run_folder import published_path
 from prmcal.errors import DatabaseError, MissingDatabaseError
 
 _SIDEBAR_WIDTH = 250  # pixels; most of the page is for tables
-_RUNS, _SUBMISSIONS, _TRY_IT = "runs", "submissions", "try-it"
+_RUNS = "runs"
 # The first page is also shown at the root of the address. Pages have no icons. The browser tab would show the first
 # one, and Streamlit would load it from the internet.
 _PAGES: dict[str, tuple[Callable[..., None], str]] = {
@@ -32,32 +32,25 @@ _PAGES: dict[str, tuple[Callable[..., None], str]] = {
     "league": (leaderboard.show_league, "League"),
     "compare": (trajectories.show_comparison, "Compare"),
     "trajectories": (trajectories.show, "Trajectories"),
-    _SUBMISSIONS: (runs.show_submissions, "Submissions"),
     _RUNS: (runs.show, "Runs"),
 }
 
 
-def main(live: str, directories: Sequence[Path]) -> None:
-    """Show the page that the address names. Show it again whenever the run publishes results.
-
-    `live` is the address of a server of the first run; it is empty without page "Try it".
-    """
+def main(directories: Sequence[Path]) -> None:
+    """Show the page that the address names. Show it again whenever the run publishes results."""
     folders = run_names(directories)
     named = (given(RUN) or [""])[-1]
     folder = folders.get(named, next(iter(folders.values())))
     path = published_path(folder)
 
-    shows = {
-        url: partial(show, path, folders) if url == _RUNS else partial(show, path)
-        for url, (show, _) in _PAGES.items()
+    pages = {
+        url: st.Page(
+            partial(show, path, folders) if url == _RUNS else partial(show, path), title=title, url_path=url
+        )
+        for url, (show, title) in _PAGES.items()
     }
-    titles = {url: title for url, (_, title) in _PAGES.items()}
-    if live:
-        shows[_TRY_IT] = partial(try_it.show, published_path(next(iter(folders.values()))), live)
-        titles[_TRY_IT] = "Try it"
-    pages = {url: st.Page(shows[url], title=title, url_path=url) for url, title in titles.items()}
-    first, (_, title) = next(iter(_PAGES.items()))
-    root = st.Page(shows[first], title=title, url_path="", default=True)
+    first, title = next(iter(_PAGES.values()))
+    root = st.Page(partial(first, path), title=title, url_path="", default=True)
     page = st.navigation([root, *pages.values()], position="hidden")
     run = next(name for name, each in folders.items() if each == folder)
     # This comes before anything in the sidebar, which would otherwise get another width.
@@ -66,19 +59,10 @@ def main(live: str, directories: Sequence[Path]) -> None:
     )
     st.html(Path(__file__).with_name("pages.css"))
     enter_page(page.url_path)
-    linked = {url: each for url, each in pages.items() if url != _SUBMISSIONS or _is_merged(path)}
-    show_links(linked, page, context_of(path))
+    show_links(pages, page, context_of(path))
     choose_run(list(folders))
     # This comes before the page, so that a page that fails is drawn again when the run publishes.
     _show(page, path, follow_run(path))
-
-
-def _is_merged(path: Path) -> bool:
-    """Return whether there is a page Submissions to go to. A database that cannot be read has none."""
-    try:
-        return bool(ask(catalog.is_merged, path))
-    except DatabaseError:
-        return False
 
 
 def _show(page: StreamlitPage, path: Path, follows: bool) -> None:

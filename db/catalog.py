@@ -19,7 +19,6 @@ from prmcal.db.queries.leaderboard import beside_measured, costs, error_histogra
 from prmcal.db.queries.runs import job_page, planned_shards
 from prmcal.db.queries.submissions import (
     cell_provenance,
-    history,
     is_merged,
     seed_spreads,
     submissions,

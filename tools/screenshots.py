@@ -46,7 +46,6 @@ VIEWS = {
 """The addresses of the views by the names of their screenshots."""
 
 MERGED_VIEWS = {
-    "submissions": link("submissions"),
     "leaderboard-verified": link("leaderboard", tier="graded again"),
 }
 """The same of the views that only a merged leaderboard has."""

@@ -1,7 +1,6 @@
 """The steps of one trajectory as tables and charts, and sentences for readers who do not see a chart."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import altair as alt
@@ -28,7 +27,7 @@ _HEIGHT, _BUDGET_HEIGHT = 420, 260
 def rewards_chart(table: pd.DataFrame, colour: str) -> Layers:
     """Draw rewards with their band, and success rates with their intervals, along the steps.
 
-    `table` is that of :func:`step_table` or of :func:`reward_table`, and the colour is that of the calibrator.
+    `table` is that of :func:`step_table`, and the colour is that of the calibrator.
     """
     band, measured = table.dropna(subset=["band_low", "band_high"]), table.dropna(subset=["success"])
     x = _steps(table)
@@ -138,58 +137,6 @@ def step_table(prefixes: pd.DataFrame, trajectory: int, target: float) -> pd.Dat
     return table.reset_index()
 
 
-@dataclass
-class Solving:
-    """A question that is being solved, or was: the events of the server.
-
-    `bare` is the step of the bare question, and `steps` has the others of each trajectory, from 0. The solution is None
-    until it has come. If there will be none, the error says why.
-    """
-
-    bare: dict[str, Any] | None = None
-    steps: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
-    solution: dict[str, Any] | None = None
-    error: str = ""
-
-    def add(self, event: dict[str, Any]) -> None:
-        """Add an event."""
-        if event["event"] == "solution":
-            self.solution = event
-        elif event["step"] == 0:
-            self.bare = event
-        else:
-            self.steps.setdefault(event["trajectory"], []).append(event)
-
-    @property
-    def current(self) -> int:
-        """The trajectory to show: the last one that has begun."""
-        return max(self.steps, default=0)
-
-    def along(self, trajectory: int) -> list[dict[str, Any]]:
-        """Return the bare question and the steps of a trajectory."""
-        return [*([self.bare] if self.bare else []), *self.steps.get(trajectory, [])]
-
-
-def reward_table(steps: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return one row for each step of a trajectory that has come, with columns of :func:`step_table`.
-
-    Nothing was measured, so success rates and budgets are missing. A prefix that contains its final answer has no
-    calibrated reward, since calibrators are fitted without such prefixes.
-    """
-    quantiles: list[Sequence[float]] = [() if step["terminal"] else step["quantiles"] or () for step in steps]
-    columns = {
-        "reward": [step["uncalibrated"] for step in steps],
-        "calibrated": [None if step["terminal"] else step["point"] for step in steps],
-        "band_low": [each[0] if len(each) > 1 else None for each in quantiles],
-        "band_high": [each[-1] if len(each) > 1 else None for each in quantiles],
-        **dict.fromkeys(
-            ("success", "low", "high", "budget_reward", "budget_calibrated", "budget_success"), np.nan
-        ),
-    }
-    places = [step["step"] for step in steps]
-    return pd.DataFrame(columns, pd.Index(places, name="step"), dtype=np.float64).reset_index()
-
-
 _NAMED = {"reward": "the PRM's reward", "calibrated": "the calibrated reward", "success": "the success rate"}
 
 
@@ -259,7 +206,7 @@ def gain_of(row: Any, most: int) -> str:
 def along(table: pd.DataFrame, prefix: str = "", text: Callable[[float], str] = number) -> str:
     """Return what the series of a trajectory begin and end with. The prefix of budgets is ``budget_``.
 
-    `table` is that of :func:`prmcal.dashboard.charts.trajectory.step_table`, or of `reward_table` there.
+    `table` is that of :func:`step_table`.
     """
     known = {title: table[f"{prefix}{column}"].dropna() for column, title in _NAMED.items()}
     parts = [

@@ -82,16 +82,6 @@ def bound_several(parameter: str, options: Sequence[str], default: Sequence[str]
     return _binding(parameter, value, list(default), lambda chosen: chosen or [""])
 
 
-def bound_text(parameter: str, default: str) -> dict[str, Any]:
-    """Return the same for a text input. A text that is removed becomes the default again."""
-    return _binding(parameter, [default, *given(parameter)][-1], default, str)
-
-
-def widget_key(name: str) -> str:
-    """Return the key of a widget of the page that is drawn."""
-    return f"{st.session_state.get(_PAGE_OF_APP, '')} {name}"
-
-
 def _binding(
     parameter: str,
     value: Any,
@@ -99,7 +89,7 @@ def _binding(
     text: Callable[[Any], str | Sequence[str]],
     resets: Sequence[str] = (),
 ) -> dict[str, Any]:
-    key = widget_key(parameter)
+    key = f"{st.session_state.get(_PAGE_OF_APP, '')} {parameter}"
     # The browser takes over a value that is set, and forgets what the reader clicked in the meantime.
     if key not in st.session_state or st.session_state[key] != value:
         st.session_state[key] = value

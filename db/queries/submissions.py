@@ -1,4 +1,4 @@
-"""The submissions of a merged leaderboard: who sent which cells, who verified them, and the history of a cell."""
+"""The submissions of a merged leaderboard: who sent which cells, and who verified them."""
 
 from collections import Counter
 
@@ -6,9 +6,8 @@ import pandas as pd
 import sqlalchemy as sa
 
 from prmcal.db.metrics import TIERS
-from prmcal.db.queries.cells import numbered_cells
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.tables import Cell, CellSubmission, Result, Run, SeedSpread, Submission, Verification
+from prmcal.db.tables import Cell, CellSubmission, Run, SeedSpread, Submission, Verification
 
 _STORED = ("seed", "conditions", "version", "conflict", "tier", "verified_by", "verified_at", "outdated")
 PROVENANCE = (*_STORED, "failed_verifications", "submissions")
@@ -71,36 +70,11 @@ def submissions(source: Source) -> pd.DataFrame:
     return whole.where(whole.notna(), None)
 
 
-def verifications(source: Source, submission_id: str | None = None) -> pd.DataFrame:
-    """Return the verifications of a submission, or all, with the columns of their table, the oldest first."""
-    query = sa.select(Verification).order_by(Verification.verified_at, Verification.verification_id)
-    if submission_id is not None:
-        query = query.where(Verification.submission_id == submission_id)
-    return frame(source, query)
-
-
-def history(source: Source, base_id: str, metric: str) -> pd.DataFrame:
-    """Return the values of a metric in all cells that share an identifier, from the first to the last measured.
-
-    `base_id` is the identifier by the names in the grids. The columns are cell_id, number, seed, conditions, version,
-    conflict, measured_at, outdated, tier, value, low, high, questions, and seeds (the number of seeds that the cell's
-    spread is over; missing if there is none).
-    """
-    names = ("seed", "conditions", "version", "conflict", "measured_at", "outdated", "tier")
-    cells = numbered_cells(*names)
-    query = (
-        cells.add_columns(*Result.columns("value", "low", "high", "questions"), SeedSpread.seeds)
-        .join(Result, sa.and_(Result.cell_id == Cell.cell_id, Result.metric == metric))
-        .outerjoin(SeedSpread, sa.and_(SeedSpread.cell_id == Cell.cell_id, SeedSpread.metric == metric))
-        .where(
-            sa.func.coalesce(Cell.base_id, Cell.cell_id) == base_id,
-            Cell.status == "done",
-            Result.question_level.is_(None),
-        )
-        .order_by(None)
-        .order_by(Cell.measured_at.nulls_last(), cells.selected_columns.number)
+def verifications(source: Source) -> pd.DataFrame:
+    """Return the verifications of all submissions, with the columns of their table, the oldest first."""
+    return frame(
+        source, sa.select(Verification).order_by(Verification.verified_at, Verification.verification_id)
     )
-    return frame(source, query)
 
 
 def seed_spreads(source: Source) -> pd.DataFrame:

@@ -8,8 +8,6 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli.ask import loaded
 from prmcal.harness.cli.options import (
@@ -60,7 +58,6 @@ def serve(
         float,
         option("SECONDS", "Time for running requests to finish when the server is told to end.", min=0.1),
     ] = 20.0,
-    with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
     """Serve a calibrated PRM over HTTP.
 
@@ -71,7 +68,6 @@ def serve(
     after Ctrl-C or SIGTERM.
     """
     check_installed()
-    from prmcal.harness.execution.worker import end_with
     from prmcal.harness.serving.app import bound_socket
     from prmcal.harness.serving.app import run as answer_requests
     from prmcal.harness.serving.bodies import Limits
@@ -84,8 +80,6 @@ def serve(
         batch=batch,
         grace_seconds=grace,
     )
-    if with_parent:
-        end_with(0)
     listening = bound_socket(host, port)
     with loaded(run, cell, llm, prm, calibrator) as served:
         print(_first_lines(served, *listening.getsockname()[:2]), flush=True)

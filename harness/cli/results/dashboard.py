@@ -2,11 +2,7 @@
 
 import os
 import socket
-import subprocess
 import sys
-import time
-import urllib.request
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -14,10 +10,7 @@ import typer
 
 from prmcal.db.run_folder import LOCK_FILE, RECORD_FILE, published_path
 from prmcal.errors import PrmcalError, RunError
-from prmcal.harness.cli.options import RunArgument, RunsArgument, completing_cells, option
-from prmcal.harness.cli.serve import check_installed
-
-_SECONDS_TO_ANSWER, _SECONDS_BETWEEN_QUESTIONS = 60, 0.1
+from prmcal.harness.cli.options import RunArgument, RunsArgument, option
 
 
 def dashboard(
@@ -33,17 +26,6 @@ def dashboard(
         str, option("PATH", "The path below which a proxy serves the pages, such as /prmcal.")
     ] = "",
     headless: Annotated[bool, typer.Option("--headless", help="Do not open a browser.")] = False,
-    live: Annotated[
-        bool,
-        typer.Option(
-            "--live",
-            help="Add page 'Try it', which answers questions with the models of the first DIR. It loads them.",
-        ),
-    ] = False,
-    cell: Annotated[
-        str | None,
-        option("CELL", "With --live: the cell whose calibrator is used.", autocompletion=completing_cells),
-    ] = None,
 ) -> None:
     """Open the results in a browser.
 
@@ -59,11 +41,10 @@ def dashboard(
         raise PrmcalError(
             f"The dashboard cannot listen at {host} port {port}: {error.strerror}. Give another --host or --port."
         ) from error
-    address = _start_server(directories[0], cell) if live else ""
     # -P keeps the current folder off the import path: a module there must not replace an installed one.
     command = [sys.executable, "-P", "-m", "prmcal.dashboard", f"--server.address={host}"]
     command += [f"--server.port={port}", f"--server.baseUrlPath={base_path.strip('/')}"]
-    command += [f"--server.headless={str(headless).lower()}", "--", address]
+    command += [f"--server.headless={str(headless).lower()}", "--"]
     os.execv(sys.executable, [*command, *(str(each.resolve()) for each in directories)])
 
 
@@ -98,45 +79,6 @@ def export(
 
     files = write_site(directories, html)
     typer.echo(f"Wrote {len(files)} files to {html}. Open {html / 'index.html'}.", err=True)
-
-
-def _start_server(directory: Path, cell: str | None) -> str:
-    """Start `prmcal serve` for page "Try it". Return its address. It ends when this process ends, however it ends.
-
-    Raise PrmcalError if it ends before it answers. It has said why.
-    """
-    check_installed()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    ours, theirs = os.pipe()
-    os.set_inheritable(theirs, True)  # The dashboard takes the place of this process and keeps it open.
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "prmcal",
-        "serve",
-        str(directory),
-        "--port",
-        str(port),
-        "--with-parent",
-    ]
-    server = subprocess.Popen(
-        [*command, *(["--cell", cell] if cell else [])], stdin=ours, stdout=subprocess.DEVNULL
-    )
-    os.close(ours)
-    print("The server of page 'Try it' starts. This takes some seconds.", flush=True)
-    address = f"http://127.0.0.1:{port}"
-    while True:
-        with suppress(OSError):
-            urllib.request.urlopen(address, timeout=_SECONDS_TO_ANSWER).close()
-            return address
-        if server.poll() is not None:
-            raise PrmcalError(
-                "Page 'Try it' has no server, so the dashboard was not started. See the message above."
-            )
-        time.sleep(_SECONDS_BETWEEN_QUESTIONS)
 
 
 def check_folder(directory: Path) -> None:

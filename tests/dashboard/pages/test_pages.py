@@ -22,12 +22,6 @@ from playwright.sync_api import Page, expect
 CELL = cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator="isotonic")
 
 
-def test_there_is_no_page_try_it_without_a_server(page: Page, address: str) -> None:
-    page.goto(address)
-    page.get_by_role("link", name="Runs").wait_for()
-    expect(page.get_by_role("link", name="Try it")).to_have_count(0)
-
-
 def test_costs_are_shown_per_question_and_in_total(page: Page, address: str, run_folder: Path) -> None:
     page.goto(f"{address}/leaderboard?table=Costs&llms=weak&datasets=nano-math")
     stored = catalog.costs(published_path(run_folder))

@@ -17,7 +17,7 @@ from prmcal.db.run_folder import published_path
 from prmcal.db.text.board import web_board
 from prmcal.db.text.formats import renewal, verified_text
 from prmcal.db.text.overview import measured, ranking_board
-from tests.db import factory, merged_factory
+from tests.db import merged_factory
 from tests.db.merged_factory import ADA, BOB, CLEO, OUTDATED, OUTDATED_CELL
 
 
@@ -106,21 +106,8 @@ def test_a_submission_has_the_highest_tier_that_passed_and_the_number_that_faile
     assert found.loc[BOB, ["submitter", "tier", "failed"]].tolist() == ["Bob", None, 1]
     assert found.loc[CLEO, "verified_at"] is None
     assert (catalog.cell_provenance(board)["submissions"] == BOB).sum() == found.loc[BOB, "cells"]
-    (check,) = catalog.verifications(board, BOB)["checks"].iloc[0]["checks"]
+    (check,) = catalog.verifications(board).set_index("submission_id").at[BOB, "checks"]["checks"]
     assert not check["passed"]
-
-
-def test_the_history_of_a_cell_has_its_replicates(board: Path) -> None:
-    found = catalog.history(board, "calibration/weak/qwen/temperature/nano-math", "brier")
-    assert found["conditions"].tolist() == ["", "seed 2"]
-    assert found["measured_at"].is_monotonic_increasing
-    values = [
-        factory.metric_values(llm, "temperature", "nano-math")["brier"]
-        for llm in ("weak", merged_factory.SEED_2)
-    ]
-    assert found["value"].tolist() == pytest.approx(values)
-    assert found["seeds"].tolist() == [2, 2]
-    assert len(catalog.history(board, "calibration/strong/qwen/isotonic/nano-math", "brier")) == 1
 
 
 def test_a_board_of_pages_has_tiers_and_what_is_not_current_of_merged_rows_only(

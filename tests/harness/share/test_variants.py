@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from prmcal.db.catalog import cells, history, leaderboard, overview, seed_spreads
+from prmcal.db.catalog import cells, leaderboard, overview, seed_spreads
 from prmcal.db.queries.runs import jobs_of
 from prmcal.db.reader import reading
 from prmcal.db.run_folder import published_path
@@ -57,7 +57,6 @@ def test_another_seed_is_a_replicate(seeds: Path, parts: Mapping[str, Path], sec
         seed_spreads(published_path(seeds)).set_index(["cell_id", "metric"]).loc[(row["cell_id"], "brier")]
     )
     assert (spread["lowest"], spread["highest"]) == (min(values), max(values))
-    assert len(history(published_path(seeds), CELL, "brier")) == 2
 
 
 def test_the_spread_between_seeds_is_shown(prmcal: Prmcal, seeds: Path) -> None:
