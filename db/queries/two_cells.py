@@ -279,8 +279,7 @@ class RunComparison:
     both: pd.DataFrame
     """Cells that both runs have finished: cell_id and the columns of :data:`prmcal.db.metrics.COORDINATES`; value_a,
     low_a, high_a, value_b, low_b, high_b; difference (A - B), low, high and p, which is adjusted by Holm's correction
-    for all paired cells; overlap (whether the two 95% intervals overlap). The interval of the difference and p are
-    missing if the cells cannot be paired."""
+    for all paired cells. The interval of the difference and p are missing if the cells cannot be paired."""
     only_a: pd.DataFrame
     only_b: pd.DataFrame
     """Cells that only one run has finished: cell_id and the coordinates."""
@@ -312,7 +311,6 @@ def compare_runs(first: Path, other: Path, table: Leaderboard = "calibration") -
     for place, name in enumerate(("difference", "low", "high", "p")):
         both[name] = [each[place] for each in differences]
     both["p"] = holm(both["p"].to_numpy(dtype=float))
-    both["overlap"] = (both["low_a"] <= both["high_b"]) & (both["low_b"] <= both["high_a"])
     names = ["cell_id", *COORDINATES]
     return RunComparison(
         described,

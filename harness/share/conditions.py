@@ -2,8 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from prmcal.db.metrics import Metric
@@ -12,7 +11,7 @@ from prmcal.harness.jobs.job import Job, Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions, with_inputs
 from prmcal.harness.planning.resolved import built_in_metrics
-from prmcal.harness.share.submissions import Submitted, plans_in
+from prmcal.harness.share.submissions import Submitted
 from prmcal.harness.storage.folder import RunRecord
 from prmcal.harness.storage.store import content_key
 from prmcal.registry.contracts.data import Question
@@ -141,40 +140,6 @@ class Words:
     def _differences(self, submission: Submitted, place: tuple[str, str]) -> Properties:
         own, names = self._described[submission.submission_id].get(place, {}), self._differing.get(place, ())
         return {name: value for name, value in own.items() if name in names}
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A property in which two leaderboards differ."""
-
-    what: str
-    """Such as ``seed`` or ``calibrator temperature: version``."""
-    first: tuple[str, ...]
-    other: tuple[str, ...]
-    """Its values in each, sorted. A merged leaderboard may have several."""
-
-
-def differences_between(first: Path, other: Path) -> list[Difference]:
-    """Return the versions and conditions in which two leaderboards differ, as far as both have them.
-
-    Both are folders of runs or merged leaderboards. Raises a PrmcalError if one of them has no run, or is damaged.
-    """
-    sides: list[dict[str, set[str]]] = []
-    for directory in (first, other):
-        found: dict[str, set[str]] = defaultdict(set)
-        for record, plan in plans_in(directory):
-            for (kind, place), own in described(record, plan).items():
-                title = {"leaderboard": "", "calibration": "calibration "}.get(kind, f"{kind} {place}: ")
-                for name, value in own.items():
-                    if not name.startswith(_OF_METRICS):
-                        found[title + name].add(str(value))
-        sides.append(found)
-    a, b = sides
-    return [
-        Difference(name, tuple(sorted(a[name])), tuple(sorted(b[name])))
-        for name in a
-        if name in b and a[name] != b[name]
-    ]
 
 
 def is_repeatable(shard: Shard[Parameters], submission: Submitted) -> bool:

@@ -20,7 +20,7 @@ from prmcal.db.run_folder import RECORD_FILE, artifacts_root
 from prmcal.errors import BundleError, DataError, RunError
 from prmcal.harness.execution.ending import Failure, read_failures
 from prmcal.harness.planning.plan import Cell, Plan
-from prmcal.harness.planning.saved import existing_plan, read_plan
+from prmcal.harness.planning.saved import read_plan
 from prmcal.harness.share.bundle import SUBMISSION_FILE, About, Submission
 from prmcal.harness.share.checks import ABOUT_FILES, check_run_files, check_unpacked, submission_of, unpack
 from prmcal.harness.share.writing import bundled
@@ -114,14 +114,6 @@ def merged_submissions(directory: Path) -> list[Submitted]:
     Raises a BundleError if one of them is damaged.
     """
     return [_read(folder, str(folder)) for folder in _submission_folders(directory)]
-
-
-def plans_in(directory: Path) -> list[tuple[RunRecord, Plan]]:
-    """Return the record and the plan of a run, or those of each submission of a merged leaderboard."""
-    if is_merged(directory):
-        return [(each.record, each.plan) for each in merged_submissions(directory)]
-    folder = RunFolder(directory)
-    return [(folder.record(), existing_plan(folder))]
 
 
 def _submission_folders(directory: Path) -> list[Path]:
