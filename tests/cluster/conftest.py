@@ -16,11 +16,20 @@ if importlib.util.find_spec("ray") is None:
     collect_ignore_glob = ["test_*.py"]
 
 
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    """A cluster for all tests of a file."""
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    """The only cluster. Its start takes as long as a test, and each run connects and has workers of its own."""
     found = Nodes(tmp_path_factory.mktemp("nodes"))
-    for _ in range(2):
-        found.add()
     yield found
     found.close()
+
+
+@pytest.fixture
+def nodes(cluster: Nodes) -> Nodes:
+    """The cluster with two nodes of one core, whatever the last test has left."""
+    for node in list(cluster.alive):
+        if node not in cluster.plain:
+            cluster.kill(node)
+    while len(cluster.alive) < 2:
+        cluster.add()
+    return cluster

@@ -22,6 +22,8 @@ class Nodes:
             initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
         )
         self.alive: list[Any] = []
+        self.plain: list[Any] = []
+        """The nodes with one core and the environment of the tests."""
 
     @property
     def address(self) -> str:
@@ -30,16 +32,17 @@ class Nodes:
     def add(self, **given: Any) -> Any:
         """Start a node with one core, and with an address and a cache of its own."""
         self._count += 1
-        variables = {CACHE_VARIABLE: str(self._folder / f"cache-{self._count}")} | given.pop("env_vars", {})
-        node = self._cluster.add_node(
-            **{
-                "num_cpus": 1,
-                "env_vars": variables,
-                "node_ip_address": f"127.0.0.{self._count + 1}",
-                **given,
-            }
-        )
+        cache = {CACHE_VARIABLE: str(self._folder / f"cache-{self._count}")}
+        settings = {
+            "num_cpus": 1,
+            "node_ip_address": f"127.0.0.{self._count + 1}",
+            **given,
+            "env_vars": cache | given.get("env_vars", {}),
+        }
+        node = self._cluster.add_node(**settings)
         self.alive.append(node)
+        if not given:
+            self.plain.append(node)
         return node
 
     def kill(self, node: Any) -> None:

@@ -1,22 +1,25 @@
-"""A grid on a real cluster gives the same bytes as on one machine, also when nodes and processes are killed."""
+"""A grid on a real cluster gives the same bytes as on one machine, whichever nodes join and are killed meanwhile."""
 
 from __future__ import annotations
 
 import io
-import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from prmcal.errors import ClusterError
+from prmcal.harness.cli.plan import read_status
 from prmcal.harness.cli.results.leaderboard import render_leaderboard
 from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.execution.ending import RunSummary
+from prmcal.harness.execution.progress import WorkerNow
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.registry.plugins import load_plugin_file
@@ -25,18 +28,45 @@ from tests.conftest import PLUGINS
 
 SYNTHETIC = PLUGINS / "synthetic.py"
 
+GATED = """
+import time
+from pathlib import Path
+from prmcal import llm
+from prmcal.registry.plugins import load_plugin_file
+from prmcal.registry.plugins import llms
+
+load_plugin_file(Path("{synthetic}"))
+
+@llm("gated")
+class Gated(llms.get("synthetic-llm")):
+    def generate(self, prefixes, n, sampling, seed):
+        while any(each.steps for each in prefixes) and Path("{closed}").exists():
+            time.sleep(0.05)
+        return super().generate(prefixes, n, sampling, seed)
+"""
+"""The follow-ups of this LLM wait as long as there is a file, so that a test can act in the middle of a run."""
+
+WITHOUT_PRMCAL = """
+import importlib.abc, sys
+
+class Nothing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "prmcal":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Nothing())
+"""
+
 
 def grid(**changes: Any) -> GridSpec:
     load_plugin_file(SYNTHETIC)
     data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
-    data |= {"calibrators": ["uncalibrated", "isotonic"], "llms": data["llms"][:1]}
+    data |= {
+        "calibrators": ["uncalibrated", "isotonic"],
+        "llms": data["llms"][:1],
+        "datasets": data["datasets"][:1],
+    }
     return GridSpec.model_validate(data | changes)
-
-
-def slow(pause: float) -> GridSpec:
-    return grid(
-        llms=[{"name": "weak", "plugin": "synthetic-llm", "arguments": {"skill": 0.7, "pause": pause}}]
-    )
 
 
 def run(
@@ -56,62 +86,136 @@ def artifacts(out: Path) -> dict[str, bytes]:
     return {str(path.relative_to(out)): path.read_bytes() for path in files}
 
 
-def assert_same_artifacts(found: Path, expected: Path) -> None:
-    """Compare the artifacts of two runs, and name the files that differ."""
+def assert_same(found: Path, expected: Path) -> None:
+    """Compare artifacts and tables of two runs, and name the files that differ."""
     files, others = artifacts(found), artifacts(expected)
     names = sorted(files.keys() | others.keys())
     assert [name for name in names if files.get(name) != others.get(name)] == []
+    assert leaderboards(found) == leaderboards(expected)
 
 
 def leaderboards(out: Path) -> str:
     return "".join(render_leaderboard(out, table, "csv") for table in ("calibration", "scaling"))
 
 
+class Gate:
+    """A grid whose follow-ups can be held back."""
+
+    def __init__(self, folder: Path) -> None:
+        self.plugin, self._closed = folder / "gated.py", folder / "closed"
+        self.plugin.write_text(GATED.format(synthetic=SYNTHETIC, closed=self._closed))
+        load_plugin_file(self.plugin)
+        llm = {"name": "weak", "plugin": "gated", "arguments": {"skill": 0.7}}
+        self.grid = grid(llms=[llm], shards={"questions": 10, "trajectories": 8})
+
+    def run(self, out: Path, nodes: Nodes | None, **settings: Any) -> RunSummary:
+        return run(self.grid, out, nodes, (self.plugin,), **settings)
+
+    @contextmanager
+    def closed(self) -> Iterator[None]:
+        """Hold back the follow-ups while the block runs."""
+        self._closed.touch()
+        try:
+            yield
+        finally:
+            self._closed.unlink()
+
+    def during(self, out: Path, nodes: Nodes, act: Callable[[], None], **settings: Any) -> RunSummary:
+        """Run the grid on a cluster, and do something in the middle."""
+        with ThreadPoolExecutor(1) as pool:
+            with self.closed():
+                running = pool.submit(self.run, out, nodes, **settings)
+                while len(list(out.glob("artifacts/*/*/artifact.json"))) < 2 and not running.done():
+                    time.sleep(0.1)
+                act()
+            return running.result()
+
+
 @pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def gate(tmp_path_factory: pytest.TempPathFactory) -> Gate:
+    """The gate of all tests of this file."""
+    return Gate(tmp_path_factory.mktemp("gate"))
+
+
+@pytest.fixture(scope="module")
+def local(gate: Gate, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run on this machine without Ray."""
     out = tmp_path_factory.mktemp("local") / "out"
-    assert run(slow(0.1), out, None).failed_cells == 0
+    assert gate.run(out, None).failed_cells == 0
     return out
 
 
-@pytest.mark.parametrize("shared", [None, False])
-def test_the_bytes_are_those_of_a_local_run(
-    shared: bool | None, nodes: Nodes, local: Path, tmp_path: Path
+def other_version(folder: Path) -> dict[str, str]:
+    """The environment of a node with another version of prmcal."""
+    package = folder / "prmcal"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text('__version__ = "99.0"\n')
+    information = folder / "prmcal-99.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: prmcal\nVersion: 99.0\n")
+    return {"PYTHONPATH": str(folder)}
+
+
+def without_prmcal(folder: Path) -> dict[str, str]:
+    """The environment of a node whose Python does not find prmcal."""
+    folder.mkdir(parents=True)
+    (folder / "sitecustomize.py").write_text(WITHOUT_PRMCAL)
+    return {"PYTHONPATH": str(folder)}
+
+
+def wait_until(found: Callable[[], object]) -> None:
+    end = time.monotonic() + 600
+    while not found() and time.monotonic() < end:
+        time.sleep(0.2)
+
+
+def test_a_run_has_the_bytes_of_a_local_one_and_uses_no_node_that_differs(
+    gate: Gate, nodes: Nodes, local: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out"
-    done = run(slow(0.1), out, nodes, shared=shared)
-    assert (done.failed_cells, done.reused) == (0, 0)
-    assert_same_artifacts(out, local)
-    assert leaderboards(out) == leaderboards(local)
+    out, told = tmp_path / "out", list[str]()
+    log = out / "run.log"
+
+    def read() -> list[str]:
+        told.extend(str(WorkerNow(**each)) for each in read_status(out)[0]["crew"] if each["job"])
+        return told
+
+    def act() -> None:
+        wait_until(read)
+        nodes.add(env_vars=other_version(tmp_path / "other"))
+        nodes.add(env_vars=without_prmcal(tmp_path / "without"))
+        wait_until(lambda: log.read_text().count("The run does not use it.") == 2)
+
+    done = gate.during(out, nodes, act)
+    assert (done.failed_cells, done.reused) == (0, 0), log.read_text()
+    assert_same(out, local)
     assert not (out / "workers").exists()
-    assert run(slow(0.1), out, nodes, shared=shared).computed == 0
+    assert any(line.startswith("127.0.0.") and ", worker 1: " in line and " of weak" in line for line in told)
+    assert read_status(out)[0]["crew"] == []
+
+    text = " ".join(log.read_text().split())
+    assert "has other versions: prmcal 99.0 instead of " in text
+    assert "has no prmcal. Install it there: pip install prmcal==" in text
+    with pytest.raises(ClusterError, match="1 more nodes cannot be used either"):
+        gate.run(tmp_path / "second", nodes)
+    assert not (tmp_path / "second").exists()
 
 
-def during(spec: GridSpec, out: Path, nodes: Nodes, act: Callable[[], None], **settings: Any) -> RunSummary:
-    """Run a grid on a cluster, and do something in the middle."""
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(run, spec, out, nodes, **settings)
-        while len(list(out.glob("artifacts/*/*/artifact.json"))) < 2 and not running.done():
-            time.sleep(0.1)
-        act()
-        return running.result()
-
-
-def test_killed_nodes_cost_nothing_and_a_new_one_is_used(nodes: Nodes, local: Path, tmp_path: Path) -> None:
+def test_killed_nodes_cost_nothing_and_new_ones_are_used(
+    gate: Gate, nodes: Nodes, local: Path, tmp_path: Path
+) -> None:
+    """Also where nodes share no folder and their caches are too small for all artifacts."""
     out = tmp_path / "out"
 
     def act() -> None:
         for node in list(nodes.alive):
-            time.sleep(random.uniform(0, 2))
             nodes.kill(node)
         nodes.add()
         nodes.add()
 
-    done = during(slow(0.1), out, nodes, act, shared=False)
+    done = gate.during(out, nodes, act, shared=False, cache_limit=50_000)
     log = (out / "run.log").read_text()
     assert done.failed_cells == 0, log
     assert log.count("has left the cluster") == 2
     assert log.count("has joined the cluster") == 2
-    assert_same_artifacts(out, local)
-    assert leaderboards(out) == leaderboards(local)
+    assert_same(out, local)
+    assert gate.run(out, nodes, shared=False).computed == 0

@@ -1,8 +1,12 @@
-"""Whatever ends a process on a node, a shard is tried again, and nothing that a plugin started stays behind."""
+"""Whatever ends a process on a node, a shard is tried again, and nothing that a plugin started stays behind.
+
+One run has an LLM for each fate, since most of the time of a small run is the start of its workers.
+"""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +14,7 @@ import pytest
 
 from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
-from prmcal.harness.execution.ending import RunSummary
+from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.run import run_grid
 from prmcal.registry.plugins import load_plugin_file
 from tests.cluster.nodes import Nodes
@@ -38,7 +42,7 @@ class WithEngine(llms.get("synthetic-llm")):
     def generate(self, prefixes, n, sampling, seed):
         if not hasattr(self, "engine"):
             self.engine = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
-            (Path(self.folder) / str(self.engine.pid)).touch()
+            (Path(self.folder).parent / "engines" / str(self.engine.pid)).touch()
         if self.chosen():
             if self.fate == "is killed":
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -58,12 +62,22 @@ class WithEngine(llms.get("synthetic-llm")):
         # Whoever creates a file has its number, however many processes try at once.
         for number in range(self.times):
             try:
-                (Path(self.folder).parent / f"{{number}}.met").touch(exist_ok=False)
+                (Path(self.folder) / f"{{number}}.met").touch(exist_ok=False)
                 return True
             except FileExistsError:
                 continue
         return False
 '''
+
+
+FATES = {
+    "killed": ("is killed", 1),
+    "gone": ("kills its actor", 1),
+    "better": ("breaks", 2),
+    "broken": ("breaks", 1000),
+    "dying": ("is killed", 1000),
+}
+"""The fate of each LLM, and how many times it is met."""
 
 
 @pytest.fixture(scope="module")
@@ -76,60 +90,46 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(
-    folder: Path, nodes: Nodes, plugin: Path, fate: str, times: int, **shards: Any
-) -> tuple[RunSummary, str]:
+    folder: Path, nodes: Nodes, plugin: Path, fates: Mapping[str, tuple[str, int]], **shards: Any
+) -> tuple[dict[str, Failure], str]:
+    """Run a grid with an LLM for each fate. Return the failures by their LLMs, and the log."""
     (folder / "engines").mkdir()
-    arguments = {"skill": 0.7, "fate": fate, "folder": str(folder / "engines"), "times": times}
-    llms = [{"name": "weak", "plugin": "with-engine", "arguments": arguments}]
+    llms = []
+    for name, (fate, times) in fates.items():
+        (folder / name).mkdir()
+        arguments = {"skill": 0.7, "fate": fate, "folder": str(folder / name), "times": times}
+        llms.append({"name": name, "plugin": "with-engine", "arguments": arguments})
     sizes = {"questions": 40, "trajectories": 16}
     spec = grid(llms=llms, shards=sizes | shards, calibrators=["uncalibrated"])
     out = folder / "out"
     with RayExecutor(out, spec, [plugin], ClusterSettings(nodes.address, shared=False)) as executor:
         done = run_grid(spec, out, executor.workers, [plugin], executor, stream=io.StringIO())
-    return done, (out / "run.log").read_text()
+    assert_all_ended(folder / "engines")
+    found = {
+        name: group.failure
+        for name in fates
+        for group in done.failures
+        if any(name in cell for cell in group.cells)
+    }
+    assert done.failed_cells == len(found) * done.cells // len(fates)  # All cells of an LLM fail, or none.
+    return found, (out / "run.log").read_text()
 
 
-@pytest.mark.parametrize("fate", ["is killed", "kills its actor"])
-def test_a_shard_whose_process_dies_is_tried_again(
-    fate: str, nodes: Nodes, plugin: Path, tmp_path: Path
-) -> None:
-    done, log = run(tmp_path, nodes, plugin, fate, times=1)
-    assert done.failed_cells == 0, log
-    assert "(try 1 of 3). It is tried again." in log
-    assert_all_ended(tmp_path / "engines")
-
-
-@pytest.mark.parametrize("times", [2, 1000])
-def test_a_model_that_breaks_is_loaded_again_and_tried_elsewhere(
-    times: int, nodes: Nodes, plugin: Path, tmp_path: Path
-) -> None:
-    done, log = run(tmp_path, nodes, plugin, "breaks", times)
-    assert "(try 1 of 3). It is tried again." in log
-    assert_all_ended(tmp_path / "engines")
-    if times == 2:
-        assert done.failed_cells == 0, log
-        return
-    assert done.failed_cells == done.cells
-    (group,) = done.failures
-    assert group.failure.cause == "model"
-    assert group.failure.reason.endswith("Its processes wrote: ValueError: no free memory")
-
-
-def test_a_shard_whose_process_always_dies_fails_with_its_last_lines(
+def test_a_shard_whose_process_dies_or_whose_model_breaks_is_tried_again(
     nodes: Nodes, plugin: Path, tmp_path: Path
 ) -> None:
-    done, _ = run(tmp_path, nodes, plugin, "is killed", times=1000)
-    assert done.failed_cells == done.cells
-    (group,) = done.failures
-    assert "at each of 3 tries" in group.failure.reason
-    assert "was killed (SIGKILL)" in group.failure.reason
-    assert_all_ended(tmp_path / "engines")
+    failures, log = run(tmp_path, nodes, plugin, FATES)
+    assert set(failures) == {"broken", "dying"}, log
+    met = {name: len(list((tmp_path / name).glob("*.met"))) for name in FATES}
+    assert (met["killed"], met["gone"], met["better"]) == (1, 1, 2)
+    assert log.count("(try 1 of 3). It is tried again.") >= len(FATES)
+    assert failures["broken"].cause == "model"
+    assert failures["broken"].reason.endswith("Its processes wrote: ValueError: no free memory")
+    assert "at each of 3 tries" in failures["dying"].reason
+    assert "was killed (SIGKILL)" in failures["dying"].reason
 
 
 def test_a_plugin_that_hangs_fails_its_cells(nodes: Nodes, plugin: Path, tmp_path: Path) -> None:
-    done, log = run(tmp_path, nodes, plugin, "hangs", times=1000, time_limit=5 / 3600)
-    assert done.failed_cells == done.cells
-    (group,) = done.failures
-    assert group.failure.cause == "time"
+    failures, log = run(tmp_path, nodes, plugin, {"hanging": ("hangs", 1000)}, time_limit=5 / 3600)
+    assert failures["hanging"].cause == "time"
     assert "I hang" in log
-    assert_all_ended(tmp_path / "engines")

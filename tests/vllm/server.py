@@ -19,7 +19,7 @@ from tests.conftest import environment
 SETTINGS = ["--dtype", "float32", "--block-size", "32", "--enforce-eager"]
 # A prefill that is split ends the engine on a CPU where requests have seeds: none is.
 SETTINGS += ["--max-num-batched-tokens", "65536", "--max-num-seqs", "64"]
-SECONDS_TO_START = 400
+SECONDS_TO_START = 600
 
 
 def free_port() -> int:

@@ -20,21 +20,18 @@ from prmcal.steps import split_steps
 NANO = {"checkpoint": "nano:prm", "dtype": "float32"}
 
 
-@pytest.fixture(scope="module", params=["last", "every"])
-def served(request: pytest.FixtureRequest) -> Iterator[Any]:
+@pytest.fixture(scope="module")
+def served() -> Iterator[Any]:
     """The shipped PRM in an engine."""
-    built = prms.create("qwen-vllm", **NANO, max_tokens=1024, markers=request.param)
+    built = prms.create("qwen-vllm", **NANO, max_tokens=1024)
     yield built
     built.close()
 
 
-@pytest.mark.parametrize("check", plugin_checks.CHECKS + prm_checks.CHECKS)
-def test_it_conforms(check: Any, served: PRM) -> None:
-    assert check in checks_of(served)
-    check(served)
-
-
-def test_its_scores_are_those_of_transformers(served: Any) -> None:
+@pytest.mark.parametrize("markers", ["last", "every"])
+def test_its_scores_are_those_of_transformers(
+    markers: str, served: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from prmcal import Prefix, Sampling
 
     questions = datasets.create("nano-math").questions("test", 12)
@@ -46,13 +43,20 @@ def test_its_scores_are_those_of_transformers(served: Any) -> None:
         ScoringRequest(question.text, tuple(split_steps(each.text) for each in of_question))
         for question, of_question in zip(questions, drawn, strict=True)
     ]
-    local = prms.create("qwen", **NANO, device="cpu", markers=served.markers)
+    local = prms.create("qwen", **NANO, device="cpu", markers=markers)
+    monkeypatch.setattr(served, "markers", markers)  # One engine serves both.
     expected, found = (
         np.concatenate([scores.logit for part in prm.score_batch(requests) for scores in part])
         for prm in (local, served)
     )
     assert np.ptp(expected) > 3
     np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("check", plugin_checks.CHECKS + prm_checks.CHECKS)
+def test_it_conforms(check: Any, served: PRM) -> None:
+    assert check in checks_of(served)
+    check(served)
 
 
 def test_engine_and_transformers_are_never_loaded_at_a_time(served: Any) -> None:

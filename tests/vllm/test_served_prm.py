@@ -22,13 +22,10 @@ MARKER = 365
 """The token id of <extra_0> in the nano PRM. vLLM assumes that of Qwen2.5-Math-PRM."""
 
 
-@pytest.fixture(scope="module", params=["STEP", "ALL"])
-def address(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The shipped PRM on a server, which pools every marker or every token."""
-    pooler = {
-        "STEP": f'{{"tok_pooling_type": "STEP", "step_tag_id": {MARKER}}}',
-        "ALL": '{"tok_pooling_type": "ALL"}',
-    }[request.param]
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The shipped PRM on a server, which pools every marker, as vLLM does for Qwen2.5-Math-PRM."""
+    pooler = f'{{"tok_pooling_type": "STEP", "step_tag_id": {MARKER}}}'
     settings = ("--runner", "pooling", "--max-model-len", "1024", "--pooler-config", pooler)
     port, log = free_port(), tmp_path_factory.mktemp("prm") / "log"
     with serving("nano:prm", "nano-prm", port, log, *settings):
@@ -57,12 +54,16 @@ def requests() -> list[ScoringRequest]:
 def test_a_causal_model_is_served_by_the_logits_of_its_answers(
     tmp_path: Path, port: int, requests: list[ScoringRequest]
 ) -> None:
-    """As Math-Shepherd: vLLM makes a classifier of the rows of the two answers in the language-model head."""
+    """As Math-Shepherd: vLLM makes a classifier of the rows of the two answers in the language-model head.
+
+    It pools every token.
+    """
     overrides = (
         '{"architectures": ["Qwen2ForSequenceClassification"], "num_labels": 2, '
         '"classifier_from_token": ["+", "-"], "method": "no_post_processing"}'
     )
-    settings = ("--hf-overrides", overrides, "--pooler-config", '{"task": "token_classify"}')
+    pooler = '{"task": "token_classify", "tok_pooling_type": "ALL"}'
+    settings = ("--hf-overrides", overrides, "--pooler-config", pooler)
     format = {"plugin": "shepherd", "arguments": {"marker": "="}}
     local = prms.create("shepherd", checkpoint="nano:strong", dtype="float32", device="cpu", marker="=")
     with serving("nano:strong", "nano-prm", port, tmp_path / "log", "--runner", "pooling", *settings):
