@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from prmcal.errors import DataError
 from prmcal.harness.audit.choices import Choices, choices
 from prmcal.harness.audit.estimates import Measured, Rows, fitted, measured
 from prmcal.harness.audit.runs import is_run, scored_run
-from prmcal.harness.audit.saved import parameters_of, save
+from prmcal.harness.audit.saved import SavedCalibrator, load_calibrator, parameters_of, save
 from prmcal.harness.audit.scored import Scored, scored
 from prmcal.harness.audit.tables import tables
 from prmcal.harness.audit.verdict import verdict
@@ -81,6 +81,7 @@ class Audit:
             found = {
                 "reading": list(self.scored.reading),
                 "target": self.scored.target,
+                "alarm": self.scored.alarm,
                 **asdict(self.measured),
                 "choices": None if self.choices is None else asdict(self.choices),
             }
@@ -88,7 +89,7 @@ class Audit:
             (directory / "audit.json").write_text(text + "\n", encoding="utf-8")
             name = self.measured.chosen
             parameters = parameters_of(name, fitted(name, Rows(self.prefixes))) if name else {"map": "none"}
-            save(directory, name, self.scored.scale, parameters)
+            save(directory, name, self.scored.scale, parameters, self.scored.of_questions)
             write_report(directory, self.source, self.scored, self.measured, self.choices)
 
 
@@ -105,6 +106,7 @@ def audit(
     source: str | Path | pd.DataFrame | Sequence[str | Path],
     fields: Fields | None = None,
     only: Mapping[str, Sequence[str]] | None = None,
+    against: str | Path | None = None,
 ) -> Audit:
     """Say what the scores in files are worth.
 
@@ -120,7 +122,10 @@ def audit(
     only : mapping, optional
         The names that are audited of a run with several, by ``llm``, ``prm``, ``dataset`` and ``split``, or the values
         of a file, by its fields.
+    against : str or Path, optional
+        The folder of an earlier audit. An alarm says if the questions are no longer like those of that audit.
     """
+    earlier = None if against is None else load_calibrator(against)
     if isinstance(source, pd.DataFrame):
         if only:
             raise DataError("The table is no run, and --only chooses from a run or a file. Leave it out.")
@@ -134,16 +139,20 @@ def audit(
                 raise DataError(
                     f"{named} is a run, whose fields are known. Leave out the options that name fields."
                 )
-            return _measured(named, scored_run(paths[0], only or {}))
+            return _measured(named, scored_run(paths[0], only or {}), earlier)
         records = read_files(paths, only)
-    return _measured(named, scored(records, named, fields or Fields()))
+    return _measured(named, scored(records, named, fields or Fields()), earlier)
 
 
-def _measured(named: str, found: Scored) -> Audit:
+def _measured(named: str, found: Scored, earlier: SavedCalibrator | None) -> Audit:
     if found.prefixes["question"].nunique() < 2:
         raise DataError(
             f"{named} has scored solutions of one question only. An audit fits on some questions and measures on "
             "others. Add more questions, or name the field that tells them apart: --question FIELD."
         )
+    if earlier is not None:
+        alarm = earlier.alarm()
+        alarm.add_all(found.of_questions.to_dict("records"))
+        found = replace(found, alarm=alarm.message)
     values = measured(found)
     return Audit(named, found, values, choices(found, values.chosen))

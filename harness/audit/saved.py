@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prmcal.db.statistics.shift import ShiftAlarm
 from prmcal.errors import DataError
 from prmcal.log_odds import log_odds, probability
 from prmcal.registry.messages import reading
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import ArrayLike
 
     from prmcal.arrays import Floats
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 FILE = "calibrator.json"
 _FORMAT = 1
+_QUESTIONS = 1000
+"""The largest number of questions that are kept for the alarm. More of them hardly sharpen it."""
 
 
 def parameters_of(name: str, calibrator: Calibrator) -> dict[str, Any]:
@@ -51,6 +55,11 @@ class SavedCalibrator:
         self.name: str = saved["name"]
         self.scale: str = saved["scale"]
         self._map: dict[str, Any] = saved["parameters"]
+        self._questions: dict[str, list[float | None]] = saved.get("questions", {})
+
+    def alarm(self) -> ShiftAlarm:
+        """Return an alarm for questions that are not like the audited ones. It has seen no question yet."""
+        return ShiftAlarm({name: np.array(each, dtype=np.float64) for name, each in self._questions.items()})
 
     def predict(self, scores: ArrayLike) -> Floats:
         """Return calibrated rewards in [0, 1], of the shape of the scores. NaN stays NaN.
@@ -83,9 +92,16 @@ class SavedCalibrator:
         return np.array(rewards)
 
 
-def save(directory: Path, name: str, scale: str, parameters: dict[str, Any]) -> None:
-    """Write a calibrator into a folder."""
-    content = {"format": _FORMAT, "name": name, "scale": scale, "parameters": parameters}
+def save(directory: Path, name: str, scale: str, parameters: dict[str, Any], questions: pd.DataFrame) -> None:
+    """Write a calibrator into a folder, with the values of the audited questions that an alarm compares."""
+    kept = questions.sample(min(len(questions), _QUESTIONS), random_state=0).astype(object)
+    content = {
+        "format": _FORMAT,
+        "name": name,
+        "scale": scale,
+        "parameters": parameters,
+        "questions": kept.where(kept.notna(), None).to_dict("list"),
+    }
     (directory / FILE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 

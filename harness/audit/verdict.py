@@ -22,6 +22,7 @@ def verdict(found: Scored, measured: Measured, choices: Choices | None, width: i
 
     parts = [
         block(found.reading),
+        block([found.alarm] if found.alarm else []),
         block([*few(measured), trust(measured), *where(measured), *errors_found(measured)]),
         block([repair(measured), *learning(measured)]),
     ]
@@ -44,6 +45,8 @@ def few(measured: Measured) -> Iterator[str]:
 def health(found: Scored, measured: Measured) -> Iterator[tuple[bool, str]]:
     """Yield what to know of the file before its numbers, and whether each is as it should be."""
     labels, rewards = found.solutions["label"].astype(float), found.prefixes["reward"]
+    if found.alarm:
+        yield False, found.alarm
     scarce = next(few(measured), None)
     yield scarce is None, scarce or f"{measured.signed_error.questions:,} questions have scores and labels."
     none = int(found.solutions["score"].isna().sum())

@@ -24,6 +24,7 @@ from prmcal.registry.messages import reading
 from prmcal.steps import split_steps
 
 if TYPE_CHECKING:
+    from prmcal.db.statistics.shift import ShiftAlarm
     from prmcal.harness.inference.calibrated_prm import CalibratedPRM
     from prmcal.harness.inference.results import PrefixRewards, Solution
 
@@ -37,7 +38,7 @@ def ask(
         Path | None,
         option(
             "FILE",
-            'Answer many questions: JSON lines such as {"question": "1+1?", "id": "a"}.',
+            'Answer many questions: JSON lines such as {"question": "1+1?"}, perhaps with an id and the right answer.',
             "--questions",
         ),
     ] = None,
@@ -93,7 +94,8 @@ def ask(
     if questions is not None and out is not None:
         with loaded(run, cell, llm, prm, calibrator) as answering:
             rows = answer_file(answering, questions, out, settings)
-        typer.echo(summary(rows), err=True)
+            alarm = answering.new_alarm()
+        typer.echo(summary(rows, alarm), err=True)
         if any(row.get("error") for row in rows):
             raise typer.Exit(ExitCode.FAILED_CELLS)
         return
@@ -181,7 +183,7 @@ def _steps(rewards: PrefixRewards, text: str) -> str:
 
 
 Row = dict[str, Any]
-"""A line of the output: `line`, `id` and `question`, the solution, `key`, and a mark of the `settings`."""
+"""A line of the output: `line`, `id`, `question` and `reference`, the solution, `key`, and a mark of the `settings`."""
 
 
 def answer_file(prm: CalibratedPRM, path: Path, out: Path, settings: Mapping[str, Any]) -> list[Row]:
@@ -190,8 +192,8 @@ def answer_file(prm: CalibratedPRM, path: Path, out: Path, settings: Mapping[str
     Each answer is written as soon as it is there. Questions that have an answer in `out` are not answered again. In the
     end the lines of `out` are in the order of the questions, and are returned.
 
-    `path` has JSON lines: objects with a `question` and perhaps an `id`, or texts. A line that is no question has an
-    error. Empty lines are left out. `settings` are those of :meth:`CalibratedPRM.solve_many`.
+    `path` has JSON lines: objects with a `question` and perhaps an `id` and the right `answer`, or texts. A line that
+    is no question has an error. Empty lines are left out. `settings` are those of :meth:`CalibratedPRM.solve_many`.
 
     Raises a DataError or a StorageError if `path` cannot be read, `out` cannot be written, or it holds something else
     or answers with other settings.
@@ -227,7 +229,9 @@ def answer_file(prm: CalibratedPRM, path: Path, out: Path, settings: Mapping[str
                 if "error" in row:
                     keep(row, {"answer": None})
             if valid:
-                prm.solve_many([row["question"] for row in valid], on_solution=on_solution, **settings)
+                asked_now = [row["question"] for row in valid]
+                references = [row["reference"] for row in valid]
+                prm.solve_many(asked_now, references, on_solution=on_solution, **settings)
         ordered = [rows[key] for key in asked]
         write_atomically(out, _lines(ordered))
     return ordered
@@ -240,7 +244,7 @@ def _read_questions(path: Path) -> dict[str, Row]:
     found = {}
     for line, text in enumerate(content.split("\n"), start=1):
         if text.strip():
-            row: Row = {"line": line, "id": None, "question": "", **_read_line(text)}
+            row: Row = {"line": line, "id": None, "question": "", "reference": None, **_read_line(text)}
             key = content_key([line, row["question"]])
             found[key] = {**row, "key": key}
     if not found:
@@ -257,8 +261,12 @@ def _read_line(text: str) -> Row:
         return {"question": record}
     if not isinstance(record, dict) or not isinstance(record.get("question"), str):
         return {"error": 'It has no \'question\'. Write {"question": "..."}, or a text.'}
-    own = record.get("id")
-    return {"question": record["question"], "id": None if own is None else str(own)}
+    own, right = record.get("id"), record.get("answer")
+    return {
+        "question": record["question"],
+        "id": None if own is None else str(own),
+        "reference": None if right is None else str(right),
+    }
 
 
 def _finished(out: Path, mark: str) -> dict[str, Row]:
@@ -290,8 +298,11 @@ def _lines(rows: Iterable[Row]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def summary(rows: Sequence[Row]) -> str:
-    """Return the outcome of the questions in one sentence, and the first errors with their lines."""
+def summary(rows: Sequence[Row], alarm: ShiftAlarm | None = None) -> str:
+    """Return the outcome of the questions in one sentence, the first errors with their lines, and the alarm.
+
+    `alarm` has seen no question yet. It takes those that are answered.
+    """
     failed = [row for row in rows if row.get("error")]
     solved = [row for row in rows if not row.get("error")]
     answered = [row for row in solved if row["answer"] is not None]
@@ -307,4 +318,10 @@ def summary(rows: Sequence[Row]) -> str:
         text += f"; mean probability {number(fmean(row['probability'] or 0.0 for row in answered))}"
     if unlike := sum(not row["familiarity"]["familiar"] for row in solved):
         text += f"; {unlike} unlike the calibration questions"
+    if graded := [row["correct"] for row in answered if row.get("correct") is not None]:
+        text += f"; {sum(graded)} of {counted(len(graded), 'graded answer')} right"
+    if alarm is not None:
+        alarm.add_all([row["familiarity"].get("values", {}) for row in solved])
+        if alarm.message:
+            text += f".\n{alarm.message.rstrip('.')}"
     return "\n".join([f"{text}.", *(f"Line {row['line']}: {row['error']}" for row in failed[:3])])

@@ -32,6 +32,12 @@ def audit(
         list[str] | None,
         option("KIND=NAME", "The llm, prm, dataset or split of a run, or FIELD=VALUE; repeatable.", "--only"),
     ] = None,
+    against: Annotated[
+        Path | None,
+        option(
+            "DIR", "An earlier audit. An alarm says if questions are no longer like its own.", "--against"
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         option("DIR", "Write report.html, its diagrams, audit.json and the calibrator here.", "--out"),
@@ -47,7 +53,7 @@ def audit(
     from prmcal.registry.reading.solutions import Fields
 
     fields = Fields(question, score, label, scale)  # type: ignore[arg-type]  # checked above
-    found = audit_files(files, fields, names_by_kind(only))
+    found = audit_files(files, fields, names_by_kind(only), against)
     typer.echo(str(found))
     if out is not None:
         found.save(out)

@@ -10,6 +10,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
+from prmcal.db.statistics.shift import ShiftAlarm
 from prmcal.errors import PrmcalError
 from prmcal.harness.inference.asking import asking_of, check_question, check_steps, reward_level
 from prmcal.harness.inference.calibration_questions import familiarity_of
@@ -200,17 +201,20 @@ class CalibratedPRM:
     def solve_many(
         self,
         questions: Sequence[str],
+        references: Sequence[str | None] = (),
         *,
         on_solution: Callable[[int, Solution], None] | None = None,
         **settings: Any,
     ) -> list[Solution]:
         """Answer questions together, which is much faster than one after the other.
 
-        Raises a PrmcalError if a setting is not possible.
+        Raises a PrmcalError if a setting is not possible, or there is not one reference for each question.
 
         Parameters
         ----------
         questions : sequence of str
+        references : sequence of str or None, optional
+            The right answers as far as they are known. The alarm compares outcomes with them; nothing else reads them.
         target, level, max_samples, abstain_below, strategy, seed
             As for :meth:`solve`.
         on_solution : callable, optional
@@ -221,9 +225,11 @@ class CalibratedPRM:
         list of Solution
             In the order of the questions. One that fails has an `error`. The others are not affected.
         """
+        if references and len(references) != len(questions):
+            raise PrmcalError(f"There are {len(questions)} questions and {len(references)} references.")
         asking = asking_of(self._models, settings)
         found: dict[int, Solution] = {}
-        for event in solve(self._models, asking, questions):
+        for event in solve(self._models, asking, questions, references):
             if not isinstance(event, Step):
                 number, solution = event
                 found[number] = solution
@@ -252,6 +258,16 @@ class CalibratedPRM:
         """Return whether a question is like the calibration questions, as far as it shows before it is answered."""
         (bare,) = self._models.rewards([(check_question(question), ())])
         return familiarity_of(self._models.calibration, question, float(bare.logit[0]), np.empty(0))
+
+    def new_alarm(self) -> ShiftAlarm | None:
+        """Return an alarm that has seen no question yet; None if the calibration questions are not known."""
+        known = self._models.calibration
+        return None if known is None else known.alarm()
+
+    @property
+    def alarm(self) -> str:
+        """The sentences of the alarm over all questions that were answered here; empty if there is none."""
+        return "" if self._models.alarm is None else self._models.alarm.message
 
     async def ascore_many(self, items: Sequence[tuple[str, Sequence[str]]]) -> list[PrefixRewards]:
         """As :meth:`score_many`, without blocking the event loop. Calls that wait are made together."""

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import expit
 
 from prmcal.arrays import Floats, Ints
+from prmcal.db.statistics.shift import ShiftAlarm
 from prmcal.errors import PluginFailedError
 from prmcal.harness.inference.results import Familiarity
 from prmcal.harness.jobs.context import Context
@@ -28,6 +29,12 @@ from prmcal.registry.strategies.posterior_vote import PosteriorVote
 
 _ARRAYS = "calibration.safetensors"
 _KEPT: tuple[Reads, ...] = ("scores", "step_scores")
+
+LENGTH = "length of the question in characters"
+BARE = "reward of the bare question"
+FIRST = "reward of the first trajectory"
+OUTCOME = "outcome of the first trajectory minus its reward"
+"""The values by which an alarm compares new questions with the calibration questions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +103,18 @@ class CalibrationQuestions:
         known = tuple(texts[each] for each in graded.question_ids)
         return cls(pool, np.array([len(text) for text in known], dtype=np.int64), known)
 
+    def alarm(self) -> ShiftAlarm:
+        """Return an alarm for new questions with the values of :attr:`Familiarity.values`."""
+        first = expit(self.pool.scores[:, 0])
+        return ShiftAlarm(
+            {
+                LENGTH: self.lengths.astype(np.float64),
+                BARE: expit(self.pool.step_scores[:, 0, 0]),
+                FIRST: first,
+                OUTCOME: self.pool.correct[:, 0] - first,
+            }
+        )
+
     def save(self, folder: Path) -> None:
         """Write the arrays. The texts of the questions stay behind."""
         from safetensors.numpy import save_file
@@ -122,7 +141,11 @@ class CalibrationQuestions:
 
 
 def familiarity_of(
-    known: CalibrationQuestions | None, question: str, bare_score: float, scores: Floats
+    known: CalibrationQuestions | None,
+    question: str,
+    bare_score: float,
+    scores: Floats,
+    right: bool | None = None,
 ) -> Familiarity:
     """Compare a question with the calibration questions; without them, it counts as familiar, with a message.
 
@@ -130,16 +153,23 @@ def familiarity_of(
     same kind lies outside the range of m calibration questions with probability 2 / (m + 1) for each value.
 
     `bare_score` is the PRM's log-odds of the bare question. `scores`, of shape (drawn,), are those of the whole
-    trajectories that were drawn. The first ones are compared, as many as a calibration question has.
+    trajectories that were drawn. The first ones are compared, as many as a calibration question has. `right` says if
+    the first one is right; None if nobody knows.
     """
     if known is None:
         return Familiarity(
             True, "The calibration questions are not known here, so no question counts as unusual."
         )
+    bare = float(expit(bare_score))
     values: dict[str, tuple[float, Floats]] = {
-        "length of the question in characters": (len(question), known.lengths.astype(np.float64)),
-        "reward of the bare question": (float(expit(bare_score)), expit(known.pool.step_scores[:, 0, 0])),
+        LENGTH: (len(question), known.lengths.astype(np.float64)),
+        BARE: (bare, expit(known.pool.step_scores[:, 0, 0])),
     }
+    compared: dict[str, float] = {LENGTH: len(question), BARE: bare}
+    if len(scores) and np.isfinite(scores[0]):
+        compared[FIRST] = float(expit(scores[0]))
+        if right is not None:
+            compared[OUTCOME] = right - compared[FIRST]
     first = scores[: known.pool.size]
     size = int(np.isfinite(first).sum())
     if size:
@@ -153,8 +183,9 @@ def familiarity_of(
             shown = [f"{each:,.0f}" if each > 1 else f"{each:.3g}" for each in (value, low, high)]
             unusual.append(f"the {what} is {shown[0]} (theirs: {shown[1]} to {shown[2]})")
     if not unusual:
-        return Familiarity(True)
-    return Familiarity(False, f"This question is unlike the calibration questions: {'; '.join(unusual)}.")
+        return Familiarity(True, values=compared)
+    message = f"This question is unlike the calibration questions: {'; '.join(unusual)}."
+    return Familiarity(False, message, compared)
 
 
 class AnswerChances:

@@ -62,6 +62,10 @@ class OpenQuestion:
     number: int
     """Its place among the questions of the call."""
     text: str
+    reference: str | None = None
+    """Its right answer, if that is known. It is used for the alarm only."""
+    place: int | None = None
+    """Its place in the alarm; None without an alarm."""
     bare: Rewarded = _UNREAD
     """The rewards of the bare question."""
     drawn: list[Drawn] = field(default_factory=list)

@@ -15,6 +15,7 @@ from scipy.special import expit
 
 from prmcal import __version__
 from prmcal.arrays import Floats, Ints
+from prmcal.db.statistics.shift import ShiftAlarm
 from prmcal.errors import NoAnswerError, PrmcalError
 from prmcal.harness.inference.calibration_questions import AnswerChances, CalibrationQuestions
 from prmcal.harness.inference.results import PrefixRewards
@@ -290,6 +291,11 @@ class Answerer:
     def chances(self) -> AnswerChances | None:
         """The law by which answers are judged; None if the calibration questions are not known."""
         return None if self.calibration is None else AnswerChances(self.calibration.pool)
+
+    @cached_property
+    def alarm(self) -> ShiftAlarm | None:
+        """The alarm for all questions that are answered here; None if the calibration questions are not known."""
+        return None if self.calibration is None else self.calibration.alarm()
 
     @cached_property
     def question_rewards(self) -> Floats | None:

@@ -1,7 +1,7 @@
 """The results of a calibrated PRM, as plain data. ``dataclasses.asdict`` of each can be written as JSON."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 Stopped = Literal["sure", "planned", "budget", "failed"]
@@ -21,6 +21,8 @@ class Familiarity:
     wrong."""
     message: str = ""
     """The unusual values, as a sentence; empty if nothing is."""
+    values: Mapping[str, float] = field(default_factory=dict)
+    """The values that an alarm compares over many questions, by their names; see :attr:`Solution.alarm`."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,12 @@ class Solution:
     trajectories: tuple[Trajectory, ...] = ()
     chosen: int | None = None
     """The index of the trajectory that gives the answer."""
+    correct: bool | None = None
+    """True if the answer is equal to the reference; None without a reference or without an answer."""
     familiarity: Familiarity = Familiarity(True)
+    alarm: str = ""
+    """The sentences of the alarm, if this question and those before it, taken together, are no longer like the
+    calibration questions; empty if not. A false alarm has a probability of at most 5%, over all questions."""
     error: str = ""
     """The error; empty if nothing did. In a batch the other questions are not affected."""
 

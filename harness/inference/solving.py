@@ -6,7 +6,7 @@ except for a strategy that divides a budget between the questions that are open 
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from prmcal.harness.inference.models import Answerer
 from prmcal.harness.inference.results import PrefixRewards, Solution, Step, Stopped
 from prmcal.harness.jobs.plugin_calls import plugin_guard, require
 from prmcal.registry.contracts.strategy import Choice, PoolStrategy, SearchStrategy
+from prmcal.registry.grading import grade_answer
 from prmcal.registry.strategies.sequential import SequentialRule
 
 IN_FLIGHT = 128
@@ -25,9 +26,15 @@ IN_FLIGHT = 128
 
 
 def solve(
-    models: Answerer, asking: Asking, questions: Sequence[str], by_steps: bool = False
+    models: Answerer,
+    asking: Asking,
+    questions: Sequence[str],
+    references: Sequence[str | None] = (),
+    by_steps: bool = False,
 ) -> Iterator[Step | tuple[int, Solution]]:
     """Answer questions. With `by_steps`, trajectories are drawn step by step; a search gives no steps.
+
+    `references` are the right answers as far as they are known, for all questions or for none.
 
     Yields the steps, with `by_steps`, and the solution of each question with its place, as soon as it is there. The
     solution of a question that fails has an `error`.
@@ -36,21 +43,43 @@ def solve(
     draw: drawing.Draw = (
         drawing.search if searching else drawing.draw_by_steps if by_steps else drawing.draw_whole
     )
-    waiting = deque(enumerate(questions))
+    known = references or [None] * len(questions)
+    asked = [
+        drawing.OpenQuestion(*each) for each in zip(range(len(questions)), questions, known, strict=True)
+    ]
+    if models.alarm is not None:
+        for each in asked:
+            each.place = models.alarm.place()
+    waiting = deque(asked)
     going: list[drawing.OpenQuestion] = []
-    while waiting or going:
-        count = min(len(waiting), IN_FLIGHT - len(going))
-        new = [drawing.OpenQuestion(*waiting.popleft()) for _ in range(count)]
-        drawing.open_questions(models, new)
-        going += new
-        if draw is drawing.draw_by_steps:
-            yield from (drawing.steps_of(models, 0, (), each.bare)[0] for each in new if each.error is None)
-        if not searching:
-            _decide(models, asking, [each for each in going if each.error is None])
-        done = [each for each in going if each.error is not None or not each.missing]
-        yield from ((each.number, _solution(models, asking, each)) for each in done)
-        going = [each for each in going if each not in done]
-        yield from draw(models, asking, going)
+    try:
+        while waiting or going:
+            new = [waiting.popleft() for _ in range(min(len(waiting), IN_FLIGHT - len(going)))]
+            drawing.open_questions(models, new)
+            going += new
+            if draw is drawing.draw_by_steps:
+                yield from (
+                    drawing.steps_of(models, 0, (), each.bare)[0] for each in new if each.error is None
+                )
+            if not searching:
+                _decide(models, asking, [each for each in going if each.error is None])
+            done = [each for each in going if each.error is not None or not each.missing]
+            yield from ((each.number, _solution(models, asking, each)) for each in done)
+            going = [each for each in going if each not in done]
+            yield from draw(models, asking, going)
+    finally:  # Nobody waits for questions that are left.
+        for each in asked:
+            _alarmed(models, each, {})
+
+
+def _alarmed(models: Answerer, question: drawing.OpenQuestion, values: Mapping[str, float]) -> str:
+    """Give the values of a question to the alarm, unless it has them, and return its message."""
+    if models.alarm is None:
+        return ""
+    if question.place is not None:
+        models.alarm.add(question.place, values)
+        question.place = None
+    return models.alarm.message
 
 
 def _decide(models: Answerer, asking: Asking, going: Sequence[drawing.OpenQuestion]) -> None:
@@ -106,6 +135,9 @@ def _solution(models: Answerer, asking: Asking, each: drawing.OpenQuestion) -> S
     elif choice.withheld:
         withheld = f" The strategy '{asking.name}' withholds the answer."
     scores = np.empty(0) if searched else each.scores
+    first_right = None if searched else _is_right(each.drawn[0].answer, each.reference)
+    bare = float(each.bare.logit[0])
+    familiarity = familiarity_of(models.calibration, each.text, bare, scores, first_right)
     return Solution(
         question=each.text,
         answer=None if withheld else drawn.answer,
@@ -120,8 +152,17 @@ def _solution(models: Answerer, asking: Asking, each: drawing.OpenQuestion) -> S
         rewards=rewards,
         trajectories=tuple(one.result() for one in each.drawn),
         chosen=choice.trajectory,
-        familiarity=familiarity_of(models.calibration, each.text, float(each.bare.logit[0]), scores),
+        correct=None if withheld or drawn.answer is None else _is_right(drawn.answer, each.reference),
+        familiarity=familiarity,
+        alarm=_alarmed(models, each, familiarity.values),
     )
+
+
+def _is_right(answer: str | None, reference: str | None) -> bool | None:
+    """Return if an answer is right; None if nobody knows."""
+    if reference is None:
+        return None
+    return answer is not None and grade_answer(answer, reference) == "correct"
 
 
 def _choice(models: Answerer, asking: Asking, question: drawing.OpenQuestion) -> Choice:

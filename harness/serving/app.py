@@ -191,6 +191,7 @@ def create_app(prm: CalibratedPRM, limits: bodies.Limits, on_failure: Callable[[
     @app.get("/health", summary="Whether the server can answer", responses={503: {"model": bodies.Health}})
     async def healthy(response: Response) -> bodies.Health:
         response.status_code = 200 if health.status == "ready" else 503
+        health.alarm = prm.alarm
         return health
 
     @app.post("/score", summary="Score all prefixes of trajectories", responses=_PROBLEMS)
@@ -227,7 +228,9 @@ def create_app(prm: CalibratedPRM, limits: bodies.Limits, on_failure: Callable[[
         """Answer a question with as many samples as it needs, or say that the answer is not known (`abstained`)."""
         await checked(body.question)
         if not body.stream:
-            (solution,) = await asyncio.to_thread(prm.solve_many, [body.question], **body.settings())
+            (solution,) = await asyncio.to_thread(
+                prm.solve_many, [body.question], [body.reference], **body.settings()
+            )
             return bodies.refusal(502, solution.error) if solution.error else solution
         events = prm.astream(body.question, **body.settings())
         first = await anext(events)  # A setting that is wrong still has a status of its own.

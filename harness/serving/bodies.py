@@ -87,6 +87,9 @@ class SolveBody(Settings):
     """A question to answer. What is left out is as in the grid of the run."""
 
     question: Question
+    reference: str | None = Field(
+        default=None, description="The right answer, if it is known. It is used for the alarm only."
+    )
     max_samples: int | None = Field(default=None, ge=1, le=4096, description="The largest number of samples.")
     stream: bool = Field(
         default=False,
@@ -96,7 +99,7 @@ class SolveBody(Settings):
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that are given."""
-        return self.model_dump(exclude={"question", "stream"}, exclude_unset=True)
+        return self.model_dump(exclude={"question", "reference", "stream"}, exclude_unset=True)
 
 
 class SamplesBody(_Body):
@@ -123,6 +126,10 @@ class Health(BaseModel):
         description="How many requests are answered now, apart from those with the method GET."
     )
     version: str = Field(description="The version of prmcal.")
+    alarm: str = Field(
+        default="",
+        description="The alarm: questions are no longer like the calibration questions; else empty.",
+    )
     error: str = Field(default="", description="Why the models could not be loaded; empty if nothing failed.")
 
 

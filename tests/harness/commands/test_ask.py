@@ -116,3 +116,20 @@ def test_bad_input_is_told_in_one_line(folder: Path, tmp_path: Path) -> None:
         with pytest.raises(PrmcalError, match=said):
             ask(*arguments)
     assert (tmp_path / "other.jsonl").read_text() == '{"a": 1}\n'
+
+
+def test_right_answers_in_the_file_are_counted_and_unlike_questions_raise_an_alarm(
+    folder: Path, tmp_path: Path
+) -> None:
+    known = datasets.create("nano-math").questions("test", 10)[4:]
+    lines = [{"question": each.text, "answer": each.answer} for each in known]
+    (tmp_path / "new.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    _, _, err = ask(folder, "--questions", tmp_path / "new.jsonl", "--out", tmp_path / "a.jsonl", *OPTIONS)
+    rows = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    answered = [row for row in rows if row["answer"] is not None]
+    assert f"{sum(row['correct'] for row in answered)} of {len(answered)} graded answers right" in err
+    assert "alarm" not in err
+    unlike = [each.text + " Take your time." * 9 for each in known * 3]
+    (tmp_path / "other.jsonl").write_text("\n".join(map(json.dumps, unlike)))
+    _, _, err = ask(folder, "--questions", tmp_path / "other.jsonl", "--out", tmp_path / "b.jsonl", *OPTIONS)
+    assert "An alarm by" in err and "length of the question" in err

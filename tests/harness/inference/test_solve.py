@@ -212,3 +212,27 @@ def test_a_strategy_that_chooses_wrongly_is_told_for_each_question(
     monkeypatch.setattr(PassAt1, "choose", lambda *_: Choice(7))
     found = loaded.solve_many(QUESTIONS[:2], strategy="pass@1")
     assert all("must return a Choice of one of 1 trajectories" in each.error for each in found)
+
+
+def test_an_alarm_is_raised_when_questions_are_no_longer_like_the_calibration_questions(folder: Path) -> None:
+    with prmcal.load(folder, CELL) as prm:
+        assert not any(each.alarm for each in prm.solve_many(QUESTIONS, max_samples=1)) and not prm.alarm
+        longer = [f"{each} {'Take your time. ' * 9}" for each in QUESTIONS * 3]
+        solutions = prm.solve_many(longer, max_samples=1)
+        assert "the length of the question in characters is higher" in prm.alarm
+        assert solutions[-1].alarm == prm.alarm
+
+
+def test_outcomes_are_compared_where_the_right_answers_are_known(loaded: CalibratedPRM) -> None:
+    references = [each.answer for each in datasets.create("nano-math").questions("test", 12)][4:]
+    graded = loaded.solve_many(QUESTIONS, references, max_samples=2)
+    unknown = loaded.solve_many(QUESTIONS, max_samples=2)
+    for one, other, reference in zip(graded, unknown, references, strict=True):
+        assert one.correct == (None if one.answer is None else one.answer == reference)
+        first = one.trajectories[0]
+        reward = one.familiarity.values["reward of the first trajectory"]
+        outcome = one.familiarity.values["outcome of the first trajectory minus its reward"]
+        assert outcome == pytest.approx((first.answer == reference) - reward)
+        assert other.correct is None and len(other.familiarity.values) == 3
+    with pytest.raises(PrmcalError, match="8 questions and 1 references"):
+        loaded.solve_many(QUESTIONS, ["1"])

@@ -140,6 +140,17 @@ def test_an_answer_is_that_of_the_calibrated_prm(address: str, here: CalibratedP
     assert unsure["abstained"] and unsure["answer"] is None
 
 
+def test_an_alarm_is_part_of_the_replies(folder: Path) -> None:
+    with served(folder, "--cell", CELL) as (address, _):
+        assert httpx2.get(f"{address}/health", timeout=SECONDS).json()["alarm"] == ""
+        for number in range(20):
+            longer = f"{QUESTION} {'Take your time. ' * 9} {number}"
+            reply = post(address, "solve", {"question": longer, "reference": "51", "max_samples": 1}).json()
+            assert reply["correct"] in (None, True, False)
+        assert "the length of the question in characters is higher" in reply["alarm"]
+        assert httpx2.get(f"{address}/health", timeout=SECONDS).json()["alarm"] == reply["alarm"]
+
+
 def test_samples_are_counted(address: str, here: CalibratedPRM) -> None:
     reply = post(address, "samples", {"question": QUESTION, "target": 0.9})
     assert reply.json() == {"samples": here.samples(QUESTION, target=0.9)}
