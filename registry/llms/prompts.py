@@ -326,7 +326,7 @@ class ChatLLM(LLM):
     """The base of LLMs that are loaded here, and whose prompt is written by a chat template."""
 
     checkpoint: str = field()
-    """``nano:NAME``, a folder, or a hub id with or without ``@REVISION``."""
+    """``nano:NAME``, a folder, a GGUF file, or a hub id with or without ``@REVISION``."""
     dtype: Dtype = "auto"
     """Type of the weights: ``auto`` (as saved; the LLM `transformers` takes ``float32`` on a CPU), ``float32``,
     ``bfloat16`` or ``float16``."""

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.registry.messages import reading
+from prmcal.registry.models.gguf import converted, converted_folder, gguf_file, gguf_identity
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -53,7 +54,8 @@ def check_checkpoint(checkpoint: str) -> None:
 
     Raises an InvalidArgumentsError if the nano model or the folder does not exist, or if it is none of the three.
     """
-    _local_folder(checkpoint)
+    if gguf_file(checkpoint) is None:
+        _local_folder(checkpoint)
 
 
 def resolve_checkpoint(checkpoint: str) -> Path:
@@ -61,6 +63,8 @@ def resolve_checkpoint(checkpoint: str) -> Path:
 
     Raises an InvalidArgumentsError if there is no such checkpoint, or if the download fails.
     """
+    if (file := gguf_file(checkpoint)) is not None:
+        return converted(file)
     folder = _local_folder(checkpoint)
     if folder is not None:
         return folder
@@ -91,6 +95,9 @@ def folder_here(checkpoint: str) -> Path | None:
 
     Raises an InvalidArgumentsError as :func:`check_checkpoint`.
     """
+    if (file := gguf_file(checkpoint)) is not None:
+        folder = converted_folder(file)
+        return folder if folder.is_dir() else None
     local = _local_folder(checkpoint)
     if local is not None:
         return local
@@ -134,13 +141,15 @@ def checkpoint_identity(checkpoint: str) -> str:
     -------
     str
         For a folder, a hash of the contents of its model files (SHA-256, 16 hexadecimal digits), which does not depend
-        on its path. For a hub id, the commit.
+        on its path. For a GGUF file, a hash of it. For a hub id, the commit.
 
     Raises
     ------
     InvalidArgumentsError
         As :func:`resolve_checkpoint`.
     """
+    if (file := gguf_file(checkpoint)) is not None:
+        return gguf_identity(file)
     folder = _local_folder(checkpoint)
     if folder is None:
         return _hub_commit(checkpoint)
@@ -162,12 +171,15 @@ def _local_folder(checkpoint: str) -> Path | None:
             raise InvalidArgumentsError(
                 f"The checkpoint folder {checkpoint} has no config.json, so it is not a model."
                 + " It has an adapter: merge it into its base model (PEFT's merge_and_unload)." * adapter
+                + "".join(
+                    f" It has a GGUF file: name it, {file}." for file in sorted(path.glob("*.gguf"))[:1]
+                )
             )
         return path.resolve()
     if path.exists() or not is_hub_id(checkpoint):
         raise InvalidArgumentsError(
-            f"There is no checkpoint folder {checkpoint!r}. Give an existing folder, 'nano:NAME' for a model that "
-            "ships with prmcal, or a hub id such as 'Qwen/Qwen2.5-Math-1.5B-Instruct'."
+            f"There is no checkpoint folder {checkpoint!r}. Give an existing folder, a GGUF file, 'nano:NAME' for a "
+            "model that ships with prmcal, or a hub id such as 'Qwen/Qwen2.5-Math-1.5B-Instruct'."
         )
     return None
 
