@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from prmcal.errors import InvalidArgumentsError
 
@@ -102,7 +103,9 @@ def _convert(file: Path, target: Path) -> None:
     logging.disable_progress_bar()
     try:
         tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-        model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            file.parent, gguf_file=file.name, dtype=torch.float32
+        )
     except Exception as error:  # The errors of damaged files have no common base class.
         raise InvalidArgumentsError(f"{file} has no model that transformers can read: {error}") from error
     finally:
