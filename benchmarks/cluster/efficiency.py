@@ -68,7 +68,7 @@ class SimulatedCluster(RayExecutor):
         (node,) = self._census.usable
         return [Slot(number, node) for number in range(self._count)]
 
-    def _new_actor(self, seat: Seat, name: str, settings: Any, server: Any) -> Any:
+    def _new_actor(self, seat: Seat, name: str, settings: Any) -> Any:
         if len(self._sleepers) < PROCESSES:
             options = {"num_cpus": 0, "max_concurrency": 1000}
             self._sleepers.append(self._ray.remote(Sleeper).options(**options).remote(self._seconds))
@@ -116,7 +116,7 @@ def real(cores: int) -> None:
     spec = grid(500)
     with tempfile.TemporaryDirectory() as name:
         out = Path(name) / "out"
-        settings = ClusterSettings(workers=cores, shared=False)
+        settings = ClusterSettings(workers=cores)
         with RayExecutor(out, spec, [PLUGINS], settings) as executor:
             done = run_grid(spec, out, cores, [PLUGINS], executor, stream=io.StringIO())
         rate = done.computed / done.seconds

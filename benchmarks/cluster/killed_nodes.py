@@ -40,13 +40,13 @@ def content(out: Path) -> str:
 
 
 def run_on_cluster(spec: GridSpec, out: Path, nodes: Nodes) -> RunSummary:
-    with RayExecutor(out, spec, settings=ClusterSettings(nodes.address, shared=False)) as executor:
+    with RayExecutor(out, spec, settings=ClusterSettings(nodes.address)) as executor:
         return run_grid(spec, out, executor.workers, executor=executor, stream=io.StringIO())
 
 
 def round_of_kills(spec: GridSpec, folder: Path, seconds: float) -> tuple[RunSummary, list[float]]:
     """Run the grid on a new cluster. Return the summary, and when two nodes were killed and one was added."""
-    nodes = Nodes(folder)
+    nodes = Nodes()
     found: list[RunSummary] = []
     moments = sorted(random.uniform(0.05, 0.9) * seconds for _ in range(3))
     added = random.randrange(3)

@@ -56,24 +56,6 @@ _AddressOption = Annotated[
         "--address",
     ),
 ]
-_SharedFolderOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--shared-folder/--no-shared-folder",
-        help="Whether all nodes of the cluster share DIR. Default: each node finds out. A node that does not share it "
-        "receives inputs, keeps them in a cache, and sends its results back.",
-    ),
-]
-_NodeCacheOption = Annotated[
-    float | None,
-    option(
-        "GB",
-        "The size of the cache of a node that does not share DIR. Default: 50. The node's PRMCAL_NODE_CACHE "
-        "names its folder.",
-        "--node-cache",
-        min=0,
-    ),
-]
 
 
 def run(
@@ -97,8 +79,6 @@ def run(
     ] = None,
     executor: _ExecutorOption = "local",
     address: _AddressOption = None,
-    shared_folder: _SharedFolderOption = None,
-    node_cache: _NodeCacheOption = None,
     plugin: PluginOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print failures only.")] = False,
     log_file: Annotated[
@@ -143,7 +123,7 @@ def run(
     the run at once and record what is finished.
     """
     spec, files = read(grid, limit, plugin), plugin or []
-    cluster = _cluster_settings(executor, address, workers, shared_folder, node_cache)
+    cluster = _cluster_settings(executor, address, workers)
     try:
         with chosen_executor(spec, out, files, cluster) as chosen:
             count = workers or default_workers() if chosen is None else chosen.workers
@@ -191,19 +171,14 @@ def _report(directory: Path, summary: RunSummary, quiet: bool) -> None:
         _tell("\n".join(["", *_findings(directory), *after]))
 
 
-def _cluster_settings(
-    executor: str, address: str | None, workers: int | None, shared: bool | None, cache: float | None
-) -> ClusterSettings | None:
+def _cluster_settings(executor: str, address: str | None, workers: int | None) -> ClusterSettings | None:
     """Return how the run uses a cluster; None for a run on this machine."""
     if executor not in _EXECUTORS:
         raise PrmcalError(f"--executor must be {' or '.join(_EXECUTORS)}. Got '{executor}'.")
     if executor == "ray":
-        given = {} if cache is None else {"cache_limit": int(cache * 1e9)}
-        return ClusterSettings(address, workers, shared, **given)
-    options = {"--address": address, "--shared-folder": shared, "--node-cache": cache}
-    misplaced = next((name for name, value in options.items() if value is not None), None)
-    if misplaced:
-        raise PrmcalError(f"{misplaced} is for runs on a cluster. Add --executor ray.")
+        return ClusterSettings(address, workers)
+    if address is not None:
+        raise PrmcalError("--address is for runs on a cluster. Add --executor ray.")
     return None
 
 

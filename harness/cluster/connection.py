@@ -1,21 +1,15 @@
-"""The connection to a Ray cluster, or to a Ray of its own on this machine, and the files that travel to its nodes.
-
-Files travel in pieces to nodes that do not share the folder of a run, and hashes verify them.
-"""
+"""The connection to a Ray cluster, or to a Ray of its own on this machine."""
 
 import importlib
 import os
-import shutil
 import socket
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prmcal.errors import ClusterError, DataError
-from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, storage_errors
+from prmcal.errors import ClusterError
 from prmcal.registry.messages import excerpt
 
 
@@ -27,10 +21,6 @@ class ClusterSettings:
     """``HOST:PORT`` of the head node; None for the cluster on this machine, or a new one."""
     workers: int | None = None
     """The most workers with models; None for as many as there is room for."""
-    shared: bool | None = None
-    """True if all nodes share the folder of the run; None to find out."""
-    cache_limit: int = 50 * 10**9
-    """The size in bytes of the cache of a node that does not share the folder."""
 
 
 _SECONDS_TO_CONNECT = 5.0
@@ -97,66 +87,3 @@ def _check_listening(address: str) -> None:
             f"Nobody listens at {address} ({error.strerror or error}). Start the head node: "
             f"ray start --head --port {port}. `ray status` shows the address of a cluster."
         ) from error
-
-
-PIECE = 8 * 2**20
-"""The most bytes that are sent at once. It bounds the memory that a large artifact needs on its way."""
-
-
-class FileServer:
-    """Reads and writes the artifacts of a run for the workers of other nodes. It runs as an actor beside the run.
-
-    All methods can be repeated. So Ray may start the actor again and repeat a call.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self._store = Store(directory)
-
-    def manifest(self, ref: ArtifactRef) -> Manifest:
-        """Return the manifest of an artifact.
-
-        Raises a DataError if the artifact is absent.
-        """
-        manifest = self._store.manifest(ref.kind, ref.key, verify=False)
-        if manifest is None:
-            raise DataError(
-                f"The artifact {self._store.folder(ref.kind, ref.key)} is absent. Run the grid again."
-            )
-        return manifest
-
-    def read(self, ref: ArtifactRef, name: str, offset: int) -> bytes:
-        """Return at most PIECE bytes of a file of an artifact, from `offset` on."""
-        with (self._store.folder(ref.kind, ref.key) / name).open("rb") as file:
-            file.seek(offset)
-            return file.read(PIECE)
-
-    def begin(self, ref: ArtifactRef) -> str:
-        """Return a new temporary folder for an artifact that a worker is going to send."""
-        target = self._store.folder(ref.kind, ref.key)
-        with storage_errors(self._store.directory):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            return tempfile.mkdtemp(prefix=f".{ref.key}-", dir=target.parent)
-
-    def write(self, folder: str, name: str, offset: int, piece: bytes) -> None:
-        """Write a piece of a file into a temporary folder.
-
-        Raises a StorageError if the disk is full.
-        """
-        path = Path(folder) / name
-        with storage_errors(self._store.directory):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("r+b" if path.exists() else "wb") as file:
-                file.seek(offset)
-                file.write(piece)
-
-    def finish(self, folder: str, ref: ArtifactRef, manifest: Manifest) -> None:
-        """Verify the files of a temporary folder, and rename it into place.
-
-        Raises a DataError if a file does not match its hash. The temporary folder is deleted.
-        """
-        if not Path(folder).exists():
-            return  # The call is repeated.
-        try:
-            self._store.adopt(ref, Path(folder), manifest)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)

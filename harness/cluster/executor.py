@@ -6,7 +6,6 @@ and how often it is tried, is decided here.
 
 import secrets
 import shutil
-import socket
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -17,7 +16,7 @@ from typing import Any, Self
 from prmcal.db.run_folder import workers_folder
 from prmcal.errors import ClusterError
 from prmcal.harness.cluster.actor import ActorSettings, Death, NodeWorker, token_file
-from prmcal.harness.cluster.connection import ClusterSettings, FileServer, connected
+from prmcal.harness.cluster.connection import ClusterSettings, connected
 from prmcal.harness.cluster.nodes import Census, cause_of, on_node, slots_of, too_large
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.executor import after_death, after_outcome
@@ -60,7 +59,7 @@ class _Doubt:
 class RayExecutor:
     """Run shards on the nodes of a cluster. It is a context manager: inside the block it is connected.
 
-    The contents of the plugin files travel to the nodes.
+    All nodes see the folder of the run. Copies of the plugin files lie in it.
 
     Raises a ClusterError on entering the block, if the cluster cannot be reached, or cannot run the grid.
     """
@@ -116,19 +115,6 @@ class RayExecutor:
         folder, token = workers_folder(self._directory), secrets.token_hex(16)
         folder.mkdir(parents=True, exist_ok=True)
         token_file(self._directory).write_text(token)
-        here = self._ray.get_runtime_context().get_node_id()
-        # Its methods can be repeated, unlike the work of a shard, which the schedule gives out again.
-        server = (
-            self._ray.remote(FileServer)
-            .options(
-                num_cpus=0,
-                max_restarts=-1,
-                max_task_retries=-1,
-                max_concurrency=4,
-                scheduling_strategy=on_node(self._ray, here),
-            )
-            .remote(self._directory)
-        )
         settings = self._ray.put(self._actor_settings(token))
         next_notes = 0.0
         try:
@@ -139,7 +125,7 @@ class RayExecutor:
             while not schedule.finished:
                 yield from self._count_nodes(schedule)
                 self._hand_out(schedule)
-                self._start_workers(settings, server, schedule)
+                self._start_workers(settings, schedule)
                 events = self._resolve_doubts(schedule)
                 answers = {each.answer: each for each in self._workers if each.answer is not None}
                 ready = self._answered(list(answers))
@@ -155,22 +141,19 @@ class RayExecutor:
         finally:
             for worker in list(self._workers):
                 self._end(worker, schedule)
-            self._ray.kill(server)
             shutil.rmtree(folder, ignore_errors=True)
             # A worker that was killed while it sent an artifact leaves a part of it.
             Store(self._directory).remove_leftovers()
 
     def _actor_settings(self, token: str) -> ActorSettings:
+        folder = workers_folder(self._directory) / "plugins"
         return ActorSettings(
-            run=f"{socket.gethostname()}:{self._directory}",
             directory=self._directory,
             working_directory=Path.cwd(),
             token=token,
-            shared=self._settings.shared,
-            plugin_files={str(path.resolve()): path.read_bytes() for path in self._plugin_files},
-            modules=modules_of(self._plugin_files),
+            plugin_files=copied_plugins(self._plugin_files, folder),
+            modules=folder / "modules",
             time_limit=self._grid.shards.time_limit * 3600,
-            cache_limit=self._settings.cache_limit,
         )
 
     def _slots(self) -> list[Slot]:
@@ -187,7 +170,7 @@ class RayExecutor:
             for worker in [each for each in self._workers if each.node == node.id]:
                 yield from self._lose(worker, "its node has left", schedule)
 
-    def _start_workers(self, settings: Any, server: Any, schedule: Schedule) -> None:
+    def _start_workers(self, settings: Any, schedule: Schedule) -> None:
         slots = [slot for slot in self._slots() if not self._census.rests(slot.node)]
         while (start := next_start(schedule, slots, self._workers, self._settings.workers)) is not None:
             seat, ended = start
@@ -196,11 +179,11 @@ class RayExecutor:
             slot = seat.slots[0]
             kind = "" if slot.models is not False else "helper "
             name = f"{self._census.usable[slot.node].name}, {kind}worker {slot.number + 1}"
-            actor = self._new_actor(seat, name, settings, server)
+            actor = self._new_actor(seat, name, settings)
             worker = _Worker(seat=seat, name=name, ready=False, actor=actor, answer=actor.ready.remote())
             self._workers.append(worker)
 
-    def _new_actor(self, seat: Seat, name: str, settings: Any, server: Any) -> Any:
+    def _new_actor(self, seat: Seat, name: str, settings: Any) -> Any:
         gpus = len(seat.gpus)
         options = {
             "num_cpus": 1,
@@ -210,7 +193,7 @@ class RayExecutor:
             "max_concurrency": 2,
             "scheduling_strategy": on_node(self._ray, seat.slots[0].node),
         }
-        return self._ray.remote(NodeWorker).options(**options).remote(settings, gpus, name, server)
+        return self._ray.remote(NodeWorker).options(**options).remote(settings, gpus, name)
 
     def _hand_out(self, schedule: Schedule) -> None:
         for worker, shard in hand_out(schedule, self._workers):
@@ -241,6 +224,9 @@ class RayExecutor:
             return self._lose(worker, cause_of(error), schedule)
         worker.answer = None
         if not worker.ready:
+            if not answer:
+                self._end(worker, schedule)
+                return list(self._census.refuse(worker.node, self._cannot_see(worker)))
             worker.ready = True
             schedule.workers[worker.name] = None
             return []
@@ -312,6 +298,12 @@ class RayExecutor:
         for worker in self._workers:
             worker.note = worker.actor.note.remote() if worker.shard is not None else None
 
+    def _cannot_see(self, worker: _Worker) -> str:
+        return (
+            f"The node {self._name_of(worker)} does not see {self._directory}. A cluster needs a folder that all nodes "
+            "see, such as one on NFS. Choose one for --out."
+        )
+
     def _name_of(self, worker: _Worker) -> str:
         return worker.name.partition(",")[0]
 
@@ -322,16 +314,23 @@ def _paths(grid: GridSpec) -> list[Path]:
     return sorted({Path(value).resolve() for value in named if "/" in value and Path(value).exists()})
 
 
-def modules_of(plugin_files: Sequence[Path]) -> dict[str, bytes]:
-    """Return the content of the local modules that plugin files import, by their paths below the folder to search."""
-    found = {}
-    for file in plugin_files:
-        for name, path in list(local_files(file).items())[1:]:
-            module = Path(*name.split("."))
-            is_package = path.name == "__init__.py"
-            place = module / path.name if is_package else module.with_suffix(".py")
-            found[str(place)] = path.read_bytes()
-    return found
+def copied_plugins(plugin_files: Sequence[Path], folder: Path) -> dict[Path, Path]:
+    """Copy plugin files into a folder, and the local modules that they import into its folder ``modules``.
+
+    Return the copies of the plugin files by their absolute paths.
+    """
+    copies: dict[Path, Path] = {}
+    for number, file in enumerate(plugin_files):
+        for place, (name, path) in enumerate(local_files(file).items()):
+            module = Path("modules", *name.split("."))
+            if path.name == "__init__.py":
+                module /= path.name
+            copy = folder / (module.with_suffix(".py") if place else Path(f"{number}", path.name))
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+            if not place:
+                copies[path.resolve()] = copy
+    return copies
 
 
 def _texts(data: Any) -> Iterator[str]:

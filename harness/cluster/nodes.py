@@ -282,14 +282,21 @@ class Census:
         """
         self._failed_starts[node] += 1
         self._resting[node] = time.monotonic() + _SECONDS_OF_REST
-        if self._failed_starts[node] < MOST_TRIES or node not in self.usable:
+        if self._failed_starts[node] < MOST_TRIES:
             return []
-        del self.usable[node]
+        return self.refuse(node, f"Workers cannot start on the node {name} ({reason}).")
+
+    def refuse(self, node: str, why: str) -> list[Notice]:
+        """Use a node no longer. `why` is a sentence.
+
+        Raises a ClusterError if it was the only node.
+        """
+        if self.usable.pop(node, None) is None:
+            return []
         self._refused.add(node)
-        why = f"Workers cannot start on the node {name} ({reason}). The run does not use it."
         if not self.usable:
             raise ClusterError(why)
-        return [Notice(why)]
+        return [Notice(f"{why} The run does not use it.")]
 
     def _inspect(self, joined: Sequence[Node]) -> list[Notice]:
         found = inspect_nodes(self._ray, joined, self._paths)

@@ -1,6 +1,6 @@
 """Tests with real Ray clusters on this machine, for which Ray is installed by `make test-ray`.
 
-A cluster has a head without cores, and nodes that share no cache.
+A cluster has a head without cores.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if importlib.util.find_spec("ray") is None:
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+def cluster() -> Iterator[Nodes]:
     """The only cluster. Its start takes as long as a test, and each run connects and has workers of its own."""
-    found = Nodes(tmp_path_factory.mktemp("nodes"))
+    found = Nodes()
     yield found
     found.close()
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 from typing import Any
-
-from prmcal.harness.cluster.actor import CACHE_VARIABLE
 
 
 class Nodes:
     """The nodes of a cluster, which tests add and kill."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
         from ray.cluster_utils import Cluster
 
-        self._folder = folder
         self._count = 0
         self._cluster: Any = Cluster(
             initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
@@ -30,16 +26,10 @@ class Nodes:
         return str(self._cluster.address)
 
     def add(self, **given: Any) -> Any:
-        """Start a node with one core, and with an address and a cache of its own."""
+        """Start a node with one core, and with an address of its own."""
         self._count += 1
-        cache = {CACHE_VARIABLE: str(self._folder / f"cache-{self._count}")}
-        settings = {
-            "num_cpus": 1,
-            "node_ip_address": f"127.0.0.{self._count + 1}",
-            **given,
-            "env_vars": cache | given.get("env_vars", {}),
-        }
-        node = self._cluster.add_node(**settings)
+        settings = {"num_cpus": 1, "node_ip_address": f"127.0.0.{self._count + 1}"}
+        node = self._cluster.add_node(**settings | given)
         self.alive.append(node)
         if not given:
             self.plain.append(node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -57,6 +58,19 @@ class Nothing(importlib.abc.MetaPathFinder):
 sys.meta_path.insert(0, Nothing())
 """
 
+BLIND = """
+import pathlib
+
+read_text = pathlib.Path.read_text
+
+def read(path, *given, **named):
+    if path.name == "token":
+        raise FileNotFoundError(path)
+    return read_text(path, *given, **named)
+
+pathlib.Path.read_text = read
+"""
+
 
 def grid(**changes: Any) -> GridSpec:
     load_plugin_file(SYNTHETIC)
@@ -70,11 +84,11 @@ def grid(**changes: Any) -> GridSpec:
 
 
 def run(
-    spec: GridSpec, out: Path, nodes: Nodes | None, plugins: tuple[Path, ...] = (SYNTHETIC,), **settings: Any
+    spec: GridSpec, out: Path, nodes: Nodes | None, plugins: tuple[Path, ...] = (SYNTHETIC,)
 ) -> RunSummary:
     if nodes is None:
         return run_grid(spec, out, 2, plugins, stream=io.StringIO())
-    with RayExecutor(out, spec, plugins, ClusterSettings(nodes.address, **settings)) as executor:
+    with RayExecutor(out, spec, plugins, ClusterSettings(nodes.address)) as executor:
         return run_grid(spec, out, executor.workers, plugins, executor, stream=io.StringIO())
 
 
@@ -108,8 +122,8 @@ class Gate:
         llm = {"name": "weak", "plugin": "gated", "arguments": {"skill": 0.7}}
         self.grid = grid(llms=[llm], shards={"questions": 10, "trajectories": 8})
 
-    def run(self, out: Path, nodes: Nodes | None, **settings: Any) -> RunSummary:
-        return run(self.grid, out, nodes, (self.plugin,), **settings)
+    def run(self, out: Path, nodes: Nodes | None) -> RunSummary:
+        return run(self.grid, out, nodes, (self.plugin,))
 
     @contextmanager
     def closed(self) -> Iterator[None]:
@@ -120,11 +134,11 @@ class Gate:
         finally:
             self._closed.unlink()
 
-    def during(self, out: Path, nodes: Nodes, act: Callable[[], None], **settings: Any) -> RunSummary:
+    def during(self, out: Path, nodes: Nodes, act: Callable[[], None]) -> RunSummary:
         """Run the grid on a cluster, and do something in the middle."""
         with ThreadPoolExecutor(1) as pool:
             with self.closed():
-                running = pool.submit(self.run, out, nodes, **settings)
+                running = pool.submit(self.run, out, nodes)
                 while len(list(out.glob("artifacts/*/*/artifact.json"))) < 2 and not running.done():
                     time.sleep(0.1)
                 act()
@@ -163,6 +177,13 @@ def without_prmcal(folder: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(folder)}
 
 
+def blind(folder: Path) -> dict[str, str]:
+    """The environment of a node that does not see the folder of the run."""
+    folder.mkdir(parents=True)
+    (folder / "sitecustomize.py").write_text(BLIND)
+    return {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])}
+
+
 def wait_until(found: Callable[[], object]) -> None:
     end = time.monotonic() + 600
     while not found() and time.monotonic() < end:
@@ -183,7 +204,8 @@ def test_a_run_has_the_bytes_of_a_local_one_and_uses_no_node_that_differs(
         wait_until(read)
         nodes.add(env_vars=other_version(tmp_path / "other"))
         nodes.add(env_vars=without_prmcal(tmp_path / "without"))
-        wait_until(lambda: log.read_text().count("The run does not use it.") == 2)
+        nodes.add(env_vars=blind(tmp_path / "blind"))
+        wait_until(lambda: log.read_text().count("The run does not use it.") == 3)
 
     done = gate.during(out, nodes, act)
     assert (done.failed_cells, done.reused) == (0, 0), log.read_text()
@@ -195,6 +217,7 @@ def test_a_run_has_the_bytes_of_a_local_one_and_uses_no_node_that_differs(
     text = " ".join(log.read_text().split())
     assert "has other versions: prmcal 99.0 instead of " in text
     assert "has no prmcal. Install it there: pip install prmcal==" in text
+    assert f"does not see {out}. A cluster needs a folder that all nodes see" in text
     with pytest.raises(ClusterError, match="1 more nodes cannot be used either"):
         gate.run(tmp_path / "second", nodes)
     assert not (tmp_path / "second").exists()
@@ -203,7 +226,6 @@ def test_a_run_has_the_bytes_of_a_local_one_and_uses_no_node_that_differs(
 def test_killed_nodes_cost_nothing_and_new_ones_are_used(
     gate: Gate, nodes: Nodes, local: Path, tmp_path: Path
 ) -> None:
-    """Also where nodes share no folder and their caches are too small for all artifacts."""
     out = tmp_path / "out"
 
     def act() -> None:
@@ -212,10 +234,10 @@ def test_killed_nodes_cost_nothing_and_new_ones_are_used(
         nodes.add()
         nodes.add()
 
-    done = gate.during(out, nodes, act, shared=False, cache_limit=50_000)
+    done = gate.during(out, nodes, act)
     log = (out / "run.log").read_text()
     assert done.failed_cells == 0, log
     assert log.count("has left the cluster") == 2
     assert log.count("has joined the cluster") == 2
     assert_same(out, local)
-    assert gate.run(out, nodes, shared=False).computed == 0
+    assert gate.run(out, nodes).computed == 0

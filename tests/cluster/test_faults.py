@@ -102,7 +102,7 @@ def run(
     sizes = {"questions": 40, "trajectories": 16}
     spec = grid(llms=llms, shards=sizes | shards, calibrators=["uncalibrated"])
     out = folder / "out"
-    with RayExecutor(out, spec, [plugin], ClusterSettings(nodes.address, shared=False)) as executor:
+    with RayExecutor(out, spec, [plugin], ClusterSettings(nodes.address)) as executor:
         done = run_grid(spec, out, executor.workers, [plugin], executor, stream=io.StringIO())
     assert_all_ended(folder / "engines")
     found = {

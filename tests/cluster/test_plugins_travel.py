@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from prmcal.harness.cluster.actor import CACHE_VARIABLE, ActorSettings, NodeWorker
-from prmcal.harness.cluster.executor import modules_of
+from prmcal.harness.cluster.actor import ActorSettings, NodeWorker
+from prmcal.harness.cluster.executor import copied_plugins
 from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.planning.planner import build_plan
 from prmcal.registry.plugins import load_plugin_file
@@ -42,24 +42,21 @@ def test_a_plugin_and_its_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.syspath_prepend(str(here))
     load_plugin_file(plugin)
     plan = build_plan(grid(llms=[{"name": "weak", "plugin": "travelling", "arguments": {"skill": 0.7}}]))
-    modules = modules_of([plugin])
-    assert set(modules) == {"travelling_package/__init__.py", "travelling_package/texts.py"}
+    copies = copied_plugins([plugin], tmp_path / "copies")
+    modules = tmp_path / "copies" / "modules"
+    assert {path.name for path in modules.rglob("*.py")} == {"__init__.py", "texts.py"}
     settings = ActorSettings(
-        run="here:run",
         directory=tmp_path / "out",
         working_directory=Path.cwd(),
         token="",
-        shared=True,
-        plugin_files={str(plugin): plugin.read_bytes()},
+        plugin_files=copies,
         modules=modules,
         time_limit=600.0,
-        cache_limit=10**9,
     )
     shutil.rmtree(here)
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(here)])
     before = Path.cwd()
-    worker = NodeWorker(settings, 0, "node, worker 1", None)
+    worker = NodeWorker(settings, 0, "node, worker 1")
     try:
         found = worker.compute(next(shard for shard in plan.shards() if shard.ref.kind == "rollout"))
     finally:
