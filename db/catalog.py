@@ -15,7 +15,7 @@ from prmcal.db.queries.curves import (
     risk_points,
     searches,
 )
-from prmcal.db.queries.leaderboard import beside_measured, costs, error_histograms, leaderboard, measurements
+from prmcal.db.queries.leaderboard import costs, error_histograms, leaderboard, measurements
 from prmcal.db.queries.runs import job_page, planned_shards
 from prmcal.db.queries.submissions import (
     cell_provenance,

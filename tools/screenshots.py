@@ -29,7 +29,6 @@ VIEWS = {
     "leaderboard": link("leaderboard"),
     "leaderboard-scaling": link("leaderboard", table="Scaling"),
     "leaderboard-costs": link("leaderboard", table="Costs"),
-    "leaderboard-paper": link("leaderboard", table="Paper"),
     "calibration": link("calibration"),
     "calibration-calibrators": link("calibration", view="Calibrators"),
     "calibration-all": link("calibration", view="All LLMs and data sets"),

@@ -238,7 +238,6 @@ def questions() -> dict[str, Callable[[Path], Any]]:
         "calibration: bins of a cell": lambda path: catalog.reliability(path, CELL),
         "calibration: signed errors of a cell": lambda path: catalog.signed_errors(path, CELL),
         "calibration: provenance of a cell": lambda path: catalog.cell(path, CELL),
-        "leaderboard: beside the paper": lambda path: catalog.beside_measured(path, "bon_qwen"),
         "trajectories: cells": catalog.cells,
         "trajectories: questions of a cell": lambda path: catalog.questions(path, CELL),
         "trajectories: the first questions": lambda path: catalog.question_page(path, CELL),

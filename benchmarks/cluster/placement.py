@@ -9,18 +9,77 @@ largest model decided for all. No model, no data and no GPU are needed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
 from pathlib import Path
 
-from prmcal.harness.execution.placement import Slot, Stint, simulated, slots_of_machine
+from prmcal.harness.execution.placement import Slot, Worker, hand_out, next_start, slots_of_machine
+from prmcal.harness.execution.schedule import Outcome, Schedule
+from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.costs import CostModel
-from prmcal.harness.planning.gpu_hours import SECONDS_OF_LOADING, gpus_needed
+from prmcal.harness.planning.gpu_hours import gpus_needed
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import read_grid
+from prmcal.harness.storage.store import ArtifactRef, Manifest
 
 GRID = Path(__file__).parents[2] / "grids" / "paper.yaml"
 GPUS = "01234567"
+SECONDS_OF_LOADING = 120.0
+"""Seconds until a model is loaded and its engine has started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stint:
+    """The time that a worker takes for a shard in a simulated run."""
+
+    shard: Shard[Parameters]
+    gpus: tuple[str, ...]
+    """The GPUs that the worker holds."""
+    begin: float
+    end: float
+    """In seconds since the run began."""
+
+
+def simulated(
+    plan: Plan,
+    done: Collection[ArtifactRef],
+    slots: Sequence[Slot],
+    seconds: Callable[[Shard[Parameters]], float],
+    loading: float = 0.0,
+) -> list[Stint]:
+    """Return who would compute the shards of a plan when, by the schedule and the placement of a real run.
+
+    `done` are the finished shards, `seconds` returns the time of a shard, and to load a model takes `loading` seconds.
+    """
+    schedule = Schedule(plan, done)
+    workers: list[Worker] = []
+    stints: list[Stint] = []
+    ends: list[tuple[float, int, Worker]] = []
+    now = 0.0
+
+    def give(idle: Collection[Worker]) -> None:
+        for worker, shard in hand_out(schedule, idle):
+            loads = shard.resource not in ("", worker.loaded)
+            stint = Stint(shard, worker.seat.gpus, now, now + seconds(shard) + loading * loads)
+            worker.shard, worker.loaded = shard, shard.resource or worker.loaded
+            heappush(ends, (stint.end, len(stints), worker))
+            stints.append(stint)
+
+    while not schedule.finished:
+        give(workers)
+        while (start := next_start(schedule, slots, workers)) is not None:
+            seat, ended = start
+            new = Worker(seat=seat, name=f"worker {seat.slots[0].number + 1}")
+            workers = [*(each for each in workers if each not in ended), new]
+            give([new])
+        now, _, worker = heappop(ends)
+        assert worker.shard is not None
+        schedule.finish(Outcome(worker.shard.ref, Manifest({}, 0.0)))
+        worker.shard = None
+    return stints
 
 
 def simulate(plan: Plan, slots: Sequence[Slot]) -> list[Stint]:

@@ -1,4 +1,4 @@
-"""Pages Overview, League and Leaderboard, which also has the costs of strategies and the tables of the paper."""
+"""Pages Overview, League and Leaderboard, which also has the costs of strategies."""
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
@@ -13,8 +13,8 @@ from prmcal.dashboard.charts.curves import interval_rows
 from prmcal.dashboard.charts.scaling import league_chart
 from prmcal.dashboard.charts.trajectory import draw, extremes
 from prmcal.dashboard.controls import context, widgets
-from prmcal.dashboard.controls.address import ask, bound, bound_several
-from prmcal.dashboard.formats import CAPTIONS, escaped, estimate, integer, number
+from prmcal.dashboard.controls.address import ask, bound_several
+from prmcal.dashboard.formats import CAPTIONS, escaped, integer
 from prmcal.dashboard.views.shared import show_html
 from prmcal.db import catalog
 from prmcal.db.charts import series_of
@@ -22,9 +22,8 @@ from prmcal.db.html.boards import league_html, overview_html
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.overview.types import Entry, League, Overview, levels_of
 from prmcal.db.queries.cells import kept
-from prmcal.db.queries.leaderboard import REPORTED_TABLES
-from prmcal.db.text.board import Board, Column, column_of, cost_board, leaderboard_board, web_board
-from prmcal.db.text.formats import COORDINATE_TITLES, LEADERBOARDS, SECONDS_LEGEND
+from prmcal.db.text.board import cost_board, leaderboard_board, web_board
+from prmcal.db.text.formats import LEADERBOARDS, SECONDS_LEGEND
 
 _CHARTS_IN_A_ROW = 2
 _SELECT_WIDTH = 360  # pixels: the names of the tables are long
@@ -38,7 +37,6 @@ def show(path: Path) -> None:
         "Calibration": lambda: show_ranking(path, grid, "calibration"),
         "Scaling": lambda: show_ranking(path, grid, "scaling"),
         "Costs": lambda: _show_costs(path, grid),
-        "Paper": lambda: _show_reported(path),
     }
     views[widgets.choose_view(list(views), "table", resets=["columns", "chart"])]()
 
@@ -175,44 +173,6 @@ def _show_costs(path: Path, grid: dict[str, list[str]]) -> None:
         "ranked, since a low cost alone does not make a strategy better."
     )
     widgets.show_downloads("costs", widgets.files_of(cells, board))
-
-
-def _show_reported(path: Path) -> None:
-    """Show a table of the paper, and the values that this run measured under the same names."""
-    st.warning(
-        CAPTIONS["paper"],
-        icon=":material/menu_book:",
-    )
-    table = st.selectbox(
-        "Table of the paper",
-        list(REPORTED_TABLES),
-        format_func=REPORTED_TABLES.__getitem__,
-        width=_SELECT_WIDTH,
-        **bound("paper", list(REPORTED_TABLES)),
-    )
-    reported = ask(catalog.beside_measured, path, table=table)
-    board = _reported_board(reported, ask(catalog.metrics, path))
-    widgets.show_board(board, f"reported {table}")
-    measured = int(reported["measured"].notna().sum())
-    st.caption(
-        f"The table has {len(reported)} numbers. This run measured {measured} of them, for the same names of data set, "
-        "LLM, PRM, calibrator, strategy and metric. The paper gives no intervals."
-    )
-    widgets.show_downloads(f"reported-{table}", widgets.files_of(reported, board))
-
-
-def _reported_board(reported: pd.DataFrame, described: Metrics) -> Board:
-    """Return the numbers as text, without the columns that are empty."""
-    rows = reported.to_dict("records")
-    used = [kind for kind in context.KINDS if reported[kind].notna().any()]
-    columns = [
-        *(Column(COORDINATE_TITLES[kind], tuple(reported[kind].fillna(""))) for kind in used),
-        column_of(rows, "Metric", lambda row: described.title(row["metric"])),
-        column_of(rows, "Reported", lambda row: number(row["value"], row["digits"])),
-        column_of(rows, "Measured here", lambda row: estimate(row["measured"], row["low"], row["high"])),
-        column_of(rows, "Questions", lambda row: integer(row["questions"])),
-    ]
-    return Board(tuple(columns), len(used) + 1)
 
 
 _DRAWN = 7

@@ -224,25 +224,6 @@ def reported(**filters: str) -> pd.DataFrame:
     return found
 
 
-def beside_measured(source: Source, table: str) -> pd.DataFrame:
-    """Return a table of the paper, one of :data:`REPORTED_TABLES`, with the values of a database for the same names.
-
-    The columns are those of :func:`reported`, then measured, low and high (the 95% interval) and questions, which are
-    null if the run has no such cell. If cells differ only in C or beta, the one with the largest C is used, and then
-    the one with the smallest beta, as in the paper.
-    """
-    with connection_of(source) as connection:
-        found = pd.concat([measurements(connection, each) for each in ("calibration", "scaling")])
-    found = found.dropna(subset=["metric", "value"]).rename(columns={"value": "measured"})
-    found = found.sort_values(["target", "level"], ascending=[False, True], kind="stable")
-    found = found.drop_duplicates(NAMED)[[*NAMED, "measured", "low", "high", "questions"]]
-    # A join matches missing names only if both have the same type.
-    numbers, found = (each.astype(dict.fromkeys(NAMED, object)) for each in (reported(table=table), found))
-    for each in (numbers, found):
-        each[NAMED] = each[NAMED].where(each[NAMED].notna(), None)
-    return numbers.merge(found, how="left", on=NAMED, validate="many_to_one")
-
-
 def error_histograms(source: Source) -> pd.DataFrame:
     """Return the histograms of the errors of the rewards: point estimate minus success rate.
 

@@ -4,7 +4,7 @@ The status needs the run's folder only, so it works at any time.
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +31,6 @@ from prmcal.harness.cli.options import (
 from prmcal.harness.cli.run import finding_line, lines_on_failures
 from prmcal.harness.execution.ending import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.execution.machine import default_workers, visible_gpus
-from prmcal.harness.execution.placement import simulated, slots_of_machine
 from prmcal.harness.execution.progress import WorkerNow, read_crew
 from prmcal.harness.planning import gpu_hours
 from prmcal.harness.planning.costs import CostModel, remaining_work, seconds_left
@@ -43,7 +42,7 @@ from prmcal.harness.planning.preflight import plan_problems
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.share.submissions import is_merged
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.store import ArtifactRef, Store
+from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal import text_table, wrapped
 from prmcal.registry.messages import printable
 from prmcal.registry.plugins import llms
@@ -139,8 +138,14 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
             )
         )
     elif models:
-        reserved = _reserved(plan, done, CostModel(whole, past, on_gpus=True))
-        lines += ["", _models(models), "", wrapped(reserved), "", wrapped(gpu_hours.EXPLANATION)]
+        lines += [
+            "",
+            _models(models),
+            "",
+            wrapped(_wall_time(plan, models)),
+            "",
+            wrapped(gpu_hours.EXPLANATION),
+        ]
     else:
         lines.append(wrapped("The time is not known yet: it is estimated from finished shards (--out DIR)."))
     if space.artifacts:
@@ -169,19 +174,12 @@ def _gigabytes(size: float) -> str:
     return f"{size / 1e9:,.0f} GB" if size >= 10e9 else f"{size / 1e9:,.2g} GB"
 
 
-def _reserved(plan: Plan, done: Collection[ArtifactRef], cost: CostModel) -> str:
+def _wall_time(plan: Plan, models: Sequence[ModelCost]) -> str:
     """Say how long a run takes on the GPUs of this machine, or on as many as its largest model needs."""
     needed = [gpus for shard in plan.shards() if (gpus := gpu_hours.gpus_needed(shard)) < gpu_hours.ALL_GPUS]
     gpus = max(1, len(visible_gpus()), *needed)
-    slots = slots_of_machine([str(each) for each in range(gpus)], gpus)
-    stints = simulated(
-        plan, done, slots, lambda each: cost.seconds([each]) or 0.0, gpu_hours.SECONDS_OF_LOADING
-    )
-    seconds = max((each.end for each in stints), default=0.0)
-    return (
-        f"On {counted(gpus, 'GPU')} the run takes about {duration(seconds)}, if its models take the hours above. "
-        f"{gpus * seconds / 3600:,.1f} GPU-hours are then reserved: all GPUs, from the beginning of the run to its end."
-    )
+    seconds = 3600 * sum(each.gpu_hours for each in models) / gpus
+    return f"On {counted(gpus, 'GPU')} the run takes at least {duration(seconds)}, if its models take the hours above."
 
 
 def _models(models: Sequence[ModelCost]) -> str:

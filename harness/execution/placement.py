@@ -5,18 +5,15 @@ that find no work can make room for a larger one, and a larger one that finds no
 GPU is idle while a shard that fits is ready, and small shards come before large ones.
 """
 
-from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
 from typing import TypeVar
 
 from prmcal.harness.execution.machine import gpus_of_worker
-from prmcal.harness.execution.schedule import ANY_GPUS, Outcome, Schedule
+from prmcal.harness.execution.schedule import ANY_GPUS, Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.gpu_hours import ALL_GPUS
-from prmcal.harness.planning.plan import Plan
-from prmcal.harness.storage.store import ArtifactRef, Manifest
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -159,54 +156,3 @@ def _enough(needed: int, slots: Sequence[Slot], there: int) -> Seat | None:
 
 def _gpus(slots: Sequence[Slot]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for slot in slots for name in slot.gpus))
-
-
-@dataclass(frozen=True, slots=True)
-class Stint:
-    """The time that a worker takes for a shard in a simulated run."""
-
-    shard: Shard[Parameters]
-    gpus: tuple[str, ...]
-    """The GPUs that the worker holds."""
-    begin: float
-    end: float
-    """In seconds since the run began."""
-
-
-def simulated(
-    plan: Plan,
-    done: Collection[ArtifactRef],
-    slots: Sequence[Slot],
-    seconds: Callable[[Shard[Parameters]], float],
-    loading: float = 0.0,
-) -> list[Stint]:
-    """Return who would compute the shards of a plan when, by the schedule and the placement of a real run.
-
-    `done` are the finished shards, `seconds` returns the time of a shard, and to load a model takes `loading` seconds.
-    """
-    schedule = Schedule(plan, done)
-    workers: list[Worker] = []
-    stints: list[Stint] = []
-    ends: list[tuple[float, int, Worker]] = []
-    now = 0.0
-
-    def give(idle: Collection[Worker]) -> None:
-        for worker, shard in hand_out(schedule, idle):
-            loads = shard.resource not in ("", worker.loaded)
-            stint = Stint(shard, worker.seat.gpus, now, now + seconds(shard) + loading * loads)
-            worker.shard, worker.loaded = shard, shard.resource or worker.loaded
-            heappush(ends, (stint.end, len(stints), worker))
-            stints.append(stint)
-
-    while not schedule.finished:
-        give(workers)
-        while (start := next_start(schedule, slots, workers)) is not None:
-            seat, ended = start
-            new = Worker(seat=seat, name=f"worker {seat.slots[0].number + 1}")
-            workers = [*(each for each in workers if each not in ended), new]
-            give([new])
-        now, _, worker = heappop(ends)
-        assert worker.shard is not None
-        schedule.finish(Outcome(worker.shard.ref, Manifest({}, 0.0)))
-        worker.shard = None
-    return stints

@@ -97,8 +97,6 @@ def completions(parameters: Parameters) -> float:
 Kind = Literal["llm", "prm"]
 Task = Literal["generate", "read", "train"]
 
-SECONDS_OF_LOADING = 120.0
-"""Seconds until a model is loaded and its engine has started."""
 _GPU, _PEAK = "H100", 989e12
 _SHARE: dict[Task, float] = {"generate": 0.1, "read": 0.4, "train": 0.3}
 _OPERATIONS: dict[Task, int] = {"generate": 2, "read": 2, "train": 6}

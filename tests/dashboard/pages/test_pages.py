@@ -11,7 +11,6 @@ from prmcal.dashboard.controls.address import link
 from prmcal.dashboard.formats import MISSING
 from prmcal.db import catalog
 from prmcal.db.metrics import cell_id
-from prmcal.db.queries.leaderboard import reported
 from prmcal.db.run_folder import published_path
 from tests.dashboard.conftest import SECONDS, as_shown, grid, rows
 from tests.db import factory, parquet_files
@@ -31,17 +30,6 @@ def test_costs_are_shown_per_question_and_in_total(page: Page, address: str, run
     assert [row[place].split(" / ")[1] for row in shown] == [
         f"{each:,.0f}" for each in stored["samples_total"]
     ]
-
-
-def test_reported_numbers_are_shown_beside_measured_ones_and_are_not_ranked(page: Page, address: str) -> None:
-    page.goto(f"{address}/leaderboard?table=Paper&paper=bon_qwen")
-    paper = reported(table="bon_qwen")
-    page.get_by_text("were not measured here").wait_for()
-    page.get_by_text(f"The table has {len(paper)} numbers. This run measured 0 of them").wait_for()
-    head, first, *_ = grid(page)
-    value, digits = paper[["value", "digits"]].iloc[0]
-    named = dict(zip(head, first, strict=True))
-    assert (named["Reported"], named["Measured here"]) == (f"{value:.{int(digits)}f}", "\N{EN DASH}")
 
 
 def test_a_cell_shows_the_numbers_and_bins_of_the_cell(page: Page, address: str, run_folder: Path) -> None:
