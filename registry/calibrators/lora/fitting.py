@@ -1,4 +1,4 @@
-"""Train an adapter on calibration prefixes and their success rates, by one of three losses, and predict with it.
+"""Train an adapter on calibration prefixes and their success rates, by one of two losses, and predict with it.
 
 Prefixes are divided into batches and forward passes over token trees.
 """
@@ -52,24 +52,6 @@ def squared_loss(predicted: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     Its expectation is smallest if the prediction is the mean of the target.
     """
     return (predicted[..., 0] - target).square()
-
-
-def beta_binomial_loss(
-    mean: torch.Tensor, size: torch.Tensor, counts: torch.Tensor, lam: float
-) -> torch.Tensor:
-    """Return the negative Beta-Binomial log-likelihood of each row in nats, with the penalty of the size.
-
-    Mean and size of the Beta distribution of the success probability have the shape (...) of the result, in float64.
-    `counts`, of shape (..., 2), are k successes of n follow-ups. The loss of 0 of 0 is the penalty, which is `lam`
-    times ``|mean - k/n| size``, in which the mean counts as a constant. ``ln C(n, k)`` is left out, as in
-    :func:`prmcal.registry.calibrators.beta_binomial.negative_log_likelihood`.
-    """
-    k, n = counts.double().unbind(-1)
-    a, b = mean * size + 1e-6, (1 - mean) * size + 1e-6
-    before = torch.lgamma(a) + torch.lgamma(b) - torch.lgamma(a + b)
-    after = torch.lgamma(k + a) + torch.lgamma(n - k + b) - torch.lgamma(n + a + b)
-    residual = (mean.detach() - k / n.clamp(min=1)).abs()
-    return before - after + lam * residual * size
 
 
 RowLoss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]

@@ -22,7 +22,6 @@ BUILT_IN = [
     *(calibrators.create(name) for name in ("beta-binomial", "ensemble", "monotone-quantile")),
     calibrators.create("ensemble", spread="mixture", conservative=0.1),
     calibrators.create("monotone-quantile", loss="pinball", held_out=0),
-    calibrators.create("beta-binomial-lora", epochs=1),
     calibrators.create("quantile-lora", epochs=1),
     calibrators.create("quantile-lora", head="full", batches="prefixes", epochs=1),
     calibrators.create("conformal", calibrator="isotonic"),
