@@ -15,19 +15,8 @@ import typer
 from prmcal.db.run_folder import LOG_FILE
 from prmcal.db.text.formats import counted, duration
 from prmcal.errors import DatabaseError, PrmcalError, RunError
+from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.options import (
-    GridArgument,
-    LimitOption,
-    OnlyOption,
-    PluginOption,
-    RunArgument,
-    names_by_kind,
-    one_of,
-    option,
-    read,
-    time_left,
-)
 from prmcal.harness.cli.run import finding_line, lines_on_failures
 from prmcal.harness.execution.ending import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.execution.machine import default_workers, visible_gpus
@@ -52,13 +41,13 @@ _END = 40
 
 
 def plan(
-    grid: GridArgument,
+    grid: options.GridArgument,
     out: Annotated[
-        Path | None, option("DIR", "An output folder: its finished work is counted as done.", "--out")
+        Path | None, options.option("DIR", "An output folder: its finished work is counted as done.", "--out")
     ] = None,
-    only: OnlyOption = None,
-    limit: LimitOption = None,
-    plugin: PluginOption = None,
+    only: options.OnlyOption = None,
+    limit: options.LimitOption = None,
+    plugin: options.PluginOption = None,
     prompt: Annotated[
         bool, typer.Option("--prompt", help="Show what each LLM reads for the first question instead.")
     ] = False,
@@ -68,8 +57,8 @@ def plan(
     The costs are samples, tokens, time and disk space. What would make cells fail is shown too. No model is loaded and
     nothing is downloaded. Each server gets one request.
     """
-    spec = read(grid, limit, plugin)
-    typer.echo(render_prompts(spec) if prompt else render_plan(spec, out, names_by_kind(only)))
+    spec = options.read(grid, limit, plugin)
+    typer.echo(render_prompts(spec) if prompt else render_plan(spec, out, options.names_by_kind(only)))
 
 
 def render_prompts(grid: GridSpec) -> str:
@@ -116,7 +105,7 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
             str(each.reused),
             f"{each.samples:,}" if each.samples else "",
             f"{each.tokens:,}" if each.tokens else "",
-            time_left(each.shards - each.reused, each.seconds),
+            options.time_left(each.shards - each.reused, each.seconds),
         ]
         for each in work
     ]
@@ -199,14 +188,14 @@ _ADVICE = {
 
 
 def status(
-    directory: RunArgument,
-    output_format: Annotated[str, option("FORMAT", "table or json.", "--format")] = "table",
+    directory: options.RunArgument,
+    output_format: Annotated[str, options.option("FORMAT", "table or json.", "--format")] = "table",
 ) -> None:
     """Show the progress of a run, the time left, and why cells failed.
 
     It also works during the run.
     """
-    one_of("--format", output_format, ("table", "json"))
+    options.one_of("--format", output_format, ("table", "json"))
     found, failures = read_status(directory)
     typer.echo(json.dumps(found, indent=1) if output_format == "json" else _text(found, failures))
     raise typer.Exit(ExitCode.FAILED_CELLS if failures else ExitCode.DONE)
@@ -331,7 +320,7 @@ def _text(found: dict[str, Any], failures: Sequence[FailureGroup]) -> str:
             each["kind"].replace("_", " "),
             f"{each['done']}/{each['shards']}",
             _percent(each["done"], each["shards"]),
-            time_left(each["shards"] - each["done"], each["worker_seconds_left"]),
+            options.time_left(each["shards"] - each["done"], each["worker_seconds_left"]),
         ]
         for each in found["jobs"]
     ]

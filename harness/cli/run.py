@@ -11,18 +11,8 @@ import typer
 
 from prmcal.db.text.formats import counted, duration
 from prmcal.errors import PrmcalError
+from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.options import (
-    GridArgument,
-    LimitOption,
-    OnlyOption,
-    OutOption,
-    PluginOption,
-    completing,
-    names_by_kind,
-    option,
-    read,
-)
 from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import chosen_executor
 from prmcal.harness.execution.ending import Ending, FailureGroup, RunSummary, run_on_finish
@@ -41,16 +31,16 @@ _ENDINGS: dict[Ending, tuple[ExitCode, str]] = {
 
 _ExecutorOption = Annotated[
     str,
-    option(
+    options.option(
         "NAME",
         "Where the workers are: local (processes on this machine) or ray (on the nodes of a Ray cluster).",
         "--executor",
-        autocompletion=completing(*_EXECUTORS),
+        autocompletion=options.completing(*_EXECUTORS),
     ),
 ]
 _AddressOption = Annotated[
     str | None,
-    option(
+    options.option(
         "HOST:PORT",
         "The head node of the Ray cluster. Default: the cluster that runs on this machine, or a new one.",
         "--address",
@@ -59,19 +49,19 @@ _AddressOption = Annotated[
 
 
 def run(
-    grid: GridArgument,
-    out: OutOption,
-    only: OnlyOption = None,
+    grid: options.GridArgument,
+    out: options.OutOption,
+    only: options.OnlyOption = None,
     retry_failed: Annotated[
         bool,
         typer.Option(
             "--retry-failed", help="Run only what the cells need that failed in the latest run of DIR."
         ),
     ] = False,
-    limit: LimitOption = None,
+    limit: options.LimitOption = None,
     workers: Annotated[
         int | None,
-        option(
+        options.option(
             "N",
             "Number of worker processes, which share the GPUs evenly. Default: one for each GPU or core.",
             min=1,
@@ -79,11 +69,11 @@ def run(
     ] = None,
     executor: _ExecutorOption = "local",
     address: _AddressOption = None,
-    plugin: PluginOption = None,
+    plugin: options.PluginOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print failures only.")] = False,
     log_file: Annotated[
         Path | None,
-        option(
+        options.option(
             "FILE",
             "The log: a line for each shard with its time, repeated requests, warnings and tracebacks. "
             "Default: run.log in DIR.",
@@ -92,7 +82,7 @@ def run(
     ] = None,
     max_hours: Annotated[
         float | None,
-        option(
+        options.option(
             "HOURS",
             "End the run after this time, even in the middle of a shard: 11.5 is eleven and a half hours.",
             "--max-hours",
@@ -100,7 +90,7 @@ def run(
     ] = None,
     on_finish: Annotated[
         str,
-        option(
+        options.option(
             "COMMAND",
             "A shell command for the end of the run, however it comes. Its environment has PRMCAL_RUN (DIR), "
             "PRMCAL_STATE (done, failed, interrupted or ended), PRMCAL_CELLS_DONE and PRMCAL_CELLS_FAILED. It may take "
@@ -122,7 +112,7 @@ def run(
     To continue an interrupted run, run the same command again: finished work is kept. Ctrl-C, SIGTERM and SIGHUP end
     the run at once and record what is finished.
     """
-    spec, files = read(grid, limit, plugin), plugin or []
+    spec, files = options.read(grid, limit, plugin), plugin or []
     cluster = _cluster_settings(executor, address, workers)
     try:
         with chosen_executor(spec, out, files, cluster) as chosen:
@@ -139,7 +129,7 @@ def run(
                 chosen,
                 stream=io.StringIO() if quiet else None,
                 log_file=log_file,
-                only=names_by_kind(only),
+                only=options.names_by_kind(only),
                 retry_failed=retry_failed,
                 max_hours=max_hours,
                 on_finish=lambda summary: _finish(on_finish, out, summary),

@@ -7,18 +7,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from prmcal.db.charts import (
-    GREY,
-    INK,
-    UNIT,
-    Series,
-    curves,
-    error_histograms,
-    intervals,
-    series_of,
-    with_shapes,
-    zero_line,
-)
+from prmcal.db import charts
 from prmcal.db.metrics import RANKING_METRIC
 from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.formats import LEADERBOARDS, number
@@ -75,7 +64,7 @@ def _histograms(evidence: Evidence, calibrators: Sequence[str], name: str, title
     totals = bars.groupby([*PLACE, "calibrator"])["count"].transform("sum")
     bars = bars.assign(share=100 * bars["count"] / totals, kind="bar")
     rows = pd.concat([bars, means[[*PLACE, "calibrator", "value", "text"]].assign(kind="mean")])
-    series = series_of(evidence.calibrators, calibrators)
+    series = charts.series_of(evidence.calibrators, calibrators)
     highest = float(bars["share"].max()) if len(bars) else 100.0
     top = -3 - 8.5 * max(text.count("\n") for text in means["text"])  # the place of the first line
 
@@ -87,17 +76,17 @@ def _histograms(evidence: Evidence, calibrators: Sequence[str], name: str, title
             scale=alt.Scale(domain=[0, 1.05 * highest], nice=False),
             axis=alt.Axis(tickCount=3),
         )
-        histograms = error_histograms(pictures.of_kind("bar"), y, series, shown)
+        histograms = charts.error_histograms(pictures.of_kind("bar"), y, series, shown)
         histograms.encoding.x["title"] = None
         histograms.encoding.x["axis"] = alt.Axis(values=[-1, 0, 1], format="d")
         rules = pictures.of_kind("mean").mark_rule(strokeWidth=1.5)
         texts = pictures.of_kind("mean").transform_filter("datum.text != ''")
         texts = texts.mark_text(
-            fontSize=pictures.SMALL, baseline="bottom", lineBreak="\n", lineHeight=8.5, color=INK
+            fontSize=pictures.SMALL, baseline="bottom", lineBreak="\n", lineHeight=8.5, color=charts.INK
         )
         return [
             histograms,
-            zero_line(),
+            charts.zero_line(),
             rules.encode(x="value:Q", color=series.colour("calibrator", shown)),
             texts.encode(x=alt.value(width / 2), y=alt.value(top), text="text:N"),
         ]
@@ -140,7 +129,7 @@ def figure_3_main_metric(evidence: Evidence) -> Chart | None:
 
 _TIED, _WORSE, _OPEN = "best, or not significantly different", "significantly worse", "not compared"
 _STANDINGS = {"best": _TIED, "tied": _TIED, "worse": _WORSE}
-_LOOKS = {_TIED: (_BLUE, _ROUND), _WORSE: (GREY, _SQUARE), _OPEN: (INK, "diamond")}
+_LOOKS = {_TIED: (_BLUE, _ROUND), _WORSE: (charts.GREY, _SQUARE), _OPEN: (charts.INK, "diamond")}
 
 
 def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
@@ -159,7 +148,7 @@ def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
     measured = rows[rows["kind"] == "value"]
     standings = [each for each in _LOOKS if each in set(measured["standing"])] or list(_LOOKS)
     colours, shapes = zip(*(_LOOKS[each] for each in standings), strict=True)
-    series = Series(standings, list(colours), [[1, 0]] * len(standings), list(shapes))
+    series = charts.Series(standings, list(colours), [[1, 0]] * len(standings), list(shapes))
     ends = measured[["value", "low", "high"]].astype(float)
     lowest = min(0.0, float(ends.min().min())) if len(ends) else 0.0
     highest = float(ends.max().max()) if len(ends) else 1.0
@@ -171,13 +160,13 @@ def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
         y = alt.Y("calibrator:N", sort=list(names), title=None, axis=axis)
         x = alt.X("value:Q", scale=scale, title=None, axis=alt.Axis(tickCount=ticks, grid=True))
         base = pictures.of_kind("value").encode(y=y, color=series.colour("standing", shown))
-        text = pictures.of_kind("missing").mark_text(align="left", fontSize=pictures.SMALL, color=INK)
+        text = pictures.of_kind("missing").mark_text(align="left", fontSize=pictures.SMALL, color=charts.INK)
         return [
             pictures.of_kind("value")
             .transform_filter("datum.raw")
-            .mark_rule(color=INK, strokeDash=[1, 2])
+            .mark_rule(color=charts.INK, strokeDash=[1, 2])
             .encode(x=x),
-            *intervals(base, x, size=25, shape=series.shape("standing", shown)),
+            *charts.intervals(base, x, size=25, shape=series.shape("standing", shown)),
             text.encode(x=alt.value(3), y=y, text="text:N"),
         ]
 
@@ -229,9 +218,12 @@ def figure_4(evidence: Evidence) -> Chart | None:
     )
     count = len(shown.fixed)
     dashes = ([1, 2], [3, 2], [8, 2], [1, 0])[-count:]
-    (colour,) = series_of(evidence.calibrators, [shown.calibrator]).colours
-    series = Series(
-        [*shown.fixed, named], [*[GREY] * count, colour], [*dashes, [1, 0]], [*[_ROUND] * count, _SQUARE]
+    (colour,) = charts.series_of(evidence.calibrators, [shown.calibrator]).colours
+    series = charts.Series(
+        [*shown.fixed, named],
+        [*[charts.GREY] * count, colour],
+        [*dashes, [1, 0]],
+        [*[_ROUND] * count, _SQUARE],
     )
 
     def draw(width: float, legend_shown: alt.Legend) -> list[alt.Chart]:
@@ -242,7 +234,7 @@ def figure_4(evidence: Evidence) -> Chart | None:
         low = alt.Y("accuracy_low:Q", title="accuracy")
         ias = pictures.of_kind("ias").encode(x=x, color=series.colour("series", legend_shown))
         return [
-            *curves(pictures.of_kind("fixed").encode(x=x), y, series, legend_shown),
+            *charts.curves(pictures.of_kind("fixed").encode(x=x), y, series, legend_shown),
             ias.mark_rule(strokeWidth=1.5).encode(y=low, y2="accuracy_high:Q"),
             ias.mark_point(filled=True, shape=_SQUARE, size=25, opacity=1).encode(y=y),
             ias.mark_text(fontSize=pictures.SMALL).encode(y="bottom:Q", text="text:N"),
@@ -300,14 +292,16 @@ def _ablation(
     rows = pd.concat([points[points["calibrator"].isna()].assign(series=_FIXED_N), own])
     rows = rows[rows["question_level"].isna()].assign(kind="point")
     most = float(points["samples"].max())
-    series = with_shapes(series_of(names, [*names, _FIXED_N]))
+    series = charts.with_shapes(charts.series_of(names, [*names, _FIXED_N]))
 
     def draw(width: float, shown: alt.Legend) -> list[alt.Chart]:
         ticks = [4**power for power in range(20) if 4**power <= most]
         scale = alt.Scale(type="log", base=2, domain=[0.9, most * 1.1], nice=False)
         x = alt.X("samples:Q", scale=scale, title=None, axis=alt.Axis(values=ticks, tickCount=20, format="d"))
-        y = alt.Y("accuracy:Q", scale=UNIT, title="accuracy", axis=alt.Axis(values=[0, 0.5, 1], tickCount=5))
-        return curves(
+        y = alt.Y(
+            "accuracy:Q", scale=charts.UNIT, title="accuracy", axis=alt.Axis(values=[0, 0.5, 1], tickCount=5)
+        )
+        return charts.curves(
             pictures.of_kind("point").encode(x=x), y, series, shown, band=0.12, point=12, order="samples:Q"
         )
 
