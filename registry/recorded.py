@@ -93,7 +93,7 @@ class RecordedLLM(_Recorded, LLM):
     ``shards.trajectories`` to at least ``scaling.samples``, ``calibration.trajectories`` and the numbers of follow-ups.
     """
 
-    version = "4"
+    version = "5"
     repeats = True
 
     one_step: bool = False

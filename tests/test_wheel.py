@@ -154,9 +154,15 @@ def test_every_kind_of_file_is_in_it(installed: Installed) -> None:
         for path in (ROOT / "registry" / "nano" / "models").rglob("*")
         if path.is_file()
     }
+    pools = {f"prmcal/registry/pools/{path.name}" for path in (ROOT / "registry" / "pools").glob("*.parquet")}
     assert len(pages) > 20
+    assert len(pools) > 2
     assert (
-        shipped | pages | models | {"prmcal/py.typed", "prmcal/CONTRIBUTING.md", "prmcal/docs/conf.py"}
+        shipped
+        | pages
+        | models
+        | pools
+        | {"prmcal/py.typed", "prmcal/CONTRIBUTING.md", "prmcal/docs/conf.py"}
         <= names
     )
     assert not [name for name in names if "/tests/" in name or name.startswith("tests")]

@@ -9,16 +9,15 @@ from typing import Any
 from pydantic import BaseModel
 
 from prmcal.docs.generators.markdown import code, table
-from prmcal.harness.planning.grid import (
+from prmcal.harness.planning.entries import (
     CalibrationSpec,
     CalibratorSpec,
     DatasetSpec,
-    GridSpec,
-    MeasurementSpec,
     ModelSpec,
     PRMSpec,
     StrategySpec,
 )
+from prmcal.harness.planning.grid import GridSpec, MeasurementSpec, PartSpec
 from prmcal.harness.planning.reading import grid_schema
 from prmcal.harness.planning.settings import SamplingSpec, ScalingSpec, ShardSpec
 
@@ -34,6 +33,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "`measurement`": MeasurementSpec,
     "`scaling`": ScalingSpec,
     "`shards`": ShardSpec,
+    "An entry of `parts`": PartSpec,
 }
 _TYPES = {
     "integer": "integer",

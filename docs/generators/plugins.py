@@ -69,7 +69,7 @@ def models_table() -> str:
     for grid, path in shipped_grids().items():
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         for kind in ("llm", "prm"):
-            for entry in content[f"{kind}s"]:
+            for entry in content.get(f"{kind}s", ()):  # A grid with parts has recorded ones.
                 checkpoint = entry.get("arguments", {}).get("checkpoint")
                 if checkpoint:
                     found[kind, checkpoint, entry["plugin"]].append(grid)

@@ -20,8 +20,9 @@ from prmcal.errors import PluginError, PrmcalError, StorageError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.execution.machine import describe_gpus, hardware, visible_gpus
+from prmcal.harness.planning.entries import DatasetSpec, PluginSpec
 from prmcal.harness.planning.gpu_hours import ALL_GPUS, billions, checkpoint_of, gpus_of
-from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
+from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.preflight import Questions, asked_solutions, plugin_problems
 from prmcal.harness.planning.reading import grid_schema
 from prmcal.harness.planning.resolved import absent_checkpoints
@@ -267,7 +268,7 @@ def _problems(kind: str, spec: PluginSpec, grid: GridSpec, questions: Questions)
     except PrmcalError as error:
         yield " ".join(str(error).split())
         return
-    for problem in plugin_problems(kind, spec.name, plugin, asked_solutions(grid, questions)):
+    for problem in plugin_problems(kind, spec.name, plugin, asked_solutions(grid, questions, spec.name)):
         yield " ".join(str(problem.error).split())
     for checkpoint in absent_checkpoints(plugin):
         yield f"{checkpoint} is not on this machine: hf download {checkpoint.partition('@')[0]}"

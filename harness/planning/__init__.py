@@ -1,6 +1,7 @@
 """From a grid file to its plan, the jobs and their dependencies, and to what they will cost.
 
 grid          the fields of a grid file
+entries       the fields of its entries
 settings      the fields of its parts
 reading       finding and reading grid files, and their JSON Schema
 resolved      a grid with its plugins and questions

@@ -17,7 +17,8 @@ from prmcal.harness.jobs.parameters import (
     ScoreParameters,
     SuccessParameters,
 )
-from prmcal.harness.planning.grid import CalibrationSpec, MeasurementSpec
+from prmcal.harness.planning.entries import CalibrationSpec
+from prmcal.harness.planning.grid import MeasurementSpec
 from prmcal.harness.planning.plan import AnyParameters, PlannedPlugin, make_job, make_shard
 from prmcal.harness.planning.resolved import GridQuestions, ResolvedGrid
 from prmcal.registry.contracts.calibrator import Calibrator

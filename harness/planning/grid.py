@@ -6,189 +6,29 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, model_validator
 
-from prmcal.db.metrics import COORDINATES, SCALING, with_terminal
-from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.harness.planning import settings
-from prmcal.harness.storage.store import content_key
+from prmcal.harness.planning.entries import (
+    CalibrationSpec,
+    CalibratorSpec,
+    Chosen,
+    DatasetSpec,
+    MetricSpec,
+    ModelSpec,
+    Name,
+    PluginSpec,
+    PRMSpec,
+    StrategySpec,
+)
 
-Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
-StrategyName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9 @._+-]*$")]
-
-
-def _free_column(name: str) -> str:
-    taken = {*COORDINATES, *_OTHER_COLUMNS, *(metric.name for metric in SCALING)}
-    ending = next((end for end in _ENDINGS if name.endswith(end)), "")
-    if name in taken or ending:
-        raise ValueError(
-            f"leaderboards have other columns {f'that end in {ending}' if ending else 'of this name'}"
-        )
-    return name
-
-
-_OTHER_COLUMNS = ("cell_id", "number", "rows", "questions", "status", "reason")
-_ENDINGS = ("_low", "_high", "_standing", "_letters", with_terminal(""))
-MetricName = Annotated[Name, AfterValidator(_free_column)]
-"""The name of a column. Its interval, standing and letters are columns of their own."""
-Text = Annotated[str, Field(max_length=200)]
-"""A name that plugins give: of a plugin, or of a split."""
-Chosen = Annotated[list[Name], Field(min_length=1, max_length=1000)] | None
-"""The names of the entries that another entry is restricted to; None for all."""
 Entries = Field(min_length=1, max_length=1000)
 """The length of a list of plugins."""
 
 Seed = Annotated[int, Field(ge=0, le=10**18)]
 
 
-def _data_of_keys(arguments: dict[str, Any]) -> dict[str, Any]:
-    try:
-        content_key(arguments)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(
-            "only texts, finite numbers, true, false, null, and lists and mappings of them can be arguments. Write "
-            "dates in quotation marks"
-        ) from error
-    return arguments
-
-
-Arguments = Annotated[dict[str, Any], AfterValidator(_data_of_keys)]
-"""The constructor arguments of a plugin: data that a key can be made from."""
-
 _MOST_CELLS = 1_000_000
 
 DEFAULT_STRATEGIES = ("pass@1", "best-of-n", "best-of-n + IAS")
-
-
-class PluginSpec(settings.Section):
-    """A plugin and the name that the leaderboard shows.
-
-    In the file a string such as ``isotonic`` stands for the plugin of that name with its default arguments.
-    """
-
-    name: Name
-    """The name that the leaderboard shows: letters, digits and `. _ + -`."""
-    plugin: Text
-    """The registered name of the plugin. By default it is `name`."""
-    arguments: Arguments = Field(default={})
-    """The constructor arguments of the plugin."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _short_form(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {"name": value, "plugin": value}
-        if isinstance(value, dict) and "plugin" not in value and "name" in value:
-            return {**value, "plugin": value["name"]}
-        return value
-
-    def reference(self) -> PluginReference:
-        """Return the entry as the plain data from which a shard builds the plugin."""
-        return PluginReference(self.name, self.plugin, dict(self.arguments))
-
-
-class ModelSpec(PluginSpec):
-    """An LLM or a PRM, and the name that the leaderboard shows."""
-
-    deterministic: bool | None = None
-    """True if the same call gives the same bytes again, where the plugin says something else. It is part of no key."""
-
-
-class PRMSpec(ModelSpec):
-    """A PRM and the name that the leaderboard shows."""
-
-    ranking: Arguments = Field(default={})
-    """Arguments that are others where solutions are ranked and samples are counted: for strategies and searches.
-    Calibrators are fitted and measured with `arguments`. The authors' code calibrates with one marker behind a prefix
-    and ranks with one behind every step. Each prefix is then scored twice."""
-
-    def as_it_ranks(self) -> Self:
-        """Return the entry with the arguments for ranking."""
-        return self.model_copy(update={"arguments": {**self.arguments, **self.ranking}})
-
-
-class CalibratorSpec(PluginSpec):
-    """A calibrator and the name that the leaderboard shows.
-
-    It is fitted for every LLM and PRM, or for those in `llms` and `prms`.
-    """
-
-    llms: Chosen = None
-    """The names of the LLMs that it is fitted for. By default all."""
-    prms: Chosen = None
-    """The names of the PRMs that it is fitted for. By default all."""
-
-    def is_for(self, llm: str, prm: str) -> bool:
-        """Return whether it is fitted for an LLM and a PRM."""
-        return _is_chosen(llm, self.llms) and _is_chosen(prm, self.prms)
-
-
-class StrategySpec(PluginSpec):
-    """A strategy and the name that the leaderboard shows.
-
-    It is run on every data set, or on those in `datasets`. A strategy that reads scores is run for every PRM, or for
-    those in `prms`. A strategy that reads calibrated rewards or ranks by them is run for every calibrator, or for those
-    in `calibrators`. A strategy can have several entries of the same name, which differ in these lists.
-    """
-
-    name: StrategyName
-    """The name that the leaderboard shows: letters, digits, spaces and `. _ + - @`."""
-    datasets: Chosen = None
-    """The names of the data sets that it is run on. By default all."""
-    prms: Chosen = None
-    """The names of the PRMs that it is run for. By default all."""
-    calibrators: Chosen = None
-    """The names of the calibrators that it is run for. By default all."""
-
-    def is_for(self, dataset: str, prm: str, calibrator: str) -> bool:
-        """Return whether it is run for a data set, a PRM and a calibrator. A name that it does not read is empty."""
-        return (
-            _is_chosen(dataset, self.datasets)
-            and _is_chosen(prm, self.prms)
-            and _is_chosen(calibrator, self.calibrators)
-        )
-
-
-class MetricSpec(PluginSpec):
-    """A calibration metric and its name, which is that of its column."""
-
-    name: MetricName
-    """The name of the column: letters, digits and `. _ + -`."""
-
-
-class DatasetSpec(PluginSpec):
-    """A data set to test on: its split, and the number of its questions (by default all)."""
-
-    split: Text = "test"
-    """The split of the data set."""
-    questions: settings.Number | None = None
-    """The number of questions, from the beginning of the split. By default all."""
-
-
-class CalibrationSpec(DatasetSpec):
-    """The data that calibrators are fitted to (section 3.1 of the paper).
-
-    It consists of `trajectories` per question with all of their prefixes, or with `most_prefixes` of each, and
-    `follow_ups` Monte Carlo completions per prefix. Terminal prefixes, which already contain the final answer, are left
-    out unless `terminal` is true.
-    """
-
-    split: Text = "calibration"
-    """The split of the data set."""
-    trajectories: settings.Number = 8
-    """The number of trajectories of each question."""
-    follow_ups: settings.Number = 8
-    """The number of follow-ups of each prefix, n."""
-    most_prefixes: settings.MostPrefixes = None
-    """The largest number of prefixes of a trajectory that are followed up: the bare question, the whole trajectory, and
-    prefixes at equal distances between them. Calibrators are fitted to these. By default all."""
-    first_prefixes: settings.FirstPrefixes = None
-    """The number of prefixes of a trajectory that are followed up, from the bare question on, without the whole
-    trajectory. The authors' code has 20: those of 0 to 19 steps. By default all."""
-    prefer_answered: settings.PreferAnswered = None
-    """This many times as many trajectories and follow-ups are drawn as kept, and those with an answer are kept first.
-    The authors' code draws 1.25 times as many. It makes success look more likely than it is. By default all are kept.
-    """
-    terminal: bool = False
-    """If true, calibrators are also fitted to prefixes that already contain the final answer."""
 
 
 AnySpec = TypeVar("AnySpec", bound=PluginSpec)
@@ -236,10 +76,6 @@ class MeasurementSpec(settings.Section):
     """Metrics to measure besides the built-in ones: metrics of your own, or built-in ones with other arguments."""
 
 
-def _is_chosen(name: str, chosen: Chosen) -> bool:
-    return not name or chosen is None or name in chosen
-
-
 def _one_strategy_per_name(specs: list[StrategySpec]) -> list[StrategySpec]:
     first: dict[str, StrategySpec] = {}
     for spec in specs:
@@ -258,10 +94,31 @@ Datasets = Annotated[list[DatasetSpec], Entries, AfterValidator(_unique_names)]
 Strategies = Annotated[list[StrategySpec], Field(max_length=1000), AfterValidator(_one_strategy_per_name)]
 
 
+class PartSpec(settings.Section):
+    """A part of a grid with models, questions and numbers of its own, such as one pool of recorded solutions.
+
+    Everything else is that of the grid. A calibrator or strategy that is restricted to other parts is not run.
+    """
+
+    llms: Models
+    """The LLMs of this part."""
+    prms: PRMs
+    """The PRMs of this part."""
+    datasets: Datasets
+    """The data sets of this part."""
+    calibration: CalibrationSpec
+    """The data that its calibrators are fitted to."""
+    measurement: MeasurementSpec | None = None
+    """The measurement on its test questions. By default that of the grid."""
+    scaling: settings.ScalingSpec | None = None
+    """The settings of its strategies. By default those of the grid."""
+
+
 class GridSpec(settings.Section):
     """A whole grid. Every LLM is combined with every PRM, calibrator, data set and strategy.
 
-    The lists in the entries of calibrators and strategies restrict this.
+    The lists in the entries of calibrators and strategies restrict this, and so do `parts`. A grid with parts leaves
+    out `llms`, `prms`, `datasets` and `calibration`.
 
     `limit` restricts every data set to its first questions, for a quick test.
     """
@@ -301,14 +158,28 @@ class GridSpec(settings.Section):
     fit takes longer, and needs little space. The results are the same up to rounding."""
     shards: settings.ShardSpec = settings.ShardSpec()
     """The size of the units of work."""
+    parts: Annotated[list[PartSpec], Field(max_length=1000)] = Field(default=[])
+    """Parts that are planned one by one and have one leaderboard. By default the grid is one whole."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_parts(cls, data: Any) -> Any:
+        """Name everything that is in a part where a grid without parts names it."""
+        parts = data.get("parts") if isinstance(data, dict) else None
+        if not isinstance(parts, list) or not all(isinstance(each, dict) for each in parts) or not parts:
+            return data
+        every = {
+            kind: [each for part in parts for each in part.get(kind) or ()]
+            for kind in ("llms", "prms", "datasets")
+        }
+        once = {
+            kind: [each for place, each in enumerate(specs) if each not in specs[:place]]
+            for kind, specs in every.items()
+        }
+        return {**once, "calibration": parts[0].get("calibration"), **data}
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
-        if self.measurement.measured > self.scaling.samples:
-            raise ValueError(
-                f"measurement.measured ({self.measurement.measured}) must not exceed "
-                f"scaling.samples ({self.scaling.samples}), because measured trajectories belong to the pool"
-            )
         if self._most_cells() > _MOST_CELLS:
             raise ValueError(
                 f"it asks for up to {self._most_cells():,} cells, and a grid has at most {_MOST_CELLS:,}; "
@@ -318,6 +189,16 @@ class GridSpec(settings.Section):
             unknown = set(named or ()) - {each.name for each in there}
             if unknown:
                 raise ValueError(f"{entry} names the {kind} '{min(unknown)}', which the grid does not have")
+        for whole in self.wholes():
+            whole._check_whole()
+        return self
+
+    def _check_whole(self) -> None:
+        if self.measurement.measured > self.scaling.samples:
+            raise ValueError(
+                f"measurement.measured ({self.measurement.measured}) must not exceed "
+                f"scaling.samples ({self.scaling.samples}), because measured trajectories belong to the pool"
+            )
         same = [each for each in self.datasets if each.name == self.calibration.name]
         if same and (same[0].plugin, same[0].arguments) != (
             self.calibration.plugin,
@@ -327,7 +208,6 @@ class GridSpec(settings.Section):
                 f"calibration and datasets use the name '{same[0].name}' for different data; "
                 "give one of them another name"
             )
-        return self
 
     def _most_cells(self) -> int:
         """Return how many cells the grid has if no list restricts an entry."""
@@ -353,7 +233,7 @@ class GridSpec(settings.Section):
             "llm": self.llms,
             "prm": self.prms,
             "calibrator": self.calibrators,
-            "dataset": [*self.datasets, self.calibration],
+            "dataset": [*self.datasets, *([part.calibration for part in self.parts] or [self.calibration])],
             "strategy": list({spec.name: spec for spec in self.strategies}.values()),
             "metric": self.measurement.metrics,
         }
@@ -361,6 +241,24 @@ class GridSpec(settings.Section):
     def runs(self, strategy: str, dataset: str, prm: str, calibrator: str) -> bool:
         """Return whether a strategy is run for a data set, a PRM and a calibrator; see `StrategySpec.is_for`."""
         return any(each.is_for(dataset, prm, calibrator) for each in self.strategies if each.name == strategy)
+
+    def wholes(self) -> list[Self]:
+        """Return a grid without parts for each part, or the grid itself if it has none."""
+        return [self._whole(part) for part in self.parts] or [self]
+
+    def _whole(self, part: PartSpec) -> Self:
+        own = {name: getattr(part, name) for name in PartSpec.model_fields if getattr(part, name) is not None}
+        names = {kind: {each.name for each in own[kind]} for kind in ("llms", "prms", "datasets")}
+
+        def here(spec: PluginSpec) -> bool:
+            lists = ((getattr(spec, kind, None), there) for kind, there in names.items())
+            return all(chosen is None or there.intersection(chosen) for chosen, there in lists)
+
+        kept = {
+            "calibrators": list(filter(here, self.calibrators)),
+            "strategies": list(filter(here, self.strategies)),
+        }
+        return self.model_copy(update={**own, **kept, "parts": []})
 
     def limited(self, questions: int | None) -> Self:
         """Return the same grid on at most the first `questions` questions of every data set."""

@@ -1,6 +1,7 @@
 """A plan: the jobs of a grid and the cells that they fill, a part of it for a run, and how jobs are made."""
 
 import difflib
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Generic, Self, TypeVar
@@ -235,6 +236,32 @@ def with_inputs(jobs: Iterable[Job[Parameters]]) -> list[Job[Parameters]]:
             found[id(job)] = job
             waiting += job.inputs
     return list(found.values())
+
+
+def joined_plans(plans: Sequence[Plan]) -> Plan:
+    """Return one plan for the parts of a grid. What several have under one name is there once.
+
+    Raises a GridError if two parts fill the same cell.
+    """
+    if len(plans) == 1:
+        return plans[0]
+    cells = tuple(cell for plan in plans for cell in plan.cells)
+    twice = [name for name, count in Counter(cell.cell_id for cell in cells).items() if count > 1]
+    if twice:
+        raise GridError(
+            f"Two parts of the grid have the cell {twice[0]}. Give their LLMs or data sets other names."
+        )
+    return Plan(
+        jobs=tuple(job for plan in plans for job in plan.jobs),
+        cells=cells,
+        plugins={
+            kind: tuple({each.name: each for plan in plans for each in plan.plugins[kind]}.values())
+            for kind in plans[0].plugins
+        },
+        datasets=tuple({(each.name, each.split): each for plan in plans for each in plan.datasets}.values()),
+        metrics=tuple({each.name: each for plan in plans for each in plan.metrics}.values()),
+        absent=tuple(dict.fromkeys(name for plan in plans for name in plan.absent)),
+    )
 
 
 def make_shard(

@@ -20,13 +20,15 @@ from prmcal.harness.jobs.parameters import (
     StrategyParameters,
 )
 from prmcal.harness.planning.chain import Calibrated, Chain, Sampled, Scored, once_for
-from prmcal.harness.planning.grid import GridSpec, PluginSpec
+from prmcal.harness.planning.entries import PluginSpec
+from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import (
     Cell,
     Plan,
     PlannedPlugin,
     as_identity,
     as_reference,
+    joined_plans,
     make_job,
     make_shard,
     without_unread_scores,
@@ -92,7 +94,7 @@ def build_plan(grid: GridSpec, stand_ins: bool = False) -> Plan:
 
     Raises a PluginError, a DataError or a GridError if a plugin or a data set of the grid is not available.
     """
-    return _Planner(resolve(grid, stand_ins)).plan()
+    return joined_plans([_Planner(resolve(each, stand_ins)).plan() for each in grid.wholes()])
 
 
 class _Planner(Chain):

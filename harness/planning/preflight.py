@@ -33,17 +33,19 @@ class Problem:
         return f"The {self.kind} '{self.name}' is not ready: {self.error}"
 
 
-def asked_solutions(grid: GridSpec, questions: Questions) -> dict[str, int]:
-    """Return how many solutions the grid asks for of each question, by its text.
+def asked_solutions(grid: GridSpec, questions: Questions, plugin: str) -> dict[str, int]:
+    """Return how many solutions the grid asks for of each question, by its text, in the parts that have a plugin.
 
     Nothing is sampled of data sets with success rates, so their questions are left out.
     """
     asked: dict[str, int] = {}
-    tests = [(each, grid.scaling.samples) for each in grid.datasets]
-    for spec, count in [(grid.calibration, grid.calibration.trajectories), *tests]:
-        dataset, known = questions.get((spec.name, spec.split), (None, ()))
-        for each in () if isinstance(dataset, FollowedUpDataset) else known:
-            asked[each.text] = max(count, asked.get(each.text, 0))
+    for part in grid.wholes():
+        named = plugin in {each.name for specs in part.entries.values() for each in specs}
+        tests = [(each, part.scaling.samples) for each in part.datasets]
+        for spec, count in [(part.calibration, part.calibration.trajectories), *tests] if named else []:
+            dataset, known = questions.get((spec.name, spec.split), (None, ()))
+            for each in () if isinstance(dataset, FollowedUpDataset) else known:
+                asked[each.text] = max(count, asked.get(each.text, 0))
     return asked
 
 
@@ -68,9 +70,8 @@ def plan_problems(grid: GridSpec, plan: Plan, models: Collection[str] | None = N
         for each in plan.datasets
         if each.name not in plan.absent
     }
-    asked = asked_solutions(grid, known)
     for kind, plugins in plan.plugins.items():
         for each in (
             plugins if models is None else (each for each in plugins if f"{kind}:{each.name}" in models)
         ):
-            yield from plugin_problems(kind, each.name, each.built, asked)
+            yield from plugin_problems(kind, each.name, each.built, asked_solutions(grid, known, each.name))

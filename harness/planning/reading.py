@@ -182,19 +182,27 @@ def grid_schema() -> dict[str, Any]:
     entries: dict[str, Any] = {}
     for key, kind in _ENTRIES.items():
         model = properties[key]["items"]["$ref"].rpartition("/")[2]
-        properties[key]["items"] = {"$ref": f"#/definitions/{kind}"}
         entries[kind] = _entry(models[model], kind)
     entries["calibration"] = _entry(models["CalibrationSpec"], "dataset")
     entries["metric"] = _entry(models["MetricSpec"], "metric")
     models["MeasurementSpec"]["properties"]["metrics"]["items"] = {"$ref": "#/definitions/metric"}
     for key in ("sampling", "measurement", "scaling", "shards"):
         entries[key] = models[properties[key]["$ref"].rpartition("/")[2]]
-    for key in ("calibration", "sampling", "measurement", "scaling", "shards"):
-        # In draft 7, nothing beside "$ref" is read.
-        properties[key] = {
-            "allOf": [{"$ref": f"#/definitions/{key}"}],
-            "description": properties[key]["description"],
-        }
+    entries["part"] = models["PartSpec"]
+    for place in (properties, entries["part"]["properties"]):
+        for key, kind in _ENTRIES.items():
+            if key in place:
+                place[key]["items"] = {"$ref": f"#/definitions/{kind}"}
+        for key in ("calibration", "sampling", "measurement", "scaling", "shards"):
+            if key in place:  # In draft 7, nothing beside "$ref" is read.
+                place[key] = {
+                    "allOf": [{"$ref": f"#/definitions/{key}"}],
+                    "description": place[key]["description"],
+                }
+    properties["parts"]["items"] = {"$ref": "#/definitions/part"}
+    schema["required"] = ["name", "calibrators"]
+    own = ["llms", "prms", "datasets", "calibration"]
+    schema["anyOf"] = [{"required": own}, {"required": ["parts"]}]
     properties["strategies"]["default"] = list(DEFAULT_STRATEGIES)
     return {"$schema": _DRAFT, "title": "A grid of prmcal", **schema, "definitions": entries}
 

@@ -13,7 +13,8 @@ from prmcal.db.metrics import Metric as MetricColumn
 from prmcal.errors import GridError
 from prmcal.harness.jobs.parameters import QuestionSlice, SuccessParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard, require
-from prmcal.harness.planning.grid import DatasetSpec, GridSpec, PluginSpec
+from prmcal.harness.planning.entries import DatasetSpec, PluginSpec
+from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
 from prmcal.harness.storage.store import content_key
 from prmcal.registry.contracts.calibrator import Calibrator

@@ -58,6 +58,11 @@ class Places:
         self.plan = existing_plan(self.folder)
         load_plugins_of(self.folder)
         self.grid = grid_of(self.record.grid, f"The grid in {directory}")
+        if self.grid.parts:
+            raise RunError(
+                f"{directory} has several parts, each with calibration questions of its own. Write one part of the "
+                "grid into a file of its own, run it, and give the folder of that run."
+            )
         self.context = Context(Store(directory))
         self.store = self.context.store
         self.calibration = Questions(self.grid.calibration.name, self.grid.calibration.split)

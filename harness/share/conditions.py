@@ -168,7 +168,7 @@ def _given(record: RunRecord, settings: Mapping[str, Sequence[str]]) -> Properti
         for given in [record.grid.get(part) or {}]
         for name in names
         if name in given and (given[name] is not None or name not in _CHOSEN)
-    }
+    } | ({"parts": record.grid["parts"]} if record.grid.get("parts") else {})
 
 
 def _versions(jobs: Iterable[Job[Parameters]]) -> Properties:

@@ -96,7 +96,9 @@ def check_unknown_splits_and_counts_are_refused(plugin: Dataset) -> None:
 
 def check_grading(plugin: Dataset) -> None:
     """The reference answer in a box is correct, another answer is incorrect, and no box is unparsed."""
-    if isinstance(plugin, FollowedUpDataset):
+    if (
+        isinstance(plugin, FollowedUpDataset) or plugin.grading == "unit-tests"
+    ):  # No reference is its own answer.
         return
     for question in filter(lambda each: each.answer, _first(plugin, plugin.splits[-1])):
         cases = (

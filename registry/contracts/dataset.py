@@ -20,7 +20,7 @@ class Dataset(Plugin, ABC):
     splits: tuple[str, ...] = ("test",)
     """The names of its splits, e.g. ``("train", "calibration", "test")``."""
     grading: Grading = "symbolic"
-    """The kind of its answers: plain numbers and words, integers from 0 to 999 (AIME), or any mathematics."""
+    """The kind of its answers: plain numbers and words, integers from 0 to 999 (AIME), any mathematics, or programs."""
     answers: Ways = BOXED
     """The places of the answers in solutions: ``boxed``, ``phrase`` (behind "the answer is"), ``hashes`` (behind ####),
     ``last number``, ``whole``, ``{pattern: REGEX}``, or a list of these, which are tried in order."""

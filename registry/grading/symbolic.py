@@ -40,12 +40,19 @@ class SymbolicComparer:
     is replaced within milliseconds. The program gets no environment variable that could contain a secret.
     """
 
+    program = _PROGRAM
+
     def __init__(self, seconds: float = 2.0, megabytes: int = 1024, patience: float = 60.0) -> None:
         self.seconds = seconds
         self.megabytes = megabytes
         self.patience = patience
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
+
+    @property
+    def arguments(self) -> tuple[float, ...]:
+        """The arguments of the program."""
+        return self.seconds, self.megabytes, self.patience
 
     def verdict(self, question: Question) -> Verdict:
         """Decide a question.
@@ -95,7 +102,7 @@ class SymbolicComparer:
     def _start(self) -> subprocess.Popen[str]:
         # Without -P, the program's folder would be first in the search path, and its files could hide modules.
         return subprocess.Popen(
-            [sys.executable, "-P", str(_PROGRAM), *map(str, (self.seconds, self.megabytes, self.patience))],
+            [sys.executable, "-P", str(self.program), *map(str, self.arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

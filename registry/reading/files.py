@@ -6,6 +6,7 @@ from typing import Any
 
 from prmcal.errors import DataError
 from prmcal.registry.messages import excerpt
+from prmcal.registry.reading.pools import pool_path
 from prmcal.registry.reading.records import Record, read_records
 from prmcal.registry.reading.shapes import SCORES
 
@@ -18,7 +19,7 @@ def read_files(paths: Sequence[Path], only: Mapping[str, Sequence[Any]] | None =
     Scores belong to records with the same id, or in the same order. `only` keeps the records with one of some values,
     by the name of the field. Raises a DataError if a file cannot be read, or nothing is left.
     """
-    files = [read_records(path) for path in paths]
+    files = [read_records(Path(pool_path(str(path)))) for path in paths]
     records = _numbered(files[:-1], paths)
     added = _added(records, files[-1])
     records = _joined(records, files[-1], added, paths) if added else _numbered(files, paths)

@@ -12,6 +12,7 @@ from prmcal.errors import DataError
 from prmcal.registry.contracts.data import Completion
 from prmcal.registry.messages import shown
 from prmcal.registry.reading.files import read_files
+from prmcal.registry.reading.pools import pool_path
 from prmcal.registry.reading.records import Record
 from prmcal.registry.reading.shapes import Solution
 from prmcal.registry.reading.solutions import Fields, Use, is_number, share_of, solutions_of
@@ -60,7 +61,7 @@ class Recording:
         score: str | None = None,
     ) -> Recording:
         """Return the recording that the arguments of a plugin describe."""
-        paths = (path,) if isinstance(path, str) else tuple(path)
+        paths = tuple(map(pool_path, [path] if isinstance(path, str) else path))
         found = {"score": score, **(names or {})}
         fields = Fields(
             found.get("question"), found["score"], found.get("label"), None, solutions, found.get("cost")
@@ -128,7 +129,9 @@ def _completion(solution: Solution, correct_from: float | None) -> Completion:
         text = join_steps(
             [as_one_step(each) or f"Step {step} of {name}" for step, each in enumerate(steps, start=1)]
         )
-    text = name if text is None else text
+    if text is None:
+        answer = solution.get("answer")
+        text = name if answer is None else f"{name}: \\boxed{{{answer}}}"
     cost, reason = solution.get("cost"), solution.get("finish_reason")
     cost = len(text.split()) if cost is None else cost
     if not is_number(cost) or not 0 <= cost <= _MOST_TOKENS or abs(cost - round(cost)) > _ROUNDED * cost:

@@ -1,0 +1,145 @@
+"""Write the shipped pools: what was measured of recorded samples, without their texts.
+
+    python -m benchmarks.evidence.pools humaneval MEASURED.parquet
+    python -m benchmarks.evidence.pools terminal-bench TRAJECTORIES.csv
+    python -m benchmarks.evidence.pools nano RUN
+
+The first file is that of `benchmarks.evidence.humaneval_pool`. The second has the columns agent, task, trial, reward,
+seconds and steps. RUN is a finished run of LLMs and PRMs of nano on one data set, whose test trajectories become the
+pool; one of the PRMs is `nano-prm`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from prmcal.harness.jobs.parameters import RolloutParameters, ScoreParameters
+from prmcal.harness.planning.saved import existing_plan
+from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.storage.store import ArtifactRef, Store
+from prmcal.registry.reading.pools import Card, findings, write_pool
+
+FOLDER = Path(__file__).parents[2] / "registry" / "pools"
+NANO_PRM = "nano-prm"
+SAMPLE = ["question_id", "trajectory"]
+
+
+def humaneval(source: Path) -> tuple[str, pd.DataFrame, Card]:
+    """Return the pool of programs: the score is the share of the model's own tests that a program passes."""
+    table = pd.read_parquet(source)
+    passed, failed = table["tests_passed"], table["tests_failed"]
+    rows = pd.DataFrame(
+        {
+            "llm": "codegen-16b",
+            "question": "HumanEval/" + table["question"].astype(str),
+            "solution": table["solution"].astype("int16"),
+            # One more of each, so that a problem without usable tests has a score too.
+            "score": ((passed + 1) / (passed + failed + 2)).astype("float32"),
+            "correct": table["correct"],
+            "tests_passed": passed,
+            "tests_failed": failed,
+        }
+    )
+    card = Card(
+        "100 programs of CodeGen-16B for each problem of HumanEval, scored by the share of the model's own tests "
+        "that they pass. A program is right if it passes the tests of HumanEval.",
+        "github.com/microsoft/CodeT, CodeT/data/generated_data (Chen et al., 2022, arXiv:2207.10397); run by "
+        "benchmarks.evidence.humaneval_pool",
+        "MIT",
+        {"score": "(tests passed + 1) / (tests + 2)"},
+        scale="probability",
+    )
+    return "humaneval-codegen-16b", rows, card
+
+
+def terminal_bench(source: Path) -> tuple[str, pd.DataFrame, Card]:
+    """Return the pool of agents: the score is how soon a trial ended."""
+    table = pd.read_csv(source)
+    rows = pd.DataFrame(
+        {
+            "llm": table["agent"].str.partition("_")[0],
+            "question": table["task"],
+            "solution": table["trial"].astype("int16"),
+            "score": -np.log(table["seconds"]).astype("float32"),
+            "correct": table["reward"] == 1,
+            "cost": table["seconds"].round().astype("int32"),
+            "brevity": -np.log(table["steps"]).astype("float32"),
+        }
+    )
+    card = Card(
+        "Five trials of two agents (capy with gpt-5.5, mini-swe-agent with deepseek-v4-flash) at each task of "
+        "Terminal-Bench 2, scored by how soon a trial ended. A trial is right if it passes the tests of the task.",
+        "github.com/llm-as-a-verifier/llm-as-a-verifier, data/terminal_bench_2.{0,1}_trajs",
+        "MIT",
+        {"score": "minus the logarithm of the seconds", "brevity": "minus the logarithm of the steps"},
+        cost="seconds",
+    )
+    return "terminal-bench-2", rows, card
+
+
+def nano(run: Path) -> tuple[str, pd.DataFrame, Card]:
+    """Return the pool of a finished run of nano."""
+    plan, store = existing_plan(RunFolder(run)), Store(run)
+    questions = {each.id: each for data in plan.datasets if data.split == "test" for each in data.questions}
+
+    def tables(refs: Iterable[ArtifactRef], name: str) -> pd.DataFrame:
+        return pd.concat(store.read(ref.kind, ref.key, name).to_pandas() for ref in refs)
+
+    found: dict[str, pd.DataFrame] = {}
+    for rollout in plan.jobs_of(RolloutParameters):
+        if rollout.labels.split == "test":
+            found[rollout.labels.llm] = tables(rollout.refs, "trajectories").set_index(SAMPLE)
+    prms = {}
+    for job in plan.jobs_of(ScoreParameters):
+        if job.labels.split == "test":
+            name = "score" if job.labels.prm == NANO_PRM else job.labels.prm.removeprefix("nano-")
+            prms[name] = job.labels.prm
+            last = tables(job.refs, "rewards").sort_values("step").drop_duplicates(SAMPLE, keep="last")
+            found[job.labels.llm][name] = last.set_index(SAMPLE)["logit"]
+    parts = []
+    for llm, table in found.items():
+        own = table.reset_index()
+        groups = own.groupby("question_id")["answer"]
+        parts.append(
+            pd.DataFrame(
+                {
+                    "llm": llm,
+                    "question": own["question_id"],
+                    "solution": own["trajectory"].astype("int16"),
+                    **{name: own[name].astype("float32") for name in prms},
+                    "correct": own["correct"],
+                    "prediction": groups.transform(lambda each: each.factorize()[0]).astype("int16"),
+                    "cost": own["tokens"].astype("int16"),
+                    "level": own["question_id"].map(lambda each: questions[each].level).astype("int8"),
+                }
+            )
+        )
+    rows = pd.concat(parts, ignore_index=True)
+    card = Card(
+        "Solutions of the embedded tiny LLMs to questions of nano-math, scored by two of the embedded tiny PRMs: the "
+        "logit of the whole solution.",
+        "a run of prmcal itself; no model and no text of others",
+        "Apache-2.0",
+        {name: f"the logit of {prms[name]}" for name in sorted(prms, key=lambda each: each != "score")},
+        cost="tokens",
+    )
+    return "nano-math", rows, card
+
+
+def main() -> None:
+    """Write one pool, and say what is wrong with it."""
+    makers = {"humaneval": humaneval, "terminal-bench": terminal_bench, "nano": nano}
+    name, table, card = makers[sys.argv[1]](Path(sys.argv[2]))
+    path = FOLDER / f"{name}.parquet"
+    write_pool(path, table, card)
+    print(f"{path}: {len(table):,} rows, {path.stat().st_size:,} bytes")
+    print("\n".join(findings(path)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,227 @@
+"""Pools: shipped ones are sound and small, samples with answers can vote, and a check finds what is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as parquet
+import pytest
+import yaml
+
+from prmcal.db.queries.leaderboard import leaderboard
+from prmcal.errors import DataError
+from prmcal.registry.plugins import datasets, llms
+from prmcal.registry.reading.pools import Card, findings, pool_path, shipped_pools, summaries, write_pool
+from tests.conftest import Prmcal
+
+CARD = Card("Made up.", "nowhere", "MIT", {"score": "a number"}, cost="cents")
+
+
+def made(llms: int = 1, questions: int = 40, samples: int = 4, seed: int = 0) -> pd.DataFrame:
+    random = np.random.default_rng(seed)
+    rows = [
+        (f"llm-{llm}", f"q{question}", solution)
+        for llm in range(llms)
+        for question in range(questions)
+        for solution in range(samples)
+    ]
+    table = pd.DataFrame(rows, columns=["llm", "question", "solution"])
+    table["correct"] = random.random(len(table)) < 0.5
+    table["score"] = random.normal(0, 1, len(table)) + 2 * table["correct"]
+    table["prediction"] = np.where(table["correct"], 0, random.integers(1, 4, len(table)))
+    table["cost"] = random.integers(1, 9, len(table))
+    return table
+
+
+@pytest.mark.parametrize("name", shipped_pools())
+def test_a_shipped_pool_is_sound(name: str) -> None:
+    path = shipped_pools()[name]
+    assert list(findings(path)) == []
+    assert all(each.auc is not None and 0.5 < each.auc < 1 for each in summaries(path))
+
+
+def test_shipped_pools_are_small() -> None:
+    assert sum(path.stat().st_size for path in shipped_pools().values()) < 1_000_000
+
+
+def test_numbers_of_programs_are_those_that_were_published_with_them() -> None:
+    (found,) = summaries(shipped_pools()["humaneval-codegen-16b"])
+    assert (found.questions, found.samples, found.votes) == (164, 100, False)
+    assert found.pass_at_1 == pytest.approx(0.228, abs=5e-4)
+    assert found.best_of_n == pytest.approx(0.224, abs=5e-4)
+    assert found.auc == pytest.approx(0.764, abs=5e-4)
+
+
+def test_a_name_is_a_file_and_an_unknown_one_is_refused_with_those_that_there_are() -> None:
+    assert pool_path("own.parquet") == "own.parquet"
+    with pytest.raises(
+        DataError, match=r"no pool 'humaneval'\. The shipped pools are .*humaneval-codegen-16b"
+    ):
+        pool_path("pool:humaneval")
+
+
+@pytest.mark.parametrize(
+    ("change", "card", "words"),
+    [
+        (
+            lambda rows: rows.assign(score=rows["score"].mask(rows.index == 3)),
+            CARD,
+            "1 values of 'score' are missing",
+        ),
+        (lambda rows: rows, replace(CARD, licence=""), "The card has no licence"),
+        (lambda rows: rows, replace(CARD, scale="probability"), "'score' is in [-"),
+        (
+            lambda rows: rows,
+            replace(CARD, scores={"score": "", "other": ""}),
+            "the score 'other', which is no column",
+        ),
+        (lambda rows: rows.drop(columns="llm"), CARD, "'llm' must be text"),
+        (lambda rows: rows.assign(text="def f(): pass"), CARD, "The column 'text' has text"),
+        (
+            lambda rows: rows.assign(question=rows["question"] + " " * 200),
+            CARD,
+            "name questions in at most 100",
+        ),
+        (lambda rows: rows[rows["question"] < "q2"], CARD, "questions. With fewer than 30"),
+        (lambda rows: rows.drop(index=7), CARD, "questions have 3 to 4 samples"),
+        (lambda rows: rows[rows["solution"] == 0], CARD, "one sample"),
+        (lambda rows: rows.assign(solution=0), CARD, "occurs twice"),
+        (lambda rows: rows.assign(correct=True), CARD, "all samples are right"),
+        (lambda rows: rows.assign(correct=False), CARD, "all samples are wrong"),
+        (lambda rows: rows.assign(score=1.0), CARD, "They rank nothing"),
+        (lambda rows: rows.assign(cost=0.5), CARD, "no whole number"),
+        (lambda rows: rows.assign(cost=-1), CARD, "negative"),
+        (lambda rows: rows[:0], CARD, "It has no rows"),
+    ],
+)
+def test_each_thing_that_is_wrong_is_found(tmp_path: Path, change, card: Card, words: str) -> None:  # type: ignore[no-untyped-def]
+    write_pool(tmp_path / "p.parquet", change(made()), card)
+    assert [each for each in findings(tmp_path / "p.parquet") if words in each]
+
+
+def test_rows_that_were_changed_later_and_a_missing_card_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "p.parquet"
+    write_pool(path, made(), CARD)
+    assert list(findings(path)) == []
+    rows = parquet.read_table(path)
+    parquet.write_table(rows.slice(0, 156), path)
+    assert any("The hash of the card" in each for each in findings(path))
+    parquet.write_table(rows.replace_schema_metadata({}), path)
+    assert any("has no card" in each for each in findings(path))
+    path.write_bytes(b"PAR1 and nothing")
+    with pytest.raises(DataError, match="not a valid Parquet file"):
+        list(findings(path))
+
+
+def test_samples_with_answers_can_vote(tmp_path: Path) -> None:
+    write_pool(tmp_path / "p.parquet", made(), CARD)
+    given = {"path": str(tmp_path / "p.parquet")}
+    (question, *_) = datasets.create("jsonl", **given).questions("test")
+    from prmcal.registry.contracts.data import Prefix, Sampling
+
+    ((first, *_),) = llms.create("recorded", **given).generate([Prefix(question.text)], 4, Sampling(), 0)
+    rows = made()
+    found = datasets.create("jsonl", **given).find_answer(first.text)
+    assert found is not None and int(found.text) == rows["prediction"][0]
+    assert (first.correct, first.tokens) == (rows["correct"][0], rows["cost"][0])
+
+
+def test_parts_of_a_grid_have_numbers_of_their_own_and_one_leaderboard(
+    prmcal: Prmcal, tmp_path: Path
+) -> None:
+    parts: list[dict[str, Any]] = []
+    for name, samples in (("small", 3), ("large", 6)):
+        write_pool(tmp_path / f"{name}.parquet", made(samples=samples, seed=samples), CARD)
+        given: dict[str, Any] = {"path": str(tmp_path / f"{name}.parquet")}
+        data: dict[str, Any] = {
+            "name": name,
+            "plugin": "jsonl",
+            "arguments": {**given, "calibration_share": 0.5},
+        }
+        parts.append(
+            {
+                "llms": [{"name": f"llm-{name}", "plugin": "recorded", "arguments": given}],
+                "prms": [{"name": f"prm-{name}", "plugin": "recorded", "arguments": given}],
+                "calibration": {**data, "trajectories": samples, "follow_ups": 1, "terminal": True},
+                "datasets": [data],
+                "measurement": {"measured": samples, "follow_ups": 2, "terminal": True, "replicates": 100},
+                "scaling": {"samples": samples},
+            }
+        )
+    strategies = ["best-of-n", {"name": "majority vote", "datasets": ["large"]}]
+    grid: dict[str, Any] = {
+        "name": "two",
+        "calibrators": ["uncalibrated", "platt"],
+        "strategies": strategies,
+        "parts": parts,
+    }
+    grid["shards"] = {"trajectories": 6}
+    (tmp_path / "grid.yaml").write_text(yaml.safe_dump(grid))
+    ready = prmcal("doctor", tmp_path / "grid.yaml")
+    assert ready.returncode == 0, ready.stdout
+    done = prmcal("run", tmp_path / "grid.yaml", "--out", tmp_path / "out", "--workers", 1)
+    assert done.returncode == 0, done.stderr
+    scaling = leaderboard(tmp_path / "out" / "leaderboard.duckdb", "scaling").set_index(["llm", "strategy"])
+    assert set(scaling["status"]) == {"done"}
+    assert scaling["samples"].to_dict() == {
+        ("llm-small", "best-of-n"): 3,
+        ("llm-large", "best-of-n"): 6,
+        ("llm-large", "majority vote"): 6,
+    }
+    calibration = leaderboard(tmp_path / "out" / "leaderboard.duckdb", "calibration")
+    assert set(zip(calibration["llm"], calibration["prm"], calibration["dataset"], strict=True)) == {
+        ("llm-small", "prm-small", "small"),
+        ("llm-large", "prm-large", "large"),
+    }
+    refused = prmcal("recommend", tmp_path / "out", "--accuracy", "0.6")
+    assert refused.returncode == 2
+    assert "several parts" in refused.stderr
+    again = prmcal("run", tmp_path / "grid.yaml", "--out", tmp_path / "out", "--workers", 1)
+    assert "0 shards computed" in again.stderr
+
+
+def test_two_parts_cannot_fill_one_cell(prmcal: Prmcal, tmp_path: Path) -> None:
+    write_pool(tmp_path / "p.parquet", made(), CARD)
+    given: dict[str, Any] = {"path": str(tmp_path / "p.parquet")}
+    data: dict[str, Any] = {
+        "name": "data",
+        "plugin": "jsonl",
+        "arguments": {**given, "calibration_share": 0.5},
+    }
+    part: dict[str, Any] = {
+        "llms": [{"name": "llm", "plugin": "recorded", "arguments": given}],
+        "prms": [{"name": "prm", "plugin": "recorded", "arguments": given}],
+        "calibration": {**data, "trajectories": 4, "follow_ups": 1, "terminal": True},
+        "datasets": [data],
+        "measurement": {"measured": 4, "follow_ups": 2},
+        "scaling": {"samples": 4},
+    }
+    grid: dict[str, Any] = {
+        "name": "twice",
+        "calibrators": ["platt"],
+        "strategies": ["best-of-n"],
+        "parts": [part, part],
+    }
+    (tmp_path / "grid.yaml").write_text(yaml.safe_dump(grid))
+    refused = prmcal("plan", tmp_path / "grid.yaml")
+    assert refused.returncode == 2
+    assert "Two parts of the grid have the cell scaling/llm/prm/data/best-of-n" in refused.stderr
+
+
+def test_the_list_fits_80_columns_and_the_check_says_what_is_wrong(prmcal: Prmcal, tmp_path: Path) -> None:
+    listed = prmcal("pools")
+    assert listed.returncode == 0, listed.stderr
+    for name in shipped_pools():
+        assert name in listed.stdout
+    write_pool(tmp_path / "bad.parquet", made(questions=5), replace(CARD, licence=""))
+    checked = prmcal("pools", "check", tmp_path / "bad.parquet")
+    assert checked.returncode == 4
+    assert len(checked.stdout.replace("\n  ", " ").splitlines()) == 2
+    write_pool(tmp_path / "good.parquet", made(), CARD)
+    assert prmcal("pools", "check", tmp_path / "good.parquet").returncode == 0
+    assert prmcal("pools", "check").returncode == 2
+    assert prmcal("pools", "remove").returncode == 2
