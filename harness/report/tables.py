@@ -1,13 +1,14 @@
-"""The tables of a report: the ranking, errors of rewards, strategies, the numbers of Figure 4, and Theorem 1."""
+"""The tables of a report: the ranking, the paper beside it, errors, strategies, Figure 4 in numbers, and Theorem 1."""
 
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from prmcal.db.queries.leaderboard import NAMED, reported
+from prmcal.db.queries.leaderboard import NAMED, REPORTED_TABLES, reported
 from prmcal.db.queries.trajectories import MEDIAN
 from prmcal.db.reader import known_levels
-from prmcal.db.text.formats import LEADERBOARDS, MARKS, standings_legend
+from prmcal.db.text.board import Board, Column
+from prmcal.db.text.formats import LEADERBOARDS, MARKS, number, standings_legend
 from prmcal.db.text.overview import ranking_board
 from prmcal.harness.report.evidence import PLACE, Evidence, for_every_prm, values, wanted, with_none
 from prmcal.harness.report.exhibits import CAPTIONS, VERDICTS, Panel, Table, TextTable
@@ -18,6 +19,7 @@ _TABLE_5 = ("adaptive_ce", "brier")
 _STRATEGIES = (*LEADERBOARDS["scaling"].main_metrics, "samples")
 _OF_SEARCH = {"bon": "best-of-n", "bs": "beam search"}
 _FIXED = (1, 4, 16, 64)
+_PAPER_DIGITS = 4
 
 
 def ranking(evidence: Evidence) -> TextTable | None:
@@ -28,6 +30,63 @@ def ranking(evidence: Evidence) -> TextTable | None:
     board = ranking_board(found)
     meanings = " ".join(f"{column.title}: {column.about}" for column in board.columns[2:])
     return TextTable("ranking", board.title, f"{board.legend} {meanings}", board)
+
+
+def beside_the_paper(evidence: Evidence) -> TextTable | None:
+    """Make the table of differences, a row for each table of the paper, PRM, metric, strategy and calibrator.
+
+    None if the run has no value that the paper has too.
+    """
+    found = _compared(evidence)
+    if found.empty:
+        return None
+    groups = found.groupby(["table", "prm", "metric", "strategy", "calibrator"], sort=False, dropna=False)
+    rows = [_differences(evidence, group) for _, group in groups]
+    heads = (
+        "Table",
+        "PRM",
+        "Metric",
+        "Of",
+        "Numbers",
+        "Mean difference",
+        "Mean size",
+        "Largest",
+        "In the interval",
+    )
+    columns = [Column(head, values) for head, values in zip(heads, zip(*rows, strict=True), strict=True)]
+    board = Board(tuple(columns), names=4)
+    return TextTable("beside-the-paper", "Beside the paper", CAPTIONS["beside the paper"], board)
+
+
+def _differences(evidence: Evidence, group: pd.DataFrame) -> tuple[str, ...]:
+    """Return the texts of a row, which sums up the differences of some numbers."""
+    first, differences = group.iloc[0], group["difference"].astype(float)
+    largest = group.loc[differences.abs().idxmax()]
+    return (
+        REPORTED_TABLES[first["table"]],
+        first["prm"],
+        evidence.described.title(first["metric"]),
+        ", ".join(each for each in (first["strategy"], first["calibrator"]) if each),
+        str(len(group)),
+        number(differences.mean(), _PAPER_DIGITS, signed=True),
+        number(differences.abs().mean(), _PAPER_DIGITS),
+        f"{number(largest['difference'], _PAPER_DIGITS, signed=True)} ({largest['llm']}, {largest['dataset']})",
+        str(int(group["inside"].sum())),
+    )
+
+
+def _compared(evidence: Evidence) -> pd.DataFrame:
+    """Return the numbers of the paper that have a measured value, with their differences."""
+    measured = pd.concat([evidence.calibration, evidence.strategies])
+    measured = measured[measured["value"].notna()].drop_duplicates(NAMED)
+    rows = for_every_prm(with_none(reported()), evidence.prms).rename(columns={"value": "printed"})
+    measured = for_every_prm(with_none(measured), evidence.prms).drop_duplicates(NAMED)
+    found = rows.merge(measured[[*NAMED, "value", "low", "high"]], on=NAMED)
+    found = found.drop_duplicates(["table", *NAMED])
+    printed, value = (found[name].astype(float) for name in ("printed", "value"))
+    half = 0.5 * 10.0 ** -found["digits"].astype(float)  # A printed number is rounded.
+    inside = (found["low"].astype(float) - half <= printed) & (printed <= found["high"].astype(float) + half)
+    return found.assign(difference=value - printed, inside=inside)
 
 
 def table_1(evidence: Evidence) -> Table:

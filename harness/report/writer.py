@@ -39,11 +39,10 @@ def exhibits_of(evidence: Evidence) -> list[exhibits.Exhibit]:
     A function returns None if the grid has no results for its exhibit.
     """
     from prmcal.harness.report import figures, tables
-    from prmcal.harness.report.beside_paper import beside_the_paper
 
     made = (
         tables.ranking(evidence),
-        beside_the_paper(evidence),
+        tables.beside_the_paper(evidence),
         figures.figure_2(evidence),
         tables.table_1(evidence),
         figures.figure_3(evidence),
