@@ -117,6 +117,14 @@ CellOption = Annotated[
 FormatOption = Annotated[
     str, option("FORMAT", "table, json, csv or markdown.", "--format", autocompletion=completing(*FORMATS))
 ]
+AllowedHostsOption = Annotated[
+    list[str] | None,
+    option(
+        "NAME",
+        "A further name by which the server is reached, such as that of a proxy; repeatable. Requests with other names "
+        "in their headers Host and Origin are refused. `*.example.com` stands for all names below.",
+    ),
+]
 WideOption = Annotated[bool, typer.Option("--wide", help="Show all columns, however long the lines become.")]
 PagerOption = Annotated[
     bool,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import ipaddress
 import json
 import shlex
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli.ask import loaded
 from prmcal.harness.cli.options import (
+    AllowedHostsOption,
     CalibratorOption,
     CellOption,
     LLMOption,
@@ -18,6 +18,7 @@ from prmcal.harness.cli.options import (
     SourceArgument,
     option,
 )
+from prmcal.harness.serving.access import Access, hosts_of, is_local, token_for
 
 if TYPE_CHECKING:
     from prmcal.harness.inference.calibrated_prm import CalibratedPRM
@@ -50,6 +51,10 @@ def serve(
     ] = 64,
     max_rows: Annotated[int, option("N", "The largest number of trajectories in a request.", min=1)] = 256,
     max_question: Annotated[int, option("CHARACTERS", "The longest question.", min=1)] = 20_000,
+    max_samples: Annotated[
+        int, option("N", "The most samples that a request may ask for; more get 422.", min=1)
+    ] = 256,
+    allowed_hosts: AllowedHostsOption = None,
     batch: Annotated[
         int,
         option("N", "Trajectories that are scored together. They come from all requests that wait.", min=1),
@@ -64,8 +69,9 @@ def serve(
     POST /score returns the rewards of all prefixes of trajectories, POST /solve answers a question, at once or step by
     step, and POST /samples says how many samples a question needs. GET /openapi.json describes all of it.
 
-    Only this machine can reach the server, unless --host says otherwise. Running requests may finish
-    after Ctrl-C or SIGTERM.
+    Only this machine can reach the server, unless --host says otherwise. Then requests that compute need the token in
+    the environment variable PRMCAL_SERVER_TOKEN, or the one that is printed. Running requests may finish after Ctrl-C
+    or SIGTERM.
     """
     check_installed()
     from prmcal.harness.serving.app import bound_socket
@@ -77,13 +83,15 @@ def serve(
         concurrent=max_concurrent,
         rows=max_rows,
         characters=max_question,
+        samples=max_samples,
         batch=batch,
         grace_seconds=grace,
     )
     listening = bound_socket(host, port)
+    access = Access(tuple(hosts_of(host, allowed_hosts or ())), token_for(host))
     with loaded(run, cell, llm, prm, calibrator) as served:
-        print(_first_lines(served, *listening.getsockname()[:2]), flush=True)
-        answer_requests(served, limits, listening)
+        print(_first_lines(served, access.token, *listening.getsockname()[:2]), flush=True)
+        answer_requests(served, access, limits, listening)
 
 
 def check_installed() -> None:
@@ -92,19 +100,20 @@ def check_installed() -> None:
         raise PrmcalError("The server needs FastAPI and uvicorn. Install them: pip install 'prmcal[serve]'")
 
 
-def _first_lines(prm: CalibratedPRM, host: str, port: int) -> str:
+def _first_lines(prm: CalibratedPRM, token: str, host: str, port: int) -> str:
     """Return what is served, where, and how to try it."""
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     llm = f", for {prm.llm}," if prm.llm else ""
     body = shlex.quote(json.dumps(_EXAMPLE))
+    authorization = f" -H 'authorization: Bearer {token}'" if token else ""
     lines = [
         f"Serving {prm.prm} calibrated by {prm.calibrator}{llm} at {address}. Ctrl-C ends it.",
         *([prm.chosen_by] if prm.chosen_by else []),
-        f"Try it: curl {address}/score -H 'content-type: application/json' -d {body}",
+        f"Try it: curl {address}/score{authorization} -H 'content-type: application/json' -d {body}",
     ]
-    if not ipaddress.ip_address(host).is_loopback:
+    if not is_local(host):
         lines.append(
-            "Warning: other machines can reach this server, and it asks nobody for a password. Put a proxy with "
-            "authentication before it, or leave out --host."
+            "Other machines can reach this server. Whoever has the token can use its models, and it travels "
+            "unencrypted: put a proxy with TLS before the server, or leave out --host."
         )
     return "\n".join(lines)

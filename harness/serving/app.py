@@ -23,6 +23,7 @@ import uvicorn
 from fastapi import FastAPI, Response
 from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -31,23 +32,33 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM, Together
 from prmcal.harness.inference.results import PrefixRewards, Solution, Step
 from prmcal.harness.serving import bodies
+from prmcal.harness.serving.access import Access
 
 
 class Gate:
-    """Refuse requests beyond the limits: 413 for a large body, 408 for a slow one, and 503 if there are too many.
+    """Refuse requests without access with 403 or 401, and those beyond the limits.
 
-    Requests with the method GET always pass, so that a busy server still tells its health. A request that is cancelled,
-    because the server ends, gets 503, or an ``error`` as the last line of its stream.
+    A large body gets 413 and a slow one 408. If there are too many requests, they get 503, but for those with the
+    method GET, so that a busy server still tells its health. A request that is cancelled, because the server ends, gets
+    503, or an ``error`` as the last line of its stream.
 
     `app` gets the requests that pass. The gate counts its requests in `health`.
     """
 
-    def __init__(self, app: ASGIApp, limits: bodies.Limits, health: bodies.Health) -> None:
-        self._app, self._limits, self._health = app, limits, health
+    def __init__(self, app: ASGIApp, access: Access, limits: bodies.Limits, health: bodies.Health) -> None:
+        self._app, self._access, self._limits, self._health = app, access, limits, health
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD", "OPTIONS"):
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers, computes = Headers(scope=scope), scope["method"] not in ("GET", "HEAD", "OPTIONS")
+        names = headers.get("host", ""), headers.get("origin"), headers.get("authorization", "")
+        if refused := self._access.refusal(*names, computes):
+            await bodies.refusal(*refused, {"connection": "close"})(scope, receive, send)
+            return
+        if not computes:
             await self._app(scope, receive, send)
             return
         limits, close = self._limits, {"connection": "close"}
@@ -121,6 +132,8 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": bodies.Problem, "description": description}
     for status, description in (
         (400, "The body is not JSON."),
+        (401, "The token is absent or wrong."),
+        (403, "The header Host or Origin is foreign."),
         (413, "The body is larger than the limit."),
         (422, "The request is wrong."),
         (502, "A model failed or did not answer."),
@@ -133,7 +146,9 @@ _STREAM = {
 }
 
 
-def create_app(prm: CalibratedPRM, limits: bodies.Limits, on_failure: Callable[[Exception], None]) -> FastAPI:
+def create_app(
+    prm: CalibratedPRM, access: Access, limits: bodies.Limits, on_failure: Callable[[Exception], None]
+) -> FastAPI:
     """Return the application. Its models are loaded when it starts; `on_failure` is called if this fails."""
     scoring: Together[tuple[str, Sequence[str]], PrefixRewards] = Together(prm.score_each, limits.batch)
     health = bodies.Health(status="loading", requests=0, version=__version__)
@@ -162,7 +177,7 @@ def create_app(prm: CalibratedPRM, limits: bodies.Limits, on_failure: Callable[[
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.add_middleware(Gate, limits=limits, health=health)
+    app.add_middleware(Gate, access=access, limits=limits, health=health)
     bodies.add_handlers(app)
 
     async def checked(question: str) -> None:
@@ -226,6 +241,10 @@ def create_app(prm: CalibratedPRM, limits: bodies.Limits, on_failure: Callable[[
     )
     async def solve(body: bodies.SolveBody) -> Any:
         """Answer a question with as many samples as it needs, or say that the answer is not known (`abstained`)."""
+        if (body.max_samples or 0) > limits.samples:
+            raise PrmcalError(
+                f"max_samples: the limit of this server is {limits.samples}. Got {body.max_samples}."
+            )
         await checked(body.question)
         if not body.stream:
             (solution,) = await asyncio.to_thread(
@@ -274,7 +293,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return listening
 
 
-def run(prm: CalibratedPRM, limits: bodies.Limits, listening: socket.socket) -> None:
+def run(prm: CalibratedPRM, access: Access, limits: bodies.Limits, listening: socket.socket) -> None:
     """Answer requests until a signal ends the server, and then the process with 0.
 
     The first SIGINT or SIGTERM lets running requests finish for some time and then tells them. The second ends at once.
@@ -289,7 +308,7 @@ def run(prm: CalibratedPRM, limits: bodies.Limits, listening: socket.socket) -> 
 
     server = _Server(
         uvicorn.Config(
-            create_app(prm, limits, fail),
+            create_app(prm, access, limits, fail),
             log_level="warning",
             access_log=False,
             server_header=False,

@@ -90,7 +90,7 @@ class SolveBody(Settings):
     reference: str | None = Field(
         default=None, description="The right answer, if it is known. It is used for the alarm only."
     )
-    max_samples: int | None = Field(default=None, ge=1, le=4096, description="The largest number of samples.")
+    max_samples: int | None = Field(default=None, ge=1, description="The largest number of samples.")
     stream: bool = Field(
         default=False,
         description="Whether the reply is a stream of events, each a JSON object on its own line: steps as they are "
@@ -138,14 +138,16 @@ class Limits:
     """The limits of a server, all above 0. Requests beyond them are refused before a model sees them.
 
     A request has at most `body` bytes, which arrive within `body_seconds`, and `rows` trajectories. `concurrent` ones
-    are answered at one time. A question has at most `characters`. `batch` trajectories are scored together, from all
-    requests that wait. Running requests have `grace_seconds` after the signal that ends the server.
+    are answered at one time. A question has at most `characters`, and asks for at most `samples`. `batch` trajectories
+    are scored together, from all requests that wait. Running requests have `grace_seconds` after the signal that ends
+    the server.
     """
 
     body: int
     concurrent: int
     rows: int
     characters: int
+    samples: int
     batch: int
     grace_seconds: float
     body_seconds: float = 30.0

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from prmcal.db.run_folder import LOCK_FILE, RECORD_FILE, published_path
+from prmcal.db.run_folder import LOCK_FILE, RECORD_FILE, published_path, refuse_devices
 from prmcal.errors import PrmcalError, RunError
-from prmcal.harness.cli.options import RunArgument, RunsArgument, option
+from prmcal.harness.cli.options import AllowedHostsOption, RunArgument, RunsArgument, option
+from prmcal.harness.serving.access import hosts_of
 
 
 def dashboard(
@@ -25,6 +26,7 @@ def dashboard(
     base_path: Annotated[
         str, option("PATH", "The path below which a proxy serves the pages, such as /prmcal.")
     ] = "",
+    allowed_hosts: AllowedHostsOption = None,
     headless: Annotated[bool, typer.Option("--headless", help="Do not open a browser.")] = False,
 ) -> None:
     """Open the results in a browser.
@@ -44,6 +46,7 @@ def dashboard(
     # -P keeps the current folder off the import path: a module there must not replace an installed one.
     command = [sys.executable, "-P", "-m", "prmcal.dashboard", f"--server.address={host}"]
     command += [f"--server.port={port}", f"--server.baseUrlPath={base_path.strip('/')}"]
+    command += [f"--server.allowedHosts={each}" for each in hosts_of(host, allowed_hosts or ())]
     command += [f"--server.headless={str(headless).lower()}", "--"]
     os.execv(sys.executable, [*command, *(str(each.resolve()) for each in directories)])
 
@@ -88,6 +91,7 @@ def check_folder(directory: Path) -> None:
         raise RunError(
             f"{directory} {what}. Give the output folder of a run. To start one: prmcal run GRID --out {directory}"
         )
+    refuse_devices(directory)
     if (directory / RECORD_FILE).exists() or published_path(directory).exists():
         return
     if any(path.name != LOCK_FILE for path in directory.iterdir()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -267,10 +268,72 @@ def test_what_is_served_is_told(address: str, here: CalibratedPRM) -> None:
     assert "GET / lists" in httpx2.get(f"{address}/scores").json()["error"]
 
 
+FOREIGN = (
+    {"host": "rebound.example"},
+    {"host": "127.0.0.1.rebound.example"},
+    {"host": "localhost@rebound.example"},
+    {"host": ""},
+    {"origin": "http://rebound.example"},
+    {"origin": "null"},
+    {"origin": "http://localhost.rebound.example:8000"},
+)
+"""Headers of requests that the page of a stranger makes a browser send, also through a name that was bent to us."""
+
+
+@pytest.mark.parametrize("headers", FOREIGN)
+def test_pages_of_strangers_neither_read_nor_compute(headers: dict[str, str], address: str) -> None:
+    body = {"rows": [{"question": QUESTION}]}
+    for reply in (
+        httpx2.get(address, headers=headers, timeout=SECONDS),
+        httpx2.get(f"{address}/openapi.json", headers=headers, timeout=SECONDS),
+        post(address, "score", body, headers=headers),
+        post(address, "solve", {"question": QUESTION}, headers=headers),
+    ):
+        assert reply.status_code == 403
+        assert "--allowed-hosts" in reply.json()["error"]
+
+
+def test_own_names_and_pages_are_answered(address: str) -> None:
+    port = address.rpartition(":")[2]
+    for name in ("localhost", f"localhost:{port}", f"LOCALHOST.:{port}", f"[::1]:{port}"):
+        assert httpx2.get(address, headers={"host": name}).status_code == 200
+        own = {"host": name, "origin": f"http://{name}"}
+        assert post(address, "samples", {"question": QUESTION}, headers=own).status_code == 200
+
+
+def test_a_request_has_at_most_the_samples_of_the_server(address: str) -> None:
+    reply = post(address, "solve", {"question": QUESTION, "max_samples": 257})
+    assert (reply.status_code, reply.json()["error"]) == (
+        422,
+        "max_samples: the limit of this server is 256. Got 257.",
+    )
+
+
+def test_other_machines_need_the_token(folder: Path) -> None:
+    hosts = ("--host", "0.0.0.0", "--allowed-hosts", "prm.example", "--allowed-hosts", "*.lan.example")
+    with served(folder, "--cell", CELL, *hosts) as (address, process):
+        assert process.stdout is not None
+        (token,) = re.findall(r"authorization: Bearer (\S+)'", process.stdout.readline())
+        assert len(token) > 30
+        body = {"question": QUESTION}
+        for wrong in ({}, {"authorization": "Bearer x"}, {"authorization": f"Bearer {token[:-1]}"}):
+            for path in ("score", "solve", "samples"):
+                reply = post(address, path, body, headers=wrong)
+                assert reply.status_code == 401
+                assert "authorization: Bearer TOKEN" in reply.json()["error"]
+        known = {"authorization": f"Bearer {token}"}
+        assert post(address, "samples", body, headers=known).status_code == 200
+        for name in ("prm.example", "a.lan.example:8000", socket.gethostname()):
+            assert httpx2.get(f"{address}/health", headers={"host": name}).status_code == 200
+        for name in ("lan.example", "prm.example.org"):
+            assert httpx2.get(f"{address}/health", headers={"host": name}).status_code == 403
+
+
 def test_a_busy_server_refuses_stops_what_nobody_reads_and_ends_in_time(folder: Path) -> None:
     # It draws one sample after the other and is never sure.
     endless = {"question": QUESTION, "target": 0.999999999, "max_samples": 4096, "stream": True}
-    with served(folder, "--cell", CELL, "--max-concurrent", 1, "--grace", 0.5) as (address, process):
+    options = ("--max-concurrent", 1, "--grace", 0.5, "--max-samples", 4096)
+    with served(folder, "--cell", CELL, *options) as (address, process):
         with httpx2.stream("POST", f"{address}/solve", json=endless, timeout=SECONDS) as stream:
             lines = stream.iter_lines()
             next(lines)

@@ -1,0 +1,82 @@
+"""Who may ask a server: the names by which it is reached, pages that may call it, and a token.
+
+A page of a stranger can reach a server on its visitor's machine: directly, or by a name that the stranger lets point at
+this machine (DNS rebinding). Then the headers Host and Origin have foreign names.
+"""
+
+import hmac
+import ipaddress
+import os
+import secrets
+import socket
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+TOKEN_VARIABLE = "PRMCAL_SERVER_TOKEN"
+"""The environment variable with the token of the server."""
+
+
+def is_local(host: str) -> bool:
+    """Return whether only programs of this machine reach a server that listens at an address."""
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def hosts_of(host: str, more: Iterable[str] = ()) -> list[str]:
+    """Return the names and addresses by which a server is reached that listens at an address, and `more` of them."""
+    found = {"localhost", "127.0.0.1", "::1", host, *more}
+    if not is_local(host):
+        name = socket.gethostname()
+        found |= {name, socket.getfqdn()}
+        with suppress(OSError):
+            found |= {str(each[4][0]) for each in socket.getaddrinfo(name, None)}
+        with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
+            link.connect(
+                ("192.0.2.1", 9)
+            )  # It sends nothing, and finds the address by which others see this machine.
+            found.add(link.getsockname()[0])
+    return sorted({each.lower() for each in found})
+
+
+def token_for(host: str) -> str:
+    """Return the token that requests must have: that in the environment, or a new one if other machines can ask."""
+    return os.environ.get(TOKEN_VARIABLE, "") or ("" if is_local(host) else secrets.token_urlsafe(32))
+
+
+@dataclass(frozen=True)
+class Access:
+    """The names of a server, where ``*.example.com`` stands for all below it, and its token; empty if it has none."""
+
+    hosts: tuple[str, ...]
+    token: str = ""
+
+    def refusal(
+        self, host: str, origin: str | None, authorization: str, computes: bool
+    ) -> tuple[int, str] | None:
+        """Return the status and the reason if a request with these headers is refused. `computes` needs the token."""
+        if not self._knows(f"//{host}"):
+            return 403, _FOREIGN.format("Host", host, "name")
+        if origin is not None and urlsplit(origin).netloc != host and not self._knows(origin):
+            return 403, _FOREIGN.format("Origin", origin, "page")
+        given = authorization.removeprefix("Bearer ").encode()
+        if computes and self.token and not hmac.compare_digest(given, self.token.encode()):
+            return (
+                401,
+                "This address needs the server's token. Send the header 'authorization: Bearer TOKEN'.",
+            )
+        return None
+
+    def _knows(self, address: str) -> bool:
+        with suppress(ValueError):
+            name = (urlsplit(address).hostname or "").rstrip(".")
+            return any(
+                name == each or each == "*" or (each[:2] == "*." and name.endswith(each[1:]))
+                for each in self.hosts
+            )
+        return False
+
+
+_FOREIGN = "The {} {!r} is no {} of this server. If it should be one, start the server with --allowed-hosts."
