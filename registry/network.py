@@ -239,6 +239,10 @@ def _retry_after(place: Any) -> float:
     return 0.0
 
 
+_MOST_BYTES = 2**26
+"""The largest reply. A hundred solutions of 32,000 tokens have a fifth of it."""
+_SHORTEST_SECRET = 6
+"""Shorter keys, such as a word for a server that needs none, occur by chance. Texts keep them."""
 _CONNECT_TIMEOUT = 30.0
 _PROBE_TIMEOUT = 30.0
 _KEY_ADVICE = "Set 'key_variable' to the environment variable that holds its key."
@@ -246,13 +250,23 @@ _KEY_ADVICE = "Set 'key_variable' to the environment variable that holds its key
 
 def _checked_address(url: str) -> str:
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("It is not an HTTP address.")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
+        raise ValueError("It is not an HTTP address, or one with a password, which would be stored.")
     return url
 
 
+def redacted(text: str, secret: str | None) -> str:
+    """Return a text without a secret, also where JSON or an address has escaped its characters."""
+    if secret is None or len(secret) < _SHORTEST_SECRET:
+        return text
+    each = (rf"(?:\\?{re.escape(c)}|\\u{ord(c):04x}|%{ord(c):02x})" for c in secret)
+    return re.sub("".join(each), "[redacted]", text, flags=re.IGNORECASE)
+
+
 Address = Annotated[
-    str, AfterValidator(_checked_address), Field(description="an address such as http://localhost:8000/v1")
+    str,
+    AfterValidator(_checked_address),
+    Field(description="an address such as http://localhost:8000/v1, without a password in it"),
 ]
 """The annotation of a constructor argument that is the address of a server."""
 
@@ -313,14 +327,23 @@ class ServerClient:
         gate = asyncio.Semaphore(self.concurrency)
         whom = f"the server {self.base_url}"
         key = self._key()
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
         limits = httpx2.Limits(max_connections=self.concurrency, max_keepalive_connections=self.concurrency)
-        timeout = httpx2.Timeout(self.timeout, connect=min(self.timeout, _CONNECT_TIMEOUT))
+        timeout = httpx2.Timeout(None, connect=min(self.timeout, _CONNECT_TIMEOUT))
         async with httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits) as client:
 
             async def one(request: Mapping[str, Any]) -> T:
                 async with gate:
-                    return read(await self._post(client, request), request)
+                    response = await self._post(client, key, request)
+                    try:
+                        return read(response, request)
+                    except (IncompleteReplyError, PrmcalError):
+                        raise
+                    except Exception as error:
+                        why = f"{type(error).__name__}: {error}"
+                        raise IncompleteReplyError(
+                            f"its reply is not what was asked for ({why}): {excerpt(response.text)}"
+                        ) from error
 
             async def patient(request: Mapping[str, Any]) -> T:
                 result: T = await AsyncRetrying(**_policy(whom, self.patience, whom))(one, request)
@@ -334,15 +357,42 @@ class ServerClient:
                 raise failures.exceptions[0] from None
         return [task.result() for task in tasks]
 
-    async def _post(self, client: httpx2.AsyncClient, request: Mapping[str, Any]) -> httpx2.Response:
-        response = await client.post(f"{self.base_url.rstrip('/')}{self.path}", json=dict(request))
-        status = response.status_code
+    async def _post(
+        self, client: httpx2.AsyncClient, key: str | None, request: Mapping[str, Any]
+    ) -> httpx2.Response:
+        """Return the reply to a request, without the key: a server may repeat the header that it has in.
+
+        The time limit is that of the whole reply, also if it comes byte by byte.
+        """
+        import httpx2
+
+        url, content = f"{self.base_url.rstrip('/')}{self.path}", bytearray()
+        try:
+            async with (
+                asyncio.timeout(self.timeout),
+                client.stream("POST", url, json=dict(request)) as streamed,
+            ):
+                if (encoding := streamed.headers.get("content-encoding", "identity").lower()) != "identity":
+                    raise IncompleteReplyError(f"its reply is compressed ({excerpt(encoding)}), unasked")
+                async for piece in streamed.aiter_raw():
+                    content += piece
+                    if len(content) > _MOST_BYTES:
+                        raise PluginFailedError(
+                            f"The server {self.base_url} sent a reply of more than {_MOST_BYTES / 2**20:.0f} MiB. The "
+                            "rest was not read. Check that it is the kind of server that the plugin expects."
+                        )
+        except TimeoutError as error:
+            raise TimeoutError(f"no whole reply in {self.timeout:g} s") from error
+        status = streamed.status_code
+        clean = redacted(content.decode(errors="surrogateescape"), key).encode(errors="surrogateescape")
+        pause = {name: streamed.headers[name] for name in ("Retry-After",) if name in streamed.headers}
+        response = httpx2.Response(status, headers=pause, content=clean)
+        text = response.text
         if temporary(status):
-            raise IncompleteReplyError(f"it answered {status} {excerpt(response.text)}", response=response)
-        if status != 200 and not (self.understood and self.understood.search(response.text)):
+            raise IncompleteReplyError(f"it answered {status} {excerpt(text)}", response=response)
+        if status != 200 and not (self.understood and self.understood.search(text)):
             raise PluginFailedError(
-                f"The server {self.base_url} refused a request with {status}: {excerpt(response.text)}. "
-                f"{self._advice(status)}"
+                f"The server {self.base_url} refused a request with {status}: {excerpt(text)}. {self._advice(status)}"
             )
         return response
 

@@ -119,21 +119,23 @@ class ServedLLM(Served, LLM):
         return _NEUTRAL if self._takes_neutral else {}
 
     def _completion(self, response: httpx2.Response, request: Mapping[str, Any]) -> Completion:
-        try:
-            reply = response.json()
-            choice = reply["choices"][0]
-            reason = choice["finish_reason"]
-            text = self.text_of(choice, request)
-            tokens, prompt = (
-                int(reply["usage"]["completion_tokens"]),
-                int(reply["usage"].get("prompt_tokens") or 0),
-            )
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
-            raise IncompleteReplyError(
-                f"its reply has no completion with usage ({type(error).__name__}: {error}): {excerpt(response.text)}"
-            ) from error
+        reply = response.json()
+        choice = reply["choices"][0]
+        reason = choice["finish_reason"]
+        text = self.text_of(choice, request)
+        tokens, prompt = (
+            int(reply["usage"]["completion_tokens"]),
+            int(reply["usage"].get("prompt_tokens") or 0),
+        )
         if not isinstance(text, str) or reason not in ("stop", "length"):
-            raise IncompleteReplyError(f"it did not finish a completion (finish_reason {reason!r})")
+            raise IncompleteReplyError(
+                f"it did not finish a completion (finish_reason {excerpt(repr(reason))})"
+            )
+        if not 0 <= min(tokens, prompt) <= max(tokens, prompt) < 2**31:
+            raise IncompleteReplyError(
+                f"it counted {tokens} tokens in a completion and {prompt} in its prompt"
+            )
+        text.encode()  # Half of a surrogate pair raises an error.
         stops = request.get("stop", ())
         why = _finish_reason(choice, text, bool(stops))
         for stop in stops:

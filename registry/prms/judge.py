@@ -15,7 +15,6 @@ from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
 from prmcal.registry.contracts.models import PRM
 from prmcal.registry.contracts.plugin import Count
 from prmcal.registry.llms.prompts import messages_of
-from prmcal.registry.messages import excerpt
 from prmcal.registry.network import IncompleteReplyError
 from prmcal.registry.prms.generative import NO, WILL_IT_BE_RIGHT, YES, check_template, check_words, filled
 from prmcal.registry.prms.tokens import steps_read
@@ -134,14 +133,11 @@ class JudgePRM(Served, PRM):
         """Return the log-odds, NaN if the text is too long, and the number of tokens that were read."""
         if response.status_code != 200:
             return np.nan, 0
-        try:
-            reply = response.json()
-            known = _first_token(reply["choices"][0].get("logprobs"))
-            tokens = int(reply["usage"]["prompt_tokens"])
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
-            raise IncompleteReplyError(
-                f"its reply has no answer with usage ({type(error).__name__}: {error}): {excerpt(response.text)}"
-            ) from error
+        reply = response.json()
+        known = _first_token(reply["choices"][0].get("logprobs"))
+        tokens = int(reply["usage"]["prompt_tokens"])
+        if not all(value < 1 for value in known.values()) or not 0 <= tokens < 2**31:
+            raise IncompleteReplyError("its log-probabilities or its count of tokens cannot be")
         return (self._log_odds(known) if tokens <= self.max_tokens else np.nan), tokens
 
     def _log_odds(self, known: Mapping[str, float]) -> float:

@@ -13,10 +13,8 @@ import numpy as np
 from prmcal.arrays import Floats32
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.plugin import Count, ShareOrOne
-from prmcal.registry.messages import excerpt
 from prmcal.registry.models.checkpoints import SPREAD, SpreadableDevice, check_checkpoint
 from prmcal.registry.models.vllm import start_pooling_engine, stop_engine
-from prmcal.registry.network import IncompleteReplyError
 from prmcal.registry.plugins import plugin_entry, prms
 from prmcal.registry.prms.qwen import QwenPRM
 from prmcal.registry.prms.tokens import TokenPRM
@@ -143,17 +141,12 @@ class PoolingHTTPPRM(Served, TokenPRM):
     def _rows(self, response: httpx2.Response, request: Mapping[str, Any]) -> Mapping[int, Floats32]:
         """Return the outputs of the head, of shape (outputs,), by the place of their token in the sequence.
 
-        Raises an IncompleteReplyError if it is no reply of a pooling server. Raises a PluginFailedError if it has
-        another number of rows or of outputs than expected, or numbers that are no logits.
+        Raises a PluginFailedError if it has another number of rows or of outputs than expected, or numbers that are no
+        logits. Another error means that it is no reply of a pooling server.
         """
         ids, server, outputs = request["input"], f"The server {self.base_url}", self.form.outputs()
-        try:
-            (data,) = response.json()["data"]
-            rows = np.asarray(data["data"], dtype=np.float32)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise IncompleteReplyError(
-                f"its reply has no rows of numbers ({type(error).__name__}: {error}): {excerpt(response.text)}"
-            ) from error
+        (data,) = response.json()["data"]
+        rows = np.asarray(data["data"], dtype=np.float32)
         marked = [place for place, token in enumerate(ids) if token == ids[-1]]
         if rows.ndim != 2 or len(rows) not in (len(marked), len(ids)):
             step = f'{{"tok_pooling_type": "STEP", "step_tag_id": {ids[-1]}}}'

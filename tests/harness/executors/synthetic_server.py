@@ -1,4 +1,7 @@
-"""A completions server of its own process, the synthetic LLM behind it, that can be made to die: PORT [REQUESTS]."""
+"""A completions server of its own process, the synthetic LLM behind it, that can be made to die: PORT [REQUESTS].
+
+It repeats the header Authorization in its texts, and refuses the model ``refused`` with all headers that it got.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +37,14 @@ def main(port: int, most: int) -> None:
             question, _, begun = asked["prompt"].partition(PARTING)
             prefix = Prefix(question, split_steps(begun))
             ((given,),) = llm.generate([prefix], 1, Sampling(), asked["seed"])
-            body = json.dumps(
-                {
-                    "choices": [{"index": 0, "text": given.text, "finish_reason": "stop"}],
-                    "usage": {"completion_tokens": given.tokens, "prompt_tokens": given.prompt_tokens},
-                }
-            ).encode()
-            self.send_response(200)
+            text = f"{self.headers.get('Authorization', '')}{given.text}"
+            reply = {
+                "choices": [{"index": 0, "text": text, "finish_reason": "stop"}],
+                "usage": {"completion_tokens": given.tokens, "prompt_tokens": given.prompt_tokens},
+            }
+            refused = asked["model"] == "refused"
+            body = json.dumps({"error": dict(self.headers)} if refused else reply).encode()
+            self.send_response(400 if refused else 200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

@@ -161,10 +161,10 @@ def test_what_fails_once_is_asked_again(fault: str) -> None:
         ("429", "it answered 429 .*fault 429"),
         ("500", "it answered 500 .*fault 500"),
         ("cut", "RemoteProtocolError.*Likely cause: the server ended the connection"),
-        ("slow", "ReadTimeout.*Likely cause: the server is too slow or hangs"),
-        ("fewer", "its reply has no completion"),
+        ("slow", "TimeoutError: no whole reply in .*Likely cause: the server is too slow or hangs"),
+        ("fewer", "its reply is not what was asked for"),
         ("aborted", "it did not finish a completion .finish_reason 'abort'"),
-        ("no JSON", "its reply has no completion.*<html>not JSON</html>"),
+        ("no JSON", "its reply is not what was asked for.*<html>not JSON</html>"),
     ],
 )
 def test_what_fails_for_good_says_why_and_what_to_do(fault: str, reason: str) -> None:

@@ -135,7 +135,7 @@ def test_thoughts_of_a_server_are_in_the_completion() -> None:
 
 def test_a_reply_of_the_completions_interface_is_refused() -> None:
     answer = {"choices": [{"text": "x", "finish_reason": "stop"}], "usage": {"completion_tokens": 1}}
-    message = r"its reply has no completion with usage .KeyError: 'message'"
+    message = r"its reply is not what was asked for .KeyError: 'message'"
     with serving_chat(lambda request: answer) as server, pytest.raises(NoAnswerError, match=message):
         plugin(server.url, patience=0.05).generate([Prefix(QUESTION)], 1, Sampling(), 0)
 

@@ -158,7 +158,7 @@ def test_an_address_with_v1_says_so(judge: Server) -> None:
     [
         ("503", "it answered 503 .*fault 503"),
         ("reset", "Likely cause: the server ended the connection"),
-        ("no JSON", "its reply has no rows of numbers.*<html>not JSON</html>"),
+        ("no JSON", "its reply is not what was asked for.*<html>not JSON</html>"),
     ],
 )
 def test_what_fails_is_asked_again_and_then_says_why(fault: str, reason: str) -> None:
@@ -176,7 +176,7 @@ def test_what_fails_is_asked_again_and_then_says_why(fault: str, reason: str) ->
 
 def test_a_reply_of_another_interface() -> None:
     answer = {"data": [{"embedding": [0.1]}]}
-    message = r"no rows of numbers .KeyError: 'data'.*embedding"
+    message = r"not what was asked for .KeyError: 'data'.*embedding"
     with serving_pooling(lambda request: answer) as server, pytest.raises(NoAnswerError, match=message):
         plugin(server.url, patience=0.05).score(QUESTION, [()])
 

@@ -1,0 +1,206 @@
+"""Replies that a client must not trust: endless, dribbling, compressed or broken ones, and those with its key."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from prmcal import LLM, Prefix, Sampling
+from prmcal.errors import NoAnswerError, PluginFailedError
+from prmcal.registry.network import redacted
+from prmcal.registry.plugins import llms, prms
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
+PIECE = b"x" * 65_536
+SECONDS = 60
+RIGHT: dict[str, Any] = {
+    "choices": [{"text": "1", "finish_reason": "stop"}],
+    "usage": {"completion_tokens": 1, "prompt_tokens": 1},
+}
+
+
+@dataclass
+class Hostile:
+    """A server: its address, the requests that it has got, and the bytes that it has sent."""
+
+    url: str
+    requests: int = 0
+    sent: int = 0
+
+
+@contextmanager
+def serving(pieces: Callable[[], Iterator[bytes]]) -> Iterator[Hostile]:
+    """Answer every request with these bytes until the client has enough."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    state = Hostile(f"http://127.0.0.1:{listening.getsockname()[1]}/v1")
+
+    def answer(link: socket.socket) -> None:
+        with link, suppress(OSError):
+            link.recv(65_536)
+            state.requests += 1
+            for piece in pieces():
+                link.sendall(piece)
+                state.sent += len(piece)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=answer, args=(listening.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield state
+    finally:
+        listening.close()
+
+
+def body(content: bytes, *headers: str) -> Callable[[], Iterator[bytes]]:
+    """A whole reply with this body."""
+    lines = [f"Content-Length: {len(content)}", *headers]
+    return lambda: iter([HEAD, "".join(f"{line}\r\n" for line in lines).encode(), b"\r\n", content])
+
+
+def llm(server: Hostile, **arguments: Any) -> LLM:
+    given = {"model": "m", "chat_template": "{{ messages[-1]['content'] }}", "patience": 0.05, **arguments}
+    return llms.create("openai", base_url=server.url, **given)
+
+
+def ask(server: Hostile, **arguments: Any) -> str:
+    ((completion,),) = llm(server, **arguments).generate([Prefix("1+1?")], 1, Sampling(), 1)
+    return completion.text
+
+
+def test_an_endless_reply_is_left() -> None:
+    def endless() -> Iterator[bytes]:
+        yield HEAD + b"\r\n"
+        while True:
+            yield PIECE
+
+    with serving(endless) as server:
+        with pytest.raises(PluginFailedError, match=r"The server http.* sent a reply of more than 64 MiB"):
+            ask(server, timeout=float(SECONDS))
+        time.sleep(0.1)
+        sent = server.sent
+        time.sleep(0.5)
+        assert server.sent == sent  # The connection is closed.
+        assert sent < server.requests * 80 * 2**20
+
+
+def test_a_reply_that_dribbles_has_the_time_limit_as_a_whole() -> None:
+    def dribble() -> Iterator[bytes]:
+        yield HEAD + b"\r\n"
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            yield b" "
+            time.sleep(0.05)
+
+    start = time.monotonic()
+    with serving(dribble) as server:
+        message = (
+            r"gave no answer in .* no whole reply in 0\.5 s\. Likely cause: the server is too slow or hangs"
+        )
+        with pytest.raises(NoAnswerError, match=message):
+            ask(server, timeout=0.5)
+    assert time.monotonic() - start < SECONDS
+
+
+def test_a_reply_that_is_compressed_unasked_is_not_unpacked() -> None:
+    bomb = gzip.compress(bytes(2**28))
+    with (
+        serving(body(bomb, "Content-Encoding: gzip")) as server,
+        pytest.raises(NoAnswerError, match=r"its reply is compressed \(gzip\), unasked"),
+    ):
+        ask(server)
+
+
+def changed(**parts: Any) -> bytes:
+    choice, usage = {**RIGHT["choices"][0], **parts}, {**RIGHT["usage"], **parts}
+    return json.dumps({"choices": [choice], "usage": usage}).encode()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"<html>",
+        b"null",
+        b"[]",
+        b'"text"',
+        b"[" * 100_000,
+        b"\xff\xfe",
+        json.dumps(RIGHT).encode()[:-5],
+        json.dumps(RIGHT).replace("1}", "1e400}").encode(),
+        changed(text="\ud800"),
+        changed(text=None),
+        changed(text=["a"]),
+        changed(finish_reason={"a": "b"}),
+        changed(completion_tokens=-1),
+        changed(completion_tokens=10**30),
+        changed(completion_tokens=float("nan")),
+        changed(prompt_tokens="many"),
+    ],
+)
+def test_a_broken_reply_is_the_fault_of_the_server(content: bytes) -> None:
+    with serving(body(content)) as server:
+        with pytest.raises(NoAnswerError, match=r"^the server http.* gave no answer .*: (its|it) ") as caught:
+            ask(server)
+        assert len(str(caught.value)) < 1000
+        assert server.requests >= 1
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "high"])
+def test_a_judge_takes_no_number_that_is_no_probability(value: float | str) -> None:
+    tokens: dict[str, Any] = {"content": [{"token": "Yes", "logprob": value, "top_logprobs": []}]}
+    reply: dict[str, Any] = {"choices": [{"logprobs": tokens}], "usage": {"prompt_tokens": 1}}
+    with serving(body(json.dumps(reply).encode())) as server:
+        judge = prms.create("judge", base_url=server.url, model="m", patience=0.05)
+        with pytest.raises(NoAnswerError, match=r"^the server http.*its "):
+            judge.score("1+1?", [()])
+
+
+KEY = "sk-Very+Secret/Key_4711"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        KEY,
+        f"Bearer {KEY}",
+        json.dumps(KEY),
+        KEY.replace("/", "\\/"),
+        "".join(f"\\u{ord(each):04x}" for each in KEY),
+        "sk-Very%2BSecret%2fKey_4711",
+        KEY.upper(),
+    ],
+)
+def test_a_key_is_found_however_it_is_written(written: str) -> None:
+    text = redacted(f'{{"headers": "{written}"}}', KEY)
+    assert "[redacted]" in text
+    assert "4711" not in text
+
+
+@pytest.mark.parametrize("status", ["200 OK", "400 Bad Request", "401 Unauthorized", "503 Busy"])
+def test_a_key_that_comes_back_is_in_no_message(
+    status: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("SERVER_KEY", KEY)
+    head = HEAD.replace(b"200 OK", status.encode())
+    with serving(lambda: iter([head, b"\r\n", f"you sent Bearer {KEY}".encode()])) as server:
+        with pytest.raises(PluginFailedError) as caught:
+            ask(server, key_variable="SERVER_KEY", patience=0.8)
+        assert KEY not in f"{caught.value}{caplog.text}"
+        assert "Bearer [redacted]" in str(caught.value)
+
+
+def test_an_address_with_a_password_is_refused() -> None:
+    with pytest.raises(Exception, match="without a password in it"):
+        llms.create("openai", base_url="http://me:password@localhost/v1", model="m", chat_template="{{ 1 }}")
