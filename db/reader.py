@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from prmcal import errors
+from prmcal.db.run_folder import artifacts_root
 from prmcal.db.tables import Base, SchemaVersion
 from prmcal.db.tables.runs import SCHEMA_VERSION
 
@@ -38,15 +40,61 @@ _DAMAGED = (
     "Serialization Error",
     "Failure while replaying WAL",
     "Could not read enough bytes",
+    "disabled by configuration",
+    "disabled through configuration",
 )
 _TABLES = "SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = current_schema()"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
 
-def engine_for(path: Path, *, read_only: bool = False) -> sa.Engine:
-    """Make an engine without a connection pool: closing a connection releases the lock of the file."""
+_CLOSED = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+"""A file must not make DuckDB fetch or load code."""
+_MAGIC = slice(8, 12), b"DUCK"
+_FORMATS = {b"SQLite format 3": "an SQLite database", b"PAR1": "a Parquet file", b"PK": "a zip file"}
+
+
+def engine_for(path: Path, *, read_only: bool = False, reads: Path | None = None) -> sa.Engine:
+    """Make an engine without a connection pool: closing a connection releases the lock of the file.
+
+    Its connections have access to no other files than those in the folder `reads`, since a view could name any.
+    """
     url = sa.URL.create("duckdb", database=str(path))
-    return sa.create_engine(url, poolclass=NullPool, connect_args={"read_only": read_only})
+    engine = sa.create_engine(
+        url, poolclass=NullPool, connect_args={"read_only": read_only, "config": _CLOSED}
+    )
+
+    @sa.event.listens_for(engine, "connect")
+    def close(connection: Any, _: object) -> None:
+        # The artifacts may be on another disk.
+        folders = [] if reads is None else [str(each.resolve()) for each in (reads, artifacts_root(reads))]
+        connection.execute("SET allowed_directories = $folders", {"folders": folders})
+        connection.execute("SET enable_external_access = false")
+
+    return engine
+
+
+def _check_file(path: Path) -> None:
+    """Raise a DamagedDatabaseError unless there is no file, or an empty one, or one that DuckDB has written."""
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise folder_in_the_way(path)
+        if not stat.S_ISREG(mode):  # To open a pipe would take forever.
+            raise errors.DamagedDatabaseError(
+                f"{path} is a pipe or a device, where the database belongs. Remove it. {_rebuild(path)}"
+            )
+        with path.open("rb") as file:
+            head = file.read(16)
+    except OSError:  # DuckDB says what it is.
+        return
+    if head and head[_MAGIC[0]] != _MAGIC[1]:
+        found = next((name for start, name in _FORMATS.items() if head.startswith(start)), "")
+        what = (
+            f"is {found}, where a DuckDB database belongs"
+            if found
+            else "is damaged (it is no DuckDB database)"
+        )
+        raise errors.DamagedDatabaseError(f"{path} {what}. {_rebuild(path)}")
 
 
 @contextmanager
@@ -61,6 +109,7 @@ def connect(engine: sa.Engine, path: Path, patience: float) -> Iterator[sa.Conne
     while True:
         try:
             with driver_errors(path):
+                _check_file(path)
                 connection = engine.connect()
             break
         except errors.LockedDatabaseError:

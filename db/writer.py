@@ -48,17 +48,20 @@ class Writer:
     wait for another program that locks it. If it does not exist, it is created together with its folder. If a process
     that was killed has left it damaged, it is replaced by the published copy, or made anew if there is none. By
     default, `path` and `published` are :func:`prmcal.db.run_folder.database_path` and ``published_path`` of one folder.
+    The files that it loads are in the folder `reads`, by default that of `path`. It has no access to others.
 
     Raises a DatabaseVersionError if the file was written by another version of prmcal or DuckDB. Raises a
     DamagedDatabaseError if the file is damaged or was not written by prmcal. Raises a DatabaseStorageError if the
     folder cannot be written.
     """
 
-    def __init__(self, path: Path, published: Path | None = None, patience: float = 30.0) -> None:
+    def __init__(
+        self, path: Path, published: Path | None = None, patience: float = 30.0, reads: Path | None = None
+    ) -> None:
         self.path = path
         self.published = published or published_path(path.parent)
         self._patience = patience
-        self._engine = engine_for(path)
+        self._engine = engine_for(path, reads=reads or path.parent)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             for leftover in path.parent.glob(f".{self.published.name}.*"):

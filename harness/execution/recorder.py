@@ -81,7 +81,7 @@ class Recorder:
         self._earlier = read_failures(folder.directory)
         self.pace = Pace(SHARE_FOR_WRITING, SECONDS_BETWEEN_WRITES)
         self._folder = folder
-        self.writer = Writer(folder.database, folder.published)
+        self.writer = Writer(folder.database, folder.published, reads=store.directory)
         self._loaded: set[str] = set()
         self._unwritten: dict[str, Job[Parameters]] = {}
         self._cells_of: dict[str, list[Cell]] = defaultdict(list)
