@@ -1,5 +1,6 @@
 """Run a grid: lock the folder, plan, compute the missing shards, record the results. Or do a part of this again."""
 
+import shutil
 import signal
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
@@ -7,9 +8,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
-from prmcal.db.run_folder import LOG_FILE
+from prmcal.db.run_folder import FAILURES_FILE, LOG_FILE, RECORD_FILE
 from prmcal.errors import PrmcalError, StorageError
-from prmcal.harness.execution.ending import Ending, EndWatch, RunSummary
+from prmcal.harness.execution.ending import Ending, EndWatch, RunSummary, read_failures
 from prmcal.harness.execution.executor import Executor, refused
 from prmcal.harness.execution.local import LocalExecutor
 from prmcal.harness.execution.machine import run_environment
@@ -23,6 +24,10 @@ from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import grid_of
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
+from prmcal.harness.storage.store import storage_errors
+
+_ASIDE = ".rebuilt"
+"""The folder for a database that is not complete. A rebuild that was killed may leave it."""
 
 
 def run_grid(
@@ -188,23 +193,36 @@ def _refuse(outcome: Outcome) -> None:
 
 
 def rebuild_database(directory: Path) -> int:
-    """Delete the database of a folder and fill a new one from its artifacts. Return the number of cells.
+    """Fill a new database of a folder from its artifacts, beside the old one. Return the number of cells.
+
+    Until it is complete, and if the process is killed, readers have the old one.
 
     Raises a RunError if no grid was run in the folder, or one is running. Raises a DatabaseVersionError if a newer
-    version of prmcal wrote the database. It stays then. Raises a StorageError if the database cannot be deleted.
+    version of prmcal wrote the database. It stays then. Raises a StorageError if the database cannot be replaced.
     """
     folder = RunFolder(directory)
     record = folder.record()
-    with folder.lock():
+    with folder.lock(), storage_errors(directory):
         folder.refuse_newer()
         plan = existing_plan(folder)
         for database in (folder.database, folder.published):
-            _remove(database)
-            _remove(database.with_name(database.name + ".wal"))
-        recorder = Recorder(folder, plan, folder.store, record)
-        recorder.begin(folder.store.manifests(shard.ref for shard in plan.shards()))
-        recorder.note_failures()
-        recorder.end()
+            if database.is_dir():
+                _remove(database)
+        aside = directory / _ASIDE
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir()
+        try:
+            fresh = RunFolder(aside)
+            recorder = Recorder(fresh, plan, folder.store, record)
+            recorder.begin(folder.store.manifests(shard.ref for shard in plan.shards()))
+            recorder.note_failures(read_failures(directory))
+            recorder.end()
+            _remove(folder.database.with_name(folder.database.name + ".wal"))
+            records = (aside / name for name in (FAILURES_FILE, RECORD_FILE))
+            for path in (*(each for each in records if each.exists()), fresh.database, fresh.published):
+                path.replace(directory / path.name)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
     return len(plan.cells)
 
 

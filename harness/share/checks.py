@@ -38,9 +38,9 @@ from prmcal.harness.share.bundle import (
     read_submission,
     signer_of,
 )
-from prmcal.harness.share.tables import FAILURES, MANIFEST, PLAN, checked_digests, needed_tables
+from prmcal.harness.share.tables import FAILURES, PLAN, checked_digests, needed_tables
 from prmcal.harness.storage.folder import RunFolder, one_problem
-from prmcal.harness.storage.store import MANIFEST_FILE, content_key, file_sha256, storage_errors
+from prmcal.harness.storage.store import MANIFEST, MANIFEST_FILE, content_key, file_sha256, storage_errors
 from prmcal.registry.messages import reading, shown
 from prmcal.registry.plugins import KINDS
 

@@ -17,7 +17,6 @@ import resource
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -29,7 +28,7 @@ from prmcal.errors import BundleError, DataError, PrmcalError
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.harness.planning.entries import Name, StrategyName
-from prmcal.harness.storage.store import Manifest
+from prmcal.harness.storage.store import NUMBER
 from prmcal.registry.messages import reading, shown
 
 if TYPE_CHECKING:
@@ -272,20 +271,8 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-_NUMBER = Field(ge=0, le=2**53, allow_inf_nan=False)
-"""The range of numbers in a manifest. The database and statistics hold sums of a thousand such numbers."""
-_Count = Annotated[int, Field(ge=0, le=2**53)]
 _Level = int | Annotated[float, Field(allow_inf_nan=False)] | str | None
 _Probability = Annotated[float, Field(gt=0, lt=1)] | None
-
-
-@dataclass(frozen=True)
-class _Manifest(Manifest):
-    seconds: Annotated[float, _NUMBER]
-    size: _Count = 1
-    samples: _Count = 0
-    generated_tokens: _Count = 0
-    scored_tokens: _Count = 0
 
 
 class _Labels(BaseModel):
@@ -319,7 +306,7 @@ class _Job(BaseModel):
     labels: _Labels
     resource: str
     version: int
-    model_seconds: list[Annotated[float, _NUMBER]]
+    model_seconds: list[Annotated[float, NUMBER]]
 
 
 class _Plugin(BaseModel):
@@ -345,5 +332,5 @@ class _Plan(BaseModel):
     cells: list[_Cell]
 
 
-MANIFEST, PLAN, FAILURES = TypeAdapter(_Manifest), TypeAdapter(_Plan), TypeAdapter(dict[str, Failure])
-"""The readers of a manifest, a plan and the reasons of failures. They read strictly, and only to check."""
+PLAN, FAILURES = TypeAdapter(_Plan), TypeAdapter(dict[str, Failure])
+"""The readers of a plan and the reasons of failures. They read strictly, and only to check."""

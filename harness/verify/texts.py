@@ -15,7 +15,7 @@ from prmcal.harness.jobs.context import PREFIX
 from prmcal.harness.jobs.job import TEXTS, Job, Shard
 from prmcal.harness.jobs.rollout import chosen_prefixes
 from prmcal.harness.share.submissions import Check
-from prmcal.harness.share.tables import HASHES, text_hashes
+from prmcal.harness.share.tables import HASHES, TEXT, text_hashes
 from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.harness.verify.again import NO_TEXTS, TEXT_TABLES, Again, Tolerance, read_tables
 from prmcal.harness.verify.subject import Flaw, Subject
@@ -282,6 +282,10 @@ def _checked(subject: Subject, shard: Shard[parameters.Parameters]) -> tuple[int
         count += len(rows)
         problems += [f"it has {wrong.sum()} {what}" for what, wrong in _impossible(name, rows) if wrong.any()]
         problems += _unlike(rows, subject, shard)
+    if (folder / f"{HASHES}.parquet").exists():
+        table = subject.store.read(shard.ref.kind, shard.ref.key, "trajectories").to_pandas()
+        if TEXT in table and (wrong := _wrong_hashes(subject.store, shard.ref, table)):
+            problems.append(f"it has {counted(wrong, 'text')} with another hash")
     return count, problems
 
 

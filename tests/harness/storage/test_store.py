@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,6 +42,48 @@ def test_a_damaged_artifact_counts_as_absent_and_can_be_written_again(tmp_path: 
     else:
         (store.folder("rollout", "k") / "artifact.json").write_text('{"files": {')
     assert store.manifest("rollout", "k") is None
+    store.write("rollout", "k", fill, FIGURES)
+    assert store.manifest("rollout", "k") is not None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seconds": "1.5"},
+        {"seconds": float("inf")},
+        {"samples": -1},
+        {"samples": 1.5},
+        {"loading": 1},
+        {"files": None},
+        {"files": {"table.parquet": "1000"}},
+        {"files": {"table.parquet": [1000]}},
+        {"files": {"table.parquet": [True, "0"]}},
+        {"files": {"../../../other": [3, "0"]}},
+        {"files": {"/etc/passwd": [3, "0"]}},
+        {"more": 1},
+    ],
+)
+@pytest.mark.parametrize("verify", [True, False])
+def test_a_manifest_that_no_run_writes_counts_as_absent(
+    tmp_path: Path, changes: dict[str, Any], verify: bool
+) -> None:
+    store = Store(tmp_path)
+    (tmp_path / "other").write_text("key")
+    store.write("rollout", "k", fill, FIGURES)
+    file = store.folder("rollout", "k") / "artifact.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    assert store.manifest("rollout", "k", verify) is None
+
+
+@pytest.mark.parametrize("place", ["artifact.json", "table.parquet"])
+def test_a_pipe_in_an_artifact_counts_as_absent(tmp_path: Path, place: str) -> None:
+    store = Store(tmp_path)
+    store.write("rollout", "k", fill, FIGURES)
+    file = store.folder("rollout", "k") / place
+    file.unlink()
+    os.mkfifo(file)
+    assert store.manifest("rollout", "k") is None
+    assert store.all_manifests() == {}
     store.write("rollout", "k", fill, FIGURES)
     assert store.manifest("rollout", "k") is not None
 
