@@ -1,12 +1,13 @@
 """Runs ``prmcal`` in processes that are forked from one that has imported most of what the commands need.
 
 A command that starts from nothing spends most of its time on these imports. ``python -m tests.command_server``
-reads one JSON object for each command (``arguments``, ``environment`` and the files ``out`` and ``errors``),
-and writes its exit code. :class:`CommandServer` is its client.
+reads one JSON object for each command (``arguments``, ``environment``, ``folder``, and the files ``out`` and
+``errors``), and writes its exit code. :class:`CommandServer` is its client.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -36,8 +37,10 @@ class CommandServer:
     def __init__(self) -> None:
         self._server: subprocess.Popen[str] | None = None
 
-    def run(self, arguments: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        """Run a command and return its exit code and both streams."""
+    def run(
+        self, arguments: list[str], environment: dict[str, str], folder: Path
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command in a folder and return its exit code and both streams."""
         if self._server is None:
             self._server = subprocess.Popen(
                 [sys.executable, "-m", "tests.command_server"],
@@ -49,11 +52,12 @@ class CommandServer:
             )
         assert self._server.stdin is not None
         assert self._server.stdout is not None
-        with tempfile.TemporaryDirectory() as folder:
-            out, errors = Path(folder) / "out", Path(folder) / "errors"
+        with tempfile.TemporaryDirectory() as streams:
+            out, errors = Path(streams) / "out", Path(streams) / "errors"
             request = {
                 "arguments": arguments,
                 "environment": environment,
+                "folder": str(folder),
                 "out": str(out),
                 "errors": str(errors),
             }
@@ -82,6 +86,7 @@ def main() -> None:
         importlib.import_module(name)
     assert not THREADED & sys.modules.keys()
     share_server()
+    gc.freeze()  # A child that collects these objects, as each does at its end, would copy all of this memory.
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
@@ -90,13 +95,14 @@ def main() -> None:
         print(os.waitstatus_to_exitcode(status), flush=True)
 
 
-def _run(arguments: list[str], environment: dict[str, str], out: str, errors: str) -> NoReturn:
+def _run(arguments: list[str], environment: dict[str, str], folder: str, out: str, errors: str) -> NoReturn:
     for stream, path in enumerate((os.devnull, out, errors)):
         mode = os.O_RDONLY if stream == 0 else os.O_WRONLY | os.O_CREAT
         os.dup2(os.open(path, mode), stream)
     use_shared_server()
     os.environ.clear()
     os.environ.update(environment)
+    os.chdir(folder)
     sys.argv = ["prmcal", *arguments]
     runpy.run_module("prmcal", run_name="__main__", alter_sys=True)
     sys.exit()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import shutil
@@ -65,6 +66,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
+def pytest_collection_finish() -> None:
+    """What all test files have imported stays, so that the collector need not walk through it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def port() -> int:
     """A port of this machine that nobody listens at."""
@@ -103,11 +110,16 @@ def copied_run(small_run: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def prmcal() -> Iterator[Prmcal]:
-    """Run ``prmcal`` in a process of its own; the exit code and both streams are in the result."""
+    """Run ``prmcal`` in a process of its own, with some variables, in the current folder or in another one.
+
+    The exit code and both streams are in the result.
+    """
     server = CommandServer()
 
-    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-        return server.run(list(map(str, arguments)), environment())
+    def run(
+        *arguments: object, folder: Path | None = None, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        return server.run(list(map(str, arguments)), environment() | variables, folder or Path.cwd())
 
     yield run
     server.close()

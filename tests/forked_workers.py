@@ -14,7 +14,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-PRELOADED = ["tests.forked_workers", "prmcal.harness.execution.worker", "scipy.stats", "sklearn.isotonic"]
+PRELOADED = [
+    "tests.forked_workers", "prmcal.harness.execution.worker", "scipy.stats", "sklearn.isotonic", "tests.frozen",
+]  # fmt: skip
 """The only thread that these modules start is one of jemalloc, which is prepared for forks."""
 
 

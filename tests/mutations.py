@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from prmcal.errors import PrmcalError
 
-FEW = settings(max_examples=60, derandomize=True)
+FEW = settings(max_examples=30, derandomize=True)
 """Enough to notice a careless change. Thousands of examples were tried when the readers were written."""
 
 _HOSTILE: list[Any] = [

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from prmcal.harness.cli.results.leaderboard import render_leaderboard
 from tests.conftest import ROOT, command, environment
 
 PACKAGE = ROOT / "tests" / "third_party" / "prmcal_example"
@@ -69,14 +70,8 @@ def run(path: Path, out: Path, env: dict[str, str]) -> subprocess.CompletedProce
     )
 
 
-def exported(out: Path, table: str, env: dict[str, str]) -> str:
-    shown = command("leaderboard", out, "--table", table, "--format", "json")
-    return subprocess.run(shown, env=env, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-
-
 def rows(finished: Run, table: str) -> list[dict[str, Any]]:
-    _, out, env = finished
-    loaded: list[dict[str, Any]] = json.loads(exported(out, table, env))
+    loaded: list[dict[str, Any]] = json.loads(render_leaderboard(finished[1], table, "json"))
     return loaded
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.registry.plugins import datasets
-from tests.conftest import ROOT, Prmcal, command, environment
+from tests.conftest import ROOT, Prmcal
 
 RECORDING = ROOT.parent / "shared" / "data" / "math_cot_100_8samples.jsonl"
 pytestmark = pytest.mark.skipif(not RECORDING.is_file(), reason=f"no recorded data in {RECORDING.parent}")
@@ -62,11 +61,9 @@ def best_of(n: int, logits: list[float], right: list[float]) -> float:
     return float(np.mean(chosen))
 
 
-def test_the_shipped_grid_reads_the_recording_in_the_current_folder(tmp_path: Path) -> None:
+def test_the_shipped_grid_reads_the_recording_in_the_current_folder(tmp_path: Path, prmcal: Prmcal) -> None:
     (tmp_path / "math_cot_100.jsonl").symlink_to(RECORDING)
-    planned = subprocess.run(
-        command("plan", "recorded"), cwd=tmp_path, env=environment(), capture_output=True, text=True
-    )
+    planned = prmcal("plan", "recorded", folder=tmp_path)
     assert planned.returncode == 0, planned.stderr
     assert "36 cells" in planned.stdout
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import prmcal
+from prmcal import load_calibrator
 from prmcal.errors import DataError
 from prmcal.harness.audit.audit import Audit, audit
 from prmcal.harness.audit.estimates import CALIBRATORS, Rows, fitted, predicted
-from prmcal.harness.audit.saved import load_calibrator, parameters_of, save
-from tests.conftest import command
+from prmcal.harness.audit.saved import parameters_of, save
+from tests.conftest import Prmcal
 from tests.harness.audit import files
 
 
@@ -25,7 +25,7 @@ def test_it_gives_the_same_rewards(name: str, scale: str, tmp_path: Path) -> Non
     rows = Rows(audit_of_files(tmp_path).prefixes)
     calibrator = fitted(name, rows)
     save(tmp_path, name, scale, parameters_of(name, calibrator), audit_of_files(tmp_path).scored.of_questions)
-    loaded = prmcal.load_calibrator(tmp_path)
+    loaded = load_calibrator(tmp_path)
     scores = rows.reward if scale == "probability" else rows.logit
     np.testing.assert_allclose(loaded.predict(scores), predicted(calibrator, rows), atol=1e-9)
     assert loaded.predict(scores.reshape(-1, 1)).shape == (len(scores), 1)
@@ -56,15 +56,11 @@ def test_what_is_no_calibrator_is_refused(tmp_path: Path) -> None:
         load_calibrator(tmp_path).predict([3.0])
 
 
-def test_the_command_says_how_it_read_the_file_and_leaves_a_calibrator(tmp_path: Path) -> None:
+def test_the_command_says_how_it_read_the_file_and_leaves_a_calibrator(
+    tmp_path: Path, prmcal: Prmcal
+) -> None:
     audit_of_files(tmp_path)
-    shown = subprocess.run(
-        command("audit", "scored.jsonl", "--out", "out"),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    shown = prmcal("audit", "scored.jsonl", "--out", "out", folder=tmp_path, COLUMNS="80").stdout
     lines = shown.splitlines()
     assert len(lines) <= 45
     assert max(map(len, lines)) <= 80
@@ -73,18 +69,11 @@ def test_the_command_says_how_it_read_the_file_and_leaves_a_calibrator(tmp_path:
     assert "Not from this file: IAS" in shown
     found = json.loads((tmp_path / "out" / "audit.json").read_text())
     assert found["signed_error"]["low"] > 0
-    applied = subprocess.run(
-        command("apply", "out", "scored.jsonl"), cwd=tmp_path, capture_output=True, text=True, check=True
-    ).stdout
-    first = json.loads(applied.splitlines()[0])
+    applied = prmcal("apply", "out", "scored.jsonl", folder=tmp_path)
+    assert applied.returncode == 0, applied.stderr
+    first = json.loads(applied.stdout.splitlines()[0])
     assert [len(each) for each in first["calibrated"]] == [len(each) for each in first["scores"]]
-    wrong = subprocess.run(
-        command("audit", "scored.jsonl", "--score", "rewards"),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    wrong = prmcal("audit", "scored.jsonl", "--score", "rewards", folder=tmp_path)
     assert wrong.returncode == 2
     assert wrong.stderr.startswith("prmcal: error: scored.jsonl has no field 'rewards'.")
 

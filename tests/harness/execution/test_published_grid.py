@@ -6,7 +6,6 @@ import csv
 import json
 import random
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import yaml
 from prmcal.db.queries.leaderboard import REPORTED_TABLES, reported
 from prmcal.registry.models.checkpoints import NANO_FOLDER
 from prmcal.registry.plugins import prms
-from tests.conftest import ROOT, command, environment
+from tests.conftest import ROOT, Prmcal
 from tests.registry.calibrators.lora.test_lora_adapter import as_published
 
 GRID: dict[str, Any] = yaml.safe_load((ROOT / "grids" / "published.yaml").read_text())
@@ -79,23 +78,19 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(place: Path, *arguments: object) -> str:
-    done = subprocess.run(
-        command(*arguments),
-        cwd=place,
-        env={**environment(), "HF_HOME": str(place / "hub"), "COLUMNS": "80"},
-        capture_output=True,
-        text=True,
-    )
+def run(prmcal: Prmcal, place: Path, *arguments: object) -> str:
+    done = prmcal(*arguments, folder=place, HF_HOME=str(place / "hub"), COLUMNS="80")
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 @pytest.fixture(scope="module")
-def cells(place: Path) -> dict[tuple[str, str, str], dict[str, Any]]:
+def cells(place: Path, prmcal: Prmcal) -> dict[tuple[str, str, str], dict[str, Any]]:
     """The calibration leaderboard of the finished run, by data set, LLM and calibrator."""
-    run(place, "run", "published", "--out", "run", "--workers", 1)
-    listed = json.loads(run(place, "leaderboard", "run", "--table", "calibration", "--format", "json"))
+    run(prmcal, place, "run", "published", "--out", "run", "--workers", 1)
+    listed = json.loads(
+        run(prmcal, place, "leaderboard", "run", "--table", "calibration", "--format", "json")
+    )
     return {(each["dataset"], each["llm"], each["calibrator"]): each for each in listed}
 
 
@@ -137,9 +132,9 @@ def test_each_llm_has_its_own_adapter(cells: dict[tuple[str, str, str], dict[str
 
 
 def test_the_report_has_the_papers_numbers_and_the_differences(
-    cells: dict[tuple[str, str, str], dict[str, Any]], place: Path
+    cells: dict[tuple[str, str, str], dict[str, Any]], place: Path, prmcal: Prmcal
 ) -> None:
-    run(place, "report", "run", "--out", "report")
+    run(prmcal, place, "report", "run", "--out", "report")
     with (place / "report" / "beside-the-paper.csv").open() as file:
         rows = list(csv.DictReader(file))
     titles = [REPORTED_TABLES[label] for label in ("cal_qwen", "calibration_72b", "ats_comparison")]
@@ -162,14 +157,12 @@ def test_the_report_has_the_papers_numbers_and_the_differences(
     assert f"paper {row.value:.3f} ({difference:+.3f})" in whole
 
 
-def test_a_plan_needs_none_of_the_files(tmp_path: Path) -> None:
-    shown = run(tmp_path, "plan", "published")
+def test_a_plan_needs_none_of_the_files(tmp_path: Path, prmcal: Prmcal) -> None:
+    shown = run(prmcal, tmp_path, "plan", "published")
     assert max(map(len, shown.splitlines())) <= 80
     assert "imported" in shown and "72 cells" in shown
     assert "young-j-park/Qwen2.5-Math-PRM-7B-calibrated-Llama-3.2-1B-Instruct" in shown
-    doctor = subprocess.run(
-        command("doctor", "published"), cwd=tmp_path, env=environment(), capture_output=True, text=True
-    )
+    doctor = prmcal("doctor", "published", folder=tmp_path)
     assert doctor.returncode != 0
     said = " ".join(doctor.stdout.split())
     assert "hf download young-j-park/prm_calibration --repo-type dataset --local-dir prm_calibration" in said

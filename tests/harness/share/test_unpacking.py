@@ -72,7 +72,7 @@ def forged(bundle: Path, folder: Path, change: Change) -> Path:
     return write(entries, folder / "forged")
 
 
-@FEW
+@settings(FEW, max_examples=20)
 @given(st.data())
 def test_a_flipped_byte_is_noticed_or_changes_nothing(
     bundle: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -91,7 +91,7 @@ def test_a_flipped_byte_is_noticed_or_changes_nothing(
         assert found == unpack(bundle, folder / "original")
 
 
-@FEW
+@settings(FEW, max_examples=20)
 @given(st.data())
 def test_a_bundle_that_was_cut_off_is_noticed(
     bundle: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

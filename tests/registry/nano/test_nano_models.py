@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,12 +121,26 @@ def test_a_blank_line_and_every_digit_are_tokens_of_their_own(name: str) -> None
     assert len(tokenizer("<extra_0>")["input_ids"]) == 1
 
 
-def test_the_training_command_makes_all_models_and_resumes(tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("default")  # those of the trainer
+def test_the_training_command_makes_all_models_and_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from tools.nano_training import __main__ as training
+
+    monkeypatch.setattr(training, "FOLLOW_UPS", 2)
+
+    def train(*more: str) -> str:
+        """Run the training command with a five-thousandth of its steps, and return what it prints."""
+        folders = ["--work", str(work), "--models", str(models)]
+        monkeypatch.setattr("sys.argv", ["nano_training", "--scale", "0.0002", *folders, *more])
+        training.main()
+        return capfd.readouterr().out
+
     work, models = tmp_path / "work", tmp_path / "models"
-    first = train(work, models, "--until", "policies")
+    first = train("--until", "policies")
     assert sorted(path.name for path in models.iterdir()) == sorted(POLICIES)
     assert "skipped" not in first
-    second = train(work, models)
+    second = train()
     assert {path.name for path in models.iterdir()} == {*POLICIES, *FORMATS.values()}
     made = {
         line.split(":")[0] for line in second.splitlines() if "skipped" not in line and " step " not in line
@@ -142,18 +153,3 @@ def test_the_training_command_makes_all_models_and_resumes(tmp_path: Path) -> No
         )
         assert score.logit.shape == (2,)
         assert np.isfinite(score.logit).all()
-
-
-def train(work: Path, models: Path, *more: str) -> str:
-    """Run the training command with a five-thousandth of its steps, and return what it prints."""
-    command = [sys.executable, "-m", "tools.nano_training", "--scale", "0.0002"]
-    run = subprocess.run(
-        [*command, "--work", str(work), "--models", str(models), *more],
-        cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
-    assert run.returncode == 0, run.stderr
-    return run.stdout
