@@ -61,10 +61,9 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    # One process draws all pages and compiles their scripts once. Code that runs briefly is not optimised.
+    # One process draws all pages and compiles their scripts once.
     "--renderer-process-limit=1",
     "--disable-site-isolation-trials",
-    "--js-flags=--no-opt",
 ]
 
 

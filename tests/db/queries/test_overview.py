@@ -17,6 +17,7 @@ from prmcal.db.metrics import PLACE, RANKING_METRIC
 from prmcal.db.overview.query import overview
 from prmcal.db.overview.ranking import mean_over_places, means_over_places, rank_by_means, relative_cut
 from prmcal.db.overview.reading import against_equal_cost
+from prmcal.db.overview.types import Overview
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.statistics.intervals import bounded_interval
 from prmcal.db.text.overview import measured, ranking_board, ranking_legend, tiles
@@ -24,6 +25,12 @@ from tests.db import factory
 
 CALIBRATORS = ("none", "good", "best")
 QUESTIONS = {"math": 40, "aime": 25}
+
+
+@pytest.fixture(scope="module")
+def whole(published: Path) -> Overview:
+    """The overview of the small run."""
+    return overview(published)
 
 
 def values_of(seed: int, **shift: float) -> pd.DataFrame:
@@ -82,7 +89,7 @@ def test_places_of_one_data_set_are_not_independent() -> None:
 def test_intervals_over_two_data_sets_contain_the_truth() -> None:
     draw = np.random.default_rng(4)
     inside = 0
-    for _ in range(300):
+    for _ in range(150):
         parts = [
             pd.DataFrame(
                 {
@@ -99,7 +106,7 @@ def test_intervals_over_two_data_sets_contain_the_truth() -> None:
         ]
         found = mean_over_places(pd.concat(parts))
         inside += found.low <= 0.1 <= found.high
-    assert inside >= 0.92 * 300
+    assert inside >= 0.92 * 150
 
 
 def test_the_cut_is_one_minus_the_ratio_of_the_means() -> None:
@@ -110,7 +117,7 @@ def test_the_cut_is_one_minus_the_ratio_of_the_means() -> None:
     assert found.value == pytest.approx(1 - means[0] / means[1])
     draw = np.random.default_rng(6)
     resampled = []
-    for _ in range(400):
+    for _ in range(200):
         parts = []
         for dataset, count in QUESTIONS.items():
             chosen = [f"q{i}" for i in draw.integers(0, count, count)]
@@ -198,8 +205,8 @@ def test_the_whole_budget_costs_as_much_as_itself() -> None:
     assert list(against_equal_cost(spent, curves)["value"]) == [0.0, 0.0]
 
 
-def test_the_overview_agrees_with_the_leaderboard(published: Path) -> None:
-    found = overview(published)
+def test_the_overview_agrees_with_the_leaderboard(published: Path, whole: Overview) -> None:
+    found = whole
     table = leaderboard(published).set_index("cell_id")
     done = found.cells[found.cells["status"] == "done"].set_index("cell_id")
     assert len(done) == (table["status"] == "done").sum()
@@ -231,14 +238,16 @@ def test_a_grid_without_best_of_n_has_no_share_of_it(published: Path, tmp_path: 
     assert tiles(found)[2].figure == "unknown"
 
 
-def test_places_with_other_budgets_have_their_own_share(published: Path, tmp_path: Path) -> None:
+def test_places_with_other_budgets_have_their_own_share(
+    published: Path, whole: Overview, tmp_path: Path
+) -> None:
     shutil.copy(published, tmp_path / "copy.duckdb")
     with duckdb.connect(str(tmp_path / "copy.duckdb")) as connection:
         connection.execute(
             "UPDATE question_results SET value = 32 WHERE metric = 'samples' AND cell_id IN "
             "(SELECT cell_id FROM cells WHERE strategy = 'best-of-n' AND llm = 'weak')"
         )
-    before, found = overview(published), overview(tmp_path / "copy.duckdb")
+    before, found = whole, overview(tmp_path / "copy.duckdb")
     for old, row in zip(before.ranking, found.ranking, strict=True):
         assert old.gain is not None and row.gain is not None
         assert (old.gain.budgets, row.gain.budgets) == ((64,), (32, 64))
@@ -252,7 +261,9 @@ def test_places_with_other_budgets_have_their_own_share(published: Path, tmp_pat
     assert " against best-of-N: " in tiles(found)[3].detail
 
 
-def test_findings_are_about_the_places_of_the_best_calibrator(published: Path, tmp_path: Path) -> None:
+def test_findings_are_about_the_places_of_the_best_calibrator(
+    published: Path, whole: Overview, tmp_path: Path
+) -> None:
     shutil.copy(published, tmp_path / "copy.duckdb")
     with duckdb.connect(str(tmp_path / "copy.duckdb")) as connection:
         connection.execute("DELETE FROM cells WHERE calibrator = 'isotonic' AND llm = 'strong'")
@@ -260,7 +271,7 @@ def test_findings_are_about_the_places_of_the_best_calibrator(published: Path, t
             "UPDATE question_results SET value = 32 WHERE metric = 'samples' AND cell_id IN "
             "(SELECT cell_id FROM cells WHERE strategy = 'best-of-n' AND llm = 'weak')"
         )
-    whole, found = overview(published), overview(tmp_path / "copy.duckdb")
+    found = overview(tmp_path / "copy.duckdb")
     weak = overview(tmp_path / "copy.duckdb", llm=["weak"])
     assert found.ranking[0].calibrator == whole.ranking[0].calibrator == "isotonic"
     uncalibrated = weak.standing("uncalibrated")
@@ -276,8 +287,8 @@ def test_findings_are_about_the_places_of_the_best_calibrator(published: Path, t
     assert [tile.detail for tile in tiles(overview(tmp_path / "copy.duckdb"))[2:]] == [told, told]
 
 
-def test_filters_recompute_the_ranking(published: Path) -> None:
-    whole, part = overview(published), overview(published, llm=["strong"], dataset=["nano-aime"])
+def test_filters_recompute_the_ranking(published: Path, whole: Overview) -> None:
+    part = overview(published, llm=["strong"], dataset=["nano-aime"])
     assert (whole.places, part.places) == (4, 1)
     assert part.llms == ("strong",)
     # The cell of isotonic regression failed at this place.
@@ -292,8 +303,8 @@ def test_names_without_places_give_an_empty_overview(published: Path) -> None:
     assert "<table" not in overview_html(empty, lambda cell: cell)
 
 
-def test_every_number_of_the_ranking_has_its_interval(published: Path) -> None:
-    table = ranking_board(overview(published))
+def test_every_number_of_the_ranking_has_its_interval(whole: Overview) -> None:
+    table = ranking_board(whole)
     assert table.head[:2] == ["Rank", "Calibrator"]
     for row in table.rows:
         for title, value in zip(table.head, row, strict=True):
@@ -302,11 +313,11 @@ def test_every_number_of_the_ranking_has_its_interval(published: Path) -> None:
                 and value
             ):
                 assert "[" in value, title
-    assert all(column.about for column in ranking_board(overview(published)).columns)
+    assert all(column.about for column in table.columns)
 
 
-def test_the_page_says_what_was_measured(published: Path) -> None:
-    found = overview(published)
+def test_the_page_says_what_was_measured(whole: Overview) -> None:
+    found = whole
     assert measured(found).startswith("3 calibrators at 4 places: 2 LLMs and 1 PRM on 2 data sets")
     assert "provisional" in measured(found)  # The run of the fixture has not ended.
     page = overview_html(found, lambda cell: f"#{cell}")

@@ -175,7 +175,7 @@ def test_posterior_vote_in_every_order(agreement: float, most: int, names: int) 
     pool, orders = small_pool(4), None
     if most > 5:
         # With 1,000 names, most answers occur once.
-        pool, orders = world(4, 6, most, skill=2.0), some_orders(most, 8)
+        pool, orders = world(4, 6, most, skill=2.0), some_orders(most, 4)
         pool.answers[~pool.correct] = np.random.default_rng(names).integers(1, names, (~pool.correct).sum())
     stops = compare(rule, pool, (0.2, 0.5, 0.8, 0.97, 1 - 1e-9, *NEAR_ONE), value, right, orders)
     assert len(np.unique(stops)) >= 5
