@@ -17,22 +17,14 @@ from prmcal.registry.contracts.plugin import Share
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, Choice, PoolStrategy, Setting
 from prmcal.registry.strategies.best_of import BestOfN, FixedBudget, PassAt1, curve_counts
-from prmcal.registry.strategies.posterior_vote import (
-    AdaptiveConsistency,
-    EarlyStoppingSelfConsistency,
-    PosteriorVote,
-)
-from prmcal.registry.strategies.sequential import FirstGoodEnough, SequentialRule
+from prmcal.registry.strategies.learned import LearnedStopping
 from prmcal.registry.strategies.votes import MajorityVote, WeightedBestOfN
 
-_RULES: dict[str, type[FixedBudget | SequentialRule]] = {
+_RULES: dict[str, type[FixedBudget | LearnedStopping]] = {
     "best-of-n": BestOfN,
     "majority vote": MajorityVote,
     "weighted best-of-n": WeightedBestOfN,
-    "adaptive consistency": AdaptiveConsistency,
-    "ESC": EarlyStoppingSelfConsistency,
-    "first good enough": FirstGoodEnough,
-    "posterior vote": PosteriorVote,
+    "learned stopping": LearnedStopping,
 }
 _STAKES: Floats = (np.arange(64) + 0.5) / 64
 
@@ -133,12 +125,11 @@ class Rule:
 class SafeChoice(PoolStrategy):
     """Use the rule that is surely not worse than one sample, nor than a fixed number of samples of its cost.
 
-    The rules are best-of-n, both votes, and those of ``adaptive consistency``, ``ESC``, ``first good enough`` and
-    ``posterior vote``, in all settings of their curves. Half of the calibration questions tune and propose, and the
-    other half tests. With probability 1 - `delta`, the accuracy on new questions is not below that of one sample, nor
-    more than `loss` below that of any fixed setting of equal cost. If no rule passes, it draws one sample, which keeps
-    the promise by itself. The promise holds for any LLM and PRM if new questions are drawn as the calibration questions
-    were, and for at most as many samples as these have trajectories.
+    The rules are best-of-n, both votes and ``learned stopping``, in all settings of their curves. Half of the
+    calibration questions tune and propose, and the other half tests. With probability 1 - `delta`, the accuracy on new
+    questions is not below that of one sample, nor more than `loss` below that of any fixed setting of equal cost. If no
+    rule passes, it draws one sample, which keeps the promise by itself. The promise holds for any LLM and PRM if new
+    questions are drawn as the calibration questions were, and for at most as many samples as these have trajectories.
 
     Small samples cannot promise much: a loss of x is excluded by about 2.3 / x questions of the second half at the
     least, if delta is .1.
@@ -147,6 +138,7 @@ class SafeChoice(PoolStrategy):
     citation = "Angelopoulos et al. (2021), arXiv:2110.01052"
     reads = ("scores",)
     tuned = True
+    version = "2"
 
     delta: Share = 0.1
     """The largest probability that the promise does not hold. In (0, 1)."""
@@ -202,16 +194,12 @@ class SafeChoice(PoolStrategy):
         return self.rules_[self.candidates_.best(self.safe_, setting.samples)]
 
 
-def _settings(name: str, rule: FixedBudget | SequentialRule, most: int) -> Iterator[Rule]:
+def _settings(name: str, rule: FixedBudget | LearnedStopping, most: int) -> Iterator[Rule]:
     """Yield a rule in all settings of its curve."""
     if isinstance(rule, FixedBudget):
         yield from (Rule(f"{name} of {count}", rule, Setting(int(count))) for count in curve_counts(most))
         return
-    argument = rule.budget[0]
     for point in rule.curve_points(Setting(most)):
-        if rule.targeted:
-            yield Rule(f"{name}, C = {point:.3g}", rule, Setting(most, point))
-        else:
-            own = copy(rule)
-            setattr(own, argument, type(getattr(own, argument))(point))
-            yield Rule(f"{name}, {argument.removesuffix('_')} = {point:.3g}", own, Setting(most))
+        own = copy(rule)
+        own.price = abs(point)
+        yield Rule(f"{name}, price = {own.price:.2g}", own, Setting(most))

@@ -26,6 +26,7 @@ _CASES: dict[str, dict[str, Any]] = {
     "pandora": {"cost": 0.01},
     "BEACON": {},
     "posterior vote": {},
+    "learned stopping": {"price": 0.01},
     "safe choice": {"loss": 0.9, "delta": 0.9},
     "sequential IAS": {},
     "marginal value": {"price": 0.02},
