@@ -1,6 +1,6 @@
 """All rules against the best fixed setting of equal cost and against each other, on pools of many kinds.
 
-python -m benchmarks.analysis.rules [POOL...]
+python -m benchmarks.analysis.rules [--write DOCUMENT] [POOL...]
 
 A pool is the name of a synthetic one (`benchmarks.analysis.safe_choice`), a file that this reads, or the folder of a
 run of the grid `demo` whose calibration questions have 16 trajectories (`prmcal recommend DIR --samples 8 --draw 16`).
@@ -19,16 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.analysis.safe_choice import WORLDS, recorded
+from benchmarks.analysis.safe_choice import WORLDS, insert, of_run, recorded
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.db.statistics.budgets import Curve
 from prmcal.db.statistics.intervals import bounded_interval
 from prmcal.errors import DataError
 from prmcal.harness.metrics.league import area_gain
-from prmcal.harness.recommending.folds import pool_with
-from prmcal.harness.recommending.places import Places
-from prmcal.harness.recommending.recommend import draw
-from prmcal.harness.recommending.types import Choice
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
@@ -54,23 +50,14 @@ def pools(name: str) -> Iterator[tuple[str, Parts]]:
     """Yield the pools of a name."""
     path = Path(name)
     if path.is_dir():
-        places = Places(path, {})
-        places.further = draw(places, 16, None, lambda *_: None)
-        for llm in places.names("llm"):
-            choice = Choice(llm, "", 16, places.names("prm")[0])
-            known = places.known(choice)
-            tuning = pool_with(known.trajectories, known.scores, None, ("scores",), None)
-            for test in places.tests:
-                trajectories, scores, _ = places.tested(choice, test, "")
-                yield (
-                    f"{llm}, {test.dataset}",
-                    [(tuning, pool_with(trajectories, scores, None, ("scores",), None))],
-                )
+        for title, tuning, tests in of_run(path):
+            for dataset, test in tests:
+                yield f"{title}, {dataset}", [(tuning, test)]
         return
     pool = WORLDS[name].pool(np.random.default_rng(0)) if name in WORLDS else recorded(path)
     half = np.random.default_rng(1).permutation(pool.questions) % 2 == 0
     both = [pool.drawn(np.flatnonzero(each), slice(None)) for each in (half, ~half)]
-    yield path.stem, [(both[0], both[1]), (both[1], both[0])]
+    yield name if name in WORLDS else path.stem, [(both[0], both[1]), (both[1], both[0])]
 
 
 def swept(name: str, known: Pool, new: Pool, most: int) -> tuple[Answered, ...]:
@@ -113,8 +100,8 @@ def best_fixed(known: Pool, new: Pool, most: int) -> list[Answered]:
     return found
 
 
-def table(name: str, parts: Parts) -> None:
-    """Print a line for each rule."""
+def table(name: str, parts: Parts) -> str:
+    """Return a row of the table in the documents, and print a line for each rule."""
     # The largest budget is what a question to tune on has.
     most = min(each.size for both in parts for each in both)
     first = np.concatenate([new.correct.mean(axis=1) for _, new in parts])
@@ -127,29 +114,40 @@ def table(name: str, parts: Parts) -> None:
         except DataError:
             continue
     tuning = parts[0][0].questions
-    print(
+    title = (
         f"{name}: {tuning} questions to tune, {len(first)} to measure, N = {most}, pass@1 {first.mean():.3f}"
     )
-    for rule, own in curves.items():
+    print(title)
+    cells = [name, f"{tuning} / {len(first)}", str(most), f"{first.mean():.3f}"]
+    for rule in RULES:
+        if rule not in curves:
+            cells.append("-")
+            continue
+        own = curves[rule]
         found = estimate(area_gain(ids, own, rival, most), bootstrap)
-        ends = [
-            estimate(area_gain(ids, own, each, most), bootstrap)
-            for other, each in curves.items()
-            if other != rule
-        ]
+        others = [each for other, each in curves.items() if other != rule]
+        ends = [estimate(area_gain(ids, own, each, most), bootstrap) for each in others]
         wins, losses = sum(each.low > 0 for each in ends), sum(each.high < 0 for each in ends)
+        record = f"{wins}-{len(ends) - wins - losses}-{losses}"
         print(
-            f"  {rule:22}{100 * found.value:+6.1f} [{100 * found.low:+5.1f}, {100 * found.high:+5.1f}]"
-            f"  ({wins}-{len(ends) - wins - losses}-{losses})",
+            f"  {rule:22}{100 * found.value:+6.1f} [{100 * found.low:+5.1f}, {100 * found.high:+5.1f}]  ({record})",
             flush=True,
         )
+        sure = "**" if found.low > 0 or found.high < 0 else ""
+        cells.append(f"{sure}{100 * found.value:+.1f}{sure} ({record})")
+    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
-    """Measure all pools."""
-    for given in sys.argv[1:] or WORLDS:
-        for name, parts in pools(given):
-            table(name, parts)
+    """Measure all pools, and write the table into a document if `--write DOCUMENT` comes first."""
+    given = sys.argv[1:]
+    document = Path(given[1]) if given[:1] == ["--write"] else None
+    head = ["pool", "tune / measure", "N", "pass@1", *RULES]
+    rows = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    for name in (given[2:] if document else given) or WORLDS:
+        rows += [table(title, parts) for title, parts in pools(name)]
+        if document:
+            insert(document, "rules", rows)
 
 
 if __name__ == "__main__":

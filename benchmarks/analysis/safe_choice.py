@@ -1,11 +1,12 @@
 """How often the strategy `safe choice` breaks its promise, and what it reaches, where the truth is known.
 
-python -m benchmarks.analysis.safe_choice [RESAMPLES [POOL...]]
+python -m benchmarks.analysis.safe_choice [--write DOCUMENT] [RESAMPLES [POOL...]]
 
 A pool has questions with 16 trajectories each. Their success probabilities follow a Beta law, wrong answers agree as
 theta says, and scores of right and of wrong trajectories are normal, with the given AUC within questions. A file in
 place of a name has recorded solutions (`score`, `pred_score`, `pred`), or programs and their tests, as
-`benchmarks.evidence.humaneval_pool` writes them.
+`benchmarks.evidence.humaneval_pool` writes them. A folder is a run of the grid `demo` whose calibration questions
+have 16 trajectories (`prmcal recommend DIR --samples 8 --draw 16`).
 
 One part of the questions tunes the rules. From the others, calibration questions are drawn with replacement, and the
 mean over all of the others is the truth. The promise is broken if the true accuracy is below that of one sample, or
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +27,10 @@ import pandas as pd
 from scipy.special import ndtri
 
 from prmcal.arrays import Floats
+from prmcal.harness.recommending.folds import pool_with
+from prmcal.harness.recommending.places import Places
+from prmcal.harness.recommending.recommend import draw
+from prmcal.harness.recommending.types import Choice
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies.safe_choice import Candidates, SafeChoice
@@ -79,15 +85,38 @@ def recorded(path: Path) -> Pool:
         tests = table["tests_passed"] + table["tests_failed"]
         shares = (table["tests_passed"] / tests.where(tests > 0)).fillna(0.0).to_numpy()
         right = table["correct"].to_numpy().reshape(table["question"].nunique(), -1)
-        return Pool(right, np.full(right.shape, -1), scores=shares.reshape(right.shape))
+        return Pool(right, None, scores=shares.reshape(right.shape))
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     answers = [[row["pred"].index(each) for each in row["pred"]] for row in rows]
     correct = np.array([np.ravel(row["score"]) for row in rows], dtype=bool)
     return Pool(correct, np.array(answers), scores=np.array([np.ravel(row["pred_score"]) for row in rows]))
 
 
-def measured(pool: Pool, resamples: int) -> None:
-    """Print what resamples of the questions of a pool give."""
+def of_run(folder: Path) -> Iterator[tuple[str, Pool, list[tuple[str, Pool]]]]:
+    """Yield the calibration questions and the test questions of each LLM of a run with its first PRM."""
+    places = Places(folder, {})
+    places.further = draw(places, 16, None, lambda *_: None)
+    for llm in places.names("llm"):
+        choice = Choice(llm, "", 16, places.names("prm")[0])
+        known = places.known(choice)
+        tests = [(each.dataset, places.tested(choice, each, "")) for each in places.tests]
+        yield (
+            llm,
+            pool_with(known.trajectories, known.scores, None, ("scores",), None),
+            [(name, pool_with(own, scores, None, ("scores",), None)) for name, (own, scores, _) in tests],
+        )
+
+
+def insert(document: Path, name: str, rows: list[str]) -> None:
+    """Write a table between the two comments of a document that name it."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    text = document.read_text(encoding="utf-8")
+    before, after = text.split(begin)[0], text.split(end)[1]
+    document.write_text("\n".join([before + begin, *rows, end + after]), encoding="utf-8")
+
+
+def measured(pool: Pool, resamples: int) -> list[str]:
+    """Print and return what resamples of the questions of a pool give."""
     half = np.arange(pool.questions) % 2 == 0
     if pool.questions < 200:  # Too few to leave some out. Their rules know the truth a little.
         half[:] = True
@@ -100,6 +129,7 @@ def measured(pool: Pool, resamples: int) -> None:
     table = np.stack([each.accuracy for each in answered])
     costs = np.stack([each.samples for each in answered])
     truth, cost = table.mean(axis=1), costs.mean(axis=1)
+    cells = [f"{truth.max() - truth[0]:+.3f}"]
     for questions in CALIBRATION:
         random = np.random.default_rng(questions)
         broken, gains, used, plain, plain_cost, plain_broken = [], [], [], [], [], []
@@ -122,6 +152,8 @@ def measured(pool: Pool, resamples: int) -> None:
             f"{np.mean(plain_cost):4.1f}",
             flush=True,
         )
+        cells.append(f"{np.mean(broken):.3f}; {mean(gains)}")
+    return cells
 
 
 def shortfall(own: int, truth: Floats, cost: Floats, every: Candidates) -> float:
@@ -136,12 +168,28 @@ def mean(values: list[float]) -> str:
 
 
 def main() -> None:
-    """Run the simulation."""
-    resamples = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
-    for name in sys.argv[2:] or WORLDS:
-        pool = recorded(Path(name)) if name not in WORLDS else WORLDS[name].pool(np.random.default_rng(0))
-        print(f"{Path(name).name}: pass@1 {pool.correct.mean():.3f}")
-        measured(pool, resamples)
+    """Run the simulation, and write the table into a document if `--write DOCUMENT` comes first."""
+    given = sys.argv[1:]
+    document = Path(given[1]) if given[:1] == ["--write"] else None
+    given = given[2:] if document else given
+    resamples = int(given[0]) if given else 1_000
+    head = ["pool", "pass@1", "largest gain", *(f"{each} questions" for each in CALIBRATION)]
+    rows = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    for name in given[1:] or WORLDS:
+        path = Path(name)
+        if name in WORLDS:
+            found = [(name, WORLDS[name].pool(np.random.default_rng(0)))]
+        elif path.is_dir():
+            found = [(llm, pool) for llm, pool, _ in of_run(path)]
+        else:
+            found = [(path.stem, recorded(path))]
+        for title, pool in found:
+            print(f"{title}: pass@1 {pool.correct.mean():.3f}")
+            rows.append(
+                f"| {' | '.join([title, f'{pool.correct.mean():.3f}', *measured(pool, resamples)])} |"
+            )
+            if document:
+                insert(document, "safe choice", rows)
 
 
 if __name__ == "__main__":

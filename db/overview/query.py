@@ -211,7 +211,8 @@ def league(
                 sa.func.max(LeaguePoint.samples).label("most"),
             ).group_by(LeaguePoint.cell_id),
         )
-        references = with_role(connection, "reference")
+        references, fixed = (with_role(connection, role) for role in ("reference", "fixed"))
+        every = reading.sample_accuracies(connection, placed)
         published, questions = (
             reading.citations(connection, "strategy"),
             reading.tested_questions(connection, cells),
@@ -227,6 +228,16 @@ def league(
         )
         for budget in LEAGUE_BUDGETS
     }
+    at = {accuracy_at_name(budget): budget for budget in LEAGUE_BUDGETS}
+    compared = ranking.over_best_fixed(
+        values[values["metric"].isin(at)].assign(budget=values["metric"].map(at)),
+        [number for number, each in enumerate(entries) if each.strategy in fixed],
+        every[every["samples"] == 1],
+    )
+    over, over_at_most = (
+        ranking.means_over_places(compared.assign(value=compared[name]), "entry") if len(compared) else {}
+        for name in ("value", "last")
+    )
     without = [number for number, each in enumerate(entries) if each.strategy in references]
     counts = reading.counted_tests(tests, lower_wins=False, without=without)
     rows = []
@@ -240,6 +251,8 @@ def league(
                 rank=ranks.get(number),
                 gain=gains[number],
                 accuracies={budget: found[number] for budget, found in accuracies.items() if number in found},
+                over_fixed=over.get(number),
+                over_fixed_at_most=over_at_most.get(number),
                 saving=ranking.mean_of_ends(savings[savings["entry"] == number]),
                 order_error=float(errors.reindex(own["cell_id"]).max()),
                 places=len(own),
@@ -313,7 +326,7 @@ def league_frame(found: types.League) -> pd.DataFrame:
     """Return the league with one row per entry, the best first. A reference has no rank.
 
     The columns are strategy, calibrator, level, rank, rank_low, rank_high, mean_rank, places, wins, ties, losses,
-    area_gain, ``accuracy_at_<n>``, saving_95, order_error and citation: see
+    area_gain, ``accuracy_at_<n>``, over_fixed, over_fixed_at_most, saving_95, order_error and citation: see
     :class:`prmcal.db.overview.types.LeagueRow`. A ``Quantity`` has two columns more, ``<column>_low`` and
     ``<column>_high``.
     """
@@ -333,6 +346,8 @@ def _league_row(row: types.LeagueRow) -> dict[str, Any]:
             **vars(row.outcomes),
             "area_gain": row.gain,
             **{accuracy_at_name(budget): value for budget, value in row.accuracies.items()},
+            "over_fixed": row.over_fixed or types.UNKNOWN,
+            "over_fixed_at_most": row.over_fixed_at_most or types.UNKNOWN,
             "saving_95": row.saving,
             "order_error": row.order_error,
             "citation": row.citation,

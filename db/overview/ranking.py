@@ -1,6 +1,6 @@
 """Averages over places and the ranking of what was measured at them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,45 @@ def relative_cut(values: pd.DataFrame, baseline: pd.DataFrame) -> Quantity:
     return Quantity(1 - ratio, 1 - ratio - spread.high, 1 - ratio - spread.low)
 
 
+def over_best_fixed(accuracies: pd.DataFrame, fixed: Collection[int], one: pd.DataFrame) -> pd.DataFrame:
+    """Return how much more accurate entries are than the best fixed setting of equal cost, for each question.
+
+    For each mean number of samples, the setting is the most accurate one of at most this cost on the other half of the
+    questions: one sample, or an entry in `fixed` with its number of samples. So no question chooses the setting that it
+    is compared with.
+
+    `accuracies` has the columns of a place, question_id, entry, budget and value. `one` has those of a place,
+    question_id and accuracy, with one sample; places may be missing. The result has a row for each entry and question,
+    with two columns: `value` is the mean over budgets, and `last` is the difference at the largest budget. Places
+    without a fixed setting are left out.
+    """
+    first = one.assign(entry=-1, budget=1).rename(columns={"accuracy": "value"})
+    columns = [*PLACE, "question_id", "entry", "budget", "value"]
+    found = []
+    for place, here in accuracies.groupby(PLACE, sort=False):
+        own = first.merge(here[PLACE].drop_duplicates(), on=PLACE)
+        both = pd.concat([own[columns], here[columns]], ignore_index=True)
+        table = both.pivot(index="question_id", columns=["entry", "budget"], values="value").dropna()
+        entry, budget = (table.columns.get_level_values(name).to_numpy() for name in ("entry", "budget"))
+        values, rival = table.to_numpy(np.float64), {}
+        half = np.random.default_rng(0).permutation(len(values)) % 2
+        for most in np.unique(budget[entry >= 0]):
+            allowed = np.flatnonzero(np.isin(entry, [-1, *fixed]) & (budget <= most))
+            if len(allowed) and len(values) > 1:
+                means = np.stack([values[half != each][:, allowed].mean(axis=0) for each in (0, 1)])
+                rival[most] = values[np.arange(len(values)), allowed[means.argmax(axis=1)][half]]
+        for name in np.unique(entry[entry >= 0]) if rival else ():
+            less = {most: table[name, most].to_numpy() - rival[most] for most in budget[entry == name]}
+            rows = {"value": np.mean(list(less.values()), axis=0), "last": less[max(less)]}
+            ids = dict(zip(PLACE, place, strict=True)) | {"question_id": table.index, "entry": name}
+            found.append(pd.DataFrame(ids | rows))
+    return (
+        pd.concat(found, ignore_index=True)
+        if found
+        else pd.DataFrame(columns=[*columns[:4], "value", "last"])
+    )
+
+
 def mean_of_ends(cells: pd.DataFrame) -> Quantity:
     """Return the mean over cells of a value and of both ends of its interval: the columns value, low and high.
 
@@ -132,7 +171,7 @@ def rank_by_means(values: pd.DataFrame, competitor: str) -> dict[Any, Rank]:
 
     All places of a data set are resampled with the same questions. At a place, the competitor with the lowest mean has
     rank 1, and equal ones share the mean of their ranks. The ranks are in the order of the mean ranks, the lowest
-    first; equal ones are ordered by the mean value, and then by name.
+    first; equal ones have the same rank, and are ordered by the mean value, and then by name.
 
     `values` has the columns dataset, llm, prm, question_id, value (lower is better), and the column `competitor`, such
     as "calibrator", whose values can be sorted. Places with a single competitor are left out.
@@ -152,7 +191,7 @@ def rank_by_means(values: pd.DataFrame, competitor: str) -> dict[Any, Rank]:
     positions = _ranks(np.stack([means[name] for name in order], axis=1), "min")
     found = {}
     for index, name in enumerate(order):
-        position, drawn = index + 1, positions[1:, index]
+        position, drawn = int(positions[0, index]), positions[1:, index]
         ends = (
             np.quantile(drawn, (_TAIL, 1 - _TAIL), method="inverted_cdf") if len(drawn) else (1, len(order))
         )

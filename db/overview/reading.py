@@ -125,7 +125,7 @@ def read_gains(connection: sa.Connection, places: pd.DataFrame) -> tuple[float |
     keys = [*PLACE, "question_id"]
     apart = right.merge(fixed[[*keys, "value"]], on=keys, suffixes=("", "_fixed"))
     apart = apart.assign(value=apart["value"] - apart["value_fixed"])
-    equal = against_equal_cost(spent, _accuracies(connection, spent))
+    equal = against_equal_cost(spent, sample_accuracies(connection, spent))
     # Without N, the samples have no known upper end.
     rule = partial(bounded_interval, upper=float(full["most"].max())) if len(full) else skewed_interval
     found = {}
@@ -195,7 +195,7 @@ def against_equal_cost(spent: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFram
     return pd.concat(found) if found else spent.head(0)
 
 
-def _accuracies(connection: sa.Connection, places: pd.DataFrame) -> pd.DataFrame:
+def sample_accuracies(connection: sa.Connection, places: pd.DataFrame) -> pd.DataFrame:
     """Return the accuracy of best-of-n on each question for every n."""
     keys = frame(
         connection,

@@ -146,13 +146,14 @@ def metrics(source: Source) -> Metrics:
         return Metrics(Metric(*each) for each in found)
 
 
-Role = Literal["baseline", "reference", "recomputed", "full budget", "one sample", "vote"]
+Role = Literal["baseline", "reference", "recomputed", "full budget", "fixed", "one sample", "vote"]
 """Role of a plugin.
 
 baseline: a calibrator that leaves rewards unchanged.
 reference: a strategy that needs the truth, and so cannot be used in practice.
 recomputed: a strategy that :mod:`prmcal.db.queries.curves` computes for any target C.
 full budget: a strategy that answers with the trajectory of the highest score among a fixed number of samples.
+fixed: a strategy that gives every question the same number of samples.
 one sample: the strategy that answers with the first trajectory.
 vote: the strategy that answers with the most frequent answer.
 """
@@ -164,6 +165,7 @@ _REGISTERED: dict[Role, tuple[str, tuple[str, ...]]] = {
     "reference": ("strategy", ("oracle IAS", "pass@N")),
     "recomputed": ("strategy", ("best-of-n + IAS",)),
     "full budget": ("strategy", ("best-of-n",)),
+    "fixed": ("strategy", ("best-of-n", "majority vote", "weighted best-of-n")),
     "one sample": ("strategy", ("pass@1",)),
     "vote": ("strategy", ("majority vote",)),
 }

@@ -22,18 +22,23 @@ def league_measured(found: League) -> str:
 
 
 def league_sentence(found: League) -> str:
-    """Say who is ahead, by how much over a fixed n of equal cost, and with what certainty."""
+    """Say who is ahead, by how much over the best fixed setting of equal cost, and with what certainty.
+
+    Nobody is ahead without a test that it wins, or if another may be the best.
+    """
     wrong = summaries(misleading(found.health))
     if wrong:
         return " ".join(["No strategy is ahead.", *(f"{text[:1].upper()}{text[1:]}" for _, _, text in wrong)])
     if not found.ranked:
         return "Nothing can be ranked yet: no place has two strategies that were measured."
     first, levels = found.ranked[0], levels_of(row.entry for row in found.rows)
+    gain = first.over_fixed or first.gain
+    rival = "the best fixed setting of equal cost" if first.over_fixed else "a fixed n of equal cost"
     said = {
-        "gain": "over a fixed n of equal cost",
-        "no gain": "against a fixed n of equal cost, which is no clear difference",
-        "loss": "against a fixed n of equal cost, so that a fixed n is better",
-    }[verdict(first.gain.low, first.gain.high)]
+        "gain": f"over {rival}",
+        "no gain": f"against {rival}, which is no clear difference",
+        "loss": f"against {rival}, which is better",
+    }[verdict(gain.low, gain.high)]
     name, *rivals = (
         f"{row.entry.name}{levels[row.entry]}"
         for row in found.ranked
@@ -41,12 +46,12 @@ def league_sentence(found: League) -> str:
     )
     more = f" and {len(rivals) - _NAMED} more" if len(rivals) > _NAMED else ""
     lead = (
-        f"No strategy is clearly ahead. The best may be {name}, {', '.join(rivals[:_NAMED])}{more}. {name} has"
-        if rivals
+        f"No strategy is clearly ahead. The best may be {', '.join([name, *rivals[:_NAMED]])}{more}. {name} has"
+        if rivals or not first.outcomes.wins
         else f"{name} is ahead:"
     )
     return (
-        f"{lead} {points(first.gain)} {said}, on average over budgets from 1 to "
+        f"{lead} {points(gain)} {said}, on average over budgets from 1 to "
         f"{' or '.join(f'{most:,}' for most in found.budgets)} samples; {tests_text(first.outcomes)}."
     )
 
@@ -63,7 +68,10 @@ def league_board(found: League) -> Board:
         column("Gain", lambda row: points(row.gain, "")),
         column("W-T-L", lambda row: str(row.outcomes) if row.rank else ""),
         *(_accuracy(found, budget) for budget in budgets),
-        column("Saving", lambda row: percents(row.saving)),
+        column("Over fixed", lambda row: points(row.over_fixed, "") if row.over_fixed else ""),
+        column(
+            "Of the choice", lambda row: points(row.over_fixed_at_most, "") if row.over_fixed_at_most else ""
+        ),
         column("Mean rank", lambda row: quantity(row.rank and row.rank.mean_rank, 2)),
         column("Order error", lambda row: number(100 * row.order_error, 2) if row.order_error > 0 else ""),
         column("Source", lambda row: row.citation),

@@ -53,7 +53,11 @@ def ask(
     prm: options.PRMOption = None,
     calibrator: options.CalibratorOption = None,
     strategy: Annotated[
-        str | None, option("NAME", "A strategy. Default: that of the cell, or 'posterior vote'.")
+        str | None,
+        option(
+            "NAME",
+            "A strategy. Default: that of the cell, or 'safe choice'; with --target, 'posterior vote'.",
+        ),
     ] = None,
     target: Annotated[
         float | None, option("C", "The target probability C of the strategy, in (0, 1).")

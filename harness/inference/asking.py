@@ -78,6 +78,8 @@ def asking_of(models: Answerer, given: Mapping[str, Any]) -> Asking:
     except ValidationError as error:
         raise PrmcalError(in_words(error.errors())) from None
     card, name = models.card, asked.strategy
+    if name is None and asked.target is not None and card.strategy.plugin == "safe choice":
+        name = "posterior vote"  # It has a target.
     reference = card.strategy if name is None else card.known.get(name) or PluginReference(name, name, {})
     built: Strategy = reference.build(strategies)
     name = reference.name

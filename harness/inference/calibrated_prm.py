@@ -180,7 +180,8 @@ class CalibratedPRM:
         abstain_below : float, optional
             An answer is withheld if its probability is lower.
         strategy : str, optional
-            A strategy of the grid, or a registered one. The default is that of the cell, or ``posterior vote``.
+            A strategy of the grid, or a registered one. The default is that of the cell, or ``safe choice``; with a
+            `target`, it is ``posterior vote``.
         seed : int
             Another seed gives other samples.
         on_step : callable, optional

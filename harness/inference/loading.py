@@ -154,7 +154,7 @@ def _card(plan: Plan, fit: Job[FitParameters], cell: Cell | None) -> Card:
     samples += [job.shards[0].parameters.samples for job in plan.jobs_of(LeagueParameters)]
     known = {each.name: each.reference for each in plan.plugins.get("strategy", ())}
     levels = sorted({each.level for each in plan.cells if each.level is not None})
-    strategy = known.get("posterior vote", PluginReference("posterior vote", "posterior vote", {}))
+    strategy = known.get("safe choice", PluginReference("safe choice", "safe choice", {}))
     target: float | None = 0.95
     level = levels[0] if levels else None
     if cell is not None and cell.strategy:

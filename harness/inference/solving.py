@@ -19,6 +19,7 @@ from prmcal.harness.inference.results import PrefixRewards, Solution, Step, Stop
 from prmcal.harness.jobs.plugin_calls import plugin_guard, require
 from prmcal.registry.contracts.strategy import Choice, PoolStrategy, SearchStrategy
 from prmcal.registry.grading import grade_answer
+from prmcal.registry.strategies.safe_choice import SafeChoice
 from prmcal.registry.strategies.sequential import SequentialRule
 
 IN_FLIGHT = 128
@@ -193,6 +194,14 @@ def _reward_band(rewards: PrefixRewards) -> tuple[float | None, float | None, fl
 
 def _why(asking: Asking, each: drawing.OpenQuestion) -> tuple[Stopped, str]:
     samples = "1 sample" if each.samples == 1 else f"{each.samples} samples"
+    if isinstance(asking.strategy, SafeChoice):
+        rule = asking.strategy.chosen(asking.setting).text
+        if rule == "one sample":
+            return (
+                "planned",
+                "By the calibration questions, nothing is surely better than 1 sample: the safe choice.",
+            )
+        return "planned", f"The safe choice is '{rule}'. It drew {samples}."
     if not isinstance(asking.strategy, SequentialRule):
         return "planned", f"The strategy '{asking.name}' planned {samples}."
     aim = "" if asking.setting.target is None else f" (target {asking.setting.target:g})"

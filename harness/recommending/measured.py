@@ -23,8 +23,10 @@ from prmcal.registry.contracts.pool import PER_CALIBRATOR, Pool
 from prmcal.registry.contracts.strategy import SWEPT_TARGETS, Answered, PoolStrategy, Setting, Strategy
 from prmcal.registry.plugins import strategies
 from prmcal.registry.strategies.best_of import FixedBudget, best_of_each, curve_counts
+from prmcal.registry.strategies.safe_choice import SafeChoice
 
-_CHOICE = "safe choice"
+SAFE = "safe choice"
+"""The registered name of the strategy that is recommended by default."""
 _REWARDS = PER_CALIBRATOR.union({"rewards"})
 FIXED = "best-of-n"
 """The registered name of the plain strategy that all others are compared with."""
@@ -59,7 +61,7 @@ def candidates(grid: Sequence[PluginReference], wanted: Sequence[str]) -> list[C
     They are the strategies of the league, which always answer and whose cost does not depend on a second LLM. Searches,
     which generate step by step, have no results on the calibration questions. A strategy that reads calibrated rewards
     and is not in the grid is there only if it is wanted: with every calibrator it would be many choices, and the best
-    of many looks better than it is. So is ``safe choice``, which is a choice among the same rules.
+    of many looks better than it is.
 
     `wanted` has the names to keep besides best-of-n; if it is empty, all are kept. Raise PrmcalError if one does not
     exist or cannot be recommended.
@@ -88,7 +90,7 @@ def candidates(grid: Sequence[PluginReference], wanted: Sequence[str]) -> list[C
                     f"--strategy: '{name}' cannot be recommended. It must draw whole samples of one LLM for one "
                     "question, always answer, and not need the truth."
                 )
-        elif asked or name in of_grid or not (name == _CHOICE or _REWARDS.intersection(built.reads)):
+        elif asked or name in of_grid or not _REWARDS.intersection(built.reads):
             found.append(Candidate(reference, built, name in of_grid, asked or not wanted))
     return sorted(found, key=lambda each: each.reference.plugin != FIXED)
 
@@ -108,6 +110,10 @@ def settings_of(strategy: PoolStrategy, most: int, samples: int | None) -> list[
         return [Setting(most, target) for target in SWEPT_TARGETS] if most > 1 else []
     if isinstance(strategy, FixedBudget):
         counts = set(map(int, curve_counts(most)))
+    elif isinstance(
+        strategy, SafeChoice
+    ):  # To tune it takes long, and it does not need more than it may use.
+        counts = {4**power for power in range(most.bit_length() // 2 + 1) if 4**power < most} | {most}
     else:
         counts = {2**power for power in range(most.bit_length())} | {most}
     if samples is not None and samples <= most:
@@ -257,5 +263,6 @@ def tested(
     if recommended is not None:
         differences["to_recommended"] = accuracy - recommended
     here = replace(found, accuracy=accuracy, samples=samples, tokens=tokens if tokens.any() else None)
+    rule = strategy.chosen(setting).text if isinstance(strategy, SafeChoice) else ""
     with_ends = {name: quantity(values, skewed_interval) for name, values in differences.items()}
-    return results_of(here, answered.fixed, dataset, **with_ends), accuracy
+    return replace(results_of(here, answered.fixed, dataset, **with_ends), rule=rule), accuracy

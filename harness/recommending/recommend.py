@@ -21,7 +21,7 @@ from prmcal.harness.planning.chain import Chain
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.resolved import ResolvedGrid, resolve
 from prmcal.harness.recommending.folds import FOLDS
-from prmcal.harness.recommending.measured import FIXED, Measured, candidates, results_of, tested
+from prmcal.harness.recommending.measured import FIXED, SAFE, Measured, candidates, results_of, tested
 from prmcal.harness.recommending.places import Further, Places, Questions
 from prmcal.harness.recommending.types import Line, Recommendation, Wanted, WantedKind
 from prmcal.registry.contracts.models import LLM
@@ -100,6 +100,8 @@ def recommend(
 ) -> Recommendation:
     """Recommend a strategy with its setting, an LLM, a PRM and a calibrator.
 
+    It is ``safe choice``, unless strategies are named or it does not reach the wanted accuracy.
+
     `filters` has names to choose from, by llm, prm, calibrator, dataset or strategy. With `trajectories`, trajectories
     of the calibration questions are drawn until each has so many; `workers` and `started` are as for :func:`draw`.
 
@@ -123,7 +125,8 @@ def recommend(
             f"No choice costs {wanted.text}. The cheapest costs {cheapest.cost(wanted.kind):,.4g} "
             f"({cheapest.choice.strategy} with {cheapest.choice.llm})."
         )
-    best = order[0]
+    safe = [each for each in order if each.candidate.reference.plugin == SAFE and reaches(each, wanted)]
+    best = safe[0] if safe and not filters.get("strategy") else order[0]
     fixed = _fixed(found, best, wanted)
     recommended, *others = _lines(places, [best, fixed, *_others(order, best, fixed)], fixed.choice.prm)
     known, _ = places.trajectories(best.choice.llm)

@@ -78,6 +78,8 @@ class Results:
     best-of-n itself."""
     to_pass_at_1: Quantity | None = None
     """On test questions: accuracy minus that of one sample, paired."""
+    rule: str = ""
+    """On test questions: the rule that ``safe choice`` uses."""
     to_recommended: Quantity | None = None
     """On test questions: accuracy minus that of the recommended choice, paired. None for this choice itself."""
 

@@ -112,7 +112,8 @@ def _terms(states: Floats) -> Floats:
     """Return 1, all states, and all products of two, of shape (..., terms)."""
     with_one = np.concatenate([np.ones((*states.shape[:-1], 1)), states], axis=-1)
     first, second = np.triu_indices(with_one.shape[-1])
-    return with_one[..., first] * with_one[..., second]
+    found: Floats = with_one[..., first] * with_one[..., second]
+    return found
 
 
 def _fitted(terms: Floats, targets: Floats, known: Floats, later: Floats) -> Floats:

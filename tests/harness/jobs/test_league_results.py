@@ -14,11 +14,11 @@ import sqlalchemy as sa
 import yaml
 
 from prmcal.db.overview.query import league, league_points
-from prmcal.db.overview.types import Entry, League, levels_of
+from prmcal.db.overview.types import Entry, League, Outcomes, levels_of
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import published_path
-from prmcal.db.tables import Comparison
+from prmcal.db.tables import Comparison, QuestionResult
 from prmcal.db.text.league import league_sentence
 from prmcal.registry.strategies.best_of import best_of_n
 from tests.conftest import PLUGINS, Prmcal
@@ -190,17 +190,53 @@ def test_the_command_says_who_is_ahead_and_exports_all_digits(
     assert [each["area_gain"] for each in exported] == [row.gain.value for row in found.rows]
 
 
+def test_the_yardstick_is_the_best_fixed_setting_that_other_questions_choose(
+    cells: pd.DataFrame, database: Path, found: League
+) -> None:
+    """One place at a time and one budget at a time, with one sample and best-of-n as fixed settings."""
+    with engine_for(database, read_only=True).connect() as connection:
+        values = pd.read_sql(sa.select(QuestionResult), connection)
+    budgets = (2, 4, 8, 16)
+    wanted: dict[str, list[float]] = {}
+    for llm in ("weak", "strong"):
+        correct, _ = pool(database, llm)
+        half = np.random.default_rng(0).permutation(len(correct)) % 2
+        here = cells[cells["llm"] == llm]
+
+        def accuracy(cell: str, budget: int) -> np.ndarray:
+            own = values[(values["cell_id"] == cell) & (values["metric"] == f"accuracy_at_{budget}")]
+            return own.sort_values("question_id")["value"].to_numpy(float)
+
+        fixed = here.loc[here["strategy"] == "best-of-n", "cell_id"].item()
+        choices = {1: correct.mean(axis=1)} | {budget: accuracy(fixed, budget) for budget in budgets}
+        for cell in here["cell_id"]:
+            gains = []
+            for budget in budgets:
+                for own in (0, 1):
+                    allowed = [each for count, each in choices.items() if count <= budget]
+                    rival = max(allowed, key=lambda each: float(each[half != own].mean()))
+                    gains.append((accuracy(cell, budget) - rival)[half == own].sum() / len(correct))
+            wanted.setdefault(cell.replace(llm, ""), []).append(sum(gains) / len(budgets))
+    rows = {row.entry: row for row in found.rows}
+    assert len(rows) == len(wanted)
+    given = sorted(row.over_fixed.value for row in rows.values() if row.over_fixed)
+    assert given == pytest.approx(sorted(float(np.mean(each)) for each in wanted.values()), abs=1e-9)
+
+
 def test_a_strategy_is_ahead_only_if_no_other_may_be_the_best(found: League) -> None:
-    def ranked(second: int) -> str:
+    def ranked(second: int, wins: int = 1) -> str:
         lowest = [1, *(second + place for place in range(len(found.ranked) - 1))]
         rows = [
-            replace(row, rank=row.rank and replace(row.rank, rank_low=low))
+            replace(row, rank=row.rank and replace(row.rank, rank_low=low), outcomes=Outcomes(wins=wins))
             for row, low in zip(found.ranked, lowest, strict=True)
         ]
         return league_sentence(replace(found, rows=tuple(rows)))
 
     first, second = (row.entry.name for row in found.ranked[:2])
     assert ranked(2).startswith(f"{first} is ahead: ")
+    assert ranked(2, wins=0).startswith(
+        f"No strategy is clearly ahead. The best may be {first}. {first} has "
+    )
     assert ranked(1).startswith(
         f"No strategy is clearly ahead. The best may be {first}, {second}. {first} has "
     )
