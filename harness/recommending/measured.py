@@ -191,7 +191,9 @@ def quantity(values: Floats, rule: IntervalRule) -> Quantity:
     return Quantity(mean, min(float(low), mean), max(float(high), mean))
 
 
-def results_of(found: Measured, fixed: bool, dataset: str = "", **differences: Quantity | None) -> Results:
+def results_of(
+    found: Measured, fixed: bool, dataset: str = "", rule: str = "", **differences: Quantity | None
+) -> Results:
     """Return the means of a choice with their intervals. `fixed` says that each question has the same samples."""
     rule = known_interval if fixed else partial(bounded_interval, upper=float(found.choice.samples))
     return Results(
@@ -201,6 +203,7 @@ def results_of(found: Measured, fixed: bool, dataset: str = "", **differences: Q
         samples=quantity(found.samples, rule),
         tokens=None if found.tokens is None else quantity(found.tokens, skewed_interval),
         accuracy_error=found.accuracy_error,
+        rule=rule,
         **differences,
     )
 
@@ -265,4 +268,4 @@ def tested(
     here = replace(found, accuracy=accuracy, samples=samples, tokens=tokens if tokens.any() else None)
     rule = strategy.chosen(setting).text if isinstance(strategy, SafeChoice) else ""
     with_ends = {name: quantity(values, skewed_interval) for name, values in differences.items()}
-    return replace(results_of(here, answered.fixed, dataset, **with_ends), rule=rule), accuracy
+    return results_of(here, answered.fixed, dataset, rule, **with_ends), accuracy

@@ -205,7 +205,8 @@ def test_the_yardstick_is_the_best_fixed_setting_that_other_questions_choose(
 
         def accuracy(cell: str, budget: int) -> np.ndarray:
             own = values[(values["cell_id"] == cell) & (values["metric"] == f"accuracy_at_{budget}")]
-            return own.sort_values("question_id")["value"].to_numpy(float)
+            found: np.ndarray = own.sort_values("question_id")["value"].to_numpy(float)
+            return found
 
         fixed = here.loc[here["strategy"] == "best-of-n", "cell_id"].item()
         choices = {1: correct.mean(axis=1)} | {budget: accuracy(fixed, budget) for budget in budgets}

@@ -141,6 +141,23 @@ def test_the_cheapest_choice_with_an_accuracy_is_recommended(folder: Path) -> No
         assert not reached or other.known.samples.value >= sure.samples.value
 
 
+def test_the_safe_choice_is_recommended_unless_strategies_are_named(folder: Path) -> None:
+    found = recommend(folder, wanted_of(None, 3, None), filters={})
+    assert found.recommended.choice.strategy == "safe choice"
+    assert {line.choice.strategy for line in found.others} > {"posterior vote"}
+    (test,) = found.recommended.tests
+    shown = " ".join(recommendation_text(found, folder, 100).split())
+    nothing = "Nothing is surely better than one sample, by the calibration questions" in shown
+    assert (
+        nothing
+        == (test.rule == "one sample")
+        != (f"It uses '{test.rule}'. With a probability of 90%" in shown)
+    )
+    better = recommend(folder, wanted_of(0.7, None, None), filters={})
+    # One that does not reach the accuracy is not recommended.
+    assert better.reached and better.recommended.known.accuracy.value >= 0.7
+
+
 def test_an_accuracy_out_of_reach_gives_the_best_choice_and_says_so(folder: Path) -> None:
     found = recommend(folder, wanted_of(0.9999, None, None), filters=SOME)
     shown = " ".join(recommendation_text(found, folder, 100).split())
