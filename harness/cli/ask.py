@@ -68,6 +68,10 @@ def ask(
     max_samples: Annotated[
         int | None, option("N", "The largest number of samples of a question.", min=1)
     ] = None,
+    mean_samples: Annotated[
+        float | None,
+        option("N", "The most samples of a question on average, for the strategy 'safe choice'.", min=1),
+    ] = None,
     abstain_below: Annotated[
         float | None, option("P", 'Say "I don\'t know" if the answer is right with a lower probability.')
     ] = None,
@@ -91,6 +95,7 @@ def ask(
         "target": target,
         "level": level,
         "max_samples": max_samples,
+        "mean_samples": mean_samples,
         "abstain_below": abstain_below,
         "seed": seed,
     }

@@ -55,7 +55,7 @@ def recommend(
 
     Strategy, setting, LLM, PRM and calibrator are chosen on the calibration questions. The test questions only report
     what the choice reaches, with 95% intervals. Give exactly one of --accuracy, --samples and --tokens. The strategy is
-    'safe choice', unless it does not reach the accuracy or --strategy names others.
+    'safe choice', unless it does not reach the accuracy, --strategy names others, or --draw asks for more trajectories.
 
     If --draw is interrupted, run the same command again: finished work is kept.
     """

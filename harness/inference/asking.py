@@ -31,6 +31,9 @@ class Settings(BaseModel):
     target: Target | None = None
     level: Level | None = None
     max_samples: int | None = Field(default=None, ge=1, description="The largest number of samples.")
+    mean_samples: float | None = Field(
+        default=None, ge=1, description="The most samples of a question on average, for 'safe choice'."
+    )
     abstain_below: Probability | None = Field(
         default=None,
         description="Do not answer if the probability that the answer is right is below this bound.",
@@ -81,6 +84,9 @@ def asking_of(models: Answerer, given: Mapping[str, Any]) -> Asking:
     if name is None and asked.target is not None and card.strategy.plugin == "safe choice":
         name = "posterior vote"  # It has a target.
     reference = card.strategy if name is None else card.known.get(name) or PluginReference(name, name, {})
+    if asked.mean_samples is not None:
+        given_by_grid = {**reference.arguments, "mean_samples": asked.mean_samples}
+        reference = PluginReference(reference.name, reference.plugin, given_by_grid)
     built: Strategy = reference.build(strategies)
     name = reference.name
     if built.reference or "success" in built.reads:

@@ -177,6 +177,8 @@ class CalibratedPRM:
             The level beta of a strategy that reads rewards at one level, such as ``best-of-n + IAS``.
         max_samples : int, optional
             The largest number of samples.
+        mean_samples : float, optional
+            The most samples of a question on average, for ``safe choice``.
         abstain_below : float, optional
             An answer is withheld if its probability is lower.
         strategy : str, optional
@@ -216,7 +218,7 @@ class CalibratedPRM:
         questions : sequence of str
         references : sequence of str or None, optional
             The right answers as far as they are known. The alarm compares outcomes with them; nothing else reads them.
-        target, level, max_samples, abstain_below, strategy, seed
+        target, level, max_samples, mean_samples, abstain_below, strategy, seed
             As for :meth:`solve`.
         on_solution : callable, optional
             Takes the place of a question and its solution, as soon as it is there. Easy questions come first.

@@ -104,16 +104,13 @@ def _is_usable(built: PoolStrategy, reference: PluginReference) -> bool:
 def settings_of(strategy: PoolStrategy, most: int, samples: int | None) -> list[Setting]:
     """Return the settings in which a strategy is compared, with at most `most` samples of a question.
 
-    A wanted number of `samples` is one of the settings of a strategy without a target.
+    A wanted number of `samples` is one of the settings of a strategy without a target. The samples of ``safe choice``
+    are those of a question on average, out of at most `most`.
     """
     if strategy.targeted:
         return [Setting(most, target) for target in SWEPT_TARGETS] if most > 1 else []
     if isinstance(strategy, FixedBudget):
         counts = set(map(int, curve_counts(most)))
-    elif isinstance(
-        strategy, SafeChoice
-    ):  # To tune it takes long, and it does not need more than it may use.
-        counts = {4**power for power in range(most.bit_length() // 2 + 1) if 4**power < most} | {most}
     else:
         counts = {2**power for power in range(most.bit_length())} | {most}
     if samples is not None and samples <= most:
@@ -181,6 +178,8 @@ def measured(
         # C with 1 - C rounded to about three digits, so that it can be typed.
         short = setting.target and round(setting.target, 2 - math.floor(math.log10(1 - setting.target)))
         choice = replace(place, strategy=candidate.name, samples=setting.samples, target=short, fixed=fixed)
+        if isinstance(candidate.built, SafeChoice):
+            choice = replace(choice, samples=most, mean_samples=setting.samples)
         yield Measured(choice, candidate, accuracy, used, None if tokens is None else used * tokens)
 
 
@@ -192,7 +191,7 @@ def quantity(values: Floats, rule: IntervalRule) -> Quantity:
 
 
 def results_of(
-    found: Measured, fixed: bool, dataset: str = "", rule: str = "", **differences: Quantity | None
+    found: Measured, fixed: bool, dataset: str = "", used: str = "", **differences: Quantity | None
 ) -> Results:
     """Return the means of a choice with their intervals. `fixed` says that each question has the same samples."""
     rule = known_interval if fixed else partial(bounded_interval, upper=float(found.choice.samples))
@@ -203,7 +202,7 @@ def results_of(
         samples=quantity(found.samples, rule),
         tokens=None if found.tokens is None else quantity(found.tokens, skewed_interval),
         accuracy_error=found.accuracy_error,
-        rule=rule,
+        rule=used,
         **differences,
     )
 
@@ -211,6 +210,14 @@ def results_of(
 def _tuned(candidate: Candidate, known: Pool, judged: Pool, settings: Sequence[Setting]) -> list[Answered]:
     """Return the answers to some questions after tuning on others: once for all targets, or for each setting."""
     found = []
+    if isinstance(candidate.built, SafeChoice):
+        safe, most = candidate.build(), Setting(settings[-1].samples)
+        assert isinstance(safe, SafeChoice)
+        safe.tune(known, most)
+        for each in settings:
+            safe.mean_samples = each.samples
+            found += _answers(safe, judged, [most])
+        return found
     for part in [settings] if candidate.built.targeted else [[each] for each in settings]:
         strategy = candidate.build()
         strategy.tune(known, Setting(part[0].samples))
@@ -250,6 +257,8 @@ def tested(
     """
     choice, candidate = found.choice, found.candidate
     strategy, setting = candidate.build(), Setting(choice.samples, choice.target)
+    if isinstance(strategy, SafeChoice):
+        strategy.mean_samples = choice.mean_samples
     with plugin_guard("strategy", candidate.name, "answer"):
         if strategy.tuned:
             strategy.tune(known.tuning(strategy.reads, choice.level), setting)
@@ -266,6 +275,6 @@ def tested(
     if recommended is not None:
         differences["to_recommended"] = accuracy - recommended
     here = replace(found, accuracy=accuracy, samples=samples, tokens=tokens if tokens.any() else None)
-    rule = strategy.chosen(setting).text if isinstance(strategy, SafeChoice) else ""
+    used = strategy.chosen(setting).text if isinstance(strategy, SafeChoice) else ""
     with_ends = {name: quantity(values, skewed_interval) for name, values in differences.items()}
-    return results_of(here, answered.fixed, dataset, rule, **with_ends), accuracy
+    return results_of(here, answered.fixed, dataset, used, **with_ends), accuracy

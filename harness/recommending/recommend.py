@@ -100,7 +100,8 @@ def recommend(
 ) -> Recommendation:
     """Recommend a strategy with its setting, an LLM, a PRM and a calibrator.
 
-    It is ``safe choice``, unless strategies are named or it does not reach the wanted accuracy.
+    It is ``safe choice``, unless strategies are named, it does not reach the wanted accuracy, or more trajectories were
+    drawn, with which no strategy is tuned.
 
     `filters` has names to choose from, by llm, prm, calibrator, dataset or strategy. With `trajectories`, trajectories
     of the calibration questions are drawn until each has so many; `workers` and `started` are as for :func:`draw`.
@@ -126,7 +127,9 @@ def recommend(
             f"({cheapest.choice.strategy} with {cheapest.choice.llm})."
         )
     safe = [each for each in order if each.candidate.reference.plugin == SAFE and reaches(each, wanted)]
-    best = safe[0] if safe and not filters.get("strategy") else order[0]
+    # Strategies are tuned with the run's own trajectories, so the promise knows nothing of more that were drawn.
+    promised = bool(safe) and not filters.get("strategy") and not places.further
+    best = safe[0] if promised else order[0]
     fixed = _fixed(found, best, wanted)
     recommended, *others = _lines(places, [best, fixed, *_others(order, best, fixed)], fixed.choice.prm)
     known, _ = places.trajectories(best.choice.llm)

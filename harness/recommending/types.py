@@ -49,11 +49,15 @@ class Choice:
     """The target probability C, if the strategy has one."""
     fixed: bool = False
     """True if every question gets N samples."""
+    mean_samples: int | None = None
+    """The most samples of a question on average, for ``safe choice``."""
 
     @property
     def setting(self) -> str:
         """The strategy's setting in words, such as ``C = 0.98, n ≤ 32``, with enough digits to tell C from 1."""
         samples = f"n {'=' if self.fixed else '≤'} {self.samples}"
+        if self.mean_samples is not None:
+            return f"{samples}, mean ≤ {self.mean_samples}"
         if self.target is None:
             return samples
         near = f"{self.target:.4f}".rstrip("0") if self.target < 0.9995 else f"1 - {1 - self.target:.1g}"
@@ -163,6 +167,8 @@ def ask_command(line: Line, directory: Path) -> str:
         parts += ["--target", repr(choice.target)]
     if choice.level is not None:
         parts += ["--level", f"{choice.level:g}"]
+    if choice.mean_samples is not None:
+        parts += ["--mean-samples", str(choice.mean_samples)]
     return shlex.join([*parts, "--max-samples", str(choice.samples)])
 
 

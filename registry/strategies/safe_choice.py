@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 
 from prmcal.arrays import Floats, Ints
 from prmcal.errors import DataError
-from prmcal.registry.contracts.plugin import Share
+from prmcal.registry.contracts.plugin import FinitePositive, Share
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, Choice, PoolStrategy, Setting
 from prmcal.registry.strategies.best_of import BestOfN, FixedBudget, PassAt1, curve_counts
@@ -144,6 +144,8 @@ class SafeChoice(PoolStrategy):
     """The largest probability that the promise does not hold. In (0, 1)."""
     loss: Share = 0.05
     """The largest loss of accuracy against a fixed setting of equal cost. In (0, 1)."""
+    mean_samples: FinitePositive | None = None
+    """The most samples of a question on average, which is measured on the calibration questions. The default is N."""
 
     def tune(self, pool: Pool, setting: Setting) -> None:
         """Tune the rules on one half of the questions, and test them on the other."""
@@ -176,7 +178,8 @@ class SafeChoice(PoolStrategy):
 
     def sweep(self, pool: Pool, setting: Setting) -> tuple[Answered, ...]:
         """Return the results of all rules that keep the promise; see :meth:`prmcal.PoolStrategy.sweep`."""
-        safe = (self.rules_[each] for each in self.safe_ if self.candidates_.cost[each] <= setting.samples)
+        most = self._budget(setting)
+        safe = (self.rules_[each] for each in self.safe_ if self.candidates_.cost[each] <= most)
         return tuple(rule.strategy.answer(pool, rule.setting) for rule in safe)
 
     def needed(self, pool: Pool, drawn: Ints, setting: Setting) -> Ints:
@@ -191,7 +194,10 @@ class SafeChoice(PoolStrategy):
 
     def chosen(self, setting: Setting) -> Rule:
         """Return the rule that is used with a budget."""
-        return self.rules_[self.candidates_.best(self.safe_, setting.samples)]
+        return self.rules_[self.candidates_.best(self.safe_, self._budget(setting))]
+
+    def _budget(self, setting: Setting) -> float:
+        return max(1.0, min(setting.samples, self.mean_samples or setting.samples))
 
 
 def _settings(name: str, rule: FixedBudget | LearnedStopping, most: int) -> Iterator[Rule]:
