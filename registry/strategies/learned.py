@@ -57,6 +57,10 @@ class LearnedStopping(SequentialRule):
         """Learn the value of one more draw and of votes; see :meth:`prmcal.PoolStrategy.tune`."""
         self.evidence_ = ScoreEvidence.fit(pool.scores, pool.correct)
         self.prices_ = (*_PRICES, -self.price)
+        try:
+            self.voting_ = len(pool.answers) > 0
+        except DataError:  # Nothing has an answer.
+            self.voting_ = False
         orders = Orders.these(Orders(pool.size, min(setting.samples, pool.size)).trajectories[:_ORDERS])
         seen = (self._seen(Drawn(pool, each, orders, self.reads)) for each in range(pool.questions))
         states, rights = (np.stack(each) for each in zip(*seen, strict=True))
@@ -94,10 +98,9 @@ class LearnedStopping(SequentialRule):
         best = highest_so_far(own)
         odds = np.clip(logit(np.clip(best, _TINY, 1 - _TINY)), -_FARTHEST, _FARTHEST) / _FARTHEST
         states, rights = [odds, sum_so_far(own.copy()) / count], [drawn.right_if_best()]
-        try:
-            answers, votes = drawn.answers, drawn.votes()
-        except DataError:  # Nothing has an answer.
+        if not self.voting_:
             return np.stack(states, axis=-1), np.stack(rights, axis=-1)
+        answers, votes = drawn.answers, drawn.votes()
         named, right = drawn.pool.answers[drawn.question], drawn.pool.correct[drawn.question]
         leader = np.maximum.accumulate(np.where(own == best, count - 1, 0), axis=1)
         of_best = np.take_along_axis(answers, leader, axis=1)
