@@ -34,7 +34,7 @@ except SystemExit as ended:
     assert not ended.code, ended
 print("left", left)
 """
-POINTS = 5
+POINTS = 2
 
 
 def steps(left: int, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -51,7 +51,7 @@ def points(*arguments: object) -> list[int]:
     whole = steps(10_000, *arguments)
     assert whole.returncode == 0, whole.stderr
     count = 10_000 - int(whole.stdout.split()[-1])
-    return sorted({*range(0, count, max(1, count // POINTS)), *range(max(0, count - 3), count)})
+    return sorted({*range(0, count, max(1, count // POINTS)), *range(max(0, count - 2), count)})
 
 
 @pytest.fixture
