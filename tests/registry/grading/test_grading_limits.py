@@ -149,7 +149,7 @@ def test_a_process_that_never_answers_is_an_error_and_no_verdict(
 ) -> None:
     program = tmp_path / "program.py"
     program.write_text(NO_ANSWER.format(folder=str(symbolic._PROGRAM.parent), fate=fate))
-    monkeypatch.setattr(symbolic, "_PROGRAM", program)
+    monkeypatch.setattr(SymbolicComparer, "program", program)
     comparer = SymbolicComparer()
     try:
         with pytest.raises(DataError, match=f'{message}.*"6\\+1"'):
@@ -180,7 +180,7 @@ def test_a_program_that_cannot_run_is_one_clear_error(
 ) -> None:
     program = tmp_path / "worker.py"
     program.write_text("import a_package_that_is_not_installed\n")
-    monkeypatch.setattr(symbolic, "_PROGRAM", program)
+    monkeypatch.setattr(SymbolicComparer, "program", program)
     comparer = SymbolicComparer()
     with pytest.raises(DataError, match="package math-verify is installed"):
         comparer.verdict(question("6+1"))
