@@ -12,5 +12,5 @@ statistics    intervals, bootstrap, bins, paired tests, standings and budgets
 queries       the queries of the command line, the dashboard and the report
 overview      the ranking of calibrators over all places, and the league of strategies
 catalog       all queries by name
-text          how leaderboards are presented: words, marks, Markdown and LaTeX
+text          how leaderboards are presented: words, marks and Markdown
 """

@@ -1,6 +1,5 @@
 """Choosing an option, a row or a value, and downloading a table."""
 
-import io
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -126,39 +125,17 @@ def frame_of(board: Board) -> tuple[pd.DataFrame, dict[str, Any]]:
     return pd.DataFrame(content), config
 
 
-_FORMATS = {
-    "CSV": ("csv", "text/csv"),
-    "Parquet": ("parquet", "application/vnd.apache.parquet"),
-    "Markdown": ("md", "text/markdown"),
-    "LaTeX": ("tex", "application/x-tex"),
-}
-
-
-def files_of(table: pd.DataFrame, readable: Board) -> dict[str, str | bytes]:
-    """Return a table as CSV and Parquet, and its readable form as Markdown and LaTeX, by the titles of the formats."""
-    parquet = io.BytesIO()
-    table.to_parquet(parquet, index=False)
-    return {
-        "CSV": str(table.to_csv(index=False, lineterminator="\n")),
-        "Parquet": parquet.getvalue(),
-        "Markdown": readable.markdown(),
-        "LaTeX": readable.latex(),
-    }
-
-
-def show_downloads(name: str, files: Mapping[str, str | bytes]) -> None:
-    """Show the download buttons of a table, whose files are those of :func:`files_of`.
+def show_download(name: str, csv: str) -> None:
+    """Show the button that downloads a table as CSV. `prmcal leaderboard` and `prmcal report` write other formats.
 
     A file that is made on demand would be lost if the page is drawn again before the browser has fetched it.
     """
-    with st.container(horizontal=True):
-        for title, (extension, mime) in _FORMATS.items():
-            st.download_button(
-                title,
-                files[title],
-                file_name=f"{name}.{extension}",
-                mime=mime,
-                icon=":material/download:",
-                on_click="ignore",
-                help=f"Download this table as {title}",
-            )
+    st.download_button(
+        "CSV",
+        csv,
+        file_name=f"{name}.csv",
+        mime="text/csv",
+        icon=":material/download:",
+        on_click="ignore",
+        help="Download this table as CSV",
+    )

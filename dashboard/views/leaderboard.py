@@ -22,7 +22,7 @@ from prmcal.db.html.boards import league_html, overview_html
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.overview.types import Entry, League, Overview, levels_of
 from prmcal.db.queries.cells import kept
-from prmcal.db.text.board import cost_board, leaderboard_board, web_board
+from prmcal.db.text.board import cost_board, web_board
 from prmcal.db.text.formats import LEADERBOARDS, SECONDS_LEGEND
 
 _CHARTS_IN_A_ROW = 2
@@ -69,7 +69,7 @@ def show_ranking(
         f"{integer(len(shown))} rows" if every else f"{integer(len(shown))} of {integer(len(cells))} rows"
     )
     _show_board(path, shown, table)
-    widgets.show_downloads(table, ask(_files, path, table))
+    widgets.show_download(table, ask(_csv, path, table))
     chart = st.expander("Chart of one metric with all intervals", key="chart_open", on_change="rerun")
     if chart.open:
         with chart:
@@ -119,13 +119,11 @@ def read_ahead(path: Path) -> None:
     """
     for table in LEADERBOARDS:
         if not ask(catalog.leaderboard, path, table=table).empty:
-            ask(_files, path, table)
+            ask(_csv, path, table)
 
 
-def _files(path: Path, table: Leaderboard) -> dict[str, str | bytes]:
-    cells, described = ask(catalog.leaderboard, path, table=table), ask(catalog.metrics, path)
-    shown = LEADERBOARDS[table].main_metrics
-    return widgets.files_of(cells, leaderboard_board(cells, table, described, shown))
+def _csv(path: Path, table: Leaderboard) -> str:
+    return str(ask(catalog.leaderboard, path, table=table).to_csv(index=False, lineterminator="\n"))
 
 
 def _summary(cells: pd.DataFrame) -> None:
@@ -172,7 +170,7 @@ def _show_costs(path: Path, grid: dict[str, list[str]]) -> None:
         f"Costs per question / in total. {SECONDS_LEGEND} Where a cost is unknown, there is none. Costs are not "
         "ranked, since a low cost alone does not make a strategy better."
     )
-    widgets.show_downloads("costs", widgets.files_of(cells, board))
+    widgets.show_download("costs", str(cells.to_csv(index=False, lineterminator="\n")))
 
 
 _DRAWN = 7

@@ -1,1 +1,1 @@
-"""The words of leaderboards: titles, marks, legends, Markdown and LaTeX. The numbers come from `queries`."""
+"""The words of leaderboards: titles, marks, legends and Markdown. The numbers come from `queries`."""

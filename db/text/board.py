@@ -22,14 +22,12 @@ from prmcal.db.text.formats import (
     VARIANT_TITLES,
     VERIFIED,
     amount,
-    escape_latex,
     escape_markdown,
     interval,
     leaderboard_legend,
     markdown_grid,
     missing,
     number,
-    tabular,
     verified_text,
 )
 
@@ -116,17 +114,9 @@ class Board:
 
     def markdown(self) -> str:
         """Return the table in Markdown, with its notes below."""
-        grid = markdown_grid(*self._escaped(escape_markdown), left=self.names)
+        rows = [[escape_markdown(each) for each in row] for row in self.rows]
+        grid = markdown_grid([escape_markdown(each) for each in self.head], rows, left=self.names)
         return "\n\n".join([grid, *map(escape_markdown, self.notes)]) + "\n"
-
-    def latex(self) -> str:
-        """Return the table in LaTeX, with its notes as comments above."""
-        first = "The preamble needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}."
-        comments = [f"% {' '.join(line.split())}" for line in (first, *self.notes)]
-        return "\n".join([*comments, tabular(*self._escaped(escape_latex), left=self.names)]) + "\n"
-
-    def _escaped(self, escape: Callable[[str], str]) -> tuple[list[str], list[list[str]]]:
-        return [escape(each) for each in self.head], [[escape(each) for each in row] for row in self.rows]
 
 
 def leaderboard_board(

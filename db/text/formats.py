@@ -91,21 +91,6 @@ def latex_line(cells: Sequence[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def tabular(head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
-    """Return a LaTeX table with the alignment of :func:`markdown_grid`. It needs the package booktabs."""
-    return "\n".join(
-        [
-            rf"\begin{{tabular}}{{{'l' * left}{'r' * (len(head) - left)}}}",
-            r"\toprule",
-            latex_line(head),
-            r"\midrule",
-            *map(latex_line, rows),
-            r"\bottomrule",
-            r"\end{tabular}",
-        ]
-    )
-
-
 def file_size(size: int) -> str:
     """Return a number of bytes as ``45 bytes``, ``1.2 kB``, ``17 MB`` or ``3.4 GB``."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
