@@ -31,8 +31,9 @@ COSTS = ("generated_tokens", "prefill_tokens", "prm_tokens")
 PARTS_OF_COSTS = ("other_tokens",)
 """Metrics that measure a part of a cost."""
 
-NOT_COMPARED = (*COSTS, *PARTS_OF_COSTS, "order_error")
-"""Metrics by which cells are never compared."""
+NOT_COMPARED = (*COSTS, *PARTS_OF_COSTS, "order_error", "average_ce", "average_ce_corrected")
+"""Metrics by which cells are never compared. Of average calibration errors, a bin with one question has the weight of a
+full one and no spread, so a test would see differences where there are none in 10% of cases."""
 
 COVERAGE_LEVELS = {f"coverage_{level:g}": level for level in (0.1, 0.5, 0.9)}
 """The metrics that measure coverage, and the level beta of each."""

@@ -1,9 +1,10 @@
-"""How often 95% intervals contain the truth: those of prmcal's rules, against percentiles of the same bootstrap.
+"""How often 95% intervals contain the truth, and how often paired tests see a difference where there is none.
 
-python -m benchmarks.analysis.interval_coverage [WORLDS]
+python -m benchmarks.analysis.interval_coverage [WORLDS [WORD...]]
 
-Each setting draws worlds in which the truth is known (500 by default). A coverage between .93 and .97 is good. The
-truth of settings without a formula is the value over 2 million questions.
+Each setting draws worlds in which the truth is known (400 by default); with words, only settings whose names contain
+one of them do. A coverage of .95 is good, and a larger one is cautious. A test should see a difference in 5% of worlds
+at most. The rows of ``docs/concepts/coverage.csv`` are written again.
 """
 
 from __future__ import annotations
@@ -12,34 +13,58 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import expit
+from scipy.stats import norm
 
-from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, estimate, question_totals
+from prmcal.db.overview.ranking import rank_by_means
+from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic, estimate, question_totals
+from prmcal.db.statistics.budgets import Curve
 from prmcal.db.statistics.intervals import (
     IntervalRule,
     bounded_interval,
-    percentile_interval,
+    cautious_within,
+    error_interval,
     skewed_interval,
 )
+from prmcal.db.statistics.paired import Replicated, replicated_difference
+from prmcal.harness.metrics.league import area_gain, saving
+from prmcal.harness.metrics.measured import statistic_of
+from prmcal.registry.contracts.metric import PrefixRows
+from prmcal.registry.plugins import metrics
 from prmcal.registry.strategies.scaling import adaptive_samples
 
-QUESTIONS, WORLDS, REPLICATES, LARGE = (30, 60, 100, 500), 500, 1000, 2_000_000
-POOL, FOLLOW_UPS = 64, 8
+QUESTIONS, WORLDS, LARGE, MANY = (12, 30, 100, 500), 400, 500_000, 20_000
+POOL, FOLLOW_UPS, CALIBRATORS = 64, 8, 6
+BOOTSTRAP = Bootstrap(1000)
+TABLE = Path(__file__).parents[2] / "docs" / "concepts" / "coverage.csv"
 
+Random = np.random.Generator
 Values = NDArray[np.float64]
-Draw = Callable[[np.random.Generator, int], tuple[Values, Values]]
+Draw = Callable[[Random, int], tuple[Values, Values]]
 """From a number of questions to the sum and the count of each: the truth is the ratio of their means."""
+Prefixes = Callable[[Random, Random, int], tuple[NDArray[np.int64], Values, Values]]
+"""From a number of questions to the question, the reward and the success probability of each prefix. The second source
+of random numbers is for the rewards only."""
 
 
-@dataclass(frozen=True)
-class Setting:
-    """A statistic of questions that can be drawn."""
+class Setting(Protocol):
+    """What is simulated."""
 
-    name: str
-    rule: IntervalRule
-    draw: Draw
+    @property
+    def name(self) -> str:
+        """The name in the table."""
+        ...
+
+    def share(self, questions: int, worlds: int) -> float:
+        """Return the share of worlds in which the interval contains the truth, or a test sees a difference."""
+        ...
 
 
 def mean(values: Values) -> tuple[Values, Values]:
@@ -49,6 +74,11 @@ def mean(values: Values) -> tuple[Values, Values]:
 def answers(accuracy: float) -> Draw:
     """Right or wrong answers."""
     return lambda random, n: mean((random.random(n) < accuracy).astype(np.float64))
+
+
+def one_label(accuracy: float, reward: float) -> Draw:
+    """Signed errors of one solution for each question, whose labels nearly all agree."""
+    return lambda random, n: mean(reward - (random.random(n) < accuracy).astype(np.float64))
 
 
 def pass_rates(accuracy: float, spread: float) -> Draw:
@@ -63,28 +93,52 @@ def budgets(difficulty: float, target: float) -> Draw:
     return lambda random, n: mean(adaptive_samples(random.beta(1, difficulty, n), target, POOL) / POOL)
 
 
-def covered(share: float) -> Draw:
-    """Coverages of quantiles: the share of covered prefixes of each question."""
-    return lambda random, n: mean(random.binomial(6, random.beta(4 * share, 4 * (1 - share), n)) / 6)
+def searches(saved: float) -> Draw:
+    """Generations of a search that saves a share of those of its baseline, on the same questions."""
+
+    def draw(random: Random, questions: int) -> tuple[Values, Values]:
+        baseline = 8 * random.integers(2, 40, questions)
+        own = np.maximum(random.binomial(baseline, random.beta(9 * (1 - saved), 9 * saved, questions)), 1)
+        return own.astype(np.float64), baseline.astype(np.float64)
+
+    return draw
 
 
 def prefixes(
-    random: np.random.Generator, questions: int, shift: float, noise: float
+    random: Random, own: Random, questions: int, shift: float = 0.4, noise: float = 0.8
 ) -> tuple[NDArray[np.int64], Values, Values]:
-    """Prefixes of questions: the question, the reward and the success rate of each. Hard questions have more."""
+    """Prefixes of which hard questions have more."""
     ability = random.normal(0.5, 1.5, questions)
-    question = np.repeat(np.arange(questions), 1 + random.binomial(8, 1 / (1 + np.exp(ability))))
+    question = np.repeat(np.arange(questions), 1 + random.binomial(8, expit(-ability)))
     log_odds = ability[question] + random.normal(0, 0.8, len(question))
-    seen = log_odds + shift + random.normal(0, noise, questions)[question]
-    success = random.binomial(FOLLOW_UPS, 1 / (1 + np.exp(-log_odds))) / FOLLOW_UPS
-    return question, 1 / (1 + np.exp(-seen)), success
+    return question, expit(log_odds + shift + own.normal(0, noise, questions)[question]), expit(log_odds)
 
 
-def errors(kind: str, shift: float = 0.4, noise: float = 0.8) -> Draw:
+def hopeless(
+    random: Random, own: Random, questions: int, share: float
+) -> tuple[NDArray[np.int64], Values, Values]:
+    """A share of questions without any chance, whose rewards are low."""
+    question, reward, p = prefixes(random, own, questions)
+    none = (random.random(questions) < share)[question]
+    low = expit(own.normal(-3.5, 0.7, len(question)))
+    return question, np.where(none, low, reward), np.where(none, 0.0, p)
+
+
+def blunders(
+    random: Random, own: Random, questions: int, share: float
+) -> tuple[NDArray[np.int64], Values, Values]:
+    """Good rewards, except on a share of the questions, where they are nearly the opposite."""
+    question, reward, p = prefixes(random, own, questions, 0.0, 0.2)
+    wrong = (own.random(questions) < share)[question]
+    return question, np.where(wrong, np.where(p > 0.5, 0.03, 0.97), reward), p
+
+
+def errors(kind: str, of: Prefixes = prefixes) -> Draw:
     """Errors of rewards over prefixes."""
 
-    def draw(random: np.random.Generator, questions: int) -> tuple[Values, Values]:
-        question, reward, success = prefixes(random, questions, shift, noise)
+    def draw(random: Random, questions: int) -> tuple[Values, Values]:
+        question, reward, p = of(random, random, questions)
+        success = random.binomial(FOLLOW_UPS, p) / FOLLOW_UPS
         error = reward - success
         value = {
             "signed": error,
@@ -98,76 +152,247 @@ def errors(kind: str, shift: float = 0.4, noise: float = 0.8) -> Draw:
     return draw
 
 
-def searches(saved: float) -> Draw:
-    """Generations of a search that saves a share of those of its baseline, on the same questions."""
+@dataclass(frozen=True)
+class Mean:
+    """A ratio of sums over questions, with a rule for its interval."""
 
-    def draw(random: np.random.Generator, questions: int) -> tuple[Values, Values]:
-        baseline = 8 * random.integers(2, 40, questions)
-        own = np.maximum(random.binomial(baseline, random.beta(9 * (1 - saved), 9 * saved, questions)), 1)
-        return own.astype(np.float64), baseline.astype(np.float64)
+    name: str
+    rule: IntervalRule
+    draw: Draw
 
-    return draw
+    def share(self, questions: int, worlds: int) -> float:
+        """Return the share of worlds; see :class:`Setting`."""
+        sums, counts = self.draw(np.random.default_rng(0), LARGE)
+        truth = float(sums.sum() / counts.sum())
+        own = []
+        for world in range(worlds):
+            drawn = self.draw(np.random.default_rng([world, questions]), questions)
+            own.append(Ratio(*drawn, np.arange(questions), self.rule).linearised())
+        low, high = self.rule(np.stack(own, axis=1))
+        return float(np.mean((low <= truth) & (truth <= high)))
 
 
-SETTINGS = (
-    *(Setting(f"right or wrong, {a}", bounded_interval, answers(a)) for a in (0.5, 0.8, 0.9, 0.95, 0.99)),
-    *(Setting(f"pass rates, {a}", bounded_interval, pass_rates(a, 1.0)) for a in (0.5, 0.9, 0.97)),
-    Setting("pass rates, 0.99, mostly 1", bounded_interval, pass_rates(0.99, 0.3)),
-    *(
-        Setting(f"budget ratio, {name}", bounded_interval, budgets(*given))
-        for name, given in (
-            ("easy questions", (0.2, 0.9)),
-            ("mixed questions", (1.0, 0.9)),
-            ("hard questions", (8.0, 0.99)),
-            ("nearly all at N", (60.0, 0.99)),
+@dataclass(frozen=True)
+class Estimated:
+    """A statistic of drawn questions. Without a truth, it is the value over many of them."""
+
+    name: str
+    draw: Callable[[Random, int], Statistic]
+    truth: Callable[[Random, int], float] | None = None
+
+    def share(self, questions: int, worlds: int) -> float:
+        """Return the share of worlds; see :class:`Setting`."""
+        many = np.random.default_rng(0)
+        truth = self.truth(many, MANY) if self.truth else self.draw(many, MANY).value()
+        found = 0
+        for world in range(worlds):
+            each = estimate(self.draw(np.random.default_rng([world, questions]), questions), BOOTSTRAP)
+            found += each.low <= truth <= each.high
+        return found / worlds
+
+
+def stopping(random: Random, questions: int, share: float) -> tuple[Curve, Curve]:
+    """A strategy that knows when to stop on a share of the questions, and a fixed number of samples."""
+    p = np.clip(random.beta(0.5, 0.5, questions)[:, None], 1e-6, 1.0)
+    n = 2 ** np.arange(5)
+    right, knows = 1 - (1 - p) ** n, random.random(questions)[:, None] < share
+    used, costs = np.where(knows, right / p, n), np.broadcast_to(n, right.shape)
+    return Curve(used, right, bounded_interval), Curve(costs.astype(np.float64), right, bounded_interval)
+
+
+def of_league(name: str, of: Callable[..., Statistic], share: float, *more: float) -> Estimated:
+    """A number of a strategy in the league."""
+
+    def draw(random: Random, questions: int) -> Statistic:
+        return of(np.arange(questions), *stopping(random, questions, share), 16, *more)
+
+    return Estimated(name, draw)
+
+
+def quantiles(
+    random: Random, questions: int, follow_ups: int, level: float, too_sure: float = 1.0
+) -> tuple[PrefixRows, Values]:
+    """Prefixes with quantiles of p given what a PRM sees, which are right for `too_sure` = 1."""
+    question = np.repeat(np.arange(questions), random.integers(4, 12, questions))
+    log_odds = random.normal(0, 1.0, questions)[question] + random.normal(0, 1, len(question))
+    seen = log_odds + random.normal(0, 1, len(question))
+    reward = expit(too_sure * (seen * 2 / 3 + np.sqrt(2 / 3) * norm.ppf(level)))
+    p, n = expit(log_odds), np.full(len(question), follow_ups)
+    return PrefixRows(reward, random.binomial(n, p), n, question), p
+
+
+def coverage(follow_ups: int, level: float, too_sure: float = 1.0) -> Estimated:
+    """The coverage of a quantile."""
+
+    def truth(random: Random, questions: int) -> float:
+        rows, p = quantiles(random, questions, follow_ups, level, too_sure)
+        return float((rows.totals((p >= rows.reward).astype(np.float64)) / rows.counts).mean())
+
+    words = ", too sure" if too_sure > 1 else ""
+    return Estimated(
+        f"coverage of level {level:g}{words}, {follow_ups} follow-ups",
+        lambda random, n: measured("coverage", quantiles(random, n, follow_ups, level, too_sure)[0]),
+        truth,
+    )
+
+
+def measured(metric: str, rows: PrefixRows) -> Statistic:
+    found = statistic_of(metrics.create(metric), rows, BOOTSTRAP)
+    assert found is not None
+    return found
+
+
+@dataclass(frozen=True)
+class Tested:
+    """The paired test of a metric between two calibrators with errors of their own and the same truth."""
+
+    name: str
+    metric: str
+    of: Prefixes = prefixes
+
+    def share(self, questions: int, worlds: int) -> float:
+        """Return the share of worlds; see :class:`Setting`."""
+        found = 0
+        for world in range(worlds):
+            seed, cells = [world, questions], []
+            for own in range(2):
+                question, reward, p = self.of(
+                    np.random.default_rng(seed), np.random.default_rng([*seed, own + 2]), questions
+                )
+                n = np.full(len(p), FOLLOW_UPS)
+                k = np.random.default_rng([*seed, 1]).binomial(n, p)
+                each = estimate(measured(self.metric, PrefixRows(reward, k, n, question)), BOOTSTRAP)
+                cells.append(Replicated(each.value, each.replicates, questions))
+            found += replicated_difference(*cells).p_value < 0.05
+        return found / worlds
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The ranking of six calibrators over places of one data set, which have common questions."""
+
+    name: str
+    apart: float
+    """The difference of neighbours, in standard errors of a difference with 100 questions."""
+    places: int
+    position: bool = False
+    """True for the rank, and False for the mean rank."""
+
+    def share(self, questions: int, worlds: int) -> float:
+        """Return the share of worlds; see :class:`Setting`."""
+        means = pd.Series(np.arange(CALIBRATORS) * self.apart / 10)
+        lowest, highest = (means.rank(method="min"), means.rank(method="max"))
+        if not self.position:
+            lowest = highest = means.rank()
+        axes = {"question_id": questions, "llm": self.places, "calibrator": CALIBRATORS}
+        table = pd.MultiIndex.from_product([range(size) for size in axes.values()], names=[*axes]).to_frame(
+            False
         )
-    ),
-    *(Setting(f"coverage of a quantile, {share}", bounded_interval, covered(share)) for share in (0.5, 0.9)),
-    Setting("signed error", skewed_interval, errors("signed")),
-    Setting("Brier", skewed_interval, errors("brier")),
-    Setting("positive Brier", skewed_interval, errors("positive")),
-    Setting("positive Brier, cautious PRM", skewed_interval, errors("positive", -1.0)),
-    Setting("corrected Brier", skewed_interval, errors("corrected")),
-    Setting("corrected Brier, good PRM", skewed_interval, errors("corrected", 0.0, 0.2)),
+        table = table.assign(dataset="d", prm="p", conditions="")
+        found = []
+        for world in range(worlds):
+            random = np.random.default_rng([world, questions])
+            noise = random.normal(0, 0.5**0.5, (questions, self.places, CALIBRATORS))
+            # What is common to all places of a question.
+            noise = (noise + random.normal(0, 0.5**0.5, (questions, 1, CALIBRATORS))) / 2**0.5
+            table["value"] = (noise + means.to_numpy()).ravel()
+            for each, rank in rank_by_means(table, "calibrator").items():
+                ends = (
+                    (rank.rank_low, rank.rank_high)
+                    if self.position
+                    else (rank.mean_rank.low, rank.mean_rank.high)
+                )
+                found.append(ends[0] - 1e-9 <= highest[each] and lowest[each] <= ends[1] + 1e-9)
+        return float(np.mean(found))
+
+
+SIGNED = cautious_within(-0.5, 0.5)
+
+
+def corrected(name: str, of: Prefixes) -> Mean:
+    """Return the corrected Brier score of some prefixes."""
+    return Mean(name, error_interval, errors("corrected", of))
+
+
+COVERED: tuple[Setting, ...] = (
+    *(Mean(f"right or wrong, {a}", bounded_interval, answers(a)) for a in (0.5, 0.8, 0.9, 0.95, 0.99)),
+    *(Mean(f"share, {a}", bounded_interval, answers(a)) for a in (0.02, 0.05)),
+    *(Mean(f"pass rates, {a}", bounded_interval, pass_rates(a, 1.0)) for a in (0.5, 0.9, 0.97)),
+    Mean("pass rates, 0.99, mostly 1", bounded_interval, pass_rates(0.99, 0.3)),
     *(
-        Setting(f"budget ratio of searches, {1 - saved:.1f}", skewed_interval, searches(saved))
+        Mean(f"budget ratio, Beta(1, {d:g})", bounded_interval, budgets(d, 0.95))
+        for d in (0.2, 1.0, 8.0, 60.0)
+    ),
+    *(
+        Mean(f"budget ratio of searches, {1 - saved:.1f}", skewed_interval, searches(saved))
         for saved in (0.2, 0.7)
     ),
+    Mean("signed error", SIGNED, errors("signed")),
+    *(Mean(f"signed error of one label, {a} right", SIGNED, one_label(a, 1.0)) for a in (0.97, 0.9)),
+    Mean("signed error, 5% blunders", SIGNED, errors("signed", partial(blunders, share=0.05))),
+    Mean("Brier", error_interval, errors("brier")),
+    Mean("Brier, 2% blunders", error_interval, errors("brier", partial(blunders, share=0.02))),
+    Mean("positive Brier", error_interval, errors("positive")),
+    Mean("positive Brier, cautious PRM", error_interval, errors("positive", partial(prefixes, shift=-1.0))),
+    corrected("corrected Brier", prefixes),
+    corrected("corrected Brier, good PRM", partial(prefixes, shift=0.0, noise=0.2)),
+    *(
+        corrected(f"corrected Brier, {100 * h:.0f}% hopeless", partial(hopeless, share=h))
+        for h in (0.8, 0.9, 0.95, 0.97)
+    ),
+    *(
+        corrected(f"corrected Brier, {100 * b:.0f}% blunders", partial(blunders, share=b))
+        for b in (0.02, 0.05, 0.1)
+    ),
+    of_league("gain over fixed n", area_gain, 0.9),
+    of_league("gain over fixed n, on 5% of questions", area_gain, 0.05),
+    of_league("saving at 95%", saving, 0.9, 0.95),
+    of_league("saving at 95%, on 5% of questions", saving, 0.05, 0.95),
+    *(coverage(n, level) for n in (4, 8) for level in (0.1, 0.5, 0.9)),
+    *(coverage(n, 0.5, 2.0) for n in (4, 8)),
+    *(
+        Ranked(f"{'rank' if position else 'mean rank'}, {places} places, {words}", apart, places, position)
+        for position in (False, True)
+        for places in (1, 6)
+        for words, apart in (("equal", 0.0), ("close", 0.3), ("clear", 3.0))
+    ),
 )
+"""Those whose interval should contain the truth in 95% of worlds."""
 
-
-def coverage(setting: Setting, questions: int, worlds: int, truth: float) -> tuple[float, float]:
-    """Return the coverage of percentile intervals and of the rule of a setting."""
-    bootstrap, identifiers = Bootstrap(REPLICATES), np.arange(questions)
-    found = np.zeros(2)
-    for world in range(worlds):
-        sums, counts = setting.draw(np.random.default_rng([world, questions]), questions)
-        ratio = estimate(Ratio(sums, counts, identifiers, setting.rule), bootstrap)
-        low, high = percentile_interval(ratio.replicates, questions)
-        found += low <= truth <= high, ratio.low <= truth <= ratio.high
-    percentile, rule = found / worlds
-    return float(percentile), float(rule)
+SIZES: tuple[Setting, ...] = (
+    *(
+        Tested(f"test of {metric}", metric)
+        for metric in ("brier_corrected", "signed_error", "ece_corrected", "adaptive_ce_corrected")
+    ),
+    *(
+        Tested(f"test of {metric}, high rewards", metric, partial(prefixes, shift=2.5))
+        for metric in ("brier_corrected", "ece_corrected", "adaptive_ce_corrected")
+    ),
+    *(
+        Tested(
+            f"test of brier_corrected, {100 * h:.0f}% hopeless", "brier_corrected", partial(hopeless, share=h)
+        )
+        for h in (0.8, 0.95)
+    ),
+    Tested("test of brier_corrected, 5% blunders", "brier_corrected", partial(blunders, share=0.05)),
+    Tested("test of signed_error, 5% blunders", "signed_error", partial(blunders, share=0.05)),
+)
+"""Those that should see a difference in at most 5% of worlds."""
 
 
 def main() -> None:
-    worlds = int(sys.argv[1]) if len(sys.argv) > 1 else WORLDS
-    begun = time.perf_counter()
-    print(f"{worlds} worlds; coverage of the percentile interval -> coverage of the rule")
-    print("The Monte Carlo error of a coverage c is sqrt(c (1 - c) / worlds): ", end="")
-    print(", ".join(f"{c}: {np.sqrt(c * (1 - c) / worlds):.3f}" for c in (0.95, 0.9, 0.6)))
-    print(f"{'setting':<34}{'truth':>7}" + "".join(f"{f'{n} questions':>18}" for n in QUESTIONS))
-    percentiles, rules = [], []
-    for setting in SETTINGS:
-        sums, counts = setting.draw(np.random.default_rng(0), LARGE)
-        truth = float(sums.sum() / counts.sum())
-        both = [coverage(setting, questions, worlds, truth) for questions in QUESTIONS]
-        percentiles += [before for before, _ in both]
-        rules += [after for _, after in both]
-        cells = "".join(f"{f'{before:.3f} -> {after:.3f}':>18}" for before, after in both)
-        print(f"{setting.name:<34}{truth:>7.4f}{cells}", flush=True)
-    for name, found in (("percentile", percentiles), ("rule", rules)):
-        good = sum(0.93 <= share <= 0.97 for share in found)
-        print(f"{name:<10} {good} of {len(found)} in [.93, .97], lowest {min(found):.3f}")
+    """Print the table, and write it into the documentation."""
+    worlds, words = int(sys.argv[1]) if len(sys.argv) > 1 else WORLDS, sys.argv[2:]
+    begun, settings = time.perf_counter(), {each.name: each for each in (*COVERED, *SIZES)}
+    table = pd.read_csv(TABLE, index_col=0, dtype=str)
+    print(
+        f"{worlds} worlds; the Monte Carlo error of .95 is {np.sqrt(0.05 * 0.95 / worlds):.3f}; {QUESTIONS}"
+    )
+    for name, setting in settings.items():
+        if not words or any(word in name for word in words):
+            table.loc[name] = [f"{setting.share(questions, worlds):.3f}" for questions in QUESTIONS]
+            print(f"{name:<52}", *table.loc[name], flush=True)
+    table.reindex(list(settings)).to_csv(TABLE)
     print(f"{time.perf_counter() - begun:.0f} s")
 
 

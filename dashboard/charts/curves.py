@@ -74,6 +74,19 @@ def equal_cost_points(pool: ExactCurves, grid: Sequence[str], level: float) -> p
     return found if found.empty else found.assign(accuracy=found["fixed"] + found["difference"])
 
 
+def gains_at_once(pool: ExactCurves, grid: Sequence[str], target: float, level: float) -> pd.DataFrame:
+    """Return the rows of :func:`equal_cost_points` for one C, with intervals that hold for all calibrators at once.
+
+    The best of them has an interval, too, although it was chosen by its result.
+    """
+    points = equal_cost_points(pool, grid, level)
+    rows = points[points["C"] == target]
+    if len(rows) < 2:
+        return rows
+    half = rows["series"].map(pool.at_once(used_levels(pool, grid, level), target))
+    return rows.assign(low=rows["difference"] - half, high=rows["difference"] + half)
+
+
 def difficulty_points(
     pool: ExactCurves, grid: Sequence[str], target: float, level: float
 ) -> tuple[pd.DataFrame, pd.DataFrame]:

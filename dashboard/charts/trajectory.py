@@ -191,16 +191,20 @@ def points(value: float, low: float, high: float) -> str:
     return f"{sign}{number(100 * value, 1)} points [{number(100 * low, 1)}, {number(100 * high, 1)}]"
 
 
-def gain_of(row: Any, most: int) -> str:
+def gain_of(row: Any, most: int, among: int, best: bool) -> str:
     """Return what best-of-n + IAS buys with one calibrator, against a fixed n at equal cost.
 
-    `row` is one of :func:`prmcal.dashboard.charts.curves.equal_cost_points`, and `most` is N.
+    `row` is one of :func:`prmcal.dashboard.charts.curves.gains_at_once`, whose interval holds for all `among`
+    calibrators at once. `most` is N. `best` says that it is the most accurate of them.
     """
-    return (
-        f"{row.series} at C = {row.C:g}, β = {row.beta:g}: {percent(row.accuracy)} with {number(row.samples, 1)} of "
-        f"{most} samples. A fixed n of the same cost has {percent(row.fixed)}: {verdict(row.low, row.high)}, "
-        f"{points(row.difference, row.low, row.high)}."
+    first = f", the most accurate of {among} calibrators," if best and among > 1 else ""
+    text = (
+        f"{row.series}{first} at C = {row.C:g}, β = {row.beta:g}: {percent(row.accuracy)} with "
+        f"{number(row.samples, 1)} of {most} samples. A fixed n of the same cost has {percent(row.fixed)}: "
+        f"{verdict(row.low, row.high)}, {points(row.difference, row.low, row.high)}."
     )
+    chosen = "It was chosen by this result, so its" if first else "The"
+    return f"{text} {chosen} interval holds for all {among} at once." if among > 1 else text
 
 
 def along(table: pd.DataFrame, prefix: str = "", text: Callable[[float], str] = number) -> str:

@@ -63,16 +63,18 @@ class _Place:
         )
         return float(level)
 
-    def show_gain(self, target: float, rows: pd.DataFrame) -> None:
-        """Say in a sentence what IAS buys at equal cost.
+    def show_gain(self, target: float, level: float) -> pd.DataFrame:
+        """Say in a sentence what IAS buys at equal cost, and return the gains of all calibrators.
 
-        It is about the calibrator in the context. Without one, it is about the calibrator of the highest accuracy.
+        The sentence is about the calibrator in the context. Without one, it is about the calibrator of the highest
+        accuracy.
         """
-        chosen = rows[rows["C"] == target]
-        if len(chosen):
-            wanted = chosen[chosen["series"] == context_of(self.path).choice.get("calibrator")]
-            row = next((wanted if len(wanted) else chosen.nlargest(1, "accuracy")).itertuples())
-            st.markdown(escaped(gain_of(row, self.pool.most)))
+        rows = ask(_gains_at_once, self.path, group=self.group, target=target, level=level)
+        if len(rows):
+            wanted = rows[rows["series"] == context_of(self.path).choice.get("calibrator")]
+            row = next((wanted if len(wanted) else rows.nlargest(1, "accuracy")).itertuples())
+            st.markdown(escaped(gain_of(row, self.pool.most, len(rows), wanted.empty)))
+        return rows
 
 
 def _show_equal_cost(place: _Place) -> None:
@@ -82,8 +84,7 @@ def _show_equal_cost(place: _Place) -> None:
     if rows.empty:
         st.info("No calibrator has rewards for this data set, LLM and PRM.")
         return
-    place.show_gain(target, rows)
-    chosen = rows[rows["C"] == target]
+    chosen = place.show_gain(target, level)
     draw(
         equal_cost_chart(rows, series_of(place.calibrators, set(rows["series"])), target),
         extremes(
@@ -122,6 +123,10 @@ def _gains(path: Path, group: dict[str, str], level: float) -> pd.DataFrame:
     return curves.equal_cost_points(_pool(path, group), grid_names(path)["calibrator"], level)
 
 
+def _gains_at_once(path: Path, group: dict[str, str], target: float, level: float) -> pd.DataFrame:
+    return curves.gains_at_once(_pool(path, group), grid_names(path)["calibrator"], target, level)
+
+
 def _show_budget(place: _Place) -> None:
     """Show what accuracy costs: curves, the points of all strategies, and the Pareto frontier."""
     target, level = place.choose_selection()
@@ -134,7 +139,7 @@ def _show_budget(place: _Place) -> None:
     frontier = curves.frontier_points(
         place.pool, place.calibrators, rivals, values, target, level, tokens=cost != "samples"
     )
-    place.show_gain(target, ask(_gains, place.path, group=place.group, level=level))
+    place.show_gain(target, level)
     series = series_of(place.calibrators, [*adaptive["series"].unique(), curves.FIXED])
     chosen = adaptive[adaptive["C"] == target]
     draw(

@@ -13,7 +13,7 @@ from prmcal.db.overview import ranking, reading, types
 from prmcal.db.queries.cells import kept, metrics, numbered_cells, with_role
 from prmcal.db.queries.health import health
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.statistics.intervals import bounded_interval
+from prmcal.db.statistics.intervals import bounded_interval, error_interval, gain_interval
 from prmcal.db.statistics.paired import standings
 from prmcal.db.tables import Cell, Job, LeaguePoint, Run
 
@@ -55,15 +55,17 @@ def overview(
     ranked = []
     for name, rank in ranking.rank_by_means(values, "calibrator").items():
         own = values[values["calibrator"] == name]
+        results = _of_places(found, own)
         ranked.append(
             types.Standing(
                 **vars(rank),
                 outcomes=counts.get(name, types.Outcomes()),
                 calibrator=name,
                 citation=published.get(name, ""),
-                brier=ranking.mean_over_places(own),
+                brier=ranking.mean_over_places(own, error_interval),
                 cut=None if name == baseline or base.empty else ranking.relative_cut(own, base),
-                errors=_errors(found, own),
+                errors=_errors(results),
+                signed=_signed(results),
                 gain=gains.get(name),
                 outdated=bool(finished.loc[finished["calibrator"] == name, "outdated"].notna().all()),
                 fit_seconds=fits.get(name),
@@ -71,7 +73,7 @@ def overview(
         )
     # The baseline at the places of the first calibrator.
     first = values[values["calibrator"] == (ranked[0].calibrator if ranked else None)]
-    before = base.merge(first[PLACE].drop_duplicates(), on=PLACE)
+    before = _of_places(found, base.merge(first[PLACE].drop_duplicates(), on=PLACE))
     return types.Overview(
         places=len(finished[PLACE].drop_duplicates()),
         questions=questions,
@@ -82,7 +84,8 @@ def overview(
         prms=tuple(calibration["prm"].unique()),
         datasets=tuple(calibration["dataset"].unique()),
         baseline=baseline,
-        before=_errors(found, before),
+        before=_errors(before),
+        signed_before=_signed(before),
         target=target,
         ranking=tuple(ranked),
         cells=shown,
@@ -117,14 +120,29 @@ def _scaling_places(cells: pd.DataFrame) -> pd.DataFrame:
     return cells.loc[cells["leaderboard"] == "scaling", PLACE].drop_duplicates().merge(calibration, on=named)
 
 
-def _errors(found: pd.DataFrame, ranked: pd.DataFrame) -> dict[str, types.Quantity]:
-    """Average the other main metrics of a calibrator over the places where it is ranked."""
-    own = found.merge(ranked[[*PLACE, "calibrator"]].drop_duplicates(), on=[*PLACE, "calibrator"])
+def _of_places(found: pd.DataFrame, ranked: pd.DataFrame) -> pd.DataFrame:
+    """Return the results of a calibrator at the places where it is ranked."""
+    return found.merge(ranked[[*PLACE, "calibrator"]].drop_duplicates(), on=[*PLACE, "calibrator"])
+
+
+def _errors(own: pd.DataFrame) -> dict[str, types.Quantity]:
+    """Average the other main metrics of a calibrator over places."""
     return {
         metric: ranking.mean_of_ends(own[own["metric"] == metric])
         for metric in _OTHERS
         if (own["metric"] == metric).any()
     }
+
+
+def _signed(own: pd.DataFrame) -> types.SignedErrors | None:
+    """Return the signed errors of a calibrator at single places."""
+    own = own[own["metric"] == "signed_error"]
+    sizes = own["value"].abs()
+    if sizes.dropna().empty:
+        return None
+    worst = own.loc[sizes.idxmax()]
+    place = ", ".join(str(worst[name]) for name in ("llm", "prm", "dataset"))
+    return types.SignedErrors(float(sizes.mean()), float(worst["value"]), place, len(own))
 
 
 def _with_values(
@@ -221,7 +239,7 @@ def league(
     competing = values[(values["metric"] == _RANKING) & ~values["strategy"].isin(references)]
     # Lower is better for a rank.
     ranks = ranking.rank_by_means(competing.assign(value=-competing["value"]), "entry")
-    gains = ranking.means_over_places(values[values["metric"] == "area_gain"], "entry")
+    gains = ranking.means_over_places(values[values["metric"] == "area_gain"], "entry", gain_interval)
     accuracies = {
         budget: ranking.means_over_places(
             values[values["metric"] == accuracy_at_name(budget)], "entry", bounded_interval
@@ -235,7 +253,9 @@ def league(
         every[every["samples"] == 1],
     )
     over, over_at_most = (
-        ranking.means_over_places(compared.assign(value=compared[name]), "entry") if len(compared) else {}
+        ranking.means_over_places(compared.assign(value=compared[name]), "entry", gain_interval)
+        if len(compared)
+        else {}
         for name in ("value", "last")
     )
     without = [number for number, each in enumerate(entries) if each.strategy in references]

@@ -1,20 +1,21 @@
 """Averages over places and the ranking of what was measured at them."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from prmcal.arrays import Floats
 from prmcal.db.metrics import PLACE
 from prmcal.db.overview.types import Quantity, Rank
 from prmcal.db.statistics.bootstrap import Bootstrap
-from prmcal.db.statistics.intervals import IntervalRule, percentile_interval, skewed_interval
+from prmcal.db.statistics.intervals import IntervalRule, skewed_interval, tail_of_resamples
 from prmcal.resamples import weighted_totals
 
 
-def _question_means(values: pd.DataFrame) -> dict[str, tuple[int, NDArray[np.float64]]]:
+def _question_means(values: pd.DataFrame) -> dict[str, tuple[int, Floats]]:
     """Return for each data set the number of its places, and the values of its questions, averaged over the places.
 
     The mean of these is the mean over the places of their means. A place without some of the questions counts as much
@@ -31,7 +32,7 @@ def _question_means(values: pd.DataFrame) -> dict[str, tuple[int, NDArray[np.flo
     return found
 
 
-def mean_over_places(values: pd.DataFrame, rule: IntervalRule = skewed_interval) -> Quantity:
+def mean_over_places(values: pd.DataFrame, rule: IntervalRule) -> Quantity:
     """Return the mean over places of the mean over questions.
 
     `values` has the columns dataset, llm, prm, conditions, question_id and value, and at least one row. `rule` gives
@@ -40,9 +41,7 @@ def mean_over_places(values: pd.DataFrame, rule: IntervalRule = skewed_interval)
     return _combined(_question_means(values), rule)
 
 
-def means_over_places(
-    values: pd.DataFrame, key: str, rule: IntervalRule = skewed_interval
-) -> dict[Any, Quantity]:
+def means_over_places(values: pd.DataFrame, key: str, rule: IntervalRule) -> dict[Any, Quantity]:
     """Return :func:`mean_over_places` of the rows with each value of the column `key`, at once.
 
     The rule is also one for several means at once.
@@ -82,7 +81,7 @@ def relative_cut(values: pd.DataFrame, baseline: pd.DataFrame) -> Quantity:
     keys = [*PLACE, "question_id"]
     both = values.merge(baseline, on=keys, suffixes=("", "_baseline"))
     means = {
-        name: _combined(_question_means(both[keys].assign(value=both[name])), skewed_interval).value
+        name: mean_over_places(both[keys].assign(value=both[name]), skewed_interval).value
         for name in ("value", "value_baseline")
     }
     if not means["value_baseline"] > 0:
@@ -90,7 +89,7 @@ def relative_cut(values: pd.DataFrame, baseline: pd.DataFrame) -> Quantity:
     ratio = means["value"] / means["value_baseline"]
     # To first order, the ratio of resampled questions is `ratio` plus the mean of these values, which is 0.
     apart = (both["value"] - ratio * both["value_baseline"]) / means["value_baseline"]
-    spread = _combined(_question_means(both[keys].assign(value=apart)), skewed_interval)
+    spread = mean_over_places(both[keys].assign(value=apart), skewed_interval)
     return Quantity(1 - ratio, 1 - ratio - spread.high, 1 - ratio - spread.low)
 
 
@@ -142,7 +141,7 @@ def mean_of_ends(cells: pd.DataFrame) -> Quantity:
     return Quantity(*(float(cells[name].astype(float).mean()) for name in ("value", "low", "high")))
 
 
-def _combined(parts: Mapping[str, tuple[int, NDArray[np.float64]]], rule: IntervalRule) -> Quantity:
+def _combined(parts: Mapping[str, tuple[int, Floats]], rule: IntervalRule) -> Quantity:
     found = []
     for number, means in parts.values():
         low, high = (float(end) for end in rule(means))
@@ -173,41 +172,63 @@ def rank_by_means(values: pd.DataFrame, competitor: str) -> dict[Any, Rank]:
     rank 1, and equal ones share the mean of their ranks. The ranks are in the order of the mean ranks, the lowest
     first; equal ones have the same rank, and are ordered by the mean value, and then by name.
 
+    A competitor is surely ahead of another if it is so in nearly all resamples. With 95% confidence, none of those that
+    are surely ahead of a competitor or behind it is so only by chance. The range of its ranks leaves out those. The
+    interval of its mean rank is the mean over places of such ranges (after Klein, Wright and Wieczorek, 2020, "A joint
+    confidence region for an overall ranking of populations"). Ranks in the resamples themselves would suggest too much:
+    they have the noise of the questions twice, and it separates those that are equal.
+
     `values` has the columns dataset, llm, prm, question_id, value (lower is better), and the column `competitor`, such
     as "calibrator", whose values can be sorted. Places with a single competitor are left out.
     """
-    ranks: dict[Any, list[NDArray[np.float64]]] = {}
+    ranks: dict[Any, list[Floats]] = {}
+    ends: dict[Any, list[Floats]] = {}
     smallest = values.groupby("dataset")["question_id"].nunique().min() if len(values) else 0
     for _, here in values.groupby("dataset", sort=False):
-        for names, place in _ranks_of_places(here, competitor):
-            for name, column in zip(names, place.T, strict=True):
+        for names, means in _means_of_places(here, competitor):
+            place, ranges = _ranks(means, "average"), _plausible_ranks(means[1:], int(smallest))
+            for name, column, own in zip(names, place.T, ranges, strict=True):
                 ranks.setdefault(name, []).append(column)
+                ends.setdefault(name, []).append(own)
     if not ranks:
         return {}
     # The first row has the ranks of the questions as they are, and the others those of the resamples.
-    means = {name: np.mean(columns, axis=0) for name, columns in ranks.items()}
+    mean_ranks = {name: np.mean(columns, axis=0) for name, columns in ranks.items()}
     overall = values.groupby(competitor)["value"].mean()
-    order = sorted(means, key=lambda name: (means[name][0], overall[name], name))
-    positions = _ranks(np.stack([means[name] for name in order], axis=1), "min")
+    order = sorted(mean_ranks, key=lambda name: (mean_ranks[name][0], overall[name], name))
+    drawn = np.stack([mean_ranks[name][1:] for name in order], axis=1)
     found = {}
-    for index, name in enumerate(order):
-        position, drawn = int(positions[0, index]), positions[1:, index]
-        ends = (
-            np.quantile(drawn, (_TAIL, 1 - _TAIL), method="inverted_cdf") if len(drawn) else (1, len(order))
-        )
+    first = _ranks(np.array([[mean_ranks[name][0] for name in order]]), "min")[0].astype(int).tolist()
+    for position, name, own in zip(first, order, _plausible_ranks(drawn, int(smallest)), strict=True):
+        value = float(mean_ranks[name][0])
+        low, high = np.mean(ends[name], axis=0).tolist() if len(drawn) else (math.nan, math.nan)
         found[name] = Rank(
             places=len(ranks[name]),
             lowest=sum(int(column[0] < 2) for column in ranks[name]),
-            mean_rank=_with_interval(means[name], int(smallest)),
+            mean_rank=Quantity(value, min(low, value), max(high, value)),
             rank=position,
-            rank_low=min(int(ends[0]), position),
-            rank_high=max(int(ends[1]), position),
+            rank_low=min(int(own[0]), position),
+            rank_high=max(int(own[1]), position),
         )
     return found
 
 
-def _ranks_of_places(here: pd.DataFrame, competitor: str) -> list[tuple[list[Any], NDArray[np.float64]]]:
-    """Return for each place of a data set its competitors, and their ranks: (1 + replicates, competitors)."""
+def _plausible_ranks(drawn: Floats, questions: int) -> Floats:
+    """Return the lowest and the highest rank of each competitor that is plausible, of shape (competitors, 2).
+
+    `drawn` has its values in the resamples of at least so many questions, where lower is better: (resamples,
+    competitors).
+    """
+    count = drawn.shape[1]
+    if not len(drawn):
+        return np.repeat([[1.0, count]], count, axis=0)
+    tail = tail_of_resamples(questions, _TAIL / (count - 1))
+    ahead = (drawn[:, :, None] < drawn[:, None, :]).mean(axis=0) >= 1 - tail
+    return np.stack([1.0 + ahead.sum(axis=0), count - ahead.sum(axis=1)], axis=1)
+
+
+def _means_of_places(here: pd.DataFrame, competitor: str) -> list[tuple[list[Any], Floats]]:
+    """Return for each place of a data set its competitors, and their means: (1 + replicates, competitors)."""
     totals = here.pivot_table(
         index="question_id", columns=[*PLACE, competitor], values="value", sort=False, observed=True
     )
@@ -224,20 +245,12 @@ def _ranks_of_places(here: pd.DataFrame, competitor: str) -> list[tuple[list[Any
     columns = totals.columns.to_frame(index=False)
     for _, place in columns.groupby(PLACE, sort=False):
         if len(place) > 1:
-            found.append((list(place[competitor]), _ranks(means[:, place.index], "average")))
+            found.append((list(place[competitor]), means[:, place.index]))
     return found
 
 
-def _ranks(values: NDArray[np.float64], method: str) -> NDArray[np.float64]:
+def _ranks(values: Floats, method: str) -> Floats:
     from scipy.stats import rankdata
 
-    ranked: NDArray[np.float64] = rankdata(values, method=method, axis=1).astype(np.float64)
+    ranked: Floats = rankdata(values, method=method, axis=1).astype(np.float64)
     return ranked
-
-
-def _with_interval(ranks: NDArray[np.float64], questions: int) -> Quantity:
-    value = float(ranks[0])
-    if len(ranks) == 1:
-        return Quantity(value, float("nan"), float("nan"))
-    low, high = percentile_interval(ranks[1:], questions)
-    return Quantity(value, min(low, value), max(high, value))

@@ -14,7 +14,7 @@ from prmcal.db.overview.types import Gain, Outcomes
 from prmcal.db.queries.cells import Role, with_role
 from prmcal.db.reader import frame
 from prmcal.db.statistics.budgets import equal_cost_values
-from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
+from prmcal.db.statistics.intervals import bounded_interval, gain_interval, skewed_interval
 from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, QuestionResult, Result, SampleAccuracy
 
@@ -142,8 +142,8 @@ def read_gains(connection: sa.Connection, places: pd.DataFrame) -> tuple[float |
             samples=mean_over_places(samples, rule),
             # None if some of the questions have nothing to be compared with.
             share=mean_over_places(share, bounded_interval) if len(share) == len(samples) else None,
-            to_best_of_n=mean_over_places(to_fixed) if len(to_fixed) == len(here) else None,
-            to_equal_cost=mean_over_places(to_equal) if len(to_equal) == len(here) else None,
+            to_best_of_n=mean_over_places(to_fixed, gain_interval) if len(to_fixed) == len(here) else None,
+            to_equal_cost=mean_over_places(to_equal, gain_interval) if len(to_equal) == len(here) else None,
             budgets=tuple(sorted(set(budgets))),
             places=len(here[PLACE].drop_duplicates()),
         )

@@ -53,7 +53,7 @@ class Rank:
     """Its place in the ranking, from 1."""
     rank_low: int
     rank_high: int
-    """The smallest and the largest rank that are plausible: 95% of the resamples lie between them."""
+    """The smallest and the largest rank that are plausible, with 95% confidence."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,19 @@ class Gain:
 
 
 @dataclass(frozen=True)
+class SignedErrors:
+    """The signed errors of single places, which may cancel out in their mean."""
+
+    size: float
+    """Mean of their absolute values."""
+    worst: float
+    """The one with the largest absolute value."""
+    place: str
+    """The place of the worst, in words."""
+    places: int
+
+
+@dataclass(frozen=True)
 class Standing(Rank):
     """One calibrator over all places where it was measured, ranked by its corrected Brier score."""
 
@@ -106,6 +119,8 @@ class Standing(Rank):
     """The share by which it lowers the baseline's score, 1 - brier / baseline; None for the baseline itself."""
     errors: Mapping[str, Quantity]
     """The other main metrics of the calibration leaderboard, averaged over places."""
+    signed: SignedErrors | None
+    """The signed errors of its places; None if they were not measured."""
     gain: Gain | None
     """The results of IAS with its rewards; None if the grid has no such cell."""
     outdated: bool
@@ -142,6 +157,8 @@ class Overview(Extent):
     """The calibrator that leaves rewards unchanged; None if the grid has none."""
     before: Mapping[str, Quantity]
     """The errors of the baseline at the places of the first calibrator of the ranking; see :class:`Standing`."""
+    signed_before: SignedErrors | None
+    """The signed errors of the baseline at these places."""
     target: float | None
     """The target probability C of the gains."""
     ranking: tuple[Standing, ...]

@@ -1,6 +1,6 @@
 """Curves of accuracy against cost: those that the run saved, and the exact ones of a pool of samples."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 
 from prmcal.db.queries.cells import with_role
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.statistics.budgets import Curve, at_equal_cost, whole_samples_needed
+from prmcal.db.statistics.budgets import (
+    Curve,
+    at_equal_cost,
+    equal_cost_values,
+    half_widths_at_once,
+    whole_samples_needed,
+)
 from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval, skewed_interval
 from prmcal.db.tables import (
     CalibratedReward,
@@ -160,6 +166,16 @@ class ExactCurves:
         definition.
         """
         return at_equal_cost(self.accuracy, self._samples(calibrator, level, targets))
+
+    def at_once(self, levels: Mapping[str, float], target: float) -> dict[str, float]:
+        """Return the half widths of intervals for the differences of :meth:`at_equal_cost` of all calibrators at once.
+
+        `levels` has the level of each calibrator. See
+        :func:`prmcal.db.statistics.budgets.half_widths_at_once`.
+        """
+        samples = np.concatenate([self._samples(*each, [target]) for each in levels.items()], axis=1)
+        halves = half_widths_at_once(equal_cost_values(self.accuracy, samples))
+        return dict(zip(levels, halves.tolist(), strict=True))
 
     def _samples(self, calibrator: str, level: float, targets: Sequence[float]) -> NDArray[np.int64]:
         """Return the samples of each question and target, of shape (questions, targets), in [1, N]."""

@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.db.statistics.bootstrap import Bootstrap
-from prmcal.db.statistics.intervals import IntervalRule, bounded_interval
+from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, tail_of_resamples
 from prmcal.resamples import weighted_totals
 
 _SMALLEST_CHANCE = 1e-4
@@ -149,6 +149,23 @@ def _fixed_at(accuracy: Floats, samples: Floats) -> tuple[Floats, Floats]:
     above = np.minimum(below + 1, most)
     left, right = accuracy[:, below - 1], accuracy[:, above - 1]
     return left + (samples - below) * (right - left), (right - left).mean(axis=0)
+
+
+def half_widths_at_once(values: Floats, bootstrap: Bootstrap | None = None) -> Floats:
+    """Return the half widths of intervals that contain all means at once in 95% of cases, of shape (means,).
+
+    They are for the best of several: its own interval does not know that it was chosen by the same questions. The
+    largest of all distances from the means, in standard errors, is resampled (White, 2000, "A reality check for data
+    snooping"). `values` has the shape (questions, means). With one question they are NaN.
+    """
+    questions = len(values)
+    if questions < 2:
+        return np.full(values.shape[1], np.nan)
+    error = values.std(axis=0, ddof=1) / np.sqrt(questions)
+    apart = (values - values.mean(axis=0)) / np.where(error > 0, error, 1.0) / questions
+    largest = np.abs(weighted_totals((bootstrap or Bootstrap()).weights(questions), apart)).max(axis=1)
+    critical = float(np.quantile(largest, 1 - 2 * tail_of_resamples(questions, _TAIL)))
+    return np.asarray(critical * error, dtype=np.float64)
 
 
 def verdict(low: float, high: float) -> Verdict:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,13 @@ def bounded_interval(
     if counted is not None:
         weights = counted.reshape(columns.shape).astype(np.float64)
         columns = np.where(weights > 0, columns, lower)
+    low, high = _likelihood_ends(columns, weights, lower, upper)
+    known = np.where(weights.sum(axis=0) < 2, np.nan, np.clip([low, high], lower, upper))
+    return known[0].reshape(shape), known[1].reshape(shape)
+
+
+def _likelihood_ends(columns: Floats, weights: Floats, lower: float, upper: float) -> Ends:
+    """Return the ends with half an observation at `lower` and at `upper`; values and weights: (rows, means)."""
     n = weights.sum(axis=0)
     mean = (columns * weights).sum(axis=0) / np.maximum(n, 1)
     critical = scipy.special.stdtrit(np.maximum(n - 1, 1), _TAIL) ** 2
@@ -52,9 +60,7 @@ def bounded_interval(
     weights = np.concatenate([weights, np.full((2, len(n)), _PSEUDO_WEIGHT)])
     # The lower end is minus the upper end of the negative values.
     ends = _likelihood_end(np.concatenate([-both, both], axis=1), np.tile(weights, 2), np.tile(critical, 2))
-    low, high = np.minimum(-ends[: len(n)], mean), np.maximum(ends[len(n) :], mean)
-    known = np.where(n < 2, np.nan, np.clip([low, high], lower, upper))
-    return known[0].reshape(shape), known[1].reshape(shape)
+    return np.minimum(-ends[: len(n)], mean), np.maximum(ends[len(n) :], mean)
 
 
 def _likelihood_end(values: Floats, weights: Floats, critical: Floats) -> Floats:
@@ -146,6 +152,38 @@ def _without_skewness(t: float, skewness: Floats, n: int) -> Floats:
     return solved
 
 
+def cautious_interval(values: Floats, lower: float, upper: float) -> Ends:
+    """Return the 95% interval of the mean of values, of which a few that were not drawn could change the mean.
+
+    Where nearly all questions are hopeless, or a calibrator errs badly on one question of fifty, few questions decide
+    the mean, and the spread of a sample without them does not tell. So each end is the farther one of
+    :func:`skewed_interval` and of the interval of empirical likelihood with half an observation at `lower` and at
+    `upper` (see :func:`bounded_interval`). They say how far the value of one question usually lies at most. A value may
+    lie beyond. For hundreds of questions that differ, the ends are those of :func:`skewed_interval`.
+
+    `values`, of shape (n,) or (n, means), has one value for each question. The ends have the shape () or (means,), and
+    contain the mean. They differ even if all values are equal. They are NaN for a single value.
+    """
+    columns = values.reshape(len(values), math.prod(values.shape[1:]))
+    low, high = skewed_interval(columns)
+    if len(columns) > 1:
+        allowed = _likelihood_ends(columns, np.ones(columns.shape), lower, upper)
+        low, high = np.minimum(low, allowed[0]), np.maximum(high, allowed[1])
+    return low.reshape(values.shape[1:]), high.reshape(values.shape[1:])
+
+
+@lru_cache
+def cautious_within(lower: float, upper: float) -> IntervalRule:
+    """Return :func:`cautious_interval` with a range. Equal ranges have the same rule, so that they are joined."""
+    return partial(cautious_interval, lower=lower, upper=upper)
+
+
+error_interval = cautious_within(0.0, 0.5)
+"""The rule for mean squared errors: a reward that is .7 off on all prefixes of a question has .5."""
+gain_interval = cautious_within(-0.25, 0.25)
+"""The rule for differences of mean accuracies."""
+
+
 def known_interval(values: Floats) -> Ends:
     """Return the mean twice: a number that is known beforehand and not estimated, such as a fixed number of samples."""
     mean = np.asarray(values.mean(axis=0), dtype=np.float64)
@@ -160,10 +198,15 @@ def percentile_interval(replicates: Floats, questions: int) -> tuple[float, floa
     and their tails are normal instead of Student's. The percentiles are therefore moved outwards as far as both effects
     require for a mean ("expanded percentile interval", Hesterberg, 2015).
     """
-    outermost = scipy.special.stdtrit(questions - 1, _TAIL) * np.sqrt(questions / (questions - 1))
-    tail = float(scipy.special.ndtr(outermost))
+    tail = tail_of_resamples(questions, _TAIL)
     low, high = np.quantile(replicates, (tail, 1 - tail))
     return float(low), float(high)
+
+
+def tail_of_resamples(questions: int, tail: float) -> float:
+    """Return the share of resamples that corresponds to a tail of the truth. There are at least 2 questions."""
+    outermost = scipy.special.stdtrit(questions - 1, tail) * np.sqrt(questions / (questions - 1))
+    return float(scipy.special.ndtr(outermost))
 
 
 def centred_interval(value: float, replicates: Floats, questions: int) -> tuple[float, float]:

@@ -90,7 +90,14 @@ def _overestimation(found: Overview, best: Standing | None) -> tuple[str, str]:
     errors = {name: value["signed_error"] for name, value in shown.items()}
     ends = ", ".join(f"{name} {interval(each.low, each.high)}" for name, each in errors.items())
     figure = " → ".join(number(each.value, signed=True) for each in errors.values())
-    return figure, f"mean signed error{', ' if base is best else ': '}{ends}"
+    text = f"mean signed error{', ' if base is best else ': '}{ends}"
+    if best.signed is None or found.signed_before is None or best.signed.places == 1:
+        return figure, text
+    # Signs of places cancel out in their mean.
+    both = dict.fromkeys([found.signed_before, best.signed])
+    sizes = " → ".join(number(each.size) for each in both)
+    worst = f"{number(best.signed.worst, signed=True)} for {best.signed.place}"
+    return figure, f"{text}. Mean size at a place: {sizes}; worst with {best.calibrator}: {worst}"
 
 
 def _winner(found: Overview, best: Standing | None) -> tuple[str, str]:
@@ -151,6 +158,7 @@ def ranking_board(found: Overview) -> Board:
         column("W-T-L", lambda row: str(row.outcomes)),
         column("Brier cut", lambda row: percents(row.cut, 0)),
         *(_error(found, metric, weight) for metric, weight in zip(_OTHERS, (5, 6), strict=False)),
+        column("Signed error by place", _sizes),
         column("IAS accuracy", lambda row: percents(row.gain and row.gain.accuracy)),
         column("IAS samples", lambda row: quantity(row.gain and row.gain.samples, 1)),
         column("To equal cost", lambda row: points(row.gain and row.gain.to_equal_cost)),
@@ -160,6 +168,12 @@ def ranking_board(found: Overview) -> Board:
     legend = ranking_legend(found)
     shown = tuple(column for column in columns if any(column.values))
     return Board(shown, 2, (legend,), "Ranking of the calibrators", legend)
+
+
+def _sizes(row: Standing) -> str:
+    """Return the mean size and the worst of the signed errors of several places."""
+    own = row.signed
+    return f"{number(own.size)}, {number(own.worst, signed=True)}" if own and own.places > 1 else ""
 
 
 def _error(found: Overview, metric: str, weight: int) -> Column:

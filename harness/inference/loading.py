@@ -220,7 +220,8 @@ def _without_run(
 
 RULE = (
     "the LLM that is right most often on the calibration questions, the PRM whose scores tell its right trajectories "
-    "there from wrong ones best, and the calibrator that is first in the ranking"
+    "there from wrong ones best, and the calibrator that is first in the ranking on test questions, so that its "
+    "results on them are rather too good"
 )
 """The rule, as a part of a sentence."""
 

@@ -11,7 +11,7 @@ from prmcal.arrays import Bools, Floats
 from prmcal.db.metrics import LEAGUE_BUDGETS, LEAGUE_SHARE, accuracy_at_name
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.db.statistics.budgets import Curve
-from prmcal.db.statistics.intervals import bounded_interval
+from prmcal.db.statistics.intervals import bounded_interval, known_interval
 from prmcal.harness.jobs import pools
 from prmcal.harness.jobs.calibration_metrics import metric_tables
 from prmcal.harness.jobs.context import Context, Output
@@ -190,7 +190,9 @@ def _curve(first: Floats, swept: Sequence[Answered], most: int) -> Curve:
     costs = np.stack([np.ones(len(first)), *(each.samples for each in swept)], axis=1)
     accuracies = np.stack([first, *(np.minimum(each.accuracy, 1.0) for each in swept)], axis=1)
     order = np.argsort(costs.mean(axis=0), kind="stable")
-    return Curve(costs[:, order], accuracies[:, order], partial(bounded_interval, upper=float(most)))
+    known = all(each.fixed for each in swept)
+    rule = known_interval if known else partial(bounded_interval, upper=float(most))
+    return Curve(costs[:, order], accuracies[:, order], rule)
 
 
 @remembered

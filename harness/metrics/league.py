@@ -18,7 +18,14 @@ from numpy.typing import ArrayLike
 from prmcal.arrays import Floats
 from prmcal.db.statistics.bootstrap import LinearisedStatistic, Statistic
 from prmcal.db.statistics.budgets import Curve
-from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, skewed_interval
+from prmcal.db.statistics.intervals import (
+    IntervalRule,
+    bounded_interval,
+    cautious_interval,
+    gain_interval,
+    known_interval,
+    skewed_interval,
+)
 from prmcal.remembered import kept
 from prmcal.resamples import weighted_totals
 
@@ -32,6 +39,8 @@ Slopes = tuple[Floats, Floats]
 """Derivatives of a number by the mean cost and by the mean accuracy of each point, each of shape (points,)."""
 
 _NARROW = 1e-6
+_USUAL_SAVING = -0.5, 0.5
+"""The range of the saving of one question, usually."""
 
 
 def accuracy_at(costs: Floats, accuracies: Floats, budget: ArrayLike) -> Floats:
@@ -242,6 +251,7 @@ def area_gain(question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int)
         slopes,
         curve,
         fixed,
+        rule=gain_interval,
     )
 
 
@@ -267,4 +277,15 @@ def saving(question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int, sh
         own, other = (samples_to(*each, share * curves[1][1][:, -1], maximum) for each in curves)
         return 1 - own / other
 
-    return CurveStatistic(question_ids, saved, curve, fixed)
+    return _Saving(question_ids, saved, curve, fixed)
+
+
+class _Saving(CurveStatistic):
+    """A saving, whose interval allows for questions that were not drawn unless the samples are fixed."""
+
+    def interval(self, replicates: Floats) -> tuple[float, float]:
+        low, high = super().interval(replicates)
+        if self.curves[0].cost_rule is known_interval:
+            return low, high
+        least, most = cautious_interval(np.zeros(self.rows), *_USUAL_SAVING)
+        return low + float(least), high + float(most)

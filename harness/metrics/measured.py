@@ -14,10 +14,13 @@ from numpy.typing import NDArray
 from prmcal.arrays import Floats
 from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic, counted_once, question_totals
 from prmcal.db.statistics.intervals import (
+    Ends,
+    IntervalRule,
     absolute_sum_interval,
     bin_edges,
     bin_index,
     bounded_interval,
+    cautious_within,
     centred_interval,
     percentile_interval,
     skewed_interval,
@@ -117,9 +120,16 @@ def statistic_of(metric: Metric, rows: PrefixRows, bootstrap: Bootstrap) -> Stat
             f"it must return an array with one value per prefix, of shape {rows.reward.shape}, or a QuestionRatio, "
             f"AbsoluteSum, UnderWeights, Known or None. Got {found}."
         )
-    mean = Ratio(rows.totals(measured.astype(np.float64)), rows.counts, rows.question_ids)
+    rule = skewed_interval if metric.usual is None else cautious_within(*metric.usual)
+    mean = Ratio(rows.totals(measured.astype(np.float64)), rows.counts, rows.question_ids, rule)
     mean.rows = len(measured)
     return mean
+
+
+def _widened(rule: IntervalRule, factor: float, values: Floats) -> Ends:
+    """Return the ends of the interval of values whose distances from their mean are multiplied by a factor."""
+    mean = values.mean(axis=0)
+    return rule(mean + factor * (values - mean))
 
 
 class _QuestionRatio(Ratio):
@@ -136,6 +146,8 @@ class _QuestionRatio(Ratio):
         rule = skewed_interval
         if measured.bounds is not None:
             rule = partial(bounded_interval, lower=low, upper=high)
+        if measured.widening > 1:
+            rule = partial(_widened, rule, measured.widening)
         super().__init__(measured.sums, measured.counts, rows.question_ids, rule)
         self.rows = len(rows.reward)
 

@@ -118,6 +118,9 @@ class QuestionRatio:
     (questions,), float64."""
     bounds: tuple[float, float] | None = None
     """The range of S_q / c_q if it is known, such as (0, 1). The interval then stays in it."""
+    widening: float = 1.0
+    """The factor by which questions differ more than these values say, where they are estimates. It is at least 1, and
+    for the interval only."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +180,9 @@ class Metric(Plugin, ABC):
     """The values that win. With None, values are not ranked."""
     description: ClassVar[str] = ""
     """The quantity, in one sentence that ends with a full stop. By default the first paragraph of the docstring."""
+    usual: ClassVar[tuple[float, float] | None] = None
+    """The range in which the mean of a question usually lies, for a metric that is a mean of values, such as (0, 0.5).
+    Its interval then allows for questions anywhere in the range that were not drawn."""
     each_level: ClassVar[bool] = False
     """True if it is measured for the rewards of each level beta, under names such as ``coverage_0.1``. `rows.reward`
     then is the reward of this level, and the median for calibrators that predict only that. Without it, the metric is

@@ -31,7 +31,7 @@ class Brier(Metric):
     """
 
     citation = "Brier (1950), Monthly Weather Review 78"
-    title, better = "Brier", "lower"
+    title, better, usual = "Brier", "lower", (0.0, 0.5)
     description = "Mean squared difference between reward and success rate."
 
     def measure(self, rows: PrefixRows) -> Floats:
@@ -47,7 +47,7 @@ class CorrectedBrier(Metric):
     follow-up, from which the noise cannot be estimated.
     """
 
-    title, better = "Brier, corrected", "lower"
+    title, better, usual = "Brier, corrected", "lower", (0.0, 0.5)
     description = (
         "Brier score minus the Monte Carlo noise of the success rates; it can fall below 0 by chance."
     )
@@ -64,7 +64,7 @@ class CorrectedBrier(Metric):
 class PositiveBrier(Metric):
     """The mean of max(r - y, 0)^2 over all rows, in [0, 1]. It counts only overestimation."""
 
-    title, better = "Positive Brier", "lower"
+    title, better, usual = "Positive Brier", "lower", (0.0, 0.5)
     description = "Brier score of overestimation only: rewards below the success rate count as 0."
 
     def measure(self, rows: PrefixRows) -> Floats:
@@ -75,7 +75,7 @@ class PositiveBrier(Metric):
 class SignedError(Metric):
     """The mean of r - y, in [-1, 1]. Above 0 the rewards are too high on average."""
 
-    title, better = "Signed error", "near zero"
+    title, better, usual = "Signed error", "near zero", (-0.5, 0.5)
     description = "Mean of reward minus success rate: above 0 the PRM overestimates."
 
     def measure(self, rows: PrefixRows) -> Floats:
@@ -99,7 +99,7 @@ class LogLoss(Metric):
     """
 
     citation = "Good (1952), Journal of the Royal Statistical Society B 14"
-    title, better = "Log loss", "lower"
+    title, better, usual = "Log loss", "lower", (0.0, 2.0)
     description = (
         "Mean cross-entropy of reward and success rate; rewards are clipped to 0.000001 from 0 and 1. Even a perfect "
         "predictor is above 0."

@@ -19,7 +19,7 @@ from prmcal.db.overview.ranking import mean_over_places, means_over_places, rank
 from prmcal.db.overview.reading import against_equal_cost
 from prmcal.db.overview.types import Overview
 from prmcal.db.queries.leaderboard import leaderboard
-from prmcal.db.statistics.intervals import bounded_interval
+from prmcal.db.statistics.intervals import bounded_interval, error_interval, skewed_interval
 from prmcal.db.text.overview import measured, ranking_board, ranking_legend, tiles
 from tests.db import factory
 
@@ -52,7 +52,7 @@ def test_a_mean_over_places_is_the_mean_of_their_means() -> None:
     values = values_of(1, none=0.2)
     # One place has half of its questions only. It counts as much as the others.
     values = values[(values["llm"] != "weak") | (values["question_id"].str[1:].astype(int) % 2 == 0)]
-    found = mean_over_places(values)
+    found = mean_over_places(values, error_interval)
     assert found.value == pytest.approx(values.groupby(PLACE)["value"].mean().mean())
     assert found.low < found.value < found.high
 
@@ -63,10 +63,10 @@ def test_several_means_at_once_are_those_of_each() -> None:
     odd = values["question_id"].str[1:].astype(int) % 2 == 1
     values = values[~((values["calibrator"] == "good") & (values["llm"] == "weak") & odd)]
     values = values[~((values["calibrator"] == "best") & (values["dataset"] == "aime"))]
-    found = means_over_places(values, "calibrator")
+    found = means_over_places(values, "calibrator", error_interval)
     assert set(found) == set(CALIBRATORS)
     for name, own in values.groupby("calibrator"):
-        alone = mean_over_places(own)
+        alone = mean_over_places(own, error_interval)
         assert (found[name].low, found[name].value, found[name].high) == pytest.approx(
             (alone.low, alone.value, alone.high)
         )
@@ -83,7 +83,7 @@ def test_the_interval_of_one_place_is_that_of_its_rule() -> None:
 def test_places_of_one_data_set_are_not_independent() -> None:
     one = values_of(3, none=0.2).query("llm == 'weak'")
     copies = pd.concat([one, one.assign(llm="copy")])
-    assert mean_over_places(copies) == mean_over_places(one)
+    assert mean_over_places(copies, error_interval) == mean_over_places(one, error_interval)
 
 
 def test_intervals_over_two_data_sets_contain_the_truth() -> None:
@@ -104,7 +104,7 @@ def test_intervals_over_two_data_sets_contain_the_truth() -> None:
             for name, n in (("a", 60), ("b", 30))
             for drawn in [draw.gamma(1.0, 0.1, n)]
         ]
-        found = mean_over_places(pd.concat(parts))
+        found = mean_over_places(pd.concat(parts), skewed_interval)
         inside += found.low <= 0.1 <= found.high
     assert inside >= 0.92 * 150
 
@@ -153,8 +153,27 @@ def test_equal_calibrators_share_their_ranks() -> None:
     both = pd.concat([values, values.assign(calibrator="same")])
     found = rank_by_means(both, "calibrator")
     assert [each.mean_rank.value for each in found.values()] == [1.5, 1.5]
-    assert [(each.rank_low, each.rank_high, each.lowest) for each in found.values()] == [(1, 1, 4), (1, 1, 4)]
     assert [each.rank for each in found.values()] == [1, 1]
+    assert [(each.rank_low, each.rank_high, each.lowest) for each in found.values()] == [(1, 2, 4), (1, 2, 4)]
+    assert [(each.mean_rank.low, each.mean_rank.high) for each in found.values()] == [(1, 2), (1, 2)]
+
+
+def test_the_true_mean_rank_of_calibrators_that_are_close_lies_in_its_interval() -> None:
+    """Ranks in the resamples themselves contain it in seven of ten cases."""
+    inside = []
+    for seed in range(20):
+        draw = np.random.default_rng(seed)
+        rows = [
+            ("math", llm, "prm", "", name, f"q{question}", shift + draw.normal())
+            for llm in ("a", "b", "c", "d")
+            for question in range(30)
+            for name, shift in zip(CALIBRATORS, (0.1, 0.05, 0.0), strict=True)
+        ]
+        values = pd.DataFrame(rows, columns=[*PLACE, "calibrator", "question_id", "value"])
+        found = rank_by_means(values, "calibrator")
+        for name, true in zip(CALIBRATORS, (3, 2, 1), strict=True):
+            inside.append(found[name].mean_rank.low <= true <= found[name].mean_rank.high)
+    assert np.mean(inside) > 0.93
 
 
 def test_a_place_with_one_calibrator_has_no_ranks() -> None:

@@ -225,3 +225,16 @@ def test_a_bound_divides_the_values_that_a_point_of_the_grid_stands_for() -> Non
     middle = len(GRID) // 2
     np.testing.assert_array_equal(point, [1, 1, middle, middle, len(GRID) - 2])
     np.testing.assert_allclose(share, [1, 0.7, 0.5, 0.25, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("follow_ups", [4, 8])
+@pytest.mark.parametrize("questions", [12, 30])
+def test_intervals_of_few_questions_allow_for_the_bias(questions: int, follow_ups: int) -> None:
+    true = np.mean([weighted_share(rows, p >= rows.reward) for rows, p in [draw(quantile(0.1), 4000)]])
+    inside = []
+    for seed in range(60):
+        found = estimate(
+            statistic("coverage", draw(quantile(0.1), questions, seed, follow_ups)[0]), Bootstrap(50)
+        )
+        inside.append(found.low <= true <= found.high)
+    assert np.mean(inside) > 0.93
