@@ -15,7 +15,7 @@ from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import chosen_executor
-from prmcal.harness.execution.ending import Ending, FailureGroup, RunSummary, run_on_finish
+from prmcal.harness.execution.ending import Ending, FailureGroup, RunSummary
 from prmcal.harness.execution.machine import default_workers
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.storage.folder import RunFolder
@@ -88,16 +88,6 @@ def run(
             "--max-hours",
         ),
     ] = None,
-    on_finish: Annotated[
-        str,
-        options.option(
-            "COMMAND",
-            "A shell command for the end of the run, however it comes. Its environment has PRMCAL_RUN (DIR), "
-            "PRMCAL_STATE (done, failed, interrupted or ended), PRMCAL_CELLS_DONE and PRMCAL_CELLS_FAILED. It may take "
-            "ten minutes.",
-            "--on-finish",
-        ),
-    ] = "",
     drop_cells: Annotated[
         bool,
         typer.Option(
@@ -132,7 +122,6 @@ def run(
                 only=options.names_by_kind(only),
                 retry_failed=retry_failed,
                 max_hours=max_hours,
-                on_finish=lambda summary: _finish(on_finish, out, summary),
                 drop_cells=drop_cells,
             )
         _report(out, summary, quiet)
@@ -186,12 +175,6 @@ def _done(summary: RunSummary) -> str:
     if summary.cells < summary.grid_cells:
         text += f"\nThe grid has {summary.grid_cells:,} cells. To run all of them, leave out --only and --retry-failed."
     return text
-
-
-def _finish(command: str, directory: Path, summary: RunSummary) -> None:
-    problem = run_on_finish(command, directory, summary) if command else ""
-    if problem:
-        _tell(wrapped(f"prmcal: warning: {problem}"))
 
 
 def lines_on_failures(failures: Sequence[FailureGroup], log: Path) -> list[str]:

@@ -2,15 +2,12 @@
 
 import json
 import math
-import os
 import re
 import signal
-import subprocess
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -24,17 +21,13 @@ from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import write_atomically
 from prmcal.registry.messages import excerpt, message_of
 
-Ending = Literal["SIGINT", "SIGTERM", "SIGHUP", "max-hours", "error"]
-"""The causes that end a run: Ctrl-C, a scheduler, a terminal that was closed, the limit of its time, or an error."""
+Ending = Literal["SIGINT", "SIGTERM", "SIGHUP", "max-hours"]
+"""The causes that end a run: Ctrl-C, a scheduler, a terminal that was closed, or the limit of its time."""
 
 _SIGNALS: tuple[Ending, ...] = ("SIGINT", "SIGTERM", "SIGHUP")
 
 # A scheduler may send a signal to a shell and to its children, and the shell may pass it on to them.
 _SECONDS_OF_ONE_SIGNAL = 1.0
-
-
-RunState = Literal["done", "failed", "interrupted", "ended"]
-"""The ends of a run: all cells that it was asked for, failed ones among them, a signal or an error, or no time left."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +51,6 @@ class RunSummary:
     """The log of the run."""
     ending: Ending | None = None
     """The reason that ended the run before its work was done."""
-
-    @property
-    def state(self) -> RunState:
-        """The way in which it ended."""
-        if self.ending is not None:
-            return "ended" if self.ending == "max-hours" else "interrupted"
-        return "failed" if self.failed_cells else "done"
 
 
 class EndWatch:
@@ -122,39 +108,6 @@ class EndWatch:
         elif now - self._since >= _SECONDS_OF_ONE_SIGNAL:
             self.__exit__()
             signal.raise_signal(number)
-
-
-_MOST_SECONDS = 600.0
-
-
-def run_on_finish(command: str, directory: Path, summary: RunSummary, seconds: float = _MOST_SECONDS) -> str:
-    """Run a shell command that finds in its environment how the run ended.
-
-    The variables are PRMCAL_RUN (the absolute path of the output folder), PRMCAL_STATE (done, failed, interrupted or
-    ended), PRMCAL_CELLS_DONE and PRMCAL_CELLS_FAILED.
-
-    `directory` is the output folder. After `seconds`, the command is killed with all processes that it started. Returns
-    a sentence that says how the command failed; empty if it did not.
-    """
-    variables = {
-        "PRMCAL_RUN": str(directory.resolve()),
-        "PRMCAL_STATE": summary.state,
-        "PRMCAL_CELLS_DONE": str(summary.done_cells),
-        "PRMCAL_CELLS_FAILED": str(summary.failed_cells),
-    }
-    process = subprocess.Popen(
-        command, shell=True, stdin=subprocess.DEVNULL, env=os.environ | variables, process_group=0
-    )
-    try:
-        code = process.wait(seconds)
-    except BaseException as error:
-        with suppress(ProcessLookupError):  # The whole group has ended.
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        if not isinstance(error, subprocess.TimeoutExpired):
-            raise
-        return f"The command of --on-finish took longer than {duration(seconds)} and was killed."
-    return f"The command of --on-finish failed with exit code {code}." if code else ""
 
 
 Cause = Literal["network", "model", "plugin", "input", "crash", "time", "error"]

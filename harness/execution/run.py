@@ -42,7 +42,6 @@ def run_grid(
     only: Only | None = None,
     retry_failed: bool = False,
     max_hours: float | None = None,
-    on_finish: Callable[[RunSummary], None] | None = None,
     drop_cells: bool = False,
 ) -> RunSummary:
     """Run a grid in a folder. Finished shards in the folder are reused.
@@ -58,10 +57,9 @@ def run_grid(
     with this number of worker processes. Progress is written to `stream`, by default standard error, and the log to
     ``run.log`` in the folder. With `only`, what the cells with these names need is run, and other cells stay as they
     are; see :meth:`Plan.cells_with`. With `retry_failed`, what the cells need that failed in the latest run of the
-    folder. If none failed, nothing is done. The run ends after `max_hours`, which are above 0. `on_finish` is called
-    with the summary when the folder is unlocked again, also after an error ended the run. With `drop_cells`, finished
-    cells that the run would not compute again are deleted from the database, if the grid does not have them or they
-    have changed. Their artifacts stay.
+    folder. If none failed, nothing is done. The run ends after `max_hours`, which are above 0. With
+    `drop_cells`, finished cells that the run would not compute again are deleted from the database, if the grid does
+    not have them or they have changed. Their artifacts stay.
     """
     watch, folder, log = EndWatch(max_hours), RunFolder(directory), log_file or directory / LOG_FILE
     here = executor is None
@@ -88,42 +86,28 @@ def run_grid(
         if dropped:
             line = f"Finished cells of an earlier form of the grid are deleted: {len(dropped):,}."
             progress.write(line, dropped)
-        error: Exception | None = None
-        ending: Ending | None = None
-        try:
-            with watch:
-                recorder.begin(done)
-                recorder.note_failures(but={shard.ref for shard in part.shards()})
-                try:
-                    # The nodes of a cluster may have other packages, and reach other servers.
-                    first = refused(schedule, grid, plan) if here else ()
-                    ending = _compute(schedule, executor, watch, progress, recorder.note, first)
-                except BaseException as raised:
-                    progress.write(
-                        f"The run was interrupted ({type(raised).__name__}). Finished work is kept."
-                    )
-                    recorder.abandon()
-                    raise
-                if ending is None:
-                    recorder.end()
-                else:
-                    progress.write(f"The run was ended by {ending}. Finished work is kept.")
-                    recorder.abandon()
-                share = recorder.pace.seconds / watch.seconds
-                progress.write(
-                    f"The run took {watch.seconds:,.1f} s. Publishing results meanwhile took {share:.1%} of this time."
-                )
-        except Exception as raised:
-            ending, error = "error", raised
-        finally:
-            progress.close()
+        with closing(progress), watch:
+            recorder.begin(done)
+            recorder.note_failures(but={shard.ref for shard in part.shards()})
+            try:
+                # The nodes of a cluster may have other packages, and reach other servers.
+                first = refused(schedule, grid, plan) if here else ()
+                ending = _compute(schedule, executor, watch, progress, recorder.note, first)
+            except BaseException as raised:
+                progress.write(f"The run was interrupted ({type(raised).__name__}). Finished work is kept.")
+                recorder.abandon()
+                raise
+            if ending is None:
+                recorder.end()
+            else:
+                progress.write(f"The run was ended by {ending}. Finished work is kept.")
+                recorder.abandon()
+            share = recorder.pace.seconds / watch.seconds
+            progress.write(
+                f"The run took {watch.seconds:,.1f} s. Publishing results meanwhile took {share:.1%} of this time."
+            )
     computed = len(recorder.manifests) - len(done)
-    summary = recorder.summary(part, computed, watch.seconds, log, ending)
-    if on_finish is not None:
-        on_finish(summary)
-    if error is not None:
-        raise error
-    return summary
+    return recorder.summary(part, computed, watch.seconds, log, ending)
 
 
 def _compute(
