@@ -9,6 +9,7 @@ import io
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
@@ -23,7 +24,7 @@ from prmcal.db.queries.two_cells import CellComparison
 from prmcal.db.reader import reading
 from prmcal.errors import PluginError, PrmcalError
 from prmcal.harness.cluster.connection import ClusterSettings
-from prmcal.harness.cluster.executor import chosen_executor
+from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.execution.machine import default_workers
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.planning.grid import GridSpec
@@ -351,7 +352,8 @@ def run(
     spec = (grid if isinstance(grid, GridSpec) else read_grid(find_grid(str(grid)))).limited(limit)
     _require_files(spec)
     directory = Path(out)
-    with chosen_executor(spec, directory, files, cluster) as executor:
+    with ExitStack() as stack:
+        executor = stack.enter_context(RayExecutor(directory, spec, files, cluster)) if cluster else None
         summary = run_grid(
             spec,
             directory,

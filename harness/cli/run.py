@@ -3,7 +3,7 @@
 import io
 import shlex
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cluster.connection import ClusterSettings
-from prmcal.harness.cluster.executor import chosen_executor
+from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.execution.ending import Ending, FailureGroup, RunSummary
 from prmcal.harness.execution.machine import default_workers
 from prmcal.harness.execution.run import run_grid
@@ -105,7 +105,8 @@ def run(
     spec, files = options.read(grid, limit, plugin), plugin or []
     cluster = _cluster_settings(executor, address, workers)
     try:
-        with chosen_executor(spec, out, files, cluster) as chosen:
+        with ExitStack() as stack:
+            chosen = stack.enter_context(RayExecutor(out, spec, files, cluster)) if cluster else None
             count = workers or default_workers() if chosen is None else chosen.workers
             where = "" if chosen is None else f" on {counted(chosen.nodes, 'node')} of a cluster"
             if not quiet:

@@ -8,7 +8,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -20,7 +20,7 @@ from prmcal.harness.cluster.connection import ClusterSettings, connected
 from prmcal.harness.cluster.nodes import Census, cause_of, on_node, slots_of, too_large
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.executor import after_death, after_outcome
-from prmcal.harness.execution.placement import Seat, Slot, Worker, hand_out, next_start
+from prmcal.harness.execution.placement import Slot, Worker, hand_out, next_start
 from prmcal.harness.execution.schedule import Event, Notice, Outcome, Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
@@ -115,7 +115,16 @@ class RayExecutor:
         folder, token = workers_folder(self._directory), secrets.token_hex(16)
         folder.mkdir(parents=True, exist_ok=True)
         token_file(self._directory).write_text(token)
-        settings = self._ray.put(self._actor_settings(token))
+        plugins = folder / "plugins"
+        settings = ActorSettings(
+            directory=self._directory,
+            working_directory=Path.cwd(),
+            token=token,
+            plugin_files=copied_plugins(self._plugin_files, plugins),
+            modules=plugins / "modules",
+            time_limit=self._grid.shards.time_limit * 3600,
+        )
+        shared = self._ray.put(settings)
         next_notes = 0.0
         try:
             nodes = self._census.usable.values()
@@ -125,7 +134,7 @@ class RayExecutor:
             while not schedule.finished:
                 yield from self._count_nodes(schedule)
                 self._hand_out(schedule)
-                self._start_workers(settings, schedule)
+                self._start_workers(shared, schedule)
                 events = self._resolve_doubts(schedule)
                 answers = {each.answer: each for each in self._workers if each.answer is not None}
                 ready = self._answered(list(answers))
@@ -144,17 +153,6 @@ class RayExecutor:
             shutil.rmtree(folder, ignore_errors=True)
             # A worker that was killed while it sent an artifact leaves a part of it.
             Store(self._directory).remove_leftovers()
-
-    def _actor_settings(self, token: str) -> ActorSettings:
-        folder = workers_folder(self._directory) / "plugins"
-        return ActorSettings(
-            directory=self._directory,
-            working_directory=Path.cwd(),
-            token=token,
-            plugin_files=copied_plugins(self._plugin_files, folder),
-            modules=folder / "modules",
-            time_limit=self._grid.shards.time_limit * 3600,
-        )
 
     def _slots(self) -> list[Slot]:
         try:
@@ -179,21 +177,18 @@ class RayExecutor:
             slot = seat.slots[0]
             kind = "" if slot.models is not False else "helper "
             name = f"{self._census.usable[slot.node].name}, {kind}worker {slot.number + 1}"
-            actor = self._new_actor(seat, name, settings)
+            options = {
+                "num_cpus": 1,
+                "num_gpus": len(seat.gpus),
+                "max_restarts": 0,
+                "max_task_retries": 0,
+                "max_concurrency": 2,
+                "scheduling_strategy": on_node(self._ray, slot.node),
+            }
+            remote = self._ray.remote(NodeWorker).options(**options).remote
+            actor = remote(settings, len(seat.gpus), name)
             worker = _Worker(seat=seat, name=name, ready=False, actor=actor, answer=actor.ready.remote())
             self._workers.append(worker)
-
-    def _new_actor(self, seat: Seat, name: str, settings: Any) -> Any:
-        gpus = len(seat.gpus)
-        options = {
-            "num_cpus": 1,
-            "num_gpus": gpus,
-            "max_restarts": 0,
-            "max_task_retries": 0,
-            "max_concurrency": 2,
-            "scheduling_strategy": on_node(self._ray, seat.slots[0].node),
-        }
-        return self._ray.remote(NodeWorker).options(**options).remote(settings, gpus, name)
 
     def _hand_out(self, schedule: Schedule) -> None:
         for worker, shard in hand_out(schedule, self._workers):
@@ -226,7 +221,11 @@ class RayExecutor:
         if not worker.ready:
             if not answer:
                 self._end(worker, schedule)
-                return list(self._census.refuse(worker.node, self._cannot_see(worker)))
+                why = (
+                    f"The node {self._name_of(worker)} does not see {self._directory}. A cluster needs a folder that "
+                    "all nodes see, such as one on NFS. Choose one for --out."
+                )
+                return list(self._census.refuse(worker.node, why))
             worker.ready = True
             schedule.workers[worker.name] = None
             return []
@@ -298,12 +297,6 @@ class RayExecutor:
         for worker in self._workers:
             worker.note = worker.actor.note.remote() if worker.shard is not None else None
 
-    def _cannot_see(self, worker: _Worker) -> str:
-        return (
-            f"The node {self._name_of(worker)} does not see {self._directory}. A cluster needs a folder that all nodes "
-            "see, such as one on NFS. Choose one for --out."
-        )
-
     def _name_of(self, worker: _Worker) -> str:
         return worker.name.partition(",")[0]
 
@@ -342,18 +335,3 @@ def _texts(data: Any) -> Iterator[str]:
     elif isinstance(data, Sequence):
         for value in data:
             yield from _texts(value)
-
-
-@contextmanager
-def chosen_executor(
-    grid: GridSpec, directory: Path, plugin_files: Sequence[Path], cluster: ClusterSettings | None
-) -> Iterator[RayExecutor | None]:
-    """Connect to the cluster while the block runs. On this machine a run makes its own executor, so this yields None.
-
-    Raises a ClusterError if the cluster cannot be reached, or cannot run the grid.
-    """
-    if cluster is None:
-        yield None
-        return
-    with RayExecutor(directory, grid, plugin_files, cluster) as executor:
-        yield executor

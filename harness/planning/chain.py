@@ -22,7 +22,6 @@ from prmcal.harness.planning.grid import MeasurementSpec
 from prmcal.harness.planning.plan import AnyParameters, PlannedPlugin, make_job, make_shard
 from prmcal.harness.planning.resolved import GridQuestions, ResolvedGrid
 from prmcal.registry.contracts.calibrator import Calibrator
-from prmcal.registry.contracts.dataset import FollowedUpDataset
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.strategy import OnceFor
 
@@ -183,19 +182,15 @@ class Chain:
         """Plan the trajectories that calibrators are fitted to: sampled ones, or published ones with success rates."""
         spec, data = self.grid.calibration, self.resolved.calibration
         if data.followed_up is not None:
-            return self._published(llm, data, data.followed_up, spec.trajectories, spec.follow_ups)
+            return self._published(llm, data, spec.trajectories, spec.follow_ups)
         return self.sampled(llm, data, spec, spec.trajectories, spec.trajectories)
 
     def _published(
-        self,
-        llm: PlannedPlugin[LLM],
-        data: GridQuestions,
-        published: FollowedUpDataset,
-        trajectories: int,
-        follow_ups: int,
+        self, llm: PlannedPlugin[LLM], data: GridQuestions, trajectories: int, follow_ups: int
     ) -> Sampled:
         """Plan to read published trajectories of an LLM with the success rates of their prefixes."""
-        content = published.content(llm.name)
+        assert data.followed_up is not None
+        content = data.followed_up.content(llm.name)
         shards = [
             make_shard(
                 {
@@ -219,7 +214,7 @@ class Chain:
         """
         spec = self.grid.measurement
         if data.followed_up is not None:
-            return self._published(llm, data, data.followed_up, spec.measured, spec.follow_ups)
+            return self._published(llm, data, spec.measured, spec.follow_ups)
         return self.sampled(llm, data, spec, self.grid.scaling.samples, spec.measured)
 
     def score(

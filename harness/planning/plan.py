@@ -89,13 +89,8 @@ class PlannedPlugin(Generic[AnyPlugin_co]):
 
     def data(self) -> dict[str, Any]:
         """Return everything but the plugin itself as JSON data."""
-        return {
-            "reference": asdict(self.reference),
-            "identity": self.identity,
-            "citation": self.citation,
-            "absent": self.absent,
-            "deterministic": self.deterministic,
-        }
+        names = ("identity", "citation", "absent", "deterministic")
+        return {"reference": asdict(self.reference), **{name: getattr(self, name) for name in names}}
 
 
 @dataclass(frozen=True, slots=True)

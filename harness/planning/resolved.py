@@ -13,8 +13,8 @@ from prmcal.db.metrics import Metric as MetricColumn
 from prmcal.errors import GridError
 from prmcal.harness.jobs.parameters import QuestionSlice, SuccessParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard, require
-from prmcal.harness.planning.entries import DatasetSpec, PluginSpec
-from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.entries import CalibrationSpec, DatasetSpec, PluginSpec
+from prmcal.harness.planning.grid import GridSpec, MeasurementSpec
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
 from prmcal.harness.storage.store import content_key
 from prmcal.registry.contracts.calibrator import Calibrator
@@ -332,28 +332,24 @@ def _check_shards(grid: ResolvedGrid) -> None:
             f"The LLM '{repeating[0]}' gives the same completions to every shard, so one shard must ask for all of "
             f"them. Set 'shards.trajectories' to {most} or more. Got {spec.shards.block}."
         )
-    drawn, measured, samples = spec.calibration.trajectories, spec.measurement.measured, spec.scaling.samples
-    shards = _shards_of(grid, grid.calibration, drawn, drawn, spec.calibration.follow_ups)
-    for test in grid.tests:
-        shards += _shards_of(grid, test, samples, measured, spec.measurement.follow_ups)
+    shards = 0
+    for data in grid.datasets:
+        part: CalibrationSpec | MeasurementSpec = spec.measurement
+        drawn = (spec.scaling.samples, spec.measurement.measured)
+        if data is grid.calibration:
+            part, drawn = spec.calibration, (spec.calibration.trajectories,) * 2
+        blocks = 1 + len(grid.prms)
+        if data.followed_up is None:
+            every, first, follow_ups = (
+                math.ceil(each / spec.shards.block) for each in (*drawn, part.follow_ups)
+            )
+            blocks = every * blocks + first * follow_ups
+        shards += len(grid.llms) * math.ceil(len(data.questions) / data.slice_size) * blocks
     if shards > _MOST_SHARDS:
         raise GridError(
             f"The grid asks for about {shards:,} shards, and a run has at most {_MOST_SHARDS:,}. Raise "
             "'shards.questions' and 'shards.trajectories', or lower the numbers of samples and follow-ups."
         )
-
-
-def _shards_of(
-    grid: ResolvedGrid, data: GridQuestions, trajectories: int, measured: int, follow_ups: int
-) -> int:
-    """Return how many shards sample, follow up and score the trajectories of all LLMs on some questions."""
-    size = grid.spec.shards.block
-    if data.followed_up is not None:
-        blocks = 1 + len(grid.prms)
-    else:
-        drawn, first, followed = (math.ceil(each / size) for each in (trajectories, measured, follow_ups))
-        blocks = drawn * (1 + len(grid.prms)) + first * followed
-    return len(grid.llms) * math.ceil(len(data.questions) / data.slice_size) * blocks
 
 
 def others_of(strategy: PlannedPlugin[Strategy]) -> tuple[str, ...]:

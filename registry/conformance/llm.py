@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from unittest import SkipTest
 
-from prmcal.registry.conformance.plugin import Check, expect, further_checks
+from prmcal.registry.conformance.plugin import expect, further_checks
 from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
 from prmcal.registry.contracts.models import LLM
 from prmcal.steps import join_steps, split_steps
@@ -158,5 +158,4 @@ def check_a_batch_equals_its_requests(plugin: LLM) -> None:
     expect(different <= 2, "generate_batch() must return what", different=different)
 
 
-DECLARATIONS: tuple[Check, ...] = ()
-CHECKS = further_checks(globals(), DECLARATIONS)
+CHECKS = further_checks(globals())

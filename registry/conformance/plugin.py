@@ -1,13 +1,11 @@
 """The checks for every plugin, and explanations of what a plugin raises in a check."""
 
-import ast
 import difflib
 import inspect
 import json
 import linecache
-import re
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from string import Formatter
@@ -20,29 +18,7 @@ from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.messages import excerpt, message_of
 from prmcal.registry.sources import arguments_model, validate_arguments
 
-_HEAVY = re.compile("accelerate|datasets|jax|pandas|peft|sklearn|tensorflow|torch|transformers|vllm")
 _LONGEST_LINE = 100
-
-
-def heavy_imports(cls: type) -> Iterator[tuple[str, int, str]]:
-    """Yield the heavy packages that the file of a class imports when it is loaded, with line and name of the file.
-
-    Imports in functions and in conditions are left out, and so are all files of prmcal.
-    """
-    path = _file_of(cls)
-    if path is None:
-        return
-    try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, SyntaxError):
-        return
-    for node in tree.body:
-        modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom):
-            modules = [node.module or ""]
-        for package in (module.partition(".")[0] for module in modules):
-            if _HEAVY.fullmatch(package):
-                yield package, node.lineno, path.name
 
 
 def place_in(cls: type, error: BaseException) -> str:
@@ -146,7 +122,7 @@ def expect(condition: object, mistake: str, /, **found: Any) -> None:
         raise failed(mistake, **found)
 
 
-def further_checks(names: dict[str, Any], declarations: tuple[Check, ...]) -> tuple[Check, ...]:
+def further_checks(names: dict[str, Any], declarations: tuple[Check, ...] = ()) -> tuple[Check, ...]:
     """Return the checks among the names of a module that are no declarations, in the order of their definitions."""
     return tuple(
         each for name, each in names.items() if name.startswith("check_") and each not in declarations
@@ -242,12 +218,6 @@ def _require_signature(plugin: Plugin, name: str, own: Any, method: Any) -> None
             ) from error
 
 
-def check_heavy_packages_are_imported_late(plugin: Plugin) -> None:
-    """The file imports no heavy package when it is loaded, so that commands stay fast."""
-    for package, line, file in heavy_imports(type(plugin)):
-        raise failed("imports in line outside", file=file, package=package, line=line)
-
-
 def check_identity_is_json_data(plugin: Plugin) -> None:
     """The identity is JSON data and always the same, since job keys depend on it."""
     identity = plugin.identity()
@@ -277,7 +247,6 @@ DECLARATIONS = (
     check_defaults_are_valid,
     check_arguments_are_stored,
     check_methods_take_the_arguments_of_the_contract,
-    check_heavy_packages_are_imported_late,
 )
 """The checks of what the class declares. If one of them fails, the others would fail for a reason that misleads."""
 

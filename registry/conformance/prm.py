@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from prmcal.arrays import Floats
 from prmcal.errors import PluginFailedError
-from prmcal.registry.conformance.plugin import Check, expect, expect_array, failed, further_checks
+from prmcal.registry.conformance.plugin import expect, expect_array, failed, further_checks
 from prmcal.registry.contracts.data import HiddenStates, PrefixScores, ScoringRequest
 from prmcal.registry.contracts.models import PRM
 from prmcal.registry.plugins import prms
@@ -214,8 +214,7 @@ def check_hidden_states(plugin: PRM) -> None:
     expect(gap < _TOLERANCE, "logit of hiddenstates must", gap=gap)
 
 
-DECLARATIONS: tuple[Check, ...] = ()
-CHECKS = further_checks(globals(), DECLARATIONS)
+CHECKS = further_checks(globals())
 
 
 _PUBLISHED_TOLERANCE = 0.03

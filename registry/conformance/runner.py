@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _CHECKS: dict[type[Plugin], tuple[tuple[Check, ...], tuple[Check, ...]]] = {
     Calibrator: (calibrator.DECLARATIONS, calibrator.CHECKS),
     Dataset: (dataset.DECLARATIONS, dataset.CHECKS),
-    LLM: (llm.DECLARATIONS, llm.CHECKS),
-    PRM: (prm.DECLARATIONS, prm.CHECKS),
+    LLM: ((), llm.CHECKS),
+    PRM: ((), prm.CHECKS),
     PoolStrategy: (strategy.DECLARATIONS, strategy.CHECKS),
     SearchStrategy: ((strategy.check_reads_are_known,), strategy.SEARCH_CHECKS),
     Metric: (metric.DECLARATIONS, metric.CHECKS),

@@ -1,7 +1,6 @@
 """The checks for strategies: on small synthetic pools, and for searches, which choose a width."""
 
 import copy
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -60,27 +59,19 @@ def _at_levels(rewards: Floats) -> Floats:
     return found
 
 
-@dataclass(frozen=True)
-class _World:
-    """The arrays of the pool of the LLM that a strategy is run for, and of those of the other LLMs that it names."""
-
-    own: dict[str, NDArray[Any]]
-    others: dict[str, dict[str, NDArray[Any]]]
-
-    def each(self) -> tuple[dict[str, NDArray[Any]], ...]:
-        return (self.own, *self.others.values())
+_World = dict[str, dict[str, NDArray[Any]]]
+"""The arrays of the pools of LLMs, by their names: "" is the LLM that a strategy is run for, before those it names."""
 
 
 def _world(plugin: PoolStrategy, seed: int = 0) -> _World:
     """Pools of the same questions: with the same success probabilities, since only the LLMs differ."""
-    others = {name: _arrays(seed, llm) for llm, name in enumerate(plugin.others, 1)}
-    return _World(_arrays(seed), others)
+    return {name: _arrays(seed, llm) for llm, name in enumerate(("", *plugin.others))}
 
 
 def _pool(plugin: PoolStrategy, world: _World) -> Pool:
     """A pool with only what the strategy declares."""
-    others = {name: _pool(plugin, _World(arrays, {})) for name, arrays in world.others.items()}
-    arrays = world.own
+    others = {name: _pool(plugin, {"": arrays}) for name, arrays in world.items() if name}
+    arrays = world[""]
     declared: dict[str, Any] = {name: arrays[name] for name in READS if name in plugin.reads}
     if PER_CALIBRATOR.intersection(plugin.reads):
         declared["levels"] = _LEVELS
@@ -91,7 +82,7 @@ def _tuned(plugin: PoolStrategy, setting: Setting) -> PoolStrategy:
     """The strategy, tuned on other questions if it wants to be."""
     if plugin.tuned:
         world = _world(plugin, seed=7)
-        for arrays in world.each():
+        for arrays in world.values():
             for name in ("correct", "answers", *PER_TRAJECTORY):
                 arrays[name] = arrays[name][:, :_CALIBRATION_SIZE]
         plugin.tune(_pool(plugin, world), setting)
@@ -168,7 +159,7 @@ def check_the_pool_is_not_changed(plugin: PoolStrategy) -> None:
     world = _world(plugin)
     given = copy.deepcopy(world)
     _answer(plugin, given)
-    for arrays, after in zip(world.each(), given.each(), strict=True):
+    for arrays, after in zip(world.values(), given.values(), strict=True):
         for name, before in arrays.items():
             expect(np.array_equal(before, after[name], equal_nan=True), "answer() must not change", name=name)
 
@@ -177,7 +168,7 @@ def check_the_order_of_the_pool_does_not_matter(plugin: PoolStrategy) -> None:
     """The result does not depend on the order of the trajectories in the pool."""
     order = np.random.default_rng(1).permuted(np.tile(np.arange(_SIZE), (_QUESTIONS, 1)), axis=1)
     shuffled = _world(plugin)
-    for arrays in shuffled.each():
+    for arrays in shuffled.values():
         for name in ("correct", "answers", *PER_TRAJECTORY):
             places = order.reshape(order.shape + (1,) * (arrays[name].ndim - 2))
             arrays[name] = np.take_along_axis(arrays[name], places, axis=1)
@@ -196,7 +187,7 @@ def check_accuracy_does_not_exceed_pass_at_samples(plugin: PoolStrategy) -> None
     drawn = result.samples if blind else np.full(_QUESTIONS, float(_SIZE))
     counts = np.ceil(drawn - _ROUNDING).astype(np.int64)
     wrong = np.ones(_QUESTIONS)
-    for arrays in world.each():
+    for arrays in world.values():
         wrong *= 1 - pass_at_n(arrays["correct"], np.arange(1, _SIZE + 1))[np.arange(_QUESTIONS), counts - 1]
     bound = 1 - wrong
     over = (result.accuracy - bound).max()
@@ -207,7 +198,7 @@ def check_all_wrong_and_all_right_questions(plugin: PoolStrategy) -> None:
     """The accuracy is 0 if no trajectory is right, and 1 if all are right."""
     for right in (False, True):
         world = _world(plugin)
-        for arrays in world.each():
+        for arrays in world.values():
             arrays["correct"] = np.full_like(arrays["correct"], right)
             arrays["answers"] = np.zeros_like(arrays["answers"])
         result = _answer(plugin, world)
@@ -220,7 +211,7 @@ def check_the_truth_decides_no_budget(plugin: PoolStrategy) -> None:
     if "success" in plugin.reads:
         return
     turned = _world(plugin)
-    for arrays in turned.each():
+    for arrays in turned.values():
         arrays["correct"] = ~arrays["correct"]
     first, second = (_answer(plugin, each).samples for each in (_world(plugin), turned))
     expect(np.allclose(first, second), "the numbers of samples", high=np.abs(first - second).max())
@@ -229,7 +220,7 @@ def check_the_truth_decides_no_budget(plugin: PoolStrategy) -> None:
 def check_too_long_questions_are_answered(plugin: PoolStrategy) -> None:
     """Questions and trajectories that are too long for the PRM (NaN) get an answer."""
     world = _world(plugin)
-    for arrays in world.each():
+    for arrays in world.values():
         for name in READS:
             if name != "success":
                 arrays[name][:3] = np.nan

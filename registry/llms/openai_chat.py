@@ -1,14 +1,14 @@
 """The LLM `openai-chat`: any server with the chat completions API of OpenAI."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import Prefix
 from prmcal.registry.llms.openai import ServedLLM
-from prmcal.registry.llms.prompts import Example, messages_of
+from prmcal.registry.llms.prompts import messages_of
 from prmcal.steps import THOUGHT_BEGINS, THOUGHT_ENDS, in_thought, text_so_far
 
 Continues = Literal["vllm", "prefix", "none"]
@@ -16,35 +16,6 @@ Continues = Literal["vllm", "prefix", "none"]
 
 _REASONING = ("reasoning", "reasoning_content")
 """The fields in which servers return the thoughts of an LLM beside its answer. vLLM calls it by the first name."""
-
-
-def chat_request(
-    prefix: Prefix, system_prompt: str | None, continues: Continues, few_shot: Sequence[Example] = ()
-) -> dict[str, Any]:
-    """Return the fields of a request that hold a prefix. Its steps are the beginning of the assistant's message.
-
-    Raises a PluginFailedError if the prefix has steps, and the server cannot continue a message.
-    """
-    messages: list[dict[str, Any]] = [
-        dict(each) for each in messages_of(prefix.question, system_prompt, few_shot)
-    ]
-    if not prefix.steps:
-        return {"messages": messages}
-    last = {"role": "assistant", "content": text_so_far(prefix.steps)}
-    match continues:
-        case "vllm":
-            open_ended = {"add_generation_prompt": False, "continue_final_message": True}
-            return {"messages": [*messages, last], **open_ended}
-        case "prefix":
-            return {"messages": [*messages, {**last, "prefix": True}]}
-        case "none":
-            raise PluginFailedError(
-                "With 'continues: none' an LLM can only write whole solutions, and a prefix of "
-                f"{len(prefix.steps)} steps was to be continued. Follow-ups, what is fitted to their success rates, "
-                "and beam search cannot run with it. Set 'continues' to 'vllm' (vLLM, SGLang) or 'prefix' (DeepSeek, "
-                "Mistral) if the server can continue a message, or use the LLM 'openai' with a completions interface. "
-                "What needs only whole solutions, such as best-of-n without a calibrator, is not affected."
-            )
 
 
 def reply_text(message: Mapping[str, Any], so_far: str) -> str:
@@ -109,7 +80,26 @@ class OpenAIChatLLM(ServedLLM):
 
         Raises a PluginFailedError if the prefix has steps and `continues` is ``none``.
         """
-        return chat_request(prefix, self.system_prompt, self.continues, self.few_shot)
+        asked = messages_of(prefix.question, self.system_prompt, self.few_shot)
+        messages: list[dict[str, Any]] = [dict(each) for each in asked]
+        if not prefix.steps:
+            return {"messages": messages}
+        last = {"role": "assistant", "content": text_so_far(prefix.steps)}
+        match self.continues:
+            case "vllm":
+                open_ended = {"add_generation_prompt": False, "continue_final_message": True}
+                return {"messages": [*messages, last], **open_ended}
+            case "prefix":
+                return {"messages": [*messages, {**last, "prefix": True}]}
+            case "none":
+                raise PluginFailedError(
+                    "With 'continues: none' an LLM can only write whole solutions, and a prefix of "
+                    f"{len(prefix.steps)} steps was to be continued. Follow-ups, what is fitted to their success "
+                    "rates, and beam search cannot run with it. Set 'continues' to 'vllm' (vLLM, SGLang) or 'prefix' "
+                    "(DeepSeek, Mistral) if the server can continue a message, or use the LLM 'openai' with a "
+                    "completions interface. What needs only whole solutions, such as best-of-n without a calibrator, "
+                    "is not affected."
+                )
 
     def prompt(self, question: str) -> str:
         """Return the messages of a bare question as JSON. The server's template writes the prompt of them."""

@@ -75,11 +75,6 @@ REASONEVAL_OUTPUTS = 3
 """Negative, neutral, positive."""
 
 
-def score_outputs(config: PreTrainedConfig) -> int:
-    """Return the number of outputs of the score head: `score_dimension` (7B) or `score_dim` (34B)."""
-    return int(getattr(config, "score_dimension", getattr(config, "score_dim", REASONEVAL_OUTPUTS)))
-
-
 class ReasonEvalModel(PreTrainedModel):
     """A trunk with a linear score head to the logits of negative, neutral and positive.
 

@@ -60,12 +60,7 @@ class AnswerPRM(TransformersPRM):
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """Load the trunk, and only the rows '+' and '-' of the language-model head."""
-        from transformers import AutoModelForCausalLM
-
-        from prmcal.registry.models.pretrained import load_pretrained
-
-        answers = [self._token(self.plus), self._token(self.minus)]
-        model: Any = load_pretrained(AutoModelForCausalLM, self.checkpoint, self.dtype, self.device)
+        answers, model = [self._token(self.plus), self._token(self.minus)], language_model(self)
         return model.base_model, answer_head(model, answers, self)
 
     def _token(self, text: str) -> int:
@@ -79,6 +74,15 @@ class AnswerPRM(TransformersPRM):
                 "Set the arguments to the texts that this model was trained on, or use another checkpoint."
             )
         return token
+
+
+def language_model(prm: TransformersPRM) -> Any:
+    """Load the checkpoint of a PRM as a causal language model."""
+    from transformers import AutoModelForCausalLM
+
+    from prmcal.registry.models.pretrained import load_pretrained
+
+    return load_pretrained(AutoModelForCausalLM, prm.checkpoint, prm.dtype, prm.device)
 
 
 def answer_token(tokenizer: PreTrainedTokenizerBase, text: str) -> int | None:

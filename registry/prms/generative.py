@@ -19,7 +19,7 @@ from prmcal.registry.contracts.plugin import Count, FinitePositive, Own, ShareOr
 from prmcal.registry.llms.prompts import StopStrings, messages_of
 from prmcal.registry.models.checkpoints import chat_text
 from prmcal.registry.models.files import LANGUAGE_HEAD, Head
-from prmcal.registry.prms.answers import answer_head, answer_token
+from prmcal.registry.prms.answers import answer_head, answer_token, language_model
 from prmcal.registry.prms.token_tree import TokenizedTrajectory
 from prmcal.registry.prms.transformers import TransformersPRM
 from prmcal.steps import STEP_SEPARATOR, THOUGHT_ENDS, in_thought
@@ -139,6 +139,7 @@ class GenerativePRM(TransformersPRM):
     """
 
     citation = "Zhang et al. (2025), ICLR, arXiv:2408.15240"
+    suits_machine = (*TransformersPRM.suits_machine, "sample_tokens")
     template: Own[str] = own(WILL_IT_BE_RIGHT)
     """The question about a prefix, as Jinja text with `question`, `steps` and `solution` (the steps with blank lines
     between them). By default, the model is asked whether the solution will reach the right answer."""
@@ -176,7 +177,6 @@ class GenerativePRM(TransformersPRM):
     def identity(self) -> dict[str, Any]:
         """Return the identity, with the texts that the model reads and the spellings of the answers."""
         known = super().identity()
-        known["arguments"].pop("sample_tokens", None)
         texts = {"template": self.template, "cue": self.cue, "chat": self.chat}
         return {**known, **texts, "right": list(self.right), "wrong": list(self.wrong)}
 
@@ -216,7 +216,7 @@ class GenerativePRM(TransformersPRM):
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """Load the trunk, and the rows of the answers in the language-model head."""
-        model = self._language_model if self.thoughts else self._load()
+        model = self._language_model if self.thoughts else language_model(self)
         return model.base_model, answer_head(model, [token for each in self._answers for token in each], self)
 
     def close(self) -> None:
@@ -266,14 +266,7 @@ class GenerativePRM(TransformersPRM):
 
     @cached_property
     def _language_model(self) -> Any:
-        return self._load()
-
-    def _load(self) -> Any:
-        from transformers import AutoModelForCausalLM
-
-        from prmcal.registry.models.pretrained import load_pretrained
-
-        return load_pretrained(AutoModelForCausalLM, self.checkpoint, self.dtype, self.device)
+        return language_model(self)
 
     def _verified(self, prefixes: set[_Prefix]) -> dict[_Prefix, TokenizedTrajectory | None]:
         """Write verifications of all prefixes. Return the texts behind which the answer is read; None if too long."""

@@ -130,33 +130,17 @@ class ReasonEvalPRM(TransformersPRM):
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """Load the trunk that the checkpoint's configuration names, and the linear score head."""
-        from transformers import AutoConfig
-
-        from prmcal.registry.models.architectures import (
-            REASONEVAL_OUTPUTS,
-            REWARD_MODELS,
-            ReasonEvalModel,
-            score_outputs,
-        )
-        from prmcal.registry.models.checkpoints import resolve_checkpoint
+        from prmcal.registry.models.architectures import REWARD_MODELS, ReasonEvalModel
+        from prmcal.registry.models.checkpoints import read_config, resolve_checkpoint
         from prmcal.registry.models.pretrained import load_pretrained
 
-        try:
-            config = AutoConfig.from_pretrained(resolve_checkpoint(self.checkpoint), local_files_only=True)
-        except (OSError, ValueError) as error:
-            raise PluginFailedError(f"The checkpoint {self.checkpoint} cannot be loaded: {error}") from error
-        if config.model_type not in REWARD_MODELS:
+        model_type = read_config(resolve_checkpoint(self.checkpoint)).get("model_type")
+        if model_type not in REWARD_MODELS:
             raise PluginFailedError(
-                f"The checkpoint {self.checkpoint} has the model type '{config.model_type}'. The PRM "
-                f"'{self.plugin_name}' supports {', '.join(REWARD_MODELS)}."
+                f"The checkpoint {self.checkpoint} has the model type '{model_type}'. The PRM '{self.plugin_name}' "
+                f"supports {', '.join(REWARD_MODELS)}."
             )
-        outputs = score_outputs(config)
-        if outputs != REASONEVAL_OUTPUTS:
-            raise PluginFailedError(
-                f"The checkpoint {self.checkpoint} has {outputs} outputs. The PRM '{self.plugin_name}' reads "
-                f"{REASONEVAL_OUTPUTS}: negative, neutral and positive."
-            )
-        model = load_pretrained(REWARD_MODELS[config.model_type], self.checkpoint, self.dtype, self.device)
+        model = load_pretrained(REWARD_MODELS[model_type], self.checkpoint, self.dtype, self.device)
         assert isinstance(model, ReasonEvalModel)
         return model.model, model.score_head
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import httpx2
     import torch
 
-    from prmcal.registry.prms.token_tree import TokenizedTrajectory
     from prmcal.registry.prms.transformers import TransformersPRM
 
 _SUM_TOLERANCE = 1e-5
@@ -203,6 +202,8 @@ class QwenVLLMPRM(QwenPRM):
 
     packages, whole_sequences = ("vllm",), True
     deterministic = False
+    suits_machine = (*QwenPRM.suits_machine, "tensor_parallel", "gpu_memory")
+    _batches = TokenPRM._batches  # The engine makes its own batches.
 
     device: SpreadableDevice = field(default="auto", init=False)
     tree_tokens: Count = field(default=512, init=False)
@@ -212,13 +213,6 @@ class QwenVLLMPRM(QwenPRM):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.device = SPREAD if self.tensor_parallel > 1 else "auto"
-
-    def identity(self) -> dict[str, Any]:
-        """Return the identity, without the number of GPUs and their memory."""
-        known = super().identity()
-        left_out = ("tensor_parallel", "gpu_memory")
-        known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
-        return known
 
     def close(self) -> None:
         """Stop the engine. Another one starts at the next use."""
@@ -230,10 +224,6 @@ class QwenVLLMPRM(QwenPRM):
         stop_engine(self)
         return super().load_model()
 
-    def _batches(self, trajectories: Sequence[TokenizedTrajectory]) -> list[list[list[int]]]:
-        """One batch of all trajectories: the engine makes its own batches."""
-        return [[list(range(len(trajectories)))]]
-
     def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> Floats32:
         """The log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
         return self._log_odds_of_whole(sequences, self._heads, self.log_odds)
@@ -242,7 +232,12 @@ class QwenVLLMPRM(QwenPRM):
         engine = self._engine
         from vllm import PoolingParams
 
-        self._check_context(max(map(len, asked)))
+        longest, context = max(map(len, asked)), int(engine.model_config.max_model_len)
+        if longest > context:
+            raise PluginFailedError(
+                f"A prefix has {longest} tokens, but the context of {self.checkpoint} is {context} tokens. Set "
+                f"'max_tokens' to {context} or less, so that longer prefixes are flagged."
+            )
         outputs = engine.encode(
             [{"prompt_token_ids": list(ids)} for ids in asked],
             pooling_task="token_classify",
@@ -250,14 +245,6 @@ class QwenVLLMPRM(QwenPRM):
             use_tqdm=False,
         )
         return [output.outputs.data.float().cpu().numpy() for output in outputs]
-
-    def _check_context(self, longest: int) -> None:
-        context = int(self._engine.model_config.max_model_len)
-        if longest > context:
-            raise PluginFailedError(
-                f"A prefix has {longest} tokens, but the context of {self.checkpoint} is {context} tokens. Set "
-                f"'max_tokens' to {context} or less, so that longer prefixes are flagged."
-            )
 
     @cached_property
     def _engine(self) -> Any:

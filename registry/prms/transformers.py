@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -75,6 +75,8 @@ class TransformersPRM(TokenPRM):
     """
 
     marker = ""
+    suits_machine: ClassVar[tuple[str, ...]] = ("device", "batch_tokens", "tree_tokens")
+    """The arguments that only suit the machine. They are not part of the job keys."""
 
     checkpoint: Own[str] = own("")
     max_tokens: Own[Count] = own(4096)
@@ -103,12 +105,9 @@ class TransformersPRM(TokenPRM):
         check_checkpoint(self.checkpoint)
 
     def identity(self) -> dict[str, Any]:
-        """Return the identity: the weights, wherever they are stored, and what the model reads.
-
-        Arguments that only suit the machine, such as the device, are left out.
-        """
+        """Return the identity: the weights, wherever they are stored, and what the model reads."""
         known = super().identity()
-        left_out = ("checkpoint", "device", "batch_tokens", "tree_tokens", "read_thoughts")
+        left_out = (*self.suits_machine, "checkpoint", "read_thoughts")
         known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
         return {
             **known,

@@ -274,10 +274,6 @@ def test_a_plugin_that_needs_arguments_does_not_end_the_check_of_its_file(
 
 WHOLE = f"class Mine(Calibrator):\n{FIT}{PREDICT}"
 FILES = {
-    "a heavy package": (
-        f"import torch\nfrom prmcal import Calibrator, calibrator\n@calibrator('heavy')\n{WHOLE}",
-        "imports torch in line 1, outside of functions.* Move the import into the method that uses it",
-    ),
     "a method that is not there": (
         f"from prmcal import Calibrator, calibrator\n@calibrator('half')\nclass Half(Calibrator):\n{FIT}",
         r"'half' \(Half\) lacks predict. Write def predict\(self, features\)",
