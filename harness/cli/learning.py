@@ -1,12 +1,9 @@
-"""Commands to learn, and to look at a machine: docs, list, doctor, schema."""
+"""Commands to learn, and to look at a machine: list, doctor, schema."""
 
-import hashlib
 import json
 import re
 import shutil
 import sys
-import tempfile
-import webbrowser
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
@@ -16,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 import prmcal
-from prmcal.errors import PluginError, PrmcalError, StorageError
+from prmcal.errors import PluginError, PrmcalError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.execution.machine import describe_gpus, hardware, visible_gpus
@@ -31,7 +28,6 @@ from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.models.checkpoints import NANO_PREFIX, is_hub_id
 from prmcal.registry.plugins import KINDS, calibrators
 
-_PAGES = Path(prmcal.__file__).with_name("docs")
 _GIVEN = "as given"
 _LEGEND = (
     "A fit without training takes less than a second, or minutes on a CPU if it reads hidden states. A pass trains the "
@@ -40,67 +36,6 @@ _LEGEND = (
 )
 _REQUIREMENT = re.compile(r"([\w.-]+)[^;]*(?:; extra == [\"'](.+)[\"'])?")
 _DEVELOPMENT = "dev"
-
-
-def docs(
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Only build the pages and print where they are.")
-    ] = False,
-) -> None:
-    """Open the documentation in a browser.
-
-    The pages are built when they are first opened, and kept in the user's cache.
-    """
-    page = build_documentation()
-    typer.echo(page)
-    if not no_browser:
-        webbrowser.open(page.as_uri())
-
-
-def build_documentation() -> Path:
-    """Build the documentation in the user's cache, unless it is there, and return its first page.
-
-    Every version has a folder of its own, and so has every change of the pages.
-
-    Raises a PrmcalError if Sphinx or its theme is not installed, or the pages cannot be built. Raises a StorageError if
-    the cache cannot be written.
-    """
-    try:
-        import furo  # noqa: F401
-        import myst_parser  # noqa: F401
-        import sphinx_copybutton  # noqa: F401
-        from platformdirs import user_cache_path
-        from sphinx.application import Sphinx
-        from sphinx.errors import SphinxError
-    except ImportError as error:
-        raise PrmcalError(
-            "The documentation is built by Sphinx, which is not installed. Install it: pip install 'prmcal[docs]'"
-        ) from error
-
-    files = [path for path in sorted(_PAGES.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
-    content = b"".join(str(path.relative_to(_PAGES)).encode() + path.read_bytes() for path in files)
-    version = f"{prmcal.__version__}-{hashlib.sha256(content).hexdigest()[:8]}"
-    folder = user_cache_path("prmcal") / "docs" / version
-    page = folder / "index.html"
-    if page.is_file():
-        return page
-    print("Building the documentation, once for this version.", file=sys.stderr)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        # Another process finds the whole documentation or none.
-        with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-            built = Path(temporary) / "html"
-            app = Sphinx(_PAGES, _PAGES, built, Path(temporary) / "doctrees", "html", status=None)
-            app.build()
-            if app.statuscode:
-                raise PrmcalError("The documentation could not be built. The messages above say why.")
-            shutil.rmtree(folder, ignore_errors=True)
-            built.rename(folder)
-    except SphinxError as error:
-        raise PrmcalError(f"The documentation cannot be built: {error}") from error
-    except OSError as error:
-        raise StorageError(f"The documentation cannot be written to {folder}: {error}.") from error
-    return page
 
 
 def list_plugins(

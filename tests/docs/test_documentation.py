@@ -55,23 +55,15 @@ def python(code: str, folder: Path = ROOT, **variables: object) -> subprocess.Co
     return subprocess.run([sys.executable, "-c", code], env=known, cwd=folder, capture_output=True, text=True)
 
 
-BUILD = "from prmcal.harness.cli.learning import build_documentation; print(build_documentation())"
-
-
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The user's cache."""
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(scope="module")
-def built(cache: Path) -> Path:
-    """The folder of the built pages. A warning, such as a reference to nothing, would be on stderr."""
-    done = python(BUILD, XDG_CACHE_HOME=cache)
-    assert done.stderr == "Building the documentation, once for this version.\n"
-    page = Path(done.stdout.strip())
-    assert page.is_relative_to(cache)
-    return page.parent
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the pages that `make docs` builds. A warning, such as a reference to nothing, is an error."""
+    folder = tmp_path_factory.mktemp("pages")
+    options = ["-q", "-W", "--keep-going", "--fresh-env", "-d", str(folder / "doctrees")]
+    command = [sys.executable, "-m", "sphinx", *options, "docs", str(folder / "html")]
+    done = subprocess.run(command, env=environment(), cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder / "html"
 
 
 class Page(HTMLParser):
@@ -218,16 +210,3 @@ def test_the_tutorials_work_as_they_are_printed(tmp_path: Path, prmcal: Prmcal) 
     script = "\n".join(reading).replace("runs/nano", "runs/mine")
     done = python(script, tmp_path)
     assert done.returncode == 0, done.stderr
-
-
-def test_the_documentation_is_built_once_for_a_version(built: Path, cache: Path) -> None:
-    again = python(BUILD, XDG_CACHE_HOME=cache)
-    assert (again.stdout, again.stderr) == (f"{built / 'index.html'}\n", "")
-
-
-def test_without_sphinx_one_error_says_what_to_install() -> None:
-    code = "import sys; sys.modules['sphinx'] = None; sys.argv = ['prmcal', 'docs']\n"
-    done = python(code + "from prmcal.harness.cli import main; main()")
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert "pip install 'prmcal[docs]'" in done.stderr
