@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import socket
 import threading
 import time
@@ -37,6 +38,18 @@ class Hostile:
     sent: int = 0
 
 
+def _read_request(link: socket.socket) -> None:
+    """Read a whole request. A connection that is closed with unread bytes is reset, and its reply is lost."""
+    request = b""
+    while b"\r\n\r\n" not in request:
+        request += link.recv(65_536)
+    head, _, rest = request.partition(b"\r\n\r\n")
+    length = re.search(rb"content-length: *(\d+)", head.lower())
+    left = int(length[1]) - len(rest) if length else 0
+    while left > 0:
+        left -= len(link.recv(left))
+
+
 @contextmanager
 def serving(pieces: Callable[[], Iterator[bytes]]) -> Iterator[Hostile]:
     """Answer every request with these bytes until the client has enough."""
@@ -45,7 +58,7 @@ def serving(pieces: Callable[[], Iterator[bytes]]) -> Iterator[Hostile]:
 
     def answer(link: socket.socket) -> None:
         with link, suppress(OSError):
-            link.recv(65_536)
+            _read_request(link)
             state.requests += 1
             for piece in pieces():
                 link.sendall(piece)
