@@ -154,9 +154,7 @@ def _space(space: Space) -> str:
     text = f"Disk: about {_gigabytes(space.artifacts)} in the run's folder ("
     text += ", ".join(f"{name} {_gigabytes(size)}" for name, size in parts.items() if size) + ")"
     text += f", and {_gigabytes(space.models)} of models to download" if space.models else ""
-    if not space.memory:
-        return text + "."
-    return f"{text}. Memory: the largest fit reads {_gigabytes(space.memory)}. {gpu_hours.DISK_EXPLANATION}"
+    return f"{text}. {gpu_hours.DISK_EXPLANATION}" if space.hidden else text + "."
 
 
 def _gigabytes(size: float) -> str:

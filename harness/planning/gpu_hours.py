@@ -264,9 +264,6 @@ def billions(checkpoint: str) -> float | None:
 
 _BYTES_OF_TOKEN = 4
 _BYTES_OF_STATE = 2
-_BYTES_IN_MEMORY = 4
-_QUESTIONS_OF_BATCH, _COPIES_OF_BATCH = 8, 4
-"""The default `batch_size` of `ats`, and how often a batch is in memory while the head is trained."""
 _BYTES_OF_SHARD = 100_000
 _BYTES_OF_PARAMETER = 2
 _WIDTH_OF_A_BILLION = 2048
@@ -291,8 +288,6 @@ class Space:
     """Disk for the artifacts that are not computed yet: hidden states, whole solutions, and the others."""
     models: float
     """Disk for the weights that are not on this machine."""
-    memory: float
-    """Memory for the hidden states that the largest fit reads."""
 
     @property
     def artifacts(self) -> float:
@@ -301,7 +296,7 @@ class Space:
 
 
 def space_needed(plan: Plan, done: Collection[ArtifactRef]) -> Space:
-    """Estimate the disk and the memory for the remaining work.
+    """Estimate the disk for the remaining work.
 
     `done` are the finished shards.
     """
@@ -313,15 +308,6 @@ def space_needed(plan: Plan, done: Collection[ArtifactRef]) -> Space:
         for shard in plan.shards()
         if isinstance(shard.parameters, HiddenParameters)
     }
-    fits = [0.0]
-    for shard in shards:
-        if isinstance(shard.parameters, FitParameters) and "hidden" in shard.inputs:
-            fits.append(_BYTES_IN_MEMORY * sum(states[ref] for ref in shard.inputs["hidden"]))
-        elif isinstance(shard.parameters, FitParameters) and TEXTS in shard.inputs:
-            every = _states(shard.parameters, longest, widths)
-            batch = every * min(1, _QUESTIONS_OF_BATCH / len(shard.parameters.data.questions))
-            kept = min(KEPT_STATES, _BYTES_OF_STATE * every)
-            fits.append(kept + _COPIES_OF_BATCH * _BYTES_IN_MEMORY * batch)
     given = [shard.parameters for shard in shards]
     solutions = sum(
         each.size * completion_tokens(each) for each in given if isinstance(each, RolloutParameters)
@@ -333,11 +319,10 @@ def space_needed(plan: Plan, done: Collection[ArtifactRef]) -> Space:
         solutions=_BYTES_OF_TOKEN * solutions,
         rest=_BYTES_OF_SHARD * float(others),
         models=sum(_BYTES_OF_PARAMETER * 1e9 * (billions(each) or 0) for each in weights & {*plan.absent}),
-        memory=max(fits),
     )
 
 
-def _states(parameters: HiddenParameters | FitParameters, longest: int, widths: dict[str, float]) -> float:
+def _states(parameters: HiddenParameters, longest: int, widths: dict[str, float]) -> float:
     """Return the count of numbers in the hidden states of a shard. The trajectories of a question share its tokens."""
     questions, prm = len(parameters.data.questions), parameters.prm
     tokens = parameters.size * trajectory_tokens(longest) + questions * QUESTION_TOKENS
