@@ -1,18 +1,19 @@
-"""The script of ``prmcal slurm`` for several nodes, with a real Ray and stand-ins for Slurm's own programs."""
+"""The script for Slurm on several nodes, with a real Ray and stand-ins for Slurm's own programs."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.slurm import render_script
 from tests.conftest import environment
 from tests.harness.execution.synthetic_grid import SYNTHETIC, grid
 
+SCRIPT = Path(__file__).parents[2] / "examples" / "prmcal.sbatch"
 PROGRAMS = {
     "srun": 'while [[ $1 == --* ]]; do shift; done; exec "$@"',
     "scontrol": "printf '%s\\n' localhost localhost",
@@ -26,15 +27,17 @@ def test_it_starts_ray_and_slurms_signal_ends_the_run_cleanly(tmp_path: Path) ->
         (tmp_path / name).chmod(0o755)
     path, out = grid(tmp_path, llms=[{"name": "fast", "plugin": "synthetic-llm"}, ENDLESS]), tmp_path / "out"
     arguments = [str(path), "--out", str(out), "--plugin", str(SYNTHETIC), "--limit", "5"]
-    script = tmp_path / "run.sbatch"
-    script.write_text(render_script({"job-name": "prmcal-synthetic", "nodes": 2}, arguments))
     known = {
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
         "SLURM_JOB_ID": str(os.getpid()),
         "SLURM_JOB_NODELIST": "localhost,localhost",
+        "SLURM_JOB_NUM_NODES": "2",
+        "PYTHON": sys.executable,
         "SLURM_CPUS_ON_NODE": "1",
     }
-    job = subprocess.Popen(["bash", script], env=environment() | known, stderr=subprocess.PIPE, text=True)
+    job = subprocess.Popen(
+        ["bash", SCRIPT, *arguments], env=environment() | known, stderr=subprocess.PIPE, text=True
+    )
     log, end = out / "run.log", time.monotonic() + 600
     while not (log.exists() and "strategy of fast" in log.read_text()):
         assert job.poll() is None, job.communicate()[1]

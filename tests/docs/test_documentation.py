@@ -163,8 +163,6 @@ def test_commands_on_the_pages_have_these_arguments_and_options(line: str) -> No
     _, name, *arguments = shlex.split(line)
     if name.startswith("-") or name == "COMMAND":
         return
-    if "--" in arguments:  # What follows are the options of another command, which `slurm` itself checks.
-        arguments = arguments[: arguments.index("--")]
     command = group.get_command(None, name)
     options = {
         option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)

@@ -144,7 +144,7 @@ def test_the_help_is_in_order_and_fits(prmcal: Prmcal) -> None:
     assert shown.returncode == 0
     assert widest(shown.stdout) <= 80
     expected = (
-        "plan run slurm status audit apply pools leaderboard show compare dashboard report export ask recommend serve "
+        "plan run status audit apply pools leaderboard show compare dashboard report export ask recommend serve "
         "submit verify merge publish list check doctor"
     )
     listed = re.findall(r"^  ([a-z][a-z-]*)  ", shown.stdout, re.MULTILINE)
