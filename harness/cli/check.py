@@ -247,9 +247,6 @@ def verify(
         bool, typer.Option("--all-fits", help="Repeat also the fits that need the PRM or its hidden states.")
     ] = False,
     plugin: PluginOption = None,
-    allowed_signers: Annotated[
-        Path | None, option("FILE", "Names of keys that sign, in the format of OpenSSH.", dir_okay=False)
-    ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes of the first tier. Default: the number of cores.")
     ] = None,
@@ -266,9 +263,8 @@ def verify(
     """
     highest = tier_named(tier)
     load_plugins(plugin)
-    for path in (bundle, allowed_signers):
-        if path is not None and not path.exists():
-            raise PrmcalError(f"'{path}' does not exist.")
+    if not bundle.exists():
+        raise PrmcalError(f"'{bundle}' does not exist.")
     if out is not None and not out.parent.is_dir():
         raise PrmcalError(f"The folder {out.parent} for the record does not exist. Create it first.")
     if out is not None and out.exists() and out.samefile(bundle):
@@ -293,7 +289,7 @@ def verify(
             shown = time.monotonic()
             _say(f"  {line}")
 
-    with opened(bundle, allowed_signers) as subject:
+    with opened(bundle) as subject:
         found = verified(subject, highest, asked, begins, works, by, seed)
     text = rendered(found, highest, time.monotonic() - started)
     try:

@@ -28,7 +28,7 @@ FORMAT = 1
 SUBMISSION_FILE, SIGNATURE_FILE = "submission.json", "submission.json.sig"
 
 _LONGEST_TEXT = 10_000
-_ADDED = ("submission_id", "signed_by", "signer")
+_ADDED = ("submission_id", "signed_by")
 """Fields of a submission that are not in submission.json."""
 _DATE = (1980, 1, 1, 0, 0, 0)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*", re.ASCII)
@@ -92,8 +92,6 @@ class Submission(About):
     """All files of the bundle except submission.json and its signature, by their names."""
     signed_by: str | None = None
     """The fingerprint of the key of its valid signature, such as ``SHA256:...``; None if it is not signed."""
-    signer: str | None = None
-    """The name of this key in the file of allowed signers; None if no such file was given."""
 
     @cached_property
     def submission_id(self) -> str:
@@ -208,30 +206,22 @@ def sign(content: bytes, key: Path) -> bytes:
     return done.stdout
 
 
-def signer_of(
-    content: bytes, signature: bytes, where: str, allowed: Path | None = None
-) -> tuple[str, str | None]:
-    """Return the fingerprint of the key that signed some bytes, such as ``SHA256:...``, and its name.
+def signer_of(content: bytes, signature: bytes, where: str) -> str:
+    """Return the fingerprint of the key that signed some bytes, such as ``SHA256:...``.
 
-    `where` is what is signed, for the messages. `allowed` is a file of allowed signers in the format of OpenSSH: lines
-    with a name and a public key. The name is the first one that it has for the key and that is valid now; None without
-    one. Raises a BundleError if the signature is not valid for these bytes, or OpenSSH is not installed.
+    `where` is what is signed, for the messages. Raises a BundleError if the signature is not valid for these bytes, or
+    OpenSSH is not installed.
     """
     with tempfile.NamedTemporaryFile() as file:
         file.write(signature)
         file.flush()
         done = _run(["check-novalidate", "-s", file.name], content, _SECONDS)
-        found = _FINGERPRINT.search(done.stdout.decode(errors="replace"))
-        if done.returncode or not found:
-            raise BundleError(
-                f"The signature of {where} is not valid: {_said(done)} Ask the submitter for the bundle again."
-            )
-        given = ["-s", file.name, "-f", str(allowed)]
-        listed = _run(["find-principals", *given], b"", _SECONDS).stdout if allowed else b""
-        for name in listed.decode(errors="replace").splitlines():
-            if not _run(["verify", "-I", name, *given], content, _SECONDS).returncode:
-                return found[0], name
-    return found[0], None
+    found = _FINGERPRINT.search(done.stdout.decode(errors="replace"))
+    if done.returncode or not found:
+        raise BundleError(
+            f"The signature of {where} is not valid: {_said(done)} Ask the submitter for the bundle again."
+        )
+    return found[0]
 
 
 def _run(arguments: list[str], content: bytes, seconds: float | None) -> subprocess.CompletedProcess[bytes]:

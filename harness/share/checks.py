@@ -54,13 +54,12 @@ _SUFFIXES = (".json", ".parquet", ".safetensors")
 _ADVICE = "Ask the submitter for the bundle that `prmcal submit` wrote."
 
 
-def unpack(bundle: Path, folder: Path, allowed_signers: Path | None = None) -> Submission:
+def unpack(bundle: Path, folder: Path) -> Submission:
     """Check a bundle and write its files into a new or empty folder, which then has the layout of a run's folder.
 
-    `allowed_signers` is a file in the format of OpenSSH, which gives keys their names. Raises a BundleError if the
-    bundle is not exactly what was submitted, has something that no run writes, or its signature is not valid. The
-    folder is as it was before then. Raises a StorageError if the folder holds files, or the disk is full or not
-    writable.
+    Raises a BundleError if the bundle is not exactly what was submitted, has something that no run writes, or its
+    signature is not valid. The folder is as it was before then. Raises a StorageError if the folder holds files, or the
+    disk is full or not writable.
     """
     if not bundle.is_file():
         raise BundleError(f"{bundle} is {'a folder' if bundle.is_dir() else 'no file'}. A bundle is a file.")
@@ -73,7 +72,7 @@ def unpack(bundle: Path, folder: Path, allowed_signers: Path | None = None) -> S
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
         try:
-            submission = _checked(fresh, extract(bundle, fresh), str(bundle), allowed_signers)
+            submission = _checked(fresh, extract(bundle, fresh), str(bundle))
             fresh.chmod(0o755)
             fresh.replace(target)
         except BaseException:
@@ -82,7 +81,7 @@ def unpack(bundle: Path, folder: Path, allowed_signers: Path | None = None) -> S
     return submission
 
 
-def check_unpacked(folder: Path, allowed_signers: Path | None = None) -> Submission:
+def check_unpacked(folder: Path) -> Submission:
     """Check a folder as the bundle that was unpacked into it; see :func:`unpack`.
 
     What is there besides the files of a run, such as a database, is not looked at. Raises a BundleError if a file was
@@ -97,10 +96,10 @@ def check_unpacked(folder: Path, allowed_signers: Path | None = None) -> Submiss
             path.relative_to(folder).as_posix(): BundledFile(path.stat().st_size, sha256)
             for path, sha256 in zip(paths, hashes, strict=True)
         }
-    return _checked(folder, found, str(folder), allowed_signers)
+    return _checked(folder, found, str(folder))
 
 
-def submission_of(folder: Path, where: str, allowed_signers: Path | None = None) -> Submission:
+def submission_of(folder: Path, where: str) -> Submission:
     """Return what an unpacked bundle says of itself, with who signed it. `where` is its name in messages.
 
     The files are not compared with their hashes: see :func:`check_unpacked`.
@@ -113,8 +112,7 @@ def submission_of(folder: Path, where: str, allowed_signers: Path | None = None)
     found = read_submission(content, where)
     if not signature.exists():
         return found
-    signed_by, signer = signer_of(content, signature.read_bytes(), where, allowed_signers)
-    return replace(found, signed_by=signed_by, signer=signer)
+    return replace(found, signed_by=signer_of(content, signature.read_bytes(), where))
 
 
 def check_run_files(folder: Path, where: str) -> Plan:
@@ -147,16 +145,14 @@ def check_run_files(folder: Path, where: str) -> Plan:
     return plan
 
 
-def _checked(
-    folder: Path, found: Mapping[str, BundledFile], where: str, allowed_signers: Path | None
-) -> Submission:
+def _checked(folder: Path, found: Mapping[str, BundledFile], where: str) -> Submission:
     if SUBMISSION_FILE not in found:
         raise BundleError(f"{where} is not a bundle: it has no {SUBMISSION_FILE}.")
     for name, about in found.items():
         most = {SIGNATURE_FILE: _LARGEST_SIGNATURE}.get(name, _LARGEST_JSON)
         if not name.endswith((".parquet", ".safetensors")) and about.size > most:
             raise BundleError(f"{where}: {name} is too large to be read.")
-    submission = submission_of(folder, where, allowed_signers)
+    submission = submission_of(folder, where)
     listed = submission.files
     for name in sorted(set(listed) ^ (set(found) - {SUBMISSION_FILE, SIGNATURE_FILE})):
         problem = "lacks a file that its list has" if name in listed else "has a file that its list lacks"

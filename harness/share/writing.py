@@ -86,7 +86,7 @@ def write_bundle(
     if key is not None:
         content = made.submission.to_bytes()
         signature = bundle.sign(content, key)
-        signed_by, _ = bundle.signer_of(content, signature, "the new bundle")
+        signed_by = bundle.signer_of(content, signature, "the new bundle")
         made.entries[bundle.SIGNATURE_FILE] = signature
         made = replace(made, submission=replace(made.submission, signed_by=signed_by))
     with storage_errors(out.parent):

@@ -15,7 +15,6 @@ from prmcal.db.html import boards as html
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.overview.query import league, overview
 from prmcal.db.overview.types import League, Overview
-from prmcal.db.queries.leaderboard import REPORTED_TABLES, reported
 from prmcal.db.queries.two_cells import compare_runs
 from prmcal.db.reader import Source, reading
 from prmcal.db.text import formats
@@ -135,7 +134,6 @@ def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
         league=Markup(html.league_html(run.league)) if run.league.rows else "",
         boards=boards,
         figures=_figures(run, folder) if len(run.frames["calibration"]) else [],
-        papers=_paper_tables(run.overview.metrics),
         tiers=formats.TIER_MEANINGS,
     )
 
@@ -177,23 +175,6 @@ def _row_link(board: str) -> Callable[[str], str]:
 def _page(name: str, **contents: Any) -> str:
     script = html.boards_script() if "boards" in contents else ""
     return page(name, html.overview_style(), html.boards_style(), script=script, **contents)
-
-
-def _paper_tables(described: Metrics) -> list[dict[str, Any]]:
-    """Return the title, heads and rows of the tables of the paper. The metrics of a run have their titles."""
-    tables = []
-    for label, title in REPORTED_TABLES.items():
-        numbers = reported(table=label)
-        used = [name for name in formats.COORDINATE_TITLES if name in numbers and numbers[name].notna().any()]
-        metrics = list(dict.fromkeys(numbers["metric"]))
-        found: dict[tuple[str, ...], dict[str, str]] = {}
-        for row in numbers.to_dict("records"):
-            place = tuple("" if formats.missing(row[name]) else row[name] for name in used)
-            found.setdefault(place, {})[row["metric"]] = formats.number(row["value"], row["digits"])
-        heads = [*(formats.COORDINATE_TITLES[name] for name in used), *map(described.title, metrics)]
-        rows = [[*place, *(own.get(metric, "") for metric in metrics)] for place, own in found.items()]
-        tables.append({"title": title, "heads": heads, "rows": rows})
-    return tables
 
 
 def _submissions(

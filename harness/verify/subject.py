@@ -127,19 +127,18 @@ class Subject:
 
 
 @contextmanager
-def opened(path: Path, allowed_signers: Path | None = None) -> Iterator[Subject]:
+def opened(path: Path) -> Iterator[Subject]:
     """Open a bundle, an unpacked bundle or the folder of a run. A bundle is unpacked into a temporary folder.
 
-    `allowed_signers` is a file in the format of OpenSSH, which gives keys their names. Raises a PrmcalError if the
-    bundle is damaged, altered or of a newer format, or the folder has no run.
+    Raises a PrmcalError if the bundle is damaged, altered or of a newer format, or the folder has no run.
     """
     if path.is_dir():
         is_bundle = (path / SUBMISSION_FILE).exists()
-        yield Subject(path, check_unpacked(path, allowed_signers) if is_bundle else None)
+        yield Subject(path, check_unpacked(path) if is_bundle else None)
         return
     with tempfile.TemporaryDirectory(prefix="prmcal-verify-") as temporary:
         folder = Path(temporary) / "bundle"
-        yield Subject(folder, unpack(path, folder, allowed_signers))
+        yield Subject(folder, unpack(path, folder))
 
 
 Place = tuple[str, str]

@@ -107,8 +107,7 @@ def _origin(subject: Subject) -> Check:
     submission = subject.submission
     if submission is None:
         return Check("consistent", "bundle", True, 0, "It is the folder of a run, so nobody has signed it.")
-    who = f" by {submission.signer}" if submission.signer else ""
-    signed = f"signed{who} with {submission.signed_by}" if submission.signed_by else "not signed"
+    signed = f"signed with {submission.signed_by}" if submission.signed_by else "not signed"
     n = len(submission.files)
     message = f"The submission {submission.submission_id} has {n:,} files, which match their hashes. It is {signed}."
     return Check("consistent", "bundle", True, n, message)
