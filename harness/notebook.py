@@ -154,10 +154,7 @@ class Run:
 
         Columns name, title, leaderboard, better ("lower", "higher", "near zero" or None) and description.
         """
-        import pandas as pd
-
-        found = catalog.metrics(self._published).values()
-        return pd.DataFrame([asdict(each) for each in found])
+        return pd.DataFrame([asdict(each) for each in catalog.metrics(self._published).values()])
 
     @property
     def cells(self) -> pd.DataFrame:

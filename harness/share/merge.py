@@ -57,11 +57,8 @@ def merge(out: Path, inputs: Sequence[Path]) -> MergeSummary:
     begin = time.monotonic()
     aside, new = out / _ASIDE, not out.exists()
     ours = (run_folder.LOCK_FILE, _ASIDE, run_folder.artifacts_root(out).name)
-    if (
-        out.is_dir()
-        and not submissions.is_merged(out)
-        and any(path.name not in ours for path in out.iterdir())
-    ):
+    foreign = out.is_dir() and any(path.name not in ours for path in out.iterdir())
+    if foreign and not submissions.is_merged(out):
         raise RunError(
             f"{out} holds files that are not from a merged leaderboard. Nothing was changed. Choose a new or an empty "
             "folder for the merged leaderboard."
@@ -125,13 +122,8 @@ def _merge(out: Path, inputs: Sequence[Path], aside: Path, begin: float) -> Merg
             shutil.copyfile(path, aside / "record")
             (aside / "record").replace(submissions.verifications_root(out) / f"{name}.json")
         # Readers open the database, so it comes last.
-        for path in (
-            *(
-                board / name
-                for name in (run_folder.PLAN_FILE, run_folder.RECORD_FILE, run_folder.FAILURES_FILE)
-            ),
-            run_folder.published_path(board),
-        ):
+        files = (run_folder.PLAN_FILE, run_folder.RECORD_FILE, run_folder.FAILURES_FILE)
+        for path in (*(board / name for name in files), run_folder.published_path(board)):
             path.replace(out / path.name)
     new_cells, same_cells = _count_cells(union, own, added)
     return MergeSummary(

@@ -192,10 +192,6 @@ def _part_for(plan: Plan, cells: Collection[Cell]) -> Plan:
     return replace(part, plugins=plugins, datasets=datasets)
 
 
-def _entry(content: bytes) -> _Entry:
-    return content, bundle.described(content)
-
-
 def _table_entry(table: pa.Table) -> _Entry:
     """Return a table that is written now, without compression, so that its bytes depend on few libraries."""
     import pyarrow as pa
@@ -236,8 +232,8 @@ def _run_files(
         RunFolder(folder).write_record(public)
         write_plan(folder, public.grid, part, texts)
         write_failures(folder, cleaned)
-        files = (RECORD_FILE, PLAN_FILE, FAILURES_FILE)
-        return {name: _entry((folder / name).read_bytes()) for name in files}
+        contents = {name: (folder / name).read_bytes() for name in (RECORD_FILE, PLAN_FILE, FAILURES_FILE)}
+        return {name: (content, bundle.described(content)) for name, content in contents.items()}
 
 
 def _kept_of(
@@ -268,7 +264,7 @@ def _kept_of(
             kept[name] = path, bundle.BundledFile(size, digest, of_table)
     files = {name: (each.size, each.sha256) for name, (_, each) in kept.items()}
     text = json.dumps(asdict(replace(manifest, files=files)), sort_keys=True).encode()
-    return {**kept, MANIFEST_FILE: _entry(text)}
+    return {**kept, MANIFEST_FILE: (text, bundle.described(text))}
 
 
 def _with_texts(path: Path) -> pa.Table:

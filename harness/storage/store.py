@@ -183,8 +183,7 @@ class Store:
         Raises a DataError if a file does not match its hash. Raises a StorageError if the disk is full or not writable.
         """
         with storage_errors(self.directory):
-            found = _inventory(files)
-            if found != {name: (size, digest) for name, (size, digest) in manifest.files.items()}:
+            if _inventory(files) != manifest.files:
                 raise DataError(f"The files of the artifact {ref.kind}/{ref.key} were damaged on their way.")
             target = self.folder(ref.kind, ref.key)
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -214,9 +214,12 @@ class Again:
         return next((why for each in models if (why := self.unlike_here(each.shards[0]))), "")
 
 
-def read_tables(store: Store, refs: Sequence[ArtifactRef], name: str) -> pd.DataFrame:
-    """Return a table of some artifacts, of which there is at least one."""
-    return pd.concat([store.read(ref.kind, ref.key, name).to_pandas() for ref in refs], ignore_index=True)
+def read_tables(
+    store: Store, refs: Sequence[ArtifactRef], name: str, leave_out: str | None = None
+) -> pd.DataFrame:
+    """Return a table of some artifacts, of which there is at least one, without the column `leave_out`."""
+    tables = [store.read(ref.kind, ref.key, name, leave_out).to_pandas() for ref in refs]
+    return pd.concat(tables, ignore_index=True)
 
 
 def column_flaws(name: str, stored: pa.Table, computed: pa.Table, tolerance: Tolerance) -> Iterator[str]:

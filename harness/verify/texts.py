@@ -1,7 +1,7 @@
 """The checks of rows and values, and the tiers that repeat work on texts: grades, and scores and fits."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, get_args
 
 import numpy as np
@@ -278,7 +278,7 @@ def _checked(subject: Subject, shard: Shard[parameters.Parameters]) -> tuple[int
     folder = subject.store.folder(shard.ref.kind, shard.ref.key)
     problems, count = list[str](), 0
     for name in (each for each in _TABLES if (folder / f"{each}.parquet").exists()):
-        rows = _read(subject, [shard.ref], name)
+        rows = read_tables(subject.store, [shard.ref], name, leave_out=TEXT)
         count += len(rows)
         problems += [f"it has {wrong.sum()} {what}" for what, wrong in _impossible(name, rows) if wrong.any()]
         problems += _unlike(rows, subject, shard)
@@ -329,7 +329,7 @@ def _unlike(rows: pd.DataFrame, subject: Subject, shard: Shard[parameters.Parame
         case parameters.SearchParameters():
             wanted = [np.array(ids)]
         case parameters.SuccessParameters() | parameters.ScoreParameters():
-            drawn = _read(subject, shard.inputs["rollout"], "trajectories")
+            drawn = read_tables(subject.store, shard.inputs["rollout"], "trajectories", leave_out=TEXT)
             limits: tuple[int | None, int | None] = (None, None)
             if isinstance(given, parameters.SuccessParameters):
                 limits = (given.most_prefixes, given.first_prefixes)
@@ -342,7 +342,7 @@ def _unlike(rows: pd.DataFrame, subject: Subject, shard: Shard[parameters.Parame
             wanted = [np.repeat(drawn[name].to_numpy(), sizes) for name in PREFIX[:2]]
             wanted.append(np.concatenate([[], *steps]).astype(np.int64))
         case parameters.CalibratedParameters():
-            scored = _read(subject, shard.inputs["score"], "rewards").sort_values(PREFIX)
+            scored = read_tables(subject.store, shard.inputs["score"], "rewards").sort_values(PREFIX)
             scored = scored[(scored["trajectory"] < given.trajectories.stop) & ~scored["over_long"]]
             levels = rows["level"].unique()
             if not len(levels) or not set(given.levels) <= set(levels):
@@ -357,8 +357,3 @@ def _unlike(rows: pd.DataFrame, subject: Subject, shard: Shard[parameters.Parame
         np.array_equal(rows[name], each) for name, each in zip(PREFIX, wanted, strict=False)
     ):
         yield f"it has {len(rows)} rows, and the {len(wanted[0])} that belong there are others"
-
-
-def _read(subject: Subject, refs: Sequence[ArtifactRef], name: str) -> pd.DataFrame:
-    tables = [subject.store.read(ref.kind, ref.key, name, leave_out="text").to_pandas() for ref in refs]
-    return pd.concat(tables, ignore_index=True)
