@@ -217,13 +217,6 @@ def publish(
     every_eval_ever: Annotated[
         Path | None, option("FOLDER", "Write records of the schema Every Eval Ever 0.3.", "--every-eval-ever")
     ] = None,
-    hub: Annotated[
-        Path | None, option("FOLDER", "Write .eval_results for the PRMs on the Hugging Face hub.", "--hub")
-    ] = None,
-    benchmark: Annotated[
-        str | None,
-        option("ORG/NAME", "With --hub: the hub's data set repository of this leaderboard.", "--benchmark"),
-    ] = None,
     recipe: Annotated[
         Path | None,
         option(
@@ -246,7 +239,7 @@ def publish(
             f"Wrote a results repository of {len(files)} files to {recipe}. Start with README.md.", err=True
         )
     if merged is not None:
-        for line in publish(merged, html, every_eval_ever, hub, benchmark):
+        for line in publish(merged, html, every_eval_ever):
             typer.echo(line, err=True)
         names = without_licence(merged)
         if names:

@@ -6,7 +6,7 @@
     publish                the site and the exports of a merged leaderboard, and a results repository
     template/              the files of that repository
     finished_cells         the finished cells with their values and models, as the exports need them
-    every_eval_ever        records of the schema Every Eval Ever, and ``.eval_results`` of the Hugging Face hub
+    every_eval_ever        records of the schema Every Eval Ever
     submission.html        the page of a submission; submission_facts.html is also part of the index of submissions
     style.css              the style of the pages
 

@@ -73,7 +73,7 @@ class FinishedCells:
     """All finished cells in the order of the leaderboards, and rows of the database that they have in common.
 
     `plugins` are by kind and name, and `datasets`, of the test split, by name. `prmcal_version` has the versions that
-    measured the cells, and `baselines` are the calibrators that leave rewards unchanged.
+    measured the cells.
     """
 
     cells: Sequence[FinishedCell]
@@ -81,7 +81,6 @@ class FinishedCells:
     plugins: Mapping[tuple[str, str], Row]
     datasets: Mapping[str, Row]
     prmcal_version: str
-    baselines: frozenset[str]
 
     def model(self, cell: FinishedCell) -> HubModel:
         """Return the model that a cell is about."""
@@ -111,7 +110,7 @@ def read_finished_cells(published: Path) -> FinishedCells:
         tables = {table: catalog.measurements(source, table) for table in LEADERBOARDS}
         used = catalog.datasets(source).to_dict("records")
         plugins = {(row["kind"], row["name"]): row for row in catalog.plugins(source).to_dict("records")}
-        baselines, described = catalog.with_role(source, "baseline"), catalog.metrics(source)
+        described = catalog.metrics(source)
     latest, direct = ran[-1], edges.groupby("job_key")["input_key"].agg(list).to_dict()
 
     @cache
@@ -142,7 +141,6 @@ def read_finished_cells(published: Path) -> FinishedCells:
         plugins,
         {row["name"]: row for row in used if row["split"] == "test"},
         ", ".join(sorted({row["prmcal_version"] for row in ran})),
-        frozenset(baselines),
     )
 
 

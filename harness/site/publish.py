@@ -8,8 +8,8 @@ from prmcal.db.catalog import is_merged, submissions
 from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError, StorageError
 from prmcal.harness.site import write_site
-from prmcal.harness.site.every_eval_ever import write_hub_results, write_records
-from prmcal.harness.site.finished_cells import HUB_NAME, read_finished_cells
+from prmcal.harness.site.every_eval_ever import write_records
+from prmcal.harness.site.finished_cells import read_finished_cells
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import WrittenFolder, storage_errors, write_text
 from prmcal.registry.messages import excerpt
@@ -29,15 +29,12 @@ def publish(
     directory: Path,
     site: Path | None = None,
     every_eval_ever: Path | None = None,
-    hub: Path | None = None,
-    benchmark: str | None = None,
 ) -> list[str]:
     """Write the site of a merged leaderboard, and its exports. Return a sentence for each folder that was written.
 
-    What was in the folders is replaced. `benchmark` is the hub's data set repository of the benchmark, which `hub`
-    needs. Raises a PrmcalError if the folder is not a merged leaderboard, nothing is asked for, or the name of the
-    benchmark is wrong. Raises a DatabaseError if the database cannot be read. Raises a StorageError if a folder holds
-    other files, or cannot be written. What was in it stays.
+    What was in the folders is replaced. Raises a PrmcalError if the folder is not a merged leaderboard, or nothing is
+    asked for. Raises a DatabaseError if the database cannot be read. Raises a StorageError if a folder holds other
+    files, or cannot be written. What was in it stays.
     """
     published = RunFolder(directory).results()
     if not is_merged(published):
@@ -45,46 +42,20 @@ def publish(
             f"{directory} is the folder of a run. Merge it first: `prmcal merge MERGED {directory}`. "
             f"`prmcal export {directory} --html SITE` writes the site of a single run."
         )
-    if not (site or every_eval_ever or hub):
-        raise PrmcalError("There is nothing to write. Give --html, --every-eval-ever or --hub with a folder.")
-    repository = _checked(benchmark) if hub else ""
-    # All folders are checked before anything is written.
-    exports = [
-        (WrittenFolder(folder, _MARK, f"folder of {what}", option), f"{title} to {folder}", write)
-        for folder, what, option, title, write in (
-            (every_eval_ever, "records", "--every-eval-ever", "Every Eval Ever", write_records),
-            (
-                hub,
-                "results for the hub",
-                "--hub",
-                "the hub",
-                partial(write_hub_results, benchmark=repository),
-            ),
-        )
-        if folder
-    ]
+    if not (site or every_eval_ever):
+        raise PrmcalError("There is nothing to write. Give --html or --every-eval-ever with a folder.")
+    # Both folders are checked before anything is written.
+    records = every_eval_ever and WrittenFolder(
+        every_eval_ever, _MARK, "folder of records", "--every-eval-ever"
+    )
     done = []
     if site:
         done.append(f"Wrote a site of {len(write_site([directory], site))} files to {site}.")
-    if exports:
+    if records:
         board = read_finished_cells(published)
-        for written, title, write in exports:
-            files = written.replace(partial(write, board), {"prmcal": board.prmcal_version})
-            done.append(f"Wrote {counted(len(files) - 1, 'file')} for {title}.")
+        files = records.replace(partial(write_records, board), {"prmcal": board.prmcal_version})
+        done.append(f"Wrote {counted(len(files) - 1, 'file')} for Every Eval Ever to {every_eval_ever}.")
     return done
-
-
-def _checked(benchmark: str | None) -> str:
-    if benchmark is not None and HUB_NAME.fullmatch(benchmark):
-        return benchmark
-    problem = (
-        "--hub needs --benchmark."
-        if benchmark is None
-        else f"{excerpt(benchmark)!r} is no name of a repository."
-    )
-    raise PrmcalError(
-        f"{problem} Give the hub's data set repository of this leaderboard as --benchmark ORG/NAME."
-    )
 
 
 def without_licence(directory: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""Exports of a merged leaderboard: records of Every Eval Ever, and results for the hub.
+"""Exports of a merged leaderboard: records of Every Eval Ever.
 
 The validator of Every Eval Ever is not on every package index. Where it can be imported, it checks all files. What its
 schema requires most is also checked without it.
@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from huggingface_hub import parse_eval_result_entries
 
 from prmcal.db import catalog
 from prmcal.db.run_folder import database_path, published_path
@@ -24,7 +22,7 @@ from prmcal.db.writer import Writer
 from prmcal.errors import PrmcalError, StorageError
 from prmcal.harness.site.publish import publish, without_licence
 from tests.db import factory
-from tests.db.merged_factory import ADA, BOB, CLEO, OUTDATED_CELL
+from tests.db.merged_factory import ADA, BOB, CLEO
 
 FILE = re.compile(
     r"data/prmcal/[\w.-]+/[\w.-]+/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\.json"
@@ -39,7 +37,7 @@ def merged(merged_board: Path) -> Path:
 @pytest.fixture(scope="module")
 def exported(merged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("exported")
-    publish(merged, every_eval_ever=out / "eee", hub=out / "hub", benchmark="org/board")
+    publish(merged, every_eval_ever=out / "eee")
     return out
 
 
@@ -122,43 +120,12 @@ def test_the_validator_of_every_eval_ever_accepts_all_files(exported: Path) -> N
 
 
 def test_the_same_leaderboard_gives_the_same_bytes(merged: Path, exported: Path, tmp_path: Path) -> None:
-    publish(merged, every_eval_ever=tmp_path / "eee", hub=tmp_path / "hub", benchmark="org/board")
-    for name in ("eee", "hub"):
-        first, again = (
-            {
-                path.relative_to(root).as_posix(): path.read_bytes()
-                for path in root.rglob("*")
-                if path.is_file()
-            }
-            for root in (exported / name, tmp_path / name)
-        )
-        assert first == again
-
-
-def test_the_hub_reads_the_results_of_a_prm(merged: Path, exported: Path) -> None:
-    file = exported / "hub" / "unknown" / "qwen" / ".eval_results" / "prmcal-temperature.yaml"
-    entries = parse_eval_result_entries(yaml.safe_load(file.read_text()))
-    board = catalog.leaderboard(published_path(merged), calibrator=["temperature"]).set_index(
-        ["dataset", "llm"]
+    publish(merged, every_eval_ever=tmp_path / "eee")
+    first, again = (
+        {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+        for root in (exported / "eee", tmp_path / "eee")
     )
-    tasks = {
-        each["id"]: each
-        for each in yaml.safe_load((exported / "hub/benchmark/eval.yaml").read_text())["tasks"]
-    }
-    by_task = {entry.task_id: entry for entry in entries}
-    assert by_task.keys() <= tasks.keys()
-    entry = by_task["nano-math-weak"]
-    row = board.loc[("nano-math", "weak")]
-    assert entry.value == pytest.approx(row["brier_corrected"], abs=1e-6)
-    for part in (
-        f"[{row['brier_corrected_low']:.3f}",
-        "100 questions",
-        "calibrated by temperature",
-        "by Grace",
-    ):
-        assert part in str(entry.notes)
-    assert board.loc[("nano-aime", "strong"), "cell_id"] == OUTDATED_CELL
-    assert "nano-aime-strong" not in by_task  # It is not current.
+    assert first == again
 
 
 def test_submissions_without_a_licence_are_named(merged: Path, tmp_path: Path) -> None:
@@ -178,18 +145,13 @@ def test_submissions_without_a_licence_are_named(merged: Path, tmp_path: Path) -
 def test_what_cannot_be_published_is_refused_and_nothing_is_written(
     merged: Path, copied_run: Path, tmp_path: Path
 ) -> None:
-    site, hub = tmp_path / "site", tmp_path / "hub"
+    site = tmp_path / "site"
     with pytest.raises(PrmcalError, match="Merge it first"):
         publish(copied_run, site)
     with pytest.raises(PrmcalError, match="nothing to write"):
         publish(merged)
-    with pytest.raises(PrmcalError, match="needs --benchmark"):
-        publish(merged, site, hub=hub)
-    with pytest.raises(PrmcalError, match="no name of a repository"):
-        publish(merged, hub=hub, benchmark="../up")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()
     with pytest.raises(StorageError, match="do not belong to a folder of records, such as thesis"):
         publish(merged, site, tmp_path / "mine")
     assert not (tmp_path / "site").exists()
-    assert not (tmp_path / "hub").exists()
