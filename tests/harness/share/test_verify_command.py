@@ -67,7 +67,7 @@ def test_a_signal_leaves_no_temporary_files(
         time.sleep(0.01)
     process.send_signal(number)
     errors = process.communicate(timeout=600)[1]
-    assert process.returncode == code, errors
+    assert process.returncode in (code, ExitCode.DONE), errors  # It may have ended before the signal.
     assert "Traceback" not in errors
     assert not list(tmp_path.iterdir())
 
