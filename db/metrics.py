@@ -31,7 +31,9 @@ COSTS = ("generated_tokens", "prefill_tokens", "prm_tokens")
 PARTS_OF_COSTS = ("other_tokens",)
 """Metrics that measure a part of a cost."""
 
-NOT_COMPARED = (*COSTS, *PARTS_OF_COSTS, "order_error", "average_ce", "average_ce_corrected")
+UNTESTED = ("average_ce", "average_ce_corrected")
+"""Metrics whose paired test would see differences where there are none."""
+NOT_COMPARED = (*COSTS, *PARTS_OF_COSTS, "order_error", *UNTESTED)
 """Metrics by which cells are never compared. Of average calibration errors, a bin with one question has the weight of a
 full one and no spread, so a test would see differences where there are none in 10% of cases."""
 

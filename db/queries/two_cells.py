@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import sqlalchemy as sa
 
-from prmcal.db.metrics import COORDINATES, MAIN_METRICS, Better, Leaderboard, Metric, Metrics
+from prmcal.db.metrics import COORDINATES, MAIN_METRICS, UNTESTED, Better, Leaderboard, Metric, Metrics
 from prmcal.db.queries.cells import cell_row, metrics, of_job
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.queries.runs import input_jobs
@@ -96,7 +96,11 @@ def compare_cells(database: Path, cell_a: str, cell_b: str, metric: str | None =
         _require_comparable(first, second)
         values = [_values(connection, each) for each in (cell_a, cell_b)]
         described = metrics(connection)
-        names = _common_metrics(values, cells, metric, described)
+        names = [
+            name
+            for name in _common_metrics(values, cells, metric, described)
+            if name == metric or name not in UNTESTED
+        ]
         stored = _stored_comparisons(connection, cell_a, cell_b)
         others = [name for name in names if name not in stored]
         measured = _measured(connection, database.parent, cells) if others else []
