@@ -1,34 +1,25 @@
-"""Plugins behind a network: failures that may pass, how a server is asked again, and requests over HTTP.
+"""Plugins behind a network: failures that may pass, and how a server is asked again.
 
 The harness calls every LLM and PRM through :func:`patiently`. So a plugin that raises because of its network is asked
-again, with pauses, before its cells fail. A plugin that sends many requests in one call uses :class:`ServerClient`, so
-that only the request that failed is sent again.
+again, with pauses, before its cells fail. A plugin that sends many requests in one call uses
+:class:`prmcal.registry.client.ServerClient`, so that only the request that failed is sent again.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import os
 import random
-import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypeVar
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from pydantic import AfterValidator, Field
-
-from prmcal.errors import NoAnswerError, PluginFailedError, PrmcalError
+from prmcal.errors import NoAnswerError, PrmcalError
 from prmcal.registry.messages import causes_of, excerpt
 
 if TYPE_CHECKING:
-    import httpx2
     from tenacity import RetryCallState
 
 T = TypeVar("T")
@@ -140,10 +131,11 @@ class NetworkFailure(NamedTuple):
         return cls(causes[-1]) if causes else None
 
 
-def _policy(whom: str, seconds: float, key: str) -> dict[str, Any]:
-    """The rules for asking a server again while its network fails, with pauses that double and are partly random.
+def policy(whom: str, seconds: float, key: str) -> dict[str, Any]:
+    """Return the rules for asking a server again while its network fails.
 
-    `seconds` count from the first failure. A ``Retry-After`` beyond them ends the attempts.
+    Pauses double, and are partly random. `seconds` count from the first failure. A ``Retry-After`` beyond them ends the
+    attempts.
     """
     from tenacity import retry_if_exception
 
@@ -193,9 +185,14 @@ def patiently(plugin: _Networked, call: Callable[[], T]) -> T:
     from tenacity import Retrying
 
     key = f"{plugin.plugin_name} {plugin.arguments}"
-    result = Retrying(**_policy("its server", plugin.patience, key))(call)
-    _gone.discard(key)
+    result = Retrying(**policy("its server", plugin.patience, key))(call)
+    answered(key)
     return result
+
+
+def answered(key: str) -> None:
+    """Note that a server answers, so that it is asked again when it fails the next time."""
+    _gone.discard(key)
 
 
 def temporary(status: int) -> bool:
@@ -237,177 +234,3 @@ def _retry_after(place: Any) -> float:
     with suppress(ValueError, TypeError):
         return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
     return 0.0
-
-
-_MOST_BYTES = 2**26
-"""The largest reply. A hundred solutions of 32,000 tokens have a fifth of it."""
-_SHORTEST_SECRET = 6
-"""Shorter keys, such as a word for a server that needs none, occur by chance. Texts keep them."""
-_CONNECT_TIMEOUT = 30.0
-_PROBE_TIMEOUT = 30.0
-_KEY_ADVICE = "Set 'key_variable' to the environment variable that holds its key."
-
-
-def _checked_address(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
-        raise ValueError("It is not an HTTP address, or one with a password, which would be stored.")
-    return url
-
-
-def redacted(text: str, secret: str | None) -> str:
-    """Return a text without a secret, also where JSON or an address has escaped its characters."""
-    if secret is None or len(secret) < _SHORTEST_SECRET:
-        return text
-    each = (rf"(?:\\?{re.escape(c)}|\\u{ord(c):04x}|%{ord(c):02x})" for c in secret)
-    return re.sub("".join(each), "[redacted]", text, flags=re.IGNORECASE)
-
-
-Address = Annotated[
-    str,
-    AfterValidator(_checked_address),
-    Field(description="an address such as http://localhost:8000/v1, without a password in it"),
-]
-"""The annotation of a constructor argument that is the address of a server."""
-
-
-@dataclass(frozen=True)
-class ServerClient:
-    """A client of one endpoint of a server. The numbers are those of :class:`prmcal.registry.served.Served`.
-
-    `path` is appended to the address of the server. `key_variable` is the environment variable with the server's key.
-    `not_found` and `refused` say what to do if the server answers 404, and if it refuses a request with another status.
-    A refusal in which `understood` finds a match is no error: it is read like a reply.
-    """
-
-    base_url: str
-    path: str
-    key_variable: str | None
-    concurrency: int
-    timeout: float
-    patience: float
-    not_found: str
-    refused: str
-    understood: re.Pattern[str] | None = None
-
-    def ask(
-        self, requests: Sequence[Mapping[str, Any]], read: Callable[[httpx2.Response, Mapping[str, Any]], T]
-    ) -> list[T]:
-        """Return what is read from the reply to each request, a JSON body, in the order of the requests.
-
-        `read` is called with a reply of status 200, or a refusal that is understood, and its request. If it raises
-        IncompleteReplyError, the request is sent again. Raises a NoAnswerError if a request fails for longer than the
-        patience. The other requests are cancelled. Raises a PluginFailedError if the server refuses a request, or the
-        key is not set.
-        """
-        asked = self._ask(requests, read)
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(asked)
-        # A notebook has a loop of its own, which would wait for itself.
-        with ThreadPoolExecutor(1) as thread:
-            return thread.submit(asyncio.run, asked).result()
-
-    def probe(
-        self, request: Mapping[str, Any], read: Callable[[httpx2.Response, Mapping[str, Any]], object]
-    ) -> None:
-        """Raise the error of `ask` unless the server answers a request. It is sent once, with half a minute at most."""
-        try:
-            replace(self, patience=0.0, timeout=min(self.timeout, _PROBE_TIMEOUT)).ask([request], read)
-        finally:
-            _gone.discard(f"the server {self.base_url}")
-
-    async def _ask(
-        self, requests: Sequence[Mapping[str, Any]], read: Callable[[httpx2.Response, Mapping[str, Any]], T]
-    ) -> list[T]:
-        import httpx2
-        from tenacity import AsyncRetrying
-
-        gate = asyncio.Semaphore(self.concurrency)
-        whom = f"the server {self.base_url}"
-        key = self._key()
-        headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
-        limits = httpx2.Limits(max_connections=self.concurrency, max_keepalive_connections=self.concurrency)
-        timeout = httpx2.Timeout(None, connect=min(self.timeout, _CONNECT_TIMEOUT))
-        async with httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits) as client:
-
-            async def one(request: Mapping[str, Any]) -> T:
-                async with gate:
-                    response = await self._post(client, key, request)
-                    try:
-                        return read(response, request)
-                    except (IncompleteReplyError, PrmcalError):
-                        raise
-                    except Exception as error:
-                        why = f"{type(error).__name__}: {error}"
-                        raise IncompleteReplyError(
-                            f"its reply is not what was asked for ({why}): {excerpt(response.text)}"
-                        ) from error
-
-            async def patient(request: Mapping[str, Any]) -> T:
-                result: T = await AsyncRetrying(**_policy(whom, self.patience, whom))(one, request)
-                _gone.discard(whom)
-                return result
-
-            try:
-                async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(patient(each)) for each in requests]
-            except ExceptionGroup as failures:
-                raise failures.exceptions[0] from None
-        return [task.result() for task in tasks]
-
-    async def _post(
-        self, client: httpx2.AsyncClient, key: str | None, request: Mapping[str, Any]
-    ) -> httpx2.Response:
-        """Return the reply to a request, without the key: a server may repeat the header that it has in.
-
-        The time limit is that of the whole reply, also if it comes byte by byte.
-        """
-        import httpx2
-
-        url, content = f"{self.base_url.rstrip('/')}{self.path}", bytearray()
-        try:
-            async with (
-                asyncio.timeout(self.timeout),
-                client.stream("POST", url, json=dict(request)) as streamed,
-            ):
-                if (encoding := streamed.headers.get("content-encoding", "identity").lower()) != "identity":
-                    raise IncompleteReplyError(f"its reply is compressed ({excerpt(encoding)}), unasked")
-                async for piece in streamed.aiter_raw():
-                    content += piece
-                    if len(content) > _MOST_BYTES:
-                        raise PluginFailedError(
-                            f"The server {self.base_url} sent a reply of more than {_MOST_BYTES / 2**20:.0f} MiB. The "
-                            "rest was not read. Check that it is the kind of server that the plugin expects."
-                        )
-        except TimeoutError as error:
-            raise TimeoutError(f"no whole reply in {self.timeout:g} s") from error
-        status = streamed.status_code
-        clean = redacted(content.decode(errors="surrogateescape"), key).encode(errors="surrogateescape")
-        pause = {name: streamed.headers[name] for name in ("Retry-After",) if name in streamed.headers}
-        response = httpx2.Response(status, headers=pause, content=clean)
-        text = response.text
-        if temporary(status):
-            raise IncompleteReplyError(f"it answered {status} {excerpt(text)}", response=response)
-        if status != 200 and not (self.understood and self.understood.search(text)):
-            raise PluginFailedError(
-                f"The server {self.base_url} refused a request with {status}: {excerpt(text)}. {self._advice(status)}"
-            )
-        return response
-
-    def _advice(self, status: int) -> str:
-        key = f"Check the key in the environment variable {self.key_variable}."
-        key = key if self.key_variable else _KEY_ADVICE
-        return {401: key, 403: key, 404: self.not_found}.get(status, self.refused)
-
-    def _key(self) -> str | None:
-        if self.key_variable is None:
-            return None
-        key = os.environ.get(self.key_variable)
-        if not key:
-            raise PluginFailedError(
-                f"The environment variable {self.key_variable} is not set. Set it to the server's key: "
-                f"export {self.key_variable}=..."
-            )
-        return key

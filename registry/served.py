@@ -8,10 +8,11 @@ from functools import partial
 from typing import ClassVar
 
 from prmcal.errors import PrmcalError
+from prmcal.registry.client import Address, ServerClient
 from prmcal.registry.contracts.plugin import Count, Plugin, Positive, errors_of
 from prmcal.registry.models.checkpoints import is_on_this_machine
 from prmcal.registry.models.files import tokenizer_problems
-from prmcal.registry.network import DEFAULT_PATIENCE, Address, ServerClient
+from prmcal.registry.network import DEFAULT_PATIENCE
 
 
 @dataclass(eq=False, kw_only=True)

@@ -36,7 +36,7 @@ def write_report(
 ) -> None:
     """Write ``report.html`` and a file for each diagram into a folder. Without the packages there are no diagrams."""
     from prmcal.harness.site.pages import page
-    from prmcal.harness.storage.store import write_text
+    from prmcal.harness.storage.written import write_text
 
     contents = _contents(source, scored, measured, choices, str(directory))
     styles = [(_HERE / "report.css").read_text(encoding="utf-8")]

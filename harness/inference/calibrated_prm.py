@@ -217,7 +217,7 @@ class CalibratedPRM:
         ----------
         questions : sequence of str
         references : sequence of str or None, optional
-            The right answers as far as they are known. The alarm compares outcomes with them; nothing else reads them.
+            The right answers as far as they are known, for `correct` and for the alarm.
         target, level, max_samples, mean_samples, abstain_below, strategy, seed
             As for :meth:`solve`.
         on_solution : callable, optional

@@ -63,7 +63,7 @@ class OpenQuestion:
     """Its place among the questions of the call."""
     text: str
     reference: str | None = None
-    """Its right answer, if that is known. It is used for the alarm only."""
+    """Its right answer, if that is known. It never changes the answer that is given."""
     place: int | None = None
     """Its place in the alarm; None without an alarm."""
     bare: Rewarded = _UNREAD

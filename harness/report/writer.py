@@ -10,7 +10,7 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.report import exhibits
 from prmcal.harness.report.evidence import Evidence, read_evidence
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.store import WrittenFolder, write_text
+from prmcal.harness.storage.written import WrittenFolder, write_text
 
 
 def write_report(directory: Path, out: Path) -> list[Path]:

@@ -34,9 +34,8 @@ def hosts_of(host: str, more: Iterable[str] = ()) -> list[str]:
         with suppress(OSError):
             found |= {str(each[4][0]) for each in socket.getaddrinfo(name, None)}
         with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
-            link.connect(
-                ("192.0.2.1", 9)
-            )  # It sends nothing, and finds the address by which others see this machine.
+            # It sends nothing, and finds the address by which others see this machine.
+            link.connect(("192.0.2.1", 9))
             found.add(link.getsockname()[0])
     return sorted({each.lower() for each in found})
 

@@ -88,7 +88,8 @@ class SolveBody(Settings):
 
     question: Question
     reference: str | None = Field(
-        default=None, description="The right answer, if it is known. It is used for the alarm only."
+        default=None,
+        description="The right answer, if it is known: for the alarm, and for `correct` in the reply.",
     )
     max_samples: int | None = Field(default=None, ge=1, description="The largest number of samples.")
     stream: bool = Field(

@@ -19,7 +19,7 @@ from uuid import UUID
 from prmcal.db.text.board import estimate
 from prmcal.db.text.formats import LEADERBOARDS
 from prmcal.harness.site.finished_cells import FinishedCell, FinishedCells, Row
-from prmcal.harness.storage.store import write_text
+from prmcal.harness.storage.written import write_text
 
 SCHEMA_VERSION = "0.3.0"
 COLLECTION = "prmcal"

@@ -11,7 +11,8 @@ from prmcal.harness.site import write_site
 from prmcal.harness.site.every_eval_ever import write_records
 from prmcal.harness.site.finished_cells import read_finished_cells
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.store import WrittenFolder, storage_errors, write_text
+from prmcal.harness.storage.store import storage_errors
+from prmcal.harness.storage.written import WrittenFolder, write_text
 from prmcal.registry.messages import excerpt
 
 _MARK = "prmcal.json"

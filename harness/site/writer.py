@@ -26,7 +26,7 @@ from prmcal.harness.report.exhibits import Chart
 from prmcal.harness.report.writer import can_draw, exhibits_of, provenance
 from prmcal.harness.site.pages import page
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.store import WrittenFolder, write_text
+from prmcal.harness.storage.written import WrittenFolder, write_text
 from prmcal.registry.messages import excerpt
 
 _INDEX = "index.html"

@@ -4,11 +4,8 @@ A key is a hash of everything that determines the output of a job. It also deter
 shard's Parquet files or a saved calibrator, and ``artifact.json``: the sizes and hashes of these files, seconds and
 tokens. A shard is written to a temporary folder, which is renamed when it is complete. An artifact whose files no
 longer match the hashes (for example after a disk error) counts as absent and is computed again.
-
-The folder of a report or a site is replaced as a whole, too: a new one is filled beside it and then renamed.
 """
 
-import ctypes
 import errno
 import hashlib
 import json
@@ -322,88 +319,3 @@ def link_or_copy(source: Path, target: Path) -> None:
         os.link(source, target)
     except OSError:  # another file system, or one without links
         shutil.copyfile(source, target)
-
-
-class WrittenFolder:
-    """A folder that is new, empty, or an earlier version of what is written now.
-
-    `mark` is the name of a JSON file that lists the folder's files. A folder with the same mark is replaced. `kind` is
-    the name of the content in messages, such as ``report``, and `option` that of the command-line option for the
-    folder, such as ``--out``. Raises a StorageError if `out` is a file, or holds files that `mark` does not list: they
-    would be lost. Nothing is changed then.
-    """
-
-    def __init__(self, out: Path, mark: str, kind: str, option: str) -> None:
-        self._out, self._mark = out, mark
-        self._target = out.resolve()
-        with storage_errors(out):
-            if not self._target.exists():
-                return
-            if not self._target.is_dir():
-                raise StorageError(f"{out} is a file. Choose a folder for {option}.")
-            found = sorted(_names_in(self._target))
-        try:
-            ours = json.loads((self._target / mark).read_text(encoding="utf-8"))["files"]
-        except (OSError, ValueError, KeyError, TypeError):
-            ours = []
-        foreign = [name for name in found if name not in ours]
-        if foreign:
-            raise StorageError(
-                f"{out} holds files that do not belong to a {kind}, such as {foreign[0]}. Nothing was changed. Choose "
-                f"a new or an empty {option} folder."
-            )
-
-    def replace(self, fill: Callable[[Path], None], about: Mapping[str, Any]) -> list[Path]:
-        """Fill a new folder and put it in the place of the old one.
-
-        `fill` gets the new folder and writes files to it, also in subfolders. `about` is further content of the mark,
-        beside the names of the files. Returns the files, sorted by their paths.
-
-        Raises a StorageError if the disk is full or not writable. The old folder stays then.
-        """
-        target = self._target
-        with storage_errors(self._out):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            fresh = target.with_name(f".{target.name}.{os.getpid()}.new")
-            old = target.with_name(f".{target.name}.{os.getpid()}.old")
-            try:
-                fresh.mkdir()
-                fill(fresh)
-                files = sorted([*_names_in(fresh), self._mark])
-                write_text(fresh / self._mark, json.dumps({**about, "files": files}, indent=1) + "\n")
-                if target.exists() and not _exchanged(fresh, target):
-                    target.rename(old)
-                if not target.exists():
-                    fresh.rename(target)
-            except BaseException:
-                shutil.rmtree(fresh, ignore_errors=True)
-                if old.exists() and not target.exists():
-                    old.rename(target)
-                raise
-            for each in (old, fresh):
-                shutil.rmtree(each, ignore_errors=True)
-            return [self._out / name for name in files]
-
-
-def _exchanged(one: Path, other: Path) -> bool:
-    """Exchange two folders in one step, so that a process that is killed leaves one of them. Return whether it worked.
-
-    Only Linux can do it, and not on every file system.
-    """
-    exchange = getattr(ctypes.CDLL(None), "renameat2", None)
-    here, flag = -100, 2  # AT_FDCWD and RENAME_EXCHANGE
-    return exchange is not None and exchange(here, os.fsencode(one), here, os.fsencode(other), flag) == 0
-
-
-def _names_in(folder: Path) -> list[str]:
-    """Return the paths of the files in a folder, relative to it, and of its folders without files."""
-    return [
-        path.relative_to(folder).as_posix()
-        for path in folder.rglob("*")
-        if not path.is_dir() or path.is_symlink() or not any(path.iterdir())
-    ]
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file with the same bytes on every system: UTF-8, lines that end in a line feed."""
-    path.write_text(text, encoding="utf-8", newline="\n")

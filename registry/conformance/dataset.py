@@ -96,9 +96,8 @@ def check_unknown_splits_and_counts_are_refused(plugin: Dataset) -> None:
 
 def check_grading(plugin: Dataset) -> None:
     """The reference answer in a box is correct, another answer is incorrect, and no box is unparsed."""
-    if (
-        isinstance(plugin, FollowedUpDataset) or plugin.grading == "unit-tests"
-    ):  # No reference is its own answer.
+    # Success rates have no answers, and tests are not their own answer.
+    if isinstance(plugin, FollowedUpDataset) or plugin.grading == "unit-tests":
         return
     for question in filter(lambda each: each.answer, _first(plugin, plugin.splits[-1])):
         cases = (

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from prmcal.errors import DataError
-from prmcal.registry.grading.symbolic import SymbolicComparer, Verdict
+from prmcal.registry.grading.symbolic import GradingProcess, Verdict
 
 SOLUTION = "{solution}"
 """What stands in the tests of a question for the program of a solution. Without it, the tests follow the program."""
@@ -15,7 +15,7 @@ _CANNOT = "cannot "
 _VERDICTS: dict[str, Verdict] = {"passed": "correct", "failed": "incorrect", "over": "timed out"}
 
 
-class ProgramRunner(SymbolicComparer):
+class ProgramRunner(GradingProcess):
     """Runs programs in ``sandbox.py``, one after another.
 
     `seconds` limits the processor time of a program, and `megabytes` its memory. It has no network, no files, and no
@@ -27,23 +27,14 @@ class ProgramRunner(SymbolicComparer):
     def __init__(self, seconds: float = 5.0, megabytes: int = 1024) -> None:
         super().__init__(seconds, megabytes)
 
-    @property
-    def arguments(self) -> tuple[float, ...]:
-        """The limits."""
-        return self.seconds, self.megabytes
-
     def run(self, program: str) -> Verdict:
         """Run a program to its end, and say whether it raises nothing.
 
         Raises a DataError if it cannot be isolated on this machine. Nothing is run then.
         """
-        reply = ""
-        with self._lock:
-            for _ in range(2):  # Retry once if the sandbox was killed, for instance by a lack of memory.
-                reply = self._ask(json.dumps(program))
-                if reply in _VERDICTS:
-                    return _VERDICTS[reply]
-                self.close()
+        reply = self.word(json.dumps(program), _VERDICTS)
+        if reply in _VERDICTS:
+            return _VERDICTS[reply]
         raise DataError(
             "Programs of a model are run only where they can be isolated, and here they cannot"
             f"{f' ({reply.removeprefix(_CANNOT)})' if reply else ''}. This needs Linux, and either root or user "

@@ -94,8 +94,7 @@ def _verdict(equal: bool) -> Verdict:
     return "correct" if equal else "incorrect"
 
 
-_VERSIONS = {"integer": 2, "symbolic": 3}
-_TESTS_VERSION = 1
+_VERSIONS = {"integer": 2, "symbolic": 3, "unit-tests": 1}
 
 
 @lru_cache
@@ -104,7 +103,7 @@ def grader_version(grading: Grading) -> str:
     if grading == "plain":
         return "1"
     if grading == "unit-tests":
-        return f"unit-tests {_TESTS_VERSION} (Python {'.'.join(platform.python_version_tuple()[:2])})"
+        return f"unit-tests {_VERSIONS[grading]} (Python {'.'.join(platform.python_version_tuple()[:2])})"
     libraries = ", ".join(
         f"{name} {metadata.version(name)}" for name in ("math-verify", "latex2sympy2_extended", "sympy")
     )

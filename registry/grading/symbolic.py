@@ -1,4 +1,4 @@
-"""Symbolic comparison in a separate process, which is killed and replaced when it exceeds its limits."""
+"""Grading in a separate process, and symbolic comparison, which is killed and replaced when it exceeds its limits."""
 
 import atexit
 import contextlib
@@ -7,9 +7,10 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, ClassVar, Literal
 
 from prmcal.errors import DataError
 from prmcal.registry.grading.structure import Question
@@ -17,7 +18,6 @@ from prmcal.registry.grading.structure import Question
 Verdict = Literal["correct", "incorrect", "unparsed", "timed out"]
 """``unparsed``: no final answer was found. ``timed out``: the comparison exceeded its limits of time or memory."""
 
-_PROGRAM = Path(__file__).with_name("worker.py")
 _KEPT_VARIABLES = ("PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LANG", "LC_ALL", "SYSTEMROOT")
 _VERDICTS: dict[str, Verdict] = {"equal": "correct", "different": "incorrect", "over": "timed out"}
 _FAILURES = {
@@ -28,57 +28,32 @@ _FAILURES = {
 }
 
 
-class SymbolicComparer:
-    """Compares mathematics with math-verify, in another process.
+class GradingProcess:
+    """A program that answers each line of its input with a word, and starts at its first line.
 
-    `seconds` limits the processor time of one comparison. Time in which the process does not run does not count, so
-    that verdicts do not depend on other load on the machine. `megabytes` limits the address space of the comparing
-    process, in MiB. `patience` is the time in seconds to wait for a comparing process that neither answers nor reaches
-    its limits. After this time, a new process is asked twice more, with four times the patience each.
-
-    The program (``worker.py``) imports math-verify once and forks the comparing process. A fork that exceeds its limits
-    is replaced within milliseconds. The program gets no environment variable that could contain a secret.
+    `program` is its file, and `arguments` are its arguments. It gets no environment variable that could contain a
+    secret.
     """
 
-    program = _PROGRAM
+    program: ClassVar[Path]
 
-    def __init__(self, seconds: float = 2.0, megabytes: int = 1024, patience: float = 60.0) -> None:
-        self.seconds = seconds
-        self.megabytes = megabytes
-        self.patience = patience
+    def __init__(self, *arguments: float) -> None:
+        self._arguments = arguments
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
 
-    @property
-    def arguments(self) -> tuple[float, ...]:
-        """The arguments of the program."""
-        return self.seconds, self.megabytes, self.patience
-
-    def verdict(self, question: Question) -> Verdict:
-        """Decide a question.
-
-        Raises a DataError if the program cannot be run, or the comparing process gets no processor time or is killed
-        again and again.
-        """
-        request = json.dumps(asdict(question))
+    def word(self, line: str, known: Collection[str]) -> str:
+        """Return the program's answer. It is another than the `known` ones if the program fails twice."""
         with self._lock:
             for _ in range(2):  # Retry once if the program was killed, for instance by a lack of memory.
-                reply = self._ask(request)
-                if reply in _VERDICTS:
-                    return _VERDICTS[reply]
-                if reply in _FAILURES:
-                    raise DataError(
-                        f"Answers cannot be compared symbolically, because {_FAILURES[reply]}: {request}"
-                    )
+                reply = self._ask(line)
+                if reply in known:
+                    break
                 self.close()
-        raise DataError(
-            "Answers cannot be compared symbolically, because the grading process ended at once. Check that the "
-            "package math-verify is installed (pip install math-verify). This command shows the error: "
-            f"{sys.executable} -P {_PROGRAM} 1 1024 60"
-        )
+        return reply
 
     def close(self) -> None:
-        """End the program. The next comparison starts it again."""
+        """End the program. The next line starts it again."""
         if self._process is None:
             return
         process, self._process = self._process, None
@@ -102,13 +77,49 @@ class SymbolicComparer:
     def _start(self) -> subprocess.Popen[str]:
         # Without -P, the program's folder would be first in the search path, and its files could hide modules.
         return subprocess.Popen(
-            [sys.executable, "-P", str(self.program), *map(str, self.arguments)],
+            [sys.executable, "-P", str(self.program), *map(str, self._arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
             start_new_session=True,  # Ctrl-C ends the grading process, and the program then ends with its input.
             text=True,
+        )
+
+
+class SymbolicComparer(GradingProcess):
+    """Compares mathematics with math-verify, in another process.
+
+    `seconds` limits the processor time of one comparison. Time in which the process does not run does not count, so
+    that verdicts do not depend on other load on the machine. `megabytes` limits the address space of the comparing
+    process, in MiB. `patience` is the time in seconds to wait for a comparing process that neither answers nor reaches
+    its limits. After this time, a new process is asked twice more, with four times the patience each.
+
+    The program (``worker.py``) imports math-verify once and forks the comparing process. A fork that exceeds its limits
+    is replaced within milliseconds.
+    """
+
+    program = Path(__file__).with_name("worker.py")
+
+    def __init__(self, seconds: float = 2.0, megabytes: int = 1024, patience: float = 60.0) -> None:
+        super().__init__(seconds, megabytes, patience)
+
+    def verdict(self, question: Question) -> Verdict:
+        """Decide a question.
+
+        Raises a DataError if the program cannot be run, or the comparing process gets no processor time or is killed
+        again and again.
+        """
+        request = json.dumps(asdict(question))
+        reply = self.word(request, _VERDICTS.keys() | _FAILURES.keys())
+        if reply in _VERDICTS:
+            return _VERDICTS[reply]
+        if reply in _FAILURES:
+            raise DataError(f"Answers cannot be compared symbolically, because {_FAILURES[reply]}: {request}")
+        raise DataError(
+            "Answers cannot be compared symbolically, because the grading process ended at once. Check that the "
+            "package math-verify is installed (pip install math-verify). This command shows the error: "
+            f"{sys.executable} -P {self.program} 1 1024 60"
         )
 
 

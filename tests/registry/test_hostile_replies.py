@@ -17,7 +17,7 @@ import pytest
 
 from prmcal import LLM, Prefix, Sampling
 from prmcal.errors import NoAnswerError, PluginFailedError
-from prmcal.registry.network import redacted
+from prmcal.registry.client import redacted
 from prmcal.registry.plugins import llms, prms
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from prmcal.registry.contracts.calibrator import ScoredPrefixes
 from prmcal.registry.contracts.models import PRM
 from prmcal.registry.models.checkpoints import is_hub_id, resolve_checkpoint
 from prmcal.registry.prms.qwen import QwenPRM
-
-if TYPE_CHECKING:
-    pass
 
 _WHAT = "A LoRA adapter for quantiles of the success probability that was trained elsewhere"
 _FILES = ("adapter_config.json", "adapter_model.safetensors")

@@ -148,7 +148,7 @@ def test_a_process_that_never_answers_is_an_error_and_no_verdict(
     fate: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "program.py"
-    program.write_text(NO_ANSWER.format(folder=str(symbolic._PROGRAM.parent), fate=fate))
+    program.write_text(NO_ANSWER.format(folder=str(SymbolicComparer.program.parent), fate=fate))
     monkeypatch.setattr(SymbolicComparer, "program", program)
     comparer = SymbolicComparer()
     try:
