@@ -240,11 +240,13 @@ class CalibratedPRM:
                     on_solution(number, solution)
         return [found[number] for number in range(len(questions))]
 
-    def stream(self, question: str, **settings: Any) -> Generator[Step | Solution]:
+    def stream(
+        self, question: str, *, reference: str | None = None, **settings: Any
+    ) -> Generator[Step | Solution]:
         """Answer a question with the settings of :meth:`solve`, and give every step as soon as it is generated.
 
         Trajectories are generated step by step. So their texts differ from those of :meth:`solve` with the same seed. A
-        beam search gives no steps.
+        beam search gives no steps. `reference` is the right answer, if it is known, for `correct` and for the alarm.
 
         Raises a PrmcalError if a setting is not possible.
 
@@ -254,7 +256,7 @@ class CalibratedPRM:
             The bare question first, then the steps, and the solution last. It has an `error` if the question failed.
         """
         asking = asking_of(self._models, settings)
-        for event in solve(self._models, asking, [question], by_steps=True):
+        for event in solve(self._models, asking, [question], [reference], by_steps=True):
             yield event if isinstance(event, Step) else event[1]
 
     def familiarity(self, question: str) -> Familiarity:

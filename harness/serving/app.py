@@ -251,7 +251,7 @@ def create_app(
                 prm.solve_many, [body.question], [body.reference], **body.settings()
             )
             return bodies.refusal(502, solution.error) if solution.error else solution
-        events = prm.astream(body.question, **body.settings())
+        events = prm.astream(body.question, reference=body.reference, **body.settings())
         first = await anext(events)  # A setting that is wrong still has a status of its own.
         return StreamingResponse(_lines(first, events), media_type=MEDIA_TYPE)
 

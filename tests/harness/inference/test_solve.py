@@ -139,8 +139,10 @@ def test_settings_that_do_not_fit_are_refused(loaded: CalibratedPRM) -> None:
 
 
 def test_steps_come_with_the_rewards_of_their_prefixes(loaded: CalibratedPRM) -> None:
-    *steps, solution = loaded.stream(QUESTIONS[1], max_samples=2, target=0.9999)
+    *steps, solution = loaded.stream(QUESTIONS[1], reference="-1", max_samples=2, target=0.9999)
     assert isinstance(solution, Solution) and not solution.error
+    assert solution.correct == (None if solution.answer is None else False)
+    assert len(solution.familiarity.values) == 4  # with the outcome
     assert all(isinstance(each, Step) for each in steps)
     bare, *others = [each for each in steps if isinstance(each, Step)]
     assert (bare.step, bare.text) == (0, "")
