@@ -29,8 +29,8 @@ from prmcal.db.statistics.budgets import Curve
 from prmcal.db.statistics.intervals import (
     IntervalRule,
     bounded_interval,
-    cautious_within,
     error_interval,
+    signed_interval,
     skewed_interval,
 )
 from prmcal.db.statistics.paired import Replicated, replicated_difference
@@ -306,9 +306,6 @@ class Ranked:
         return float(np.mean(found))
 
 
-SIGNED = cautious_within(-0.5, 0.5)
-
-
 def corrected(name: str, of: Prefixes) -> Mean:
     """Return the corrected Brier score of some prefixes."""
     return Mean(name, error_interval, errors("corrected", of))
@@ -327,9 +324,9 @@ COVERED: tuple[Setting, ...] = (
         Mean(f"budget ratio of searches, {1 - saved:.1f}", skewed_interval, searches(saved))
         for saved in (0.2, 0.7)
     ),
-    Mean("signed error", SIGNED, errors("signed")),
-    *(Mean(f"signed error of one label, {a} right", SIGNED, one_label(a, 1.0)) for a in (0.97, 0.9)),
-    Mean("signed error, 5% blunders", SIGNED, errors("signed", partial(blunders, share=0.05))),
+    Mean("signed error", signed_interval, errors("signed")),
+    *(Mean(f"signed error of one label, {a} right", signed_interval, one_label(a, 1.0)) for a in (0.97, 0.9)),
+    Mean("signed error, 5% blunders", signed_interval, errors("signed", partial(blunders, share=0.05))),
     Mean("Brier", error_interval, errors("brier")),
     Mean("Brier, 2% blunders", error_interval, errors("brier", partial(blunders, share=0.02))),
     Mean("positive Brier", error_interval, errors("positive")),

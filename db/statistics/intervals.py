@@ -180,6 +180,8 @@ def cautious_within(lower: float, upper: float) -> IntervalRule:
 
 error_interval = cautious_within(0.0, 0.5)
 """The rule for mean squared errors: a reward that is .7 off on all prefixes of a question has .5."""
+signed_interval = cautious_within(-0.5, 0.5)
+"""The rule for mean signed errors."""
 gain_interval = cautious_within(-0.25, 0.25)
 """The rule for differences of mean accuracies."""
 

@@ -2,18 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from prmcal.arrays import Floats
+from prmcal.arrays import Bools, Floats
+from prmcal.db.statistics.intervals import bounded_interval
 from prmcal.harness.audit.estimates import (
     OUTER,
     Number,
     Rows,
     fitted,
-    mean_of_questions,
-    pool_of,
     predicted,
 )
 from prmcal.harness.audit.scored import Scored
@@ -25,6 +26,7 @@ from prmcal.registry.strategies.safe_choice import SafeChoice
 _VOTES = ("majority vote", "weighted best-of-n")
 _TARGET = 0.95
 _ENOUGH = 500  # questions
+_MOST_QUESTIONS = 10_000
 _ALL = 64
 """Up to this number of solutions, every n is a fixed setting. Above it, the powers of two are."""
 
@@ -62,7 +64,7 @@ class Choices:
 
 def choices(found: Scored, calibrator: str) -> Choices | None:
     """Measure all ways to choose; None if the questions have no two solutions each."""
-    arrays = pool_of(found)
+    arrays = _pool(found)
     if arrays is None:
         return None
     right, scores, answers, kept = arrays
@@ -160,3 +162,35 @@ def _bare_rewards(found: Scored, name: str, kept: Sequence[int]) -> Floats | Non
         train = ~np.isin(rows.question, np.array(kept)[held])
         rewards[held] = predicted(fitted(name, rows, train), own, held)
     return rewards
+
+
+def mean_of_questions(values: Floats, lowest: float = 0.0) -> Number:
+    """Return the mean of a value in [lowest, 1] for each question, with its interval."""
+    low, high = (float(end) for end in bounded_interval(values, lowest, 1.0))
+    return Number(float(values.mean()), low, high, len(values))
+
+
+def _pool(found: Scored) -> tuple[Bools, Floats, NDArray[Any], Sequence[int]] | None:
+    """Return outcomes, scores and answers of the questions with enough solutions; None if fewer than two have.
+
+    Each has shape (questions, M), where M is the median number of solutions of a question. Of very many questions they
+    are a sample.
+    """
+    solutions = found.solutions[found.solutions["label"].notna() & (found.target != "step")]
+    counts = solutions.groupby("question").size()
+    most = int(counts.median()) if len(counts) else 0
+    kept = counts.index[counts >= most]
+    if most < 2 or len(kept) < 2:
+        return None
+    if len(kept) > _MOST_QUESTIONS:  # Votes take a millisecond for each.
+        kept = np.sort(np.random.default_rng(0).choice(kept, _MOST_QUESTIONS, replace=False))
+    # A file can have the solutions of a question anywhere.
+    ordered = solutions[solutions["question"].isin(kept)].sort_values(["question", "solution"])
+    table = ordered.groupby("question").head(most)
+    shape = len(kept), most
+    right = table["label"].to_numpy(np.float64).reshape(shape) > 0.5
+    scores = table["score"].to_numpy(np.float64).reshape(shape)
+    answers = np.stack(
+        [pd.factorize(part)[0] for part in table["answer"].astype(object).to_numpy().reshape(shape)]
+    )
+    return right, scores, answers, [int(each) for each in kept]

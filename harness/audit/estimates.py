@@ -6,7 +6,6 @@ Every interval is over questions. A calibrator is never measured on questions th
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,13 @@ from scipy.special import stdtrit
 
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic, estimate
-from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
+from prmcal.db.statistics.intervals import (
+    IntervalRule,
+    bounded_interval,
+    error_interval,
+    signed_interval,
+    skewed_interval,
+)
 from prmcal.harness.audit.detection import Detection, PrmScore, detection, prm_scores
 from prmcal.harness.audit.scored import Scored
 from prmcal.harness.metrics.measured import statistic_of
@@ -39,7 +44,6 @@ _GROUPS = 5_000
 _CLUSTERS = 1_000
 """A calibration error joins questions to at most so many clusters, whose resamples take seconds at most."""
 _LEAST = 10  # questions of a part
-_MOST_QUESTIONS = 10_000
 _BOOTSTRAP = Bootstrap(1000, 0)
 _POWER = 1.96 + 0.84
 """Standard errors that a difference must have so that four of five audits see it."""
@@ -166,19 +170,19 @@ def measured(found: Scored) -> Measured:
     gain = _over_folds(squared - (selected - rows.label) ** 2, rows.question)
     judged = (found.prefixes, selected if chosen else None, _levels(found), _BOOTSTRAP)
     return Measured(
-        signed_error=mean_of(rows.reward - rows.label, rows.question),
+        signed_error=mean_of(rows.reward - rows.label, rows.question, signed_interval),
         by_step=_by_step(found.prefixes, rows),
         by_level=_by_level(found, rows),
         by_others=_by_others(found, rows),
         error=_metric("adaptive_ce_corrected", rows, rows.reward),
-        brier=mean_of(squared, rows.question),
+        brier=mean_of(squared, rows.question, error_interval),
         gain=gain,
         chosen=chosen,
         gains={
             name: _over_folds(squared - (values - rows.label) ** 2, rows.question)
             for name, values in honest.items()
         },
-        after=_over_folds(selected - rows.label, rows.question),
+        after=_over_folds(selected - rows.label, rows.question, signed_interval),
         curve=_learning_curve(rows, chosen) if chosen else {},
         reliability={
             "as they are": _bins(rows.reward, rows),
@@ -196,22 +200,22 @@ def _levels(found: Scored) -> pd.Series:
     return found.prefixes[keys].merge(found.solutions[[*keys, "level"]], on=keys, how="left")["level"]
 
 
-def mean_of(values: Floats, question: Ints, lowest: float = -1.0) -> Number:
-    """Return the mean of values in [lowest, 1] over prefixes, with its interval over questions."""
+def mean_of(values: Floats, question: Ints, rule: IntervalRule = skewed_interval) -> Number:
+    """Return the mean of values in [-1, 1] over prefixes, with its interval over questions by a rule."""
     totals, counts = np.bincount(question, weights=values), np.bincount(question).astype(np.float64)
     asked = np.flatnonzero(counts)
-    found = _number(Ratio(totals[asked], counts[asked], asked, skewed_interval))
-    return replace(found, low=max(found.low, lowest), high=min(found.high, 1.0))
+    found = _number(Ratio(totals[asked], counts[asked], asked, rule))
+    return replace(found, low=max(found.low, -1.0), high=min(found.high, 1.0))
 
 
-def _over_folds(values: Floats, question: Ints) -> Number:
+def _over_folds(values: Floats, question: Ints, rule: IntervalRule = skewed_interval) -> Number:
     """Return the mean of values that are measured in folds, each with fits to the other folds.
 
     The interval is one of what these fits give on new questions, on average, and not of a fit to all questions. The
     plain one is right for many questions (Bayle et al., 2020, "Cross-validation confidence intervals for test error").
     For few, it is too narrow. So Student's t has the degrees of freedom of the questions that one fit is measured on.
     """
-    found = mean_of(values, question)
+    found = mean_of(values, question, rule)
     own = max(found.questions / OUTER, 1.0)
     wider = float(stdtrit(own, _UPPER) / stdtrit(max(found.questions - 1, 1), _UPPER))
     low, high = (
@@ -219,12 +223,6 @@ def _over_folds(values: Floats, question: Ints) -> Number:
         found.value + wider * (found.high - found.value),
     )
     return replace(found, low=max(low, -1.0), high=min(high, 1.0))
-
-
-def mean_of_questions(values: Floats, lowest: float = 0.0) -> Number:
-    """Return the mean of a value in [lowest, 1] for each question, with its interval."""
-    low, high = (float(end) for end in bounded_interval(values, lowest, 1.0))
-    return Number(float(values.mean()), low, high, len(values))
 
 
 def _number(statistic: Statistic) -> Number:
@@ -285,7 +283,7 @@ def _by_part(parts: Mapping[str, Bools], rows: Rows, least: int = 1) -> dict[str
     """Return the signed error of each part with enough questions."""
     errors = rows.reward - rows.label
     return {
-        name: mean_of(errors[part], rows.question[part])
+        name: mean_of(errors[part], rows.question[part], signed_interval)
         for name, part in parts.items()
         if len(np.unique(rows.question[part])) >= least
     }
@@ -336,7 +334,11 @@ def _bins(rewards: Floats, rows: Rows) -> tuple[Bin, ...]:
     edges = np.unique(np.quantile(rewards, np.arange(1, _BINS) / _BINS))
     place = np.searchsorted(edges, rewards, side="right")
     return tuple(
-        Bin(float(rewards[part].mean()), mean_of(rows.label[part], rows.question[part], 0.0), int(part.sum()))
+        Bin(
+            float(rewards[part].mean()),
+            mean_of(rows.label[part], rows.question[part], bounded_interval),
+            int(part.sum()),
+        )
         for part in (place == each for each in range(len(edges) + 1))
         if part.any()
     )
@@ -370,29 +372,3 @@ def _over_halves(cuts: Sequence[Floats], asked: Sequence[Ints]) -> Number:
     )
     low = found.value - math.hypot(found.value - found.low, fits)
     return replace(found, low=low, high=found.value + math.hypot(found.high - found.value, fits))
-
-
-def pool_of(found: Scored) -> tuple[Bools, Floats, NDArray[Any], Sequence[int]] | None:
-    """Return outcomes, scores and answers of the questions with enough solutions; None if fewer than two have.
-
-    Each has shape (questions, M), where M is the median number of solutions of a question. Of very many questions they
-    are a sample.
-    """
-    solutions = found.solutions[found.solutions["label"].notna() & (found.target != "step")]
-    counts = solutions.groupby("question").size()
-    most = int(counts.median()) if len(counts) else 0
-    kept = counts.index[counts >= most]
-    if most < 2 or len(kept) < 2:
-        return None
-    if len(kept) > _MOST_QUESTIONS:  # Votes take a millisecond for each.
-        kept = np.sort(np.random.default_rng(0).choice(kept, _MOST_QUESTIONS, replace=False))
-    # A file can have the solutions of a question anywhere.
-    ordered = solutions[solutions["question"].isin(kept)].sort_values(["question", "solution"])
-    table = ordered.groupby("question").head(most)
-    shape = len(kept), most
-    right = table["label"].to_numpy(np.float64).reshape(shape) > 0.5
-    scores = table["score"].to_numpy(np.float64).reshape(shape)
-    answers = np.stack(
-        [pd.factorize(part)[0] for part in table["answer"].astype(object).to_numpy().reshape(shape)]
-    )
-    return right, scores, answers, [int(each) for each in kept]

@@ -153,3 +153,15 @@ def test_a_fit_to_many_prefixes_is_that_to_all_of_them(monkeypatch: pytest.Monke
             patched.setattr("prmcal.harness.audit.estimates._GROUPS", len(table))
             whole = predicted(fitted(name, rows), rows)
         assert np.abs(joined - whole).mean() < 0.002
+
+
+def test_twelve_questions_that_agree_are_no_certainty() -> None:
+    """All answers are right and all scores are 1: the error of the next question is not known to be 0."""
+    certain = pd.DataFrame({"question": [f"q{each}" for each in range(12)], "score": 1.0, "correct": True})
+    found = audit(certain).measured
+    assert found.signed_error.value == 0
+    assert found.signed_error.low < -0.03
+    assert found.signed_error.high > 0.03
+    (share,) = found.reliability["as they are"]
+    assert share.right.value == share.right.high == 1
+    assert share.right.low < 0.9
