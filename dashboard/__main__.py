@@ -36,7 +36,7 @@ def main() -> None:
     """Serve the pages until the process ends. Raise SystemExit if Streamlit is not installed."""
     if importlib.util.find_spec("streamlit") is None or importlib.util.find_spec("altair") is None:
         raise SystemExit(
-            "The dashboard needs Streamlit and Altair. Install them: pip install 'prmcal[dashboard]'"
+            "The dashboard needs Streamlit and Altair. Install them in a clone of prmcal: pip install '.[dashboard]'"
         )
     from streamlit.web import cli
 

@@ -21,6 +21,7 @@ _ROOT = Path(__file__).parents[2]
 DOCUMENTS = (
     _ROOT / "README.md",
     _ROOT / "docs" / "results.md",
+    _ROOT / "docs" / "start.md",
     _ROOT / "docs" / "how-to" / "answer-questions.md",
     _ROOT / "docs" / "how-to" / "audit.md",
     _ROOT / "docs" / "how-to" / "choose-a-setting.md",

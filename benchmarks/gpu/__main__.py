@@ -61,7 +61,12 @@ STEPS: dict[str, Step] = {
 }
 
 
-TITLE = "# prmcal on a GPU\n\n`python -m benchmarks.gpu` wrote this file. The models have random weights.\n"
+TITLE = """# prmcal on a GPU
+
+*For whoever has a GPU:* **What did prmcal do on one, and how fast?**
+
+`python -m benchmarks.gpu` wrote this file. The models have random weights.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

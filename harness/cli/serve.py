@@ -97,7 +97,9 @@ def serve(
 def check_installed() -> None:
     """Raise PrmcalError unless the packages of the server are installed."""
     if any(importlib.util.find_spec(name) is None for name in _PACKAGES):
-        raise PrmcalError("The server needs FastAPI and uvicorn. Install them: pip install 'prmcal[serve]'")
+        raise PrmcalError(
+            "The server needs FastAPI and uvicorn. Install them in a clone of prmcal: pip install '.[serve]'"
+        )
 
 
 def _first_lines(prm: CalibratedPRM, token: str, host: str, port: int) -> str:

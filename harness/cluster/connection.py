@@ -51,7 +51,9 @@ def connected(address: str | None) -> Iterator[Any]:
     try:
         ray: Any = importlib.import_module("ray")
     except ImportError as error:
-        raise ClusterError("--executor ray needs Ray. Install it: pip install 'prmcal[ray]'.") from error
+        raise ClusterError(
+            "--executor ray needs Ray. Install it in a clone of prmcal: pip install '.[ray]'."
+        ) from error
     if ray.is_initialized():
         yield ray  # It belongs to the program that runs the grid, such as a notebook.
         return

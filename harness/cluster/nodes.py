@@ -102,7 +102,7 @@ def on_node(ray: Any, node: str) -> Any:
 
 def _difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
     if not theirs.get("prmcal"):
-        return f"has no prmcal. Install it there: pip install prmcal=={ours['prmcal']}."
+        return f"has no prmcal. Install it there: pip install prmcal-{ours['prmcal']}-py3-none-any.whl."
     differing = [name for name in ours if ours[name] != theirs.get(name, "")]
     # Files differ whenever the version does.
     named = [name for name in differing if name != "files of prmcal" or differing == [name]]

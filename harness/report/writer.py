@@ -22,7 +22,9 @@ def write_report(directory: Path, out: Path) -> list[Path]:
     folder = WrittenFolder(out, "report.json", "report", "--out")
     published = RunFolder(directory).results()
     if not can_draw():
-        raise PrmcalError("Figures need Altair and vl-convert. Install them: pip install 'prmcal[report]'")
+        raise PrmcalError(
+            "Figures need Altair and vl-convert. Install them in a clone of prmcal: pip install '.[report]'"
+        )
     evidence = read_evidence(published)
     made = exhibits_of(evidence)
     return folder.replace(lambda fresh: _fill(fresh, evidence, made), provenance(evidence.run))

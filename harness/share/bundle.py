@@ -120,7 +120,7 @@ def read_submission(content: bytes, where: str) -> Submission:
         if version > FORMAT:
             raise BundleError(
                 f"{where} has format {version}, and this version of prmcal reads format {FORMAT}. "
-                "Update it: pip install --upgrade prmcal"
+                "Install a later one."
             )
         fields = {name: value for name, value in data.items() if name != "format"}
         with one_problem():

@@ -22,7 +22,7 @@ _FILES = {
     ".github/workflows/verify.yml": "verify.yml",
     ".github/workflows/publish.yml": "publish.yml",
 }
-_FOLDERS = ("submissions", "verifications")
+_FOLDERS = ("submissions", "verifications", "wheels")
 _IGNORED = ("/candidates/", "/every-eval-ever/", "/leaderboard/", "/records/", "/site/")
 
 

