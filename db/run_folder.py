@@ -13,7 +13,6 @@ DIR/leaderboard.duckdb             the published copy, which readers open
 """
 
 import fcntl
-import json
 from pathlib import Path
 
 from prmcal.errors import RunError
@@ -95,12 +94,3 @@ def finished_artifacts(directory: Path, kind: str) -> set[str]:
         }
     except OSError:
         return set()
-
-
-def plugin_files(directory: Path) -> list[str]:
-    """Return the files given to the latest run with ``--plugin``; none if the folder has no readable record."""
-    try:
-        record = json.loads((directory / RECORD_FILE).read_text(encoding="utf-8"))
-        return [str(file) for file in record["plugin_files"]]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return []

@@ -1,6 +1,5 @@
 """Page Runs, with the differences between runs."""
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,22 +8,17 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.curves import likest
 from prmcal.dashboard.controls.address import ask, bound
-from prmcal.dashboard.controls.context import CHOICES, choose_leaderboard, context_of, pick_cell
+from prmcal.dashboard.controls.context import choose_leaderboard
 from prmcal.dashboard.controls.widgets import SELECT_WIDTH, choose_view, show_board
-from prmcal.dashboard.formats import MISSING, escaped, integer, integers, names, submitter
+from prmcal.dashboard.formats import MISSING, escaped, integer, integers, names
 from prmcal.dashboard.views.shared import show_jobs, show_progress, show_table
 from prmcal.db import catalog
 from prmcal.db.queries.two_cells import RunComparison
-from prmcal.db.run_folder import plugin_files, published_path
+from prmcal.db.run_folder import published_path
 from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.board import difference_board
-from prmcal.db.text.formats import (
-    LEADERBOARDS,
-    duration,
-    renewal,
-)
+from prmcal.db.text.formats import LEADERBOARDS, duration
 
 
 def show_differences(path: Path, others: Mapping[str, Path]) -> None:
@@ -63,7 +57,7 @@ def show(path: Path, folders: Mapping[str, Path]) -> None:
     st.title("Runs")
     others = {name: folder for name, folder in folders.items() if folder != path.parent}
     views = [_THIS, _DIFFERENCES]
-    if others and choose_view(views, resets=["kind", "cell", "other"]) == _DIFFERENCES:
+    if others and choose_view(views, resets=["kind", "other"]) == _DIFFERENCES:
         show_differences(path, others)
         return
     runs = ask(catalog.runs, path)
@@ -72,7 +66,6 @@ def show(path: Path, folders: Mapping[str, Path]) -> None:
         return
     show_progress(path)
     _history(runs)
-    _reproduction(path, runs.iloc[-1]["grid"])
     _jobs(path)
     _plugins_and_datasets(path)
 
@@ -96,49 +89,6 @@ def _history(runs: pd.DataFrame) -> None:
         st.json({"packages": latest["packages"], "hardware": latest["hardware"]})
     with st.expander(f"Grid of the latest run, key {escaped(latest['grid_key'])}"):
         st.code(latest["grid"], language=None)
-
-
-def _reproduction(path: Path, grid: str) -> None:
-    """Show the commands that measure a cell again, and the grid that they need: on a merged board, a submission's."""
-    st.header("Reproduce a cell")
-    cell_id = _pick_cell(path)
-    if cell_id is None:
-        st.info("This run has no cells.")
-        return
-    detail = ask(catalog.cell, path, cell_id=cell_id, samples=0)
-    cell = detail.cell
-    if ask(catalog.is_merged, path):
-        table = ask(catalog.leaderboard, path, table=cell["leaderboard"]).set_index("cell_id")
-        sent = table.at[cell_id, "submissions"].split()
-        found = ask(catalog.submissions, path).to_dict("records")
-        own = next((row for row in found if row["submission_id"] in sent and row["grid"]), None)
-        if own is None:
-            st.info("No submission has the grid of this cell.")
-            return
-        st.markdown(f"Submission {own['submission_id']} by **{escaped(submitter(own))}** has this cell.")
-        grid = own["grid"]
-    st.markdown("Save the grid as `GRID.yaml`, choose a new folder `DIR`, and run the commands.")
-    with st.expander("GRID.yaml"):
-        st.code(grid, language=None)
-    files = "".join(f" --plugin {shlex.quote(Path(file).name)}" for file in plugin_files(path.parent))
-    show = f"prmcal show {shlex.quote(cell['base_id'] or cell_id)} --dir DIR"
-    st.code(f"{renewal(cell)}{files}\n{show}", language=None, wrap_lines=True)
-    if cell["outdated"]:
-        st.warning(f"The versions behind this cell are no longer current: {escaped(cell['outdated'])}.")
-    with st.expander(f"{len(detail.jobs)} jobs of this cell"):
-        show_jobs(detail.jobs)
-
-
-def _pick_cell(path: Path) -> str | None:
-    """Let the reader pick any cell of the run. By default, it is the one that is likest the choice of the context."""
-    cells: pd.DataFrame = ask(catalog.cells, path)
-    if cells.empty:
-        return None
-    table = choose_leaderboard([each for each in LEADERBOARDS if each in set(cells["leaderboard"])], "cell")
-    own = cells[cells["leaderboard"] == table]
-    wanted = context_of(path).wanted
-    default = likest(own, {kind: wanted[kind] for kind in CHOICES if kind in wanted})["cell_id"].iloc[0]
-    return pick_cell("Cell", own, "cell", str(default))
 
 
 def _jobs(path: Path) -> None:

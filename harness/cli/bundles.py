@@ -155,7 +155,6 @@ def _lines(summary: MergeSummary) -> Iterator[str]:
     for each in sorted(summary.added, key=lambda each: each.place):
         done = sum(each.is_done(cell) for cell in each.plan.cells)
         yield f"  {_named(each)}: {counted(done, 'finished cell')}."
-    yield f"Cells: {summary.new_cells:,} new, {summary.same_cells:,} equal to others."
     seeds = {each.cell.cell_id for cells in union.seeds() for each in cells}
     others = [each for name, each in union.cells.items() if each.cell.variant and name not in seeds]
     conflicts = sum(each.conflict for each in union.cells.values())

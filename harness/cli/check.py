@@ -236,10 +236,6 @@ def verify(
     share: Annotated[
         float, typer.Option(min=1e-6, max=1.0, help="The share of trajectories that are scored again.")
     ] = 0.02,
-    results: Annotated[
-        float,
-        typer.Option(min=1e-6, max=1.0, help="The share of results that the first tier computes again."),
-    ] = 1.0,
     questions: Annotated[
         int, typer.Option(min=1, help="The questions of each LLM and split that are sampled again, at least.")
     ] = 30,
@@ -273,9 +269,7 @@ def verify(
         )
     with reading("The record cannot be written", "Write the name in UTF-8.", PrmcalError):
         check_text("--by", by)
-    asked = Asked(
-        workers or os.cpu_count() or 1, results, share, questions, all_fits, texts_from, tuple(plugin or ())
-    )
+    asked = Asked(workers or os.cpu_count() or 1, share, questions, all_fits, texts_from, tuple(plugin or ()))
     started = shown = time.monotonic()
     agreed = yes or not sys.stdin.isatty()
 

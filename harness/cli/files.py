@@ -6,18 +6,14 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import pandas as pd
 import typer
 
-from prmcal.db.catalog import leaderboard, metrics, with_role
-from prmcal.db.metrics import cell_id
-from prmcal.db.queries.cells import cell_row, find_cell
-from prmcal.db.reader import reading as reading_results
+from prmcal.db.queries.cells import find_cell
 from prmcal.db.run_folder import artifacts_root, checkpoints_root, finished_artifacts
-from prmcal.db.text.board import estimate
-from prmcal.db.text.formats import LEADERBOARDS, counted, escape_markdown, file_size, markdown_grid, missing
+from prmcal.db.text.formats import counted, file_size
 from prmcal.errors import PrmcalError, StorageError
 from prmcal.harness.cli.options import DEFAULT_RUN, RunArgument, RunOption, argument, completing_cells, option
 from prmcal.harness.execution.run import rebuild_database
@@ -201,10 +197,6 @@ def rebuild(directory: RunArgument) -> None:
     typer.echo(f"Rebuilt the database of {directory}: {cells} cells.", err=True)
 
 
-_TASK = "token-classification"
-"""The task of the hub that fits a PRM, which gives a number at some tokens."""
-
-
 def export_prm(
     cell: Annotated[
         str,
@@ -222,7 +214,7 @@ def export_prm(
 ) -> None:
     """Write a calibrated PRM as a checkpoint.
 
-    Its README.md shows how to load it with transformers and vLLM, and its calibration before and after.
+    Its README.md shows how to load it with transformers and vLLM.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise PrmcalError(f"{out} already exists. Choose a new or an empty folder for --out.")
@@ -238,9 +230,6 @@ def export_prm(
     calibrator, prm = fit.calibrator.build(calibrators), fit.prm.build(prms)
     with plugin_guard("calibrator", fit.calibrator.name, "export the PRM"):
         calibrator.load(store.folder(ref.kind, ref.key)).export(prm, out, level)
-    with reading_results(folder.results()) as source:
-        row = cell_row(source, wanted)
-    _add_results(out / "README.md", folder.results(), row)
     typer.echo(f"Wrote the calibrated PRM to {out}. See {out / 'README.md'}.", err=True)
 
 
@@ -258,78 +247,3 @@ def _fit(plan: Plan, wanted: str, directory: Path) -> tuple[ArtifactRef, FitPara
                 return shard.ref, shard.parameters
         jobs += job.inputs
     raise PrmcalError(f"The cell '{wanted}' has no calibrator. Choose a cell with a calibrator.")
-
-
-def _add_results(card_file: Path, published: Path, cell: Mapping[str, Any]) -> None:
-    """Add the results of a cell to the card of its exported PRM: a table, and ``model-index`` in its metadata.
-
-    The results are those of the cell's calibrator on all test data sets, with the same LLM and PRM. Without results, or
-    without a card, nothing is written.
-    """
-    if not card_file.is_file():
-        return
-    from huggingface_hub import EvalResult, ModelCard
-
-    with reading_results(published) as source:
-        rows = {
-            row["cell_id"]: row
-            for row in leaderboard(source, llm=[cell["llm"]], prm=[cell["prm"]]).to_dict("records")
-            if row["status"] == "done"
-        }
-        described = metrics(source)
-        baseline = next(iter(with_role(source, "baseline")), None)
-    lines, results = [], []
-    for after in rows.values():
-        if after["calibrator"] != cell["calibrator"]:
-            continue
-        before = rows.get(
-            cell_id("calibration", cell["llm"], after["dataset"], prm=cell["prm"], calibrator=baseline), {}
-        )
-        counts = {"questions": int(after["questions"]), "prefixes": int(after["rows"])}
-        for name in LEADERBOARDS["calibration"].main_metrics:
-            if missing(after.get(name)):
-                continue
-            title = f"{described.title(name)} ({described.direction(name)})"
-            numbers = [
-                _estimate(before, name),
-                _estimate(after, name),
-                *(f"{each:,}" for each in counts.values()),
-            ]
-            lines.append([escape_markdown(after["dataset"]), title, *numbers])
-            ends = [after[f"{name}_low"], after[f"{name}_high"]]
-            interval = {} if missing(ends[0]) else {"interval_95": [round(float(each), 6) for each in ends]}
-            results.append(
-                EvalResult(
-                    task_type=_TASK,
-                    task_name="Process reward modelling",
-                    dataset_type=after["dataset"],
-                    dataset_name=after["dataset"],
-                    dataset_split="test",
-                    dataset_args={"llm": cell["llm"]},
-                    metric_type=name,
-                    metric_name=described.title(name),
-                    metric_value=round(float(after[name]), 6),
-                    metric_args={**interval, **counts},
-                )
-            )
-    if not lines:
-        return
-    card = ModelCard.load(card_file)
-    card.data.model_name = next(
-        (line.removeprefix("# ") for line in card.text.splitlines() if line.startswith("# ")),
-        card_file.parent.name,
-    )
-    card.data.eval_results = results
-    head = ["Data set", "Metric", "Before", "After", "Questions", "Prefixes"]
-    card.text = (
-        f"{card.text.rstrip()}\n\n## Results\n\nErrors of the rewards, compared with Monte Carlo success rates of "
-        f"prefixes of {escape_markdown(cell['llm'])} on test questions, with 95% intervals over questions. Before: "
-        "the rewards of the original PRM. After: the median.\n\n" + markdown_grid(head, lines, left=2) + "\n"
-    )
-    card.save(card_file)
-
-
-def _estimate(row: Mapping[str, Any], metric: str) -> str:
-    if missing(row.get(metric)):
-        return ""
-    return estimate(metric, row[metric], row[f"{metric}_low"], row[f"{metric}_high"])

@@ -37,10 +37,6 @@ class MergeSummary:
     """The records of verifications that are new."""
     union: Union
     """The leaderboard."""
-    new_cells: int
-    same_cells: int
-    """The finished cells of the added submissions that the leaderboard did not have, and those that it had, or that
-    several of them have with equal results."""
     seconds: float
 
 
@@ -125,14 +121,11 @@ def _merge(out: Path, inputs: Sequence[Path], aside: Path, begin: float) -> Merg
         files = (run_folder.PLAN_FILE, run_folder.RECORD_FILE, run_folder.FAILURES_FILE)
         for path in (*(board / name for name in files), run_folder.published_path(board)):
             path.replace(out / path.name)
-    new_cells, same_cells = _count_cells(union, own, added)
     return MergeSummary(
         added=tuple(added.values()),
         known=tuple(each for each in given if each.submission_id in own),
         verifications=len(recorded.keys() - known.keys()),
         union=union,
-        new_cells=new_cells,
-        same_cells=same_cells,
         seconds=time.monotonic() - begin,
     )
 
@@ -176,12 +169,3 @@ def _add_artifacts(
                 (fresh / name).parent.mkdir(parents=True, exist_ok=True)
                 link_or_copy(source.folder(ref.kind, ref.key) / name, fresh / name)
             store.adopt(place, fresh, manifest)
-
-
-def _count_cells(union: Union, own: Collection[str], added: Collection[str]) -> tuple[int, int]:
-    """Return how many finished cells of the added submissions are new, and how many are there already."""
-    new = came = 0
-    for merged in union.cells.values():
-        came += sum(each.submission_id in added for each in merged.done)
-        new += bool(merged.done) and not any(each.submission_id in own for each in merged.done)
-    return new, came - new

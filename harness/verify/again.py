@@ -46,8 +46,6 @@ class Asked:
 
     workers: int = 1
     """Processes of the first tier."""
-    results: float = 1.0
-    """The share of results that the first tier computes again, in (0, 1]."""
     share: float = 0.02
     """The share of trajectories that are scored again, in (0, 1]."""
     questions: int = 30

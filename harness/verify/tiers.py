@@ -1,6 +1,5 @@
 """The tiers in their order, the cost of each, and the last one: own samples agree with those of the submission."""
 
-import math
 import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -114,12 +113,10 @@ def _origin(subject: Subject) -> Check:
 
 
 def _results(again: Again) -> Iterator[Check]:
-    """Compute results again, all or a random share, and compare them with those of the submission."""
+    """Compute results again, and compare them with those of the submission."""
     subject, every = again.subject, recomputed_shards(again.subject)
-    count = math.ceil(again.asked.results * len(every))
-    drawn = [every[place] for place in sorted(again.random("results").permutation(len(every))[:count])]
-    unlike = {each.ref: why for each in drawn if (why := again.unlike_here(each))}
-    chosen = [each for each in drawn if each.ref not in unlike]
+    unlike = {each.ref: why for each in every if (why := again.unlike_here(each))}
+    chosen = [each for each in every if each.ref not in unlike]
     failed = again.compute(chosen, again.asked.workers)
     flaws = []
     for shard in chosen:
@@ -133,12 +130,6 @@ def _results(again: Again) -> Iterator[Check]:
         f"{counted(len(chosen), 'artifact')} with metrics, intervals, curves, replicates and calibrated rewards are "
         f"equal when computed again, to {ROUNDING.relative:g} of each number."
     )
-    if count < len(every):
-        part = count / len(every)
-        passed += (
-            f" They were drawn at random from {len(every):,}: one altered result is found with a probability of "
-            f"{part:.0%}, and one of ten with {1 - (1 - part) ** 10:.0%}."
-        )
     yield subject.checked("consistent", "results computed again", len(chosen), flaws, passed)
     yield from subject.unchecked("consistent", "results of other versions", unlike)
 
@@ -158,8 +149,8 @@ def cost_of(subject: Subject, tier: Tier, asked: Asked) -> str:
     match tier:
         case "consistent":
             shards = recomputed_shards(subject)
-            count = counted(math.ceil(asked.results * len(shards)), "artifact")
-            return f"computes {count} again and runs no model: {took(shards, asked.results)}, on one core"
+            count = counted(len(shards), "artifact")
+            return f"computes {count} again and runs no model: {took(shards, 1.0)}, on one core"
         case "graded again":
             return f"grades the texts of {counted(len(texts.graded_shards(subject)), 'artifact')} and runs no model"
         case "scored again":

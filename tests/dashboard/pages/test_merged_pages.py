@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-import yaml
 
-from prmcal.dashboard.controls.address import link
 from prmcal.db import catalog
-from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import published_path
 from prmcal.harness.site import write_site
 from tests.dashboard.conftest import choose
-from tests.db import factory, merged_factory
-from tests.db.merged_factory import ADA, BOB, CLEO, OUTDATED, OUTDATED_CELL
+from tests.db import merged_factory
+from tests.db.merged_factory import ADA, CLEO, OUTDATED, OUTDATED_CELL
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 from playwright.sync_api import BrowserContext, Page, expect
@@ -80,21 +77,3 @@ def test_names_of_submitters_are_text_and_fit_a_phone(page: Page, site: Path) ->
         assert page.evaluate("document.documentElement.scrollWidth") == 390
         assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in page.content()
     page.set_viewport_size({"width": 1280, "height": 1000})
-
-
-def test_a_cell_is_reproduced_by_the_grid_of_its_own_submission(page: Page, merged_address: str) -> None:
-    own = cell_id("calibration", merged_factory.SEED_2, "nano-math", prm="qwen", calibrator="temperature")
-    page.goto(f"{merged_address}/" + link("runs", cell=own))
-    page.get_by_text(f"Submission {BOB} by Bob has this cell.").wait_for()
-    shell = page.get_by_test_id("stCode").filter(has_text="prmcal run GRID.yaml")
-    expect(shell).to_contain_text(f"--only 'llm={merged_factory.SEED_2}'")
-    expect(shell).to_contain_text(f"prmcal show {own.replace(merged_factory.SEED_2, 'weak')} --dir")
-    page.get_by_test_id("stMain").get_by_text("GRID.yaml", exact=True).last.click()
-    code = page.get_by_test_id("stCode").filter(has_text="name: tiny").locator("visible=true").first
-    assert yaml.safe_load(code.inner_text())["seed"] == 2
-
-
-def test_a_cell_whose_grid_is_not_there_has_no_grid_of_others(page: Page, merged_address: str) -> None:
-    page.goto(f"{merged_address}/" + link("runs", cell=factory.FAILED_CELL))
-    page.get_by_text("No submission has the grid of this cell").wait_for()
-    expect(page.get_by_text("prmcal run GRID.yaml")).to_have_count(0)

@@ -7,7 +7,7 @@ import pandas as pd
 
 from prmcal.db import catalog
 from prmcal.db.queries.runs import progress
-from prmcal.db.run_folder import LOCK_FILE, finished_artifacts, is_running, plugin_files
+from prmcal.db.run_folder import LOCK_FILE, finished_artifacts, is_running
 from prmcal.harness.jobs import parameters
 
 
@@ -60,6 +60,4 @@ def test_a_folder_tells_whether_a_run_holds_it(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_run_tells_nothing(tmp_path: Path) -> None:
-    assert (plugin_files(tmp_path), finished_artifacts(tmp_path, "rollout")) == ([], set())
-    (tmp_path / "run.json").write_text('{"plugin_files": ["a.py"]}')
-    assert plugin_files(tmp_path) == ["a.py"]
+    assert finished_artifacts(tmp_path, "rollout") == set()

@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from huggingface_hub import ModelCard
 
 from prmcal.db.metrics import cell_id
-from prmcal.db.queries.leaderboard import leaderboard
-from prmcal.db.run_folder import published_path
 from tests.conftest import PLUGINS, Prmcal
 
 PLUGIN = """
@@ -64,29 +61,6 @@ def test_the_reward_has_the_level_that_is_asked_for(finished: Path, prmcal: Prmc
         done = prmcal("export-prm", CELL.format("writing"), "--dir", finished, "--out", out, *given)
         assert done.returncode == 0, done.stderr
         assert json.loads((out / "exported.json").read_text())[2] == level
-
-
-def test_the_card_has_the_results_before_and_after(finished: Path, prmcal: Prmcal, tmp_path: Path) -> None:
-    done = prmcal("export-prm", CELL.format("writing"), "--dir", finished, "--out", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    card = ModelCard.load(tmp_path / "out" / "README.md")
-    frame = leaderboard(published_path(finished), llm=["weak"]).set_index("calibrator")
-    before, after = frame.loc["uncalibrated"], frame.loc["writing"]
-    (brier,) = [each for each in card.data.eval_results or [] if each.metric_type == "brier_corrected"]
-    assert brier.metric_value == pytest.approx(after["brier_corrected"], abs=1e-6)
-    assert brier.metric_args == {
-        "interval_95": [round(after[f"brier_corrected_{end}"], 6) for end in ("low", "high")],
-        "questions": after["questions"],
-        "prefixes": after["rows"],
-    }
-    assert (brier.dataset_name, brier.dataset_args) == ("synthetic-questions", {"llm": "weak"})
-    assert card.data.to_dict()["tags"] == ["mine"]
-    assert card.text.index("My card.") < card.text.index("## Results")
-    for row in (before, after):
-        value, *ends = (
-            f"{row[name]:.3f}" for name in ("brier_corrected", "brier_corrected_low", "brier_corrected_high")
-        )
-        assert f"{value} [{', '.join(ends)}]" in card.text
 
 
 def test_what_cannot_be_exported_is_refused(finished: Path, prmcal: Prmcal, tmp_path: Path) -> None:

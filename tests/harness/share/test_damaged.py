@@ -39,7 +39,7 @@ def test_a_run_with_a_damaged_artifact_is_refused(parts: Mapping[str, Path], tmp
         merge(tmp_path / "out", [run, parts["dataset"]])
     assert not (tmp_path / "out").exists()
     shutil.rmtree(table.parent)
-    assert merge(tmp_path / "out", [run]).new_cells > 0
+    assert merge(tmp_path / "out", [run]).added
 
 
 @pytest.mark.parametrize("damage", ["missing", "damaged"])
