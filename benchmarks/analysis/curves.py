@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.db.statistics.bootstrap import Bootstrap
-from prmcal.harness.metrics.curves import (
+from prmcal.harness.jobs.curves import (
     TARGETS,
     adaptive_curve,
     area_under,

@@ -20,8 +20,17 @@ from prmcal.db.metrics import PLACE
 from prmcal.db.overview.types import League, Overview
 from prmcal.db.text.board import Board, Column
 from prmcal.db.text.formats import SYMBOLS, interval, missing, number, standings_legend
-from prmcal.db.text.league import LEAGUE_PURPOSE, league_board, league_measured, league_sentence
-from prmcal.db.text.overview import PURPOSE, SCORE, measured, ranking_board, tiles
+from prmcal.db.text.overview import (
+    LEAGUE_PURPOSE,
+    PURPOSE,
+    SCORE,
+    league_board,
+    league_measured,
+    league_sentence,
+    measured,
+    ranking_board,
+    tiles,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -1,8 +1,9 @@
-"""An audit from files to an answer, and what it leaves in a folder."""
+"""An audit from files, or from a run, to an answer: its tables, and what it leaves in a folder."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -10,20 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from prmcal.db.queries.trajectories import scored_places, scored_prefixes
+from prmcal.db.run_folder import RECORD_FILE
 from prmcal.errors import DataError
 from prmcal.harness.audit.choices import Choices, choices
-from prmcal.harness.audit.estimates import Measured, Rows, fitted, measured
-from prmcal.harness.audit.runs import is_run, scored_run
+from prmcal.harness.audit.detection import CATEGORIES, PRM_SCORES, Detection
+from prmcal.harness.audit.estimates import Measured, Number, Rows, fitted, measured
 from prmcal.harness.audit.saved import SavedCalibrator, load_calibrator, parameters_of, save
-from prmcal.harness.audit.scored import Scored, scored
-from prmcal.harness.audit.tables import tables
+from prmcal.harness.audit.scored import Scored, rows_of, scored
 from prmcal.harness.audit.verdict import verdict
+from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import storage_errors
 from prmcal.registry.reading.files import read_files
+from prmcal.registry.reading.shapes import Solution
 from prmcal.registry.reading.solutions import Fields
 
 if TYPE_CHECKING:
     import altair as alt
+    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,3 +161,145 @@ def _measured(named: str, found: Scored, earlier: SavedCalibrator | None) -> Aud
         found = replace(found, alarm=alarm.message)
     values = measured(found)
     return Audit(named, found, values, choices(found, values.chosen))
+
+
+_KINDS = ("llm", "prm", "dataset", "split")
+_MEASURED = "test"
+
+
+def is_run(path: Path) -> bool:
+    """Return whether a path is the output folder of a run."""
+    return (path / RECORD_FILE).is_file()
+
+
+def scored_run(directory: Path, only: Mapping[str, Sequence[str]]) -> Scored:
+    """Return the scored solutions of one LLM, PRM, data set and split of a run.
+
+    Raises a DataError if the run has nothing that is scored and has follow-ups, or if several places are left. The
+    message names the choices. Raises a RunError or a DatabaseError if the folder has no readable results.
+
+    `only` has the names that are wanted for ``llm``, ``prm``, ``dataset`` and ``split``. Without a split, it is that of
+    the test questions if there is one.
+    """
+    published = RunFolder(directory).results()
+    place = _chosen(scored_places(published), directory, only)
+    trajectories, prefixes = scored_prefixes(published, place)
+    prefixes["rate"] = prefixes["successes"].astype("Float64") / prefixes["follow_ups"]
+    prefixes = prefixes.astype({"logit": "float64", "rate": "float64"})
+    by_trajectory = dict(tuple(prefixes.groupby(["question_id", "trajectory"], sort=False)))
+    solutions = [
+        _solution(row, own)
+        for row in trajectories.itertuples()
+        if (own := by_trajectory.get((row.question_id, row.trajectory))) is not None
+    ]
+    words = (
+        f"Run {directory}: LLM {place['llm']}, PRM {place['prm']}, data set {place['dataset']}, {place['split']} "
+        "questions."
+    )
+    return rows_of(solutions, str(directory), Fields(scale="logit"), [words])
+
+
+def _chosen(places: pd.DataFrame, directory: Path, only: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return the place that is wanted."""
+    if places.empty:
+        raise DataError(f"{directory} has no rewards with success counts yet. Finish the run: prmcal run.")
+    if unknown := only.keys() - set(_KINDS):
+        raise DataError(f"A place of a run is chosen by {', '.join(_KINDS)}. Got '{min(unknown)}'.")
+    for kind in _KINDS:
+        names = list(dict.fromkeys(places[kind]))
+        wanted = only.get(kind, [_MEASURED] if kind == "split" and _MEASURED in names else names)
+        places = places[places[kind].isin(wanted)]
+        if places.empty:
+            raise DataError(
+                f"{directory} has no {kind} '{wanted[0]}' with scores and success counts. It has: {', '.join(names)}."
+            )
+    several = {kind: names for kind in _KINDS if len(names := list(dict.fromkeys(places[kind]))) > 1}
+    if several:
+        listed = "; ".join(f"{kind} {', '.join(names)}" for kind, names in several.items())
+        choice = " ".join(f"--only {kind}={names[0]}" for kind, names in several.items())
+        raise DataError(
+            f"{directory} has several places, and an audit is about one scorer of one LLM: {listed}. Choose one, such "
+            f"as {choice}"
+        )
+    if len(places) > 1:
+        raise DataError(
+            f"{directory} was merged from several runs, which have {len(places)} scores of this place. Audit the "
+            "folder of one of them."
+        )
+    return {str(name): value for name, value in places.iloc[0].items()}
+
+
+def _solution(row: Any, own: pd.DataFrame) -> Solution:
+    logits: list[float | None] = [None] * (row.steps + 1)
+    rates: list[float | None] = [None] * (row.steps + 1)
+    for step, logit, rate in zip(own["step"], own["logit"], own["rate"], strict=True):
+        logits[step] = None if math.isnan(logit) else logit
+        rates[step] = None if math.isnan(rate) else rate
+    return {
+        "question": row.question_id,
+        "steps": [""] * int(row.steps),
+        "score": logits,
+        "rates": rates,
+        "label": bool(row.correct),
+        "answer": row.answer or "",
+        "level": row.question_level,
+        "cost": int(row.tokens),
+    }
+
+
+_CHOSEN = "chosen in the folds"
+_PUBLISHED = ("overall", *CATEGORIES.values())
+
+
+def tables(found: Measured, choices: Choices | None) -> dict[str, pd.DataFrame]:
+    """Return the tables reliability, steps, difficulty, calibrators, learning, choices, detection and prmscore.
+
+    The 95% interval of a value NAME is in NAME_low and NAME_high. A table without values has no rows.
+    """
+    others, levels = "the share of the other solutions that are right", found.by_level
+    ways = choices.rows if choices else ()
+    rows = {
+        "reliability": [
+            {"series": name, "score": each.score, **_row("right", each.right), "prefixes": each.prefixes}
+            for name, bins in found.reliability.items()
+            for each in bins
+        ],
+        "steps": [{"part": name, **_row("error", each)} for name, each in found.by_step.items()],
+        "difficulty": [
+            {"part": name, **_row("error", each), "kind": "level" if levels else others}
+            for name, each in (levels or found.by_others).items()
+        ],
+        "calibrators": [
+            {"calibrator": name, **_row("cut", each)}
+            for name, each in {**found.gains, _CHOSEN: found.gain}.items()
+        ],
+        "learning": [{"labelled": count, **_row("cut", each)} for count, each in found.curve.items()],
+        "choices": [
+            {
+                "choice": each.name,
+                **_row("accuracy", each.accuracy),
+                "samples": each.samples,
+                **_row("against", each.against),
+            }
+            for each in ways
+        ],
+        "detection": [
+            {"way": each.way, **_row("f1", each), "solutions": each.solutions} for each in found.detection
+        ],
+        "prmscore": [
+            {
+                "category": each.category,
+                **_row("score", each.score),
+                **_row("calibrated", each.calibrated),
+                "steps": each.score.solutions,
+                **{name: own[_PUBLISHED.index(each.category)] for name, own in PRM_SCORES.items()},
+            }
+            for each in found.prm_scores
+        ],
+    }
+    return {name: pd.DataFrame(own) for name, own in rows.items()}
+
+
+def _row(name: str, found: Number | Detection | None) -> dict[str, Any]:
+    value, low, high = (math.nan,) * 3 if found is None else (found.value, found.low, found.high)
+    return {name: value, f"{name}_low": low, f"{name}_high": high}

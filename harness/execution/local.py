@@ -228,8 +228,6 @@ class LocalExecutor:
     def _hand_out(self, schedule: Schedule) -> None:
         for worker, shard in hand_out(schedule, self._running):
             self._send(worker, shard, schedule)
-        if not schedule.running:
-            schedule.forgive()
         for _ in self._slots:
             start = next_start(schedule, self._slots, self._running)
             if start is None:

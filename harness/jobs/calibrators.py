@@ -1,20 +1,37 @@
-"""Calibrators: the features that they read, their fits to success rates, and the rewards that they predict."""
+"""Calibrators: the features that they read, their fits to success rates, and the rewards that they predict.
 
-from collections.abc import Collection, Iterable
+Hidden states of a PRM are stored by a job of their own, or computed when a calibrator reads them. Both are rounded to
+half precision and come from the same requests, so a calibrator reads the same numbers. The keys of the fits and of
+their rewards differ all the same, and with them those of everything that reads these: stored states are an input with a
+key, and computed ones follow from the trajectories and the scores, which are inputs in their place.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from prmcal.arrays import Floats, Floats32, Ints
 from prmcal.errors import DataError
-from prmcal.harness.jobs.context import PREFIX, Context, Output, successes_of
-from prmcal.harness.jobs.hidden import hidden_states
-from prmcal.harness.jobs.job import Shard
-from prmcal.harness.jobs.parameters import CalibratedParameters, CalibratorParameters, FitParameters
-from prmcal.harness.jobs.plugin_calls import checked_rewards, plugin_guard
+from prmcal.harness.jobs.context import PREFIX, Context, Models, Output, successes_of
+from prmcal.harness.jobs.job import TEXTS, Shard
+from prmcal.harness.jobs.parameters import (
+    KEPT_STATES,
+    CalibratedParameters,
+    CalibratorParameters,
+    FitParameters,
+    HiddenParameters,
+    PluginReference,
+)
+from prmcal.harness.jobs.plugin_calls import checked_rewards, plugin_guard, require, require_length
+from prmcal.harness.jobs.rollout import scoring_requests
+from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.calibrator import Calibrator, FitSupport, ScoredPrefixes
-from prmcal.registry.contracts.data import Prefix
+from prmcal.registry.contracts.data import HiddenStates, Prefix, ScoringRequest
+from prmcal.registry.network import patiently
 from prmcal.steps import split_steps
 
 
@@ -150,3 +167,185 @@ def predicted_rewards(
         rows[PREFIX].assign(level=level, reward=predicted[:, column]) for column, level in enumerate(levels)
     ]
     return pd.concat(frames, ignore_index=True)
+
+
+def compute_hidden(shard: Shard[HiddenParameters], context: Context) -> Output:
+    """Return the token trees with a state at every node, and the node at which each prefix ends.
+
+    States are stored in half precision, because they take most of a run's disk space.
+    """
+    (rollout,), (score,) = shard.inputs["rollout"], shard.inputs["score"]
+    requests, prefixes = _asked(context, shard, rollout, score)
+    found = _computed(context, shard.parameters.prm, requests, len(prefixes))
+    forest = HiddenStates.concatenate(found)
+    table = prefixes[PREFIX].assign(leaf=forest.leaves, logit=prefixes["logit"].to_numpy(np.float32))
+    return Output(
+        {"hidden_prefixes": table.astype({"leaf": "int64"})},
+        save=lambda folder: _save(forest, folder),
+        scored_tokens=len(forest.states),
+    )
+
+
+def _asked(
+    context: Context, shard: Shard[Any], rollout: ArtifactRef, score: ArtifactRef
+) -> tuple[list[ScoringRequest], pd.DataFrame]:
+    """Return what a PRM reads of the measured trajectories of a rollout, and the scores of their prefixes.
+
+    The score job wrote them in the order of its requests, and these requests have the same order.
+    """
+    stop = shard.parameters.trajectories.stop
+    drawn, rewards = (
+        context.store.read(ref.kind, ref.key, table).to_pandas()
+        for ref, table in ((rollout, "trajectories"), (score, "rewards"))
+    )
+    requests = scoring_requests(context, shard.parameters.data, drawn[drawn["trajectory"] < stop])
+    prefixes = rewards[(rewards["trajectory"] < stop) & ~rewards["over_long"]]
+    numbers = {question: number for number, question in enumerate(requests)}
+    return list(requests.values()), prefixes.assign(request=prefixes["question_id"].map(numbers))
+
+
+def _computed(
+    models: Models, reference: PluginReference, requests: Sequence[ScoringRequest], prefixes: int
+) -> list[HiddenStates]:
+    """Return a PRM's hidden states for some requests, with this number of prefixes in all that are not too long."""
+    with plugin_guard("prm", reference.name, "give hidden states"):
+        prm = models.prm(reference)
+        found = patiently(prm, lambda: prm.hidden_states(requests))
+        require_length(found, len(requests), "forests of hidden states")
+        count = sum(map(len, found))
+        require(count == prefixes, f"it returned {count} prefixes with hidden states instead of {prefixes}.")
+        finite = all(bool(np.isfinite(each.states).all()) for each in found)
+        require(finite, "it returned a hidden state that is not finite.")
+    return found
+
+
+def _rounded(states: Floats32) -> NDArray[np.float16]:
+    largest = np.finfo(np.float16).max
+    return np.clip(states, -largest, largest).astype(np.float16)
+
+
+def _save(forest: HiddenStates, folder: Path) -> None:
+    from safetensors.numpy import save_file
+
+    arrays: dict[str, NDArray[Any]] = {"states": _rounded(forest.states)}
+    save_file({**arrays, "parents": forest.parents.astype(np.int64)}, folder / "states.safetensors")
+
+
+def hidden_states(
+    context: Context, shard: Shard[CalibratorParameters], rows: pd.DataFrame, apart: bool = False
+) -> Iterator[tuple[Ints, HiddenStates]]:
+    """Yield the hidden states of some scored prefixes, with the positions of these in `rows`.
+
+    They come all at once. If they are computed and may come `apart`, those of one question come at a time: the PRM then
+    reads each question once, and the states of one question are in memory.
+    """
+    every = np.arange(len(rows))
+    if TEXTS not in shard.inputs:
+        yield every, _stored(context, shard, rows)
+        return
+    requests: list[ScoringRequest] = []
+    tables = []
+    for rollout, score in zip(shard.inputs[TEXTS], shard.inputs["score"], strict=True):
+        asked, prefixes = _asked(context, shard, rollout, score)
+        leaf = prefixes.groupby("request").cumcount()
+        tables.append(prefixes.assign(leaf=leaf, request=prefixes["request"] + len(requests)))
+        requests += asked
+    held = pd.concat(tables)[[*PREFIX, "request", "leaf"]]
+    sizes = held["request"].value_counts()
+    places = rows[[*PREFIX, "logit"]].merge(held, on=PREFIX, how="left", validate="one_to_one")
+    for part in places.groupby("request").indices.values() if apart else [every]:
+        chosen = places.iloc[part]
+        numbers, request = np.unique(chosen["request"].to_numpy(np.int64), return_inverse=True)
+        read = [(requests[number], int(sizes[number])) for number in numbers]
+        states = ComputedStates(context, shard.parameters.prm, read)
+        yield part, states.prefixes(request, chosen["leaf"].to_numpy(), chosen["logit"].to_numpy(np.float64))
+
+
+def _stored(context: Context, shard: Shard[CalibratorParameters], rows: pd.DataFrame) -> HiddenStates:
+    from safetensors.numpy import load_file
+
+    parts, tables = [], []
+    for ref in shard.inputs["hidden"]:
+        table = context.store.read(ref.kind, ref.key, "hidden_prefixes").to_pandas()
+        arrays = load_file(context.store.folder(ref.kind, ref.key) / "states.safetensors")
+        logit = table["logit"].to_numpy(np.float64)
+        parts.append(
+            HiddenStates(
+                arrays["states"].astype(np.float32), arrays["parents"], table["leaf"].to_numpy(), logit
+            )
+        )
+        tables.append(table[PREFIX])
+    held = pd.concat(tables, ignore_index=True).reset_index(names="row")
+    order = rows[PREFIX].merge(held, on=PREFIX, how="left", validate="one_to_one")["row"]
+    return HiddenStates.concatenate(parts)[order.to_numpy(np.int64)]
+
+
+class ComputedStates:
+    """The states of a forest, of shape (nodes, width), which a PRM computes when they are read.
+
+    Reading nodes computes all states of their questions, one question at a time. The first questions are kept in
+    memory, in half precision, as long as they take less than `KEPT_STATES` bytes, and the last one besides. Keeping the
+    first ones is better than keeping the last ones, since a fit reads all questions in each epoch.
+
+    The PRM reads everything once at the beginning, because the forest is not known before. There is at least one
+    request, with the number of its prefixes that are not too long. Each is a tree of the forest.
+    """
+
+    ndim = 2
+
+    def __init__(
+        self, models: Models, prm: PluginReference, requests: Sequence[tuple[ScoringRequest, int]]
+    ) -> None:
+        self._models, self._prm, self._requests = models, prm, requests
+        self._kept: dict[int, NDArray[np.float16]] = {}
+        self._last: tuple[int, NDArray[np.float16]] | None = None
+        self._room = KEPT_STATES
+        # Only the states of one question are in memory at a time.
+        forests = [self._compute(number) for number in range(len(requests))]
+        self._starts = np.cumsum([0, *(len(parents) for parents, _ in forests)])
+        self._parents = [parents for parents, _ in forests]
+        self._leaves = [leaves for _, leaves in forests]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of nodes, and the width of the states."""
+        return len(self), self._width
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def __getitem__(self, nodes: Any) -> Floats32:
+        """Return the states of some nodes, of shape (*nodes.shape, width)."""
+        chosen = np.arange(len(self))[nodes]
+        found = np.empty((*chosen.shape, self._width), dtype=np.float32)
+        numbers = np.searchsorted(self._starts, chosen, side="right") - 1
+        for number in np.unique(numbers).tolist():
+            here = numbers == number
+            found[here] = self._states(number)[chosen[here] - self._starts[number]]
+        return found
+
+    def prefixes(self, request: Ints, leaf: Ints, logit: Floats) -> HiddenStates:
+        """Return some prefixes: the number of the request of each, and its number among those of the request."""
+        ends = np.array([self._leaves[r][i] + self._starts[r] for r, i in zip(request, leaf, strict=True)])
+        parents = [np.where(p < 0, -1, p + at) for p, at in zip(self._parents, self._starts, strict=False)]
+        return HiddenStates(cast(Floats32, self), np.concatenate(parents), ends.astype(np.int64), logit)
+
+    def _states(self, number: int) -> NDArray[np.float16]:
+        if number in self._kept:
+            return self._kept[number]
+        if self._last is None or self._last[0] != number:
+            self._compute(number)
+        assert self._last is not None
+        return self._last[1]
+
+    def _compute(self, number: int) -> tuple[Ints, Ints]:
+        """Compute the states of a question, and keep them. Return the parents and the leaves of its tree."""
+        request, prefixes = self._requests[number]
+        (forest,) = _computed(self._models, self._prm, [request], prefixes)
+        self._width = int(forest.states.shape[1])
+        states = _rounded(forest.states)
+        self._last = number, states
+        if states.nbytes <= self._room:
+            self._room -= states.nbytes
+            self._kept[number] = states
+        return forest.parents, forest.leaves

@@ -5,8 +5,7 @@
     run.html, runs.html    the page of a run, and the first page if there are several
     publish                the site and the exports of a merged leaderboard, and a results repository
     template/              the files of that repository
-    finished_cells         the finished cells with their values and models, as the exports need them
-    every_eval_ever        records of the schema Every Eval Ever
+    every_eval_ever        the finished cells as records of the schema Every Eval Ever
     submission.html        the page of a submission; submission_facts.html is also part of the index of submissions
     style.css              the style of the pages
 

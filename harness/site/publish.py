@@ -8,8 +8,7 @@ from prmcal.db.catalog import is_merged, submissions
 from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError, StorageError
 from prmcal.harness.site import write_site
-from prmcal.harness.site.every_eval_ever import write_records
-from prmcal.harness.site.finished_cells import read_finished_cells
+from prmcal.harness.site.every_eval_ever import read_finished_cells, write_records
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import storage_errors
 from prmcal.harness.storage.written import WrittenFolder, write_text

@@ -1,20 +1,199 @@
-"""The checks for calibrators."""
+"""The checks for calibrators, and the calibration data that they are made with.
+
+The data are synthetic scores and hidden states, or prefixes of the nano PRM.
+"""
 
 import copy
+import inspect
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
-from prmcal.arrays import Floats
+from prmcal.arrays import Floats, Ints
 from prmcal.errors import PluginFailedError
-from prmcal.registry.conformance import fitting
-from prmcal.registry.conformance.plugin import expect, failed, further_checks
-from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.conformance.plugin import expect, expect_array, failed, further_checks
+from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
+from prmcal.registry.contracts.data import HiddenStates, Prefix, ScoringRequest
+
+_ROWS = {"reward": 400, "logit": 400, "hidden": 120, "prm": 60}
+_PREFIXES_PER_QUESTION = 4
+_FOLLOW_UPS, _WIDTH = 8, 8
+
+
+@dataclass(frozen=True)
+class CalibrationData:
+    """The features of prefixes, their k successes of n follow-ups, and the number of each prefix's question."""
+
+    features: Any
+    k: Ints
+    n: Ints
+    questions: Ints
+
+
+def calibration_data(plugin: Calibrator, rows: int | None = None, seed: int = 0) -> CalibrationData:
+    """Return data of an overconfident PRM, where the true log-odds are 0.7 times its logit, minus 0.5."""
+    count = _ROWS[plugin.reads] if rows is None else rows
+    random = np.random.default_rng(seed)
+    features = _features(plugin, count, random)
+    n = np.full(count, _FOLLOW_UPS, dtype=np.int64)
+    logit = scores_of(features)
+    if plugin.reads == "reward":
+        logit = np.log(logit) - np.log1p(-logit)
+    k = random.binomial(n, expit(0.7 * logit - 0.5)).astype(np.int64)
+    return CalibrationData(features, k, n, np.arange(count) // _PREFIXES_PER_QUESTION)
+
+
+def scores_of(features: Any) -> Floats:
+    """Return the score of each prefix: the features themselves, or their logits."""
+    scores: Floats = features.logit if hasattr(features, "logit") else features
+    return scores
+
+
+def extremes(plugin: Calibrator) -> Any:
+    """Return features at both ends of the scale, or ordinary prefixes of the PRM."""
+    if plugin.reads == "reward":
+        return np.array([0.0, 1e-12, 0.5, 1.0 - 1e-12, 1.0])
+    logit = np.array([-40.0, -7.0, 0.0, 7.0, 40.0])
+    if plugin.reads == "logit":
+        return logit
+    random = np.random.default_rng(9)
+    if plugin.reads == "hidden":
+        return _forest(logit, random)
+    return _features(plugin, len(logit), random)
+
+
+def joined(first: Any, second: Any) -> Any:
+    """Return the prefixes of both, one after the other."""
+    if isinstance(first, HiddenStates):
+        return HiddenStates.concatenate([first, second])
+    if isinstance(first, ScoredPrefixes):
+        return ScoredPrefixes(
+            first.prm, first.prefixes + second.prefixes, np.append(first.logit, second.logit)
+        )
+    return np.append(first, second)
+
+
+def tied(features: Any) -> tuple[Any, Ints]:
+    """Return prefixes with many duplicates, and a number for each prefix that is the same for duplicates."""
+    if isinstance(features, np.ndarray):
+        coarse = np.round(features, 1)
+        return coarse, np.unique(coarse, return_inverse=True)[1]
+    repeated = np.arange(len(features)) // 2
+    return features[repeated], repeated
+
+
+def _features(plugin: Calibrator, rows: int, random: np.random.Generator) -> Any:
+    if plugin.reads == "prm":
+        return _nano_prefixes(rows, int(random.integers(1000)))
+    logit = random.normal(0.0, 2.0, rows)
+    if plugin.reads == "hidden":
+        return _forest(logit, random)
+    return expit(logit) if plugin.reads == "reward" else logit
+
+
+def _forest(logit: Floats, random: np.random.Generator) -> HiddenStates:
+    """Questions with three tokens. Each prefix has one more token behind them."""
+    stem = np.array([-1, 0, 1])
+    parents: list[int] = []
+    leaves: list[int] = []
+    for first in range(0, len(logit), _PREFIXES_PER_QUESTION):
+        root = len(parents)
+        parents += [-1 if parent < 0 else parent + root for parent in stem]
+        for _ in range(min(_PREFIXES_PER_QUESTION, len(logit) - first)):
+            leaves.append(len(parents))
+            parents.append(root + len(stem) - 1)
+    states = random.normal(0.0, 1.0, (len(parents), _WIDTH)).astype(np.float32)
+    return HiddenStates(states, np.array(parents), np.array(leaves), logit)
+
+
+@cache
+def _nano_prm() -> Any:
+    from prmcal.registry.plugins import prms
+
+    return prms.create("qwen", checkpoint="nano:prm", dtype="float32")
+
+
+@cache
+def _nano_prefixes(rows: int, seed: int) -> ScoredPrefixes:
+    from prmcal.registry.nano.problems import generate_split, solution_steps
+
+    prm = _nano_prm()
+    problems = generate_split("nano-math", "train", seed + rows)[seed:]
+    prefixes = [
+        Prefix(problem.text, tuple(solution_steps(problem)[:count]))
+        for problem in problems
+        for count in range(min(_PREFIXES_PER_QUESTION, len(problem.operations) + 1))
+    ][:rows]
+    scored = prm.score_batch(
+        [ScoringRequest(prefix.question, (prefix.steps,), whole_only=True) for prefix in prefixes]
+    )
+    logit = np.array([float(each.logit[-1]) for (each,) in scored])
+    return ScoredPrefixes(prm, tuple(prefixes), logit)
+
+
+def fitted_to(plugin: Calibrator, data: CalibrationData) -> Calibrator:
+    """Return a fitted copy, after the checks of `fit_to`."""
+    return fit_to(copy.deepcopy(plugin), data)
+
+
+def fit_to(plugin: Calibrator, data: CalibrationData) -> Calibrator:
+    """Fit, and check what every fit must do: return self, name its attributes, and leave the arguments alone."""
+    grouping: dict[str, Any] = {"questions": data.questions} if plugin.grouped else {}
+    before = dict(vars(plugin))
+    returned = plugin.fit(data.features, data.k, data.n, **grouping)
+    expect(returned is plugin, "fit() must return self", returned=returned)
+    own = vars(plugin)
+    changed = [
+        name
+        for name in inspect.signature(type(plugin)).parameters
+        if name in before and own.get(name) is not before[name]
+    ]
+    expect(not changed, "fit() must not change", names="".join(changed[:1]))
+    lost = [
+        name
+        for name in own
+        if name not in before
+        and not name.startswith("_")
+        and not name.endswith("_")
+        and not hasattr(type(plugin), name)
+    ]
+    expect(
+        not lost or type(plugin).save is not Calibrator.save, "fit() sets self which", names="".join(lost[:1])
+    )
+    return plugin
+
+
+def predicted_by(fitted: Calibrator, features: Any) -> Floats:
+    """Predictions, after a check of their shape and range."""
+    rewards = fitted.predict(features)
+    got = getattr(rewards, "shape", None)
+    expect(got is not None, "predict() must return an array", rewards=rewards)
+    expect(got != (len(features),), "predict() must return columns")
+    expect(
+        got == (len(features), len(fitted.levels)),
+        "predict() must return a column for",
+        got=str(got).replace(f"({len(features)},", "(rows,"),
+        fitted=fitted,
+    )
+    expect_array("The result of predict()", rewards, np.floating)
+    expect(np.isfinite(rewards).all(), "predict() must return finite")
+    expect(((rewards >= 0) & (rewards <= 1)).all(), "rewards must be in")
+    return rewards
+
+
+def predicted_twice_by(fitted: Calibrator, features: Any) -> Floats:
+    """Predictions, after a check that they are the same each time."""
+    first, again = predicted_by(fitted, features), predicted_by(fitted, features)
+    expect(np.array_equal(first, again), "predict() must return the")
+    return first
+
 
 _READS = ("reward", "logit", "hidden", "prm")
 
@@ -33,21 +212,19 @@ def check_reads_and_levels(plugin: Calibrator) -> None:
     expect(reads in _READS, "reads must be one", reads=reads)
     numbers = isinstance(levels, (tuple, list)) and all(isinstance(each, (int, float)) for each in levels)
     expect(numbers, "levels must be a", levels=levels)
-    ascending = len(levels) > 0 and all(
-        low < high for low, high in zip((0, *levels), (*levels, 1), strict=True)
-    )
+    ascending = len(levels) > 0 and bool((np.diff([0, *levels, 1]) > 0).all())
     expect(ascending, "levels must ascend within", levels=levels)
 
 
 def check_fit_returns_self(plugin: Calibrator) -> None:
     """``fit`` returns the calibrator, so that calls can be chained."""
-    fitting.fitted_to(plugin, fitting.calibration_data(plugin))
+    fitted_to(plugin, calibration_data(plugin))
 
 
 def check_prediction_needs_a_fit(plugin: Calibrator) -> None:
     """``predict`` raises PluginFailedError if the calibrator has something to fit and is not fitted."""
     try:
-        copy.deepcopy(plugin).predict(fitting.calibration_data(plugin, 5).features)
+        copy.deepcopy(plugin).predict(calibration_data(plugin, 5).features)
     except PluginFailedError:
         return
     except Exception as error:
@@ -56,16 +233,16 @@ def check_prediction_needs_a_fit(plugin: Calibrator) -> None:
 
 def check_predictions_are_repeatable_and_in_range(plugin: Calibrator) -> None:
     """Predictions have one column per level and are in [0, 1], also at the ends of the scale, and are not random."""
-    fitted = fitting.fitted_to(plugin, fitting.calibration_data(plugin))
-    fitting.predicted_twice_by(fitted, fitting.calibration_data(plugin, 50, seed=1).features)
-    fitting.predicted_by(fitted, fitting.extremes(plugin))
+    fitted = fitted_to(plugin, calibration_data(plugin))
+    predicted_twice_by(fitted, calibration_data(plugin, 50, seed=1).features)
+    predicted_by(fitted, extremes(plugin))
 
 
 def check_quantiles_are_ordered(plugin: Calibrator) -> None:
     """A higher level never has a lower reward, and the levels are used."""
-    fitted = fitting.fitted_to(plugin, fitting.calibration_data(plugin))
-    features = fitting.joined(fitting.calibration_data(plugin, 60, seed=1).features, fitting.extremes(plugin))
-    rises = np.diff(fitting.predicted_by(fitted, features), axis=1)
+    fitted = fitted_to(plugin, calibration_data(plugin))
+    features = joined(calibration_data(plugin, 60, seed=1).features, extremes(plugin))
+    rises = np.diff(predicted_by(fitted, features), axis=1)
     expect(not (rises < 0).any(), "rewards must not decrease", number=(rises < 0).any(axis=1).sum())
     unused = ~(rises > 0).any(axis=0)
     expect(
@@ -75,9 +252,9 @@ def check_quantiles_are_ordered(plugin: Calibrator) -> None:
 
 def check_any_level(plugin: Calibrator) -> None:
     """``predict_at`` agrees with ``predict``, and a calibrator of any level predicts them in order, one by one."""
-    fitted = fitting.fitted_to(plugin, fitting.calibration_data(plugin))
-    features = fitting.joined(fitting.calibration_data(plugin, 20, seed=1).features, fitting.extremes(plugin))
-    own = fitting.predicted_by(fitted, features)
+    fitted = fitted_to(plugin, calibration_data(plugin))
+    features = joined(calibration_data(plugin, 20, seed=1).features, extremes(plugin))
+    own = predicted_by(fitted, features)
     _same(own, _predict_at(fitted, features, fitted.levels), "its own levels", "of predict()")
     if fitted.any_level:
         levels = sorted({*fitted.levels, 0.02, 0.25, 0.33, 0.75, 0.98})
@@ -108,24 +285,24 @@ def _same(first: Floats, second: Floats, levels: str, other: str) -> None:
 
 def check_a_second_fit_forgets_the_first(plugin: Calibrator) -> None:
     """A fit does not depend on an earlier fit, and is not random."""
-    data = fitting.calibration_data(plugin)
-    features = fitting.calibration_data(plugin, 50, seed=1).features
-    once = fitting.fitted_to(plugin, data)
-    first = fitting.predicted_twice_by(once, features)
-    other = fitting.fitted_to(plugin, fitting.calibration_data(plugin, 60, seed=2))
-    gap = np.abs(fitting.predicted_by(once, features) - first).max()
+    data = calibration_data(plugin)
+    features = calibration_data(plugin, 50, seed=1).features
+    once = fitted_to(plugin, data)
+    first = predicted_twice_by(once, features)
+    other = fitted_to(plugin, calibration_data(plugin, 60, seed=2))
+    gap = np.abs(predicted_by(once, features) - first).max()
     expect(gap == 0, "two calibrators must not", gap=gap)
-    gap = np.abs(first - fitting.predicted_by(fitting.fit_to(other, data), features)).max()
+    gap = np.abs(first - predicted_by(fit_to(other, data), features)).max()
     expect(gap == 0, "a fit must be", gap=gap)
 
 
 def check_inputs_are_not_changed(plugin: Calibrator) -> None:
     """``fit`` and ``predict`` do not change their arguments."""
-    data = fitting.calibration_data(plugin)
+    data = calibration_data(plugin)
     given = copy.deepcopy(data)
-    fitting.fitted_to(plugin, given).predict(given.features)
+    fitted_to(plugin, given).predict(given.features)
     pairs: tuple[tuple[str, Any, Any], ...] = (
-        ("features", fitting.scores_of(data.features), fitting.scores_of(given.features)),
+        ("features", scores_of(data.features), scores_of(given.features)),
         ("states", getattr(data.features, "states", None), getattr(given.features, "states", None)),
         ("k", data.k, given.k),
         ("n", data.n, given.n),
@@ -137,47 +314,45 @@ def check_inputs_are_not_changed(plugin: Calibrator) -> None:
 
 def check_rows_are_independent(plugin: Calibrator) -> None:
     """The reward of a prefix does not depend on what else is predicted with it."""
-    fitted = fitting.fitted_to(plugin, fitting.calibration_data(plugin))
-    features = fitting.calibration_data(plugin, 20, seed=1).features
-    together = fitting.predicted_twice_by(fitted, features)
-    alone = np.concatenate([fitting.predicted_by(fitted, features[i : i + 1]) for i in range(len(features))])
+    fitted = fitted_to(plugin, calibration_data(plugin))
+    features = calibration_data(plugin, 20, seed=1).features
+    together = predicted_twice_by(fitted, features)
+    alone = np.concatenate([predicted_by(fitted, features[i : i + 1]) for i in range(len(features))])
     gap = np.abs(together - alone).max()
     expect(gap < _tolerance(plugin), "the prediction for a", gap=gap)
 
 
 def check_equal_features_get_equal_rewards(plugin: Calibrator) -> None:
     """Equal features get equal rewards, even if all features are equal."""
-    data = fitting.calibration_data(plugin)
-    features, ties = fitting.tied(data.features)
-    rewards = fitting.predicted_by(fitting.fitted_to(plugin, replace(data, features=features)), features)
+    data = calibration_data(plugin)
+    features, ties = tied(data.features)
+    rewards = predicted_by(fitted_to(plugin, replace(data, features=features)), features)
     for tie in np.unique(ties):
         spread = np.ptp(rewards[ties == tie], axis=0).max()
-        at = fitting.scores_of(features)[ties == tie][0]
+        at = scores_of(features)[ties == tie][0]
         expect(spread < _tolerance(plugin), "equal features must get", at=at, spread=spread)
     constant = data.features[np.zeros(len(data.k), dtype=np.int64)]
-    fitting.predicted_by(fitting.fitted_to(plugin, replace(data, features=constant)), constant)
+    predicted_by(fitted_to(plugin, replace(data, features=constant)), constant)
 
 
 def check_fit_to_one_row(plugin: Calibrator) -> None:
     """A fit to a single prefix works."""
-    data = fitting.calibration_data(plugin, 1)
-    fitted = fitting.fitted_to(plugin, data)
-    fitting.predicted_by(fitted, data.features)
-    fitting.predicted_by(fitted, fitting.extremes(plugin))
+    data = calibration_data(plugin, 1)
+    predicted_by(fitted_to(plugin, data), joined(data.features, extremes(plugin)))
 
 
 def check_fit_to_equal_labels(plugin: Calibrator) -> None:
     """A fit works if all follow-ups fail, or all succeed."""
-    data = fitting.calibration_data(plugin)
-    features = fitting.joined(data.features, fitting.extremes(plugin))
+    data = calibration_data(plugin)
+    features = joined(data.features, extremes(plugin))
     for labels in (np.zeros_like(data.k), data.n):
-        fitting.predicted_by(fitting.fitted_to(plugin, replace(data, k=labels)), features)
+        predicted_by(fitted_to(plugin, replace(data, k=labels)), features)
 
 
 def check_save_and_load(plugin: Calibrator) -> None:
     """A loaded calibrator predicts the same to the bit. Its files are safetensors and JSON."""
-    fitted = fitting.fitted_to(plugin, fitting.calibration_data(plugin))
-    features = fitting.joined(fitting.calibration_data(plugin, 50, seed=1).features, fitting.extremes(plugin))
+    fitted = fitted_to(plugin, calibration_data(plugin))
+    features = joined(calibration_data(plugin, 50, seed=1).features, extremes(plugin))
     if type(plugin).save is Calibrator.save:
         _require_state(fitted)
     with tempfile.TemporaryDirectory() as name:
@@ -188,9 +363,9 @@ def check_save_and_load(plugin: Calibrator) -> None:
         expect(not others, "save() must write safetensors", names=", ".join(others))
         loaded = copy.deepcopy(plugin).load(folder)
     expect(isinstance(loaded, Calibrator), "load() must return self", loaded=loaded)
-    before = fitting.predicted_by(fitted, features)
+    before = predicted_by(fitted, features)
     try:
-        after = fitting.predicted_by(loaded, features)
+        after = predicted_by(loaded, features)
     except AttributeError as error:
         lost = error.name or "?"
         raise failed("predict() after load() needs", value=lost.strip("_"), lost=lost) from error
@@ -210,10 +385,10 @@ def _require_state(fitted: Calibrator) -> None:
 
 def check_permuted_labels_give_no_skill(plugin: Calibrator) -> None:
     """Labels without relation to the features are not predicted, even if they were fitted to."""
-    data = fitting.calibration_data(plugin)
+    data = calibration_data(plugin)
     permuted = np.random.default_rng(3).permutation(data.k)
-    fitted = fitting.fitted_to(plugin, replace(data, k=permuted))
-    rewards = fitting.predicted_by(fitted, data.features)
+    fitted = fitted_to(plugin, replace(data, k=permuted))
+    rewards = predicted_by(fitted, data.features)
     for column, level in enumerate(fitted.levels):
         values = rewards[:, column]
         skill = 0.0 if np.ptp(values) == 0 else float(np.corrcoef(values, permuted / data.n)[0, 1])

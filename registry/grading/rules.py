@@ -1,18 +1,21 @@
-"""Grade a trajectory: find its final answer, and compare it with the reference answer."""
+"""Grade a trajectory: compare its final answer with the reference answer, or run its program on tests."""
 
+import atexit
 import contextlib
 import json
 import platform
 import re
+import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib import metadata
+from pathlib import Path
 from typing import Literal
 
+from prmcal.errors import DataError
 from prmcal.registry.grading.latex import equal_in_plain_spelling, exact_number, in_same_unit, spelled
-from prmcal.registry.grading.programs import run_tests
 from prmcal.registry.grading.structure import Pair, compare
-from prmcal.registry.grading.symbolic import Verdict, symbolic_verdict
+from prmcal.registry.grading.symbolic import GradingProcess, Verdict, symbolic_verdict
 
 Grading = Literal["plain", "integer", "symbolic", "unit-tests"]
 
@@ -108,3 +111,49 @@ def grader_version(grading: Grading) -> str:
         f"{name} {metadata.version(name)}" for name in ("math-verify", "latex2sympy2_extended", "sympy")
     )
     return f"{grading} {_VERSIONS[grading]} ({libraries})"
+
+
+SOLUTION = "{solution}"
+"""What stands in the tests of a question for the program of a solution. Without it, the tests follow the program."""
+
+_CANNOT = "cannot "
+_VERDICTS: dict[str, Verdict] = {"passed": "correct", "failed": "incorrect", "over": "timed out"}
+
+
+class ProgramRunner(GradingProcess):
+    """Runs programs in ``sandbox.py``, one after another.
+
+    `seconds` limits the processor time of a program, and `megabytes` its memory. It has no network, no files, and no
+    processes besides its own.
+    """
+
+    program = Path(__file__).with_name("sandbox.py")
+
+    def __init__(self, seconds: float = 5.0, megabytes: int = 1024) -> None:
+        super().__init__(seconds, megabytes)
+
+    def run(self, program: str) -> Verdict:
+        """Run a program to its end, and say whether it raises nothing.
+
+        Raises a DataError if it cannot be isolated on this machine. Nothing is run then.
+        """
+        reply = self.word(json.dumps(program), _VERDICTS)
+        if reply in _VERDICTS:
+            return _VERDICTS[reply]
+        raise DataError(
+            "Programs of a model are run only where they can be isolated, and here they cannot"
+            f"{f' ({reply.removeprefix(_CANNOT)})' if reply else ''}. This needs Linux, and either root or user "
+            "namespaces: `unshare --user --net --pid --fork true` must end without an error. Containers often forbid "
+            "both: start them with --privileged or --cap-add SYS_ADMIN. To try it: "
+            f"{sys.executable} -P {self.program} 5 1024"
+        )
+
+
+_RUNNER = ProgramRunner()
+atexit.register(_RUNNER.close)
+
+
+def run_tests(program: str, tests: str) -> Verdict:
+    """Return "correct" if a program passes tests, which raise an error where it does not."""
+    whole = tests.replace(SOLUTION, program) if SOLUTION in tests else f"{program}\n\n{tests}"
+    return _RUNNER.run(whole + "\n")

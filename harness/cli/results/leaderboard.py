@@ -20,8 +20,14 @@ from prmcal.db.queries.leaderboard import BETWEEN_SEEDS, costs
 from prmcal.db.queries.leaderboard import leaderboard as cells_of
 from prmcal.db.text.board import Board, Column, cost_board, leaderboard_board
 from prmcal.db.text.formats import LEADERBOARDS, SECONDS_LEGEND, renewal
-from prmcal.db.text.league import league_board, league_measured, league_sentence
-from prmcal.db.text.overview import measured, ranking_board, tiles
+from prmcal.db.text.overview import (
+    league_board,
+    league_measured,
+    league_sentence,
+    measured,
+    ranking_board,
+    tiles,
+)
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli import options
 from prmcal.harness.storage.folder import RunFolder

@@ -17,7 +17,7 @@ from prmcal.db.overview.query import league
 from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.run_folder import published_path
 from prmcal.db.statistics.budgets import more_accurate, verdict
-from prmcal.db.text.league import league_sentence
+from prmcal.db.text.overview import league_sentence
 from tests.dashboard.conftest import SECONDS, as_shown, rows
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")

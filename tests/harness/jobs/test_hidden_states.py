@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from prmcal.harness.jobs import hidden
+from prmcal.harness.jobs import calibrators as reading
+from prmcal.harness.jobs.calibrators import ComputedStates
 from prmcal.harness.jobs.context import Models
-from prmcal.harness.jobs.hidden import ComputedStates
 from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.harness.planning.saved import read_plan
 from prmcal.harness.storage.folder import RunFolder
@@ -81,7 +81,7 @@ def test_rewards_are_those_of_stored_states_also_after_a_kill(tmp_path: Path, pr
 @pytest.mark.parametrize("room", [0, 2**30])
 def test_fits_read_what_the_prm_computes(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With little room, states are computed again for each question that is read."""
-    monkeypatch.setattr(hidden, "KEPT_STATES", room)
+    monkeypatch.setattr(reading, "KEPT_STATES", room)
     requests = [
         ScoringRequest(f"Start with {number}. a) add 1.", ((f"a) {number}+1",), ("a) 2", "b) 3")))
         for number in range(5)

@@ -19,7 +19,7 @@ from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import published_path
 from prmcal.db.tables import Comparison, QuestionResult
-from prmcal.db.text.league import league_sentence
+from prmcal.db.text.overview import league_sentence
 from prmcal.registry.strategies.best_of import best_of_n
 from tests.conftest import PLUGINS, Prmcal
 

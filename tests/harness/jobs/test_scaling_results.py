@@ -13,7 +13,7 @@ import yaml
 from prmcal.db import catalog
 from prmcal.db.queries.curves import curve_areas, curve_points, exact_curves, risk_points
 from prmcal.db.queries.leaderboard import costs
-from prmcal.harness.metrics.curves import TARGETS
+from prmcal.harness.jobs.curves import TARGETS
 from tests.conftest import PLUGINS, Prmcal
 
 STRATEGIES = ["pass@1", "majority vote", "best-of-n", "best-of-n + IAS", "oracle IAS", "pass@N"]

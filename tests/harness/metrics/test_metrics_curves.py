@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.db.statistics.budgets import Curve
-from prmcal.harness.metrics.curves import (
+from prmcal.harness.jobs.curves import (
     TARGETS,
     RiskCoverageArea,
     adaptive_curve,

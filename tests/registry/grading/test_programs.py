@@ -11,8 +11,8 @@ import pytest
 
 from prmcal.errors import DataError
 from prmcal.registry.contracts.data import Question
-from prmcal.registry.grading import grade_answer, programs
-from prmcal.registry.grading.programs import ProgramRunner, run_tests
+from prmcal.registry.grading import grade_answer
+from prmcal.registry.grading.rules import ProgramRunner, run_tests
 from prmcal.registry.plugins import datasets
 from prmcal.registry.reading.pools import read_pool, shipped_pools
 from tests.conftest import ROOT
@@ -134,7 +134,7 @@ def test_recorded_programs_are_graded_as_the_shipped_pool_says() -> None:
         problem = by_prompt[row["prompt"]]
         tests = f"{{solution}}\n{problem['test']}\ncheck({problem['entry_point']})"
         for solution in range(0, 100, 25):
-            verdict = programs.run_tests(program(row["prompt"], row["samples"][solution]), tests)
+            verdict = run_tests(program(row["prompt"], row["samples"][solution]), tests)
             expected = bool(right[f"HumanEval/{number}", solution])
             assert (verdict == "correct") == expected, (number, solution)
             seen.add(expected)

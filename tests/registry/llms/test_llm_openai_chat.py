@@ -12,7 +12,7 @@ from prmcal import Prefix, Sampling
 from prmcal.errors import InvalidArgumentsError, NoAnswerError, PluginFailedError
 from prmcal.registry import network
 from prmcal.registry.conformance import parametrize_with_checks
-from prmcal.registry.llms.openai_chat import reply_text
+from prmcal.registry.llms.openai import reply_text
 from prmcal.registry.plugins import llms
 from tests.registry.llms.completions_server import ChatPolicy, Server, serving
 
