@@ -24,6 +24,7 @@ _MODULES = {
     "score": "rollout",
     "fit": "calibrators",
     "calibrated": "calibrators",
+    "hidden": "calibrators",
     "search_results": "strategy",
     "league": "curves",
 }
