@@ -1,7 +1,5 @@
 """Connections to a database file: for a writer, and short read-only ones to the published copy."""
 
-from __future__ import annotations
-
 import stat
 import threading
 import time
@@ -249,7 +247,7 @@ def connection_of(source: Source) -> Iterator[sa.Connection]:
             yield connection
 
 
-def frame(source: Source, query: sa.Select[*tuple[Any, ...]]) -> pd.DataFrame:
+def frame(source: Source, query: sa.Select[*tuple[Any, ...]]) -> "pd.DataFrame":
     """Return the rows of a query.
 
     Integer columns have the dtype ``Int64``, which allows missing values.
@@ -271,7 +269,7 @@ def frame(source: Source, query: sa.Select[*tuple[Any, ...]]) -> pd.DataFrame:
             raise (error.__cause__ or error) from None
 
 
-def _with_levels(found: pd.DataFrame) -> pd.DataFrame:
+def _with_levels(found: "pd.DataFrame") -> "pd.DataFrame":
     """Return a frame whose difficulties are numbers if all of them are whole numbers. The database has them as text."""
     if (
         "question_level" in found
@@ -290,7 +288,7 @@ def known_levels(levels: Iterable[Any]) -> list[Any]:
     return sorted(known, key=lambda each: (words[each], 0 if words[each] else int(each), str(each)))
 
 
-def _plain_frame(connection: sa.Connection, query: sa.Select[*tuple[Any, ...]]) -> pd.DataFrame:
+def _plain_frame(connection: sa.Connection, query: sa.Select[*tuple[Any, ...]]) -> "pd.DataFrame":
     """Return the rows of a query whose values need no conversion, by way of Arrow: ten times as fast as row by row."""
     import duckdb
 

@@ -3,8 +3,6 @@
 They print nothing unless they are asked to, end no process, and raise the errors of the commands.
 """
 
-from __future__ import annotations
-
 import io
 import signal
 import sys
@@ -59,7 +57,7 @@ class Cells(Places, total=False):
 _TABLES = ("calibration", "scaling", "costs")
 
 
-def open_run(directory: str | Path) -> Run:
+def open_run(directory: str | Path) -> "Run":
     """Open the results in the output folder of a run, also while it is in progress.
 
     Raises a RunError if no grid was run in the folder. Raises a DatabaseError if its database cannot be read.
@@ -212,7 +210,7 @@ class Run:
         draw: int | None = None,
         workers: int | None = None,
         **names: Unpack[Cells],
-    ) -> Recommendation:
+    ) -> "Recommendation":
         """Recommend what to use for a wanted accuracy or a budget, as ``prmcal recommend`` does.
 
         Parameters

@@ -1,7 +1,5 @@
 """Requests to a server over HTTP: its address and key, limits on its replies, and many of them at a time."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
@@ -74,7 +72,7 @@ class ServerClient:
     understood: re.Pattern[str] | None = None
 
     def ask(
-        self, requests: Sequence[Mapping[str, Any]], read: Callable[[httpx2.Response, Mapping[str, Any]], T]
+        self, requests: Sequence[Mapping[str, Any]], read: "Callable[[httpx2.Response, Mapping[str, Any]], T]"
     ) -> list[T]:
         """Return what is read from the reply to each request, a JSON body, in the order of the requests.
 
@@ -93,7 +91,7 @@ class ServerClient:
             return thread.submit(asyncio.run, asked).result()
 
     def probe(
-        self, request: Mapping[str, Any], read: Callable[[httpx2.Response, Mapping[str, Any]], object]
+        self, request: Mapping[str, Any], read: "Callable[[httpx2.Response, Mapping[str, Any]], object]"
     ) -> None:
         """Raise the error of `ask` unless the server answers a request. It is sent once, with half a minute at most."""
         try:
@@ -102,7 +100,7 @@ class ServerClient:
             answered(f"the server {self.base_url}")
 
     async def _ask(
-        self, requests: Sequence[Mapping[str, Any]], read: Callable[[httpx2.Response, Mapping[str, Any]], T]
+        self, requests: Sequence[Mapping[str, Any]], read: "Callable[[httpx2.Response, Mapping[str, Any]], T]"
     ) -> list[T]:
         import httpx2
         from tenacity import AsyncRetrying
@@ -141,8 +139,8 @@ class ServerClient:
         return [task.result() for task in tasks]
 
     async def _post(
-        self, client: httpx2.AsyncClient, key: str | None, request: Mapping[str, Any]
-    ) -> httpx2.Response:
+        self, client: "httpx2.AsyncClient", key: str | None, request: Mapping[str, Any]
+    ) -> "httpx2.Response":
         """Return the reply to a request, without the key: a server may repeat the header that it has in.
 
         The time limit is that of the whole reply, also if it comes byte by byte.

@@ -3,8 +3,6 @@
 All texts are escaped here, because DataTables takes them as HTML.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -159,7 +157,7 @@ def overview_style() -> str:
 
 
 @cache
-def template(name: str, *folders: Path) -> Template:
+def template(name: str, *folders: Path) -> "Template":
     """Return a template of this folder, or of other ones, the first of which has it or what it extends."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 

@@ -1,7 +1,5 @@
 """The overview and the league as data."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -163,7 +161,7 @@ class Overview(Extent):
     """The target probability C of the gains."""
     ranking: tuple[Standing, ...]
     """The calibrators, the lowest mean rank first."""
-    cells: pd.DataFrame
+    cells: "pd.DataFrame"
     """The calibration cells in the order of the grid: cell_id, dataset, llm, prm, calibrator, status, outdated, number,
     value, low and high (corrected Brier score), standing ("best", "tied", "worse" or null), and ratio (value divided by
     that of the baseline at the same place)."""

@@ -1,7 +1,5 @@
 """The health of a run, or of a merged leaderboard: what a careful reader must know about its data before any number."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -231,7 +229,7 @@ def _rewards(connection: sa.Connection) -> Iterator[HealthCheck]:
             )
 
 
-def areas_within(solutions: pd.DataFrame) -> pd.Series:
+def areas_within(solutions: "pd.DataFrame") -> "pd.Series":
     """Return the area under the curve of each question that has right and wrong solutions.
 
     It is the chance that a right solution has a higher reward than a wrong one, where equal rewards count one half.

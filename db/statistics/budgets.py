@@ -1,7 +1,5 @@
 """Accuracy against cost: how samples are spent, a fixed n of equal cost, and the Pareto frontier."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -70,11 +68,11 @@ class Curve:
         cost, accuracy = (weighted_totals(weights, each) for each in (self.costs, self.accuracies))
         return cost / self.questions, accuracy / self.questions
 
-    def part(self, questions: Bools) -> Curve:
+    def part(self, questions: Bools) -> "Curve":
         """Return the curve of some of the questions."""
         return Curve(self.costs[questions], self.accuracies[questions], self.cost_rule)
 
-    def joined(self, other: Curve) -> Curve:
+    def joined(self, other: "Curve") -> "Curve":
         """Return a curve with the points of both, which have the same questions."""
         return Curve(
             np.concatenate([self.costs, other.costs], axis=1),

@@ -9,10 +9,8 @@ from prmcal.db.metrics import TIERS
 from prmcal.db.tables.runs import Base, BulkBase, column, identity, key
 
 
-class Cell(Base):
+class Cell(Base, table="cells"):
     """Cells of the grid. A failed cell is a row with the reason."""
-
-    __tablename__ = "cells"
 
     cell_id: Mapped[str] = key("Readable identifier, the same in every run")
     leaderboard: Mapped[str] = column("calibration, scaling or league")
@@ -62,10 +60,8 @@ class Cell(Base):
         return cls.tier.in_(TIERS[TIERS.index(tier) :])
 
 
-class Result(BulkBase):
+class Result(BulkBase, table="results"):
     """Measured values with 95% intervals over questions."""
-
-    __tablename__ = "results"
 
     cell_id: Mapped[str] = identity("Cell: cells.cell_id")
     metric: Mapped[str] = identity("Name of the metric, e.g. brier or accuracy")
@@ -77,14 +73,12 @@ class Result(BulkBase):
     questions: Mapped[int] = column("Number of questions behind the value")
 
 
-class QuestionResult(BulkBase):
+class QuestionResult(BulkBase, table="question_results"):
     """Measured values of single questions, whose mean is the result.
 
     A ratio of two sums over the questions has linearised values. Calibration cells have only the metric that ranks
     calibrators.
     """
-
-    __tablename__ = "question_results"
 
     cell_id: Mapped[str] = identity("Cell: cells.cell_id")
     question_id: Mapped[str] = identity("Question: questions.question_id")
@@ -93,10 +87,8 @@ class QuestionResult(BulkBase):
     value: Mapped[float] = column("The value")
 
 
-class ReliabilityBin(BulkBase):
+class ReliabilityBin(BulkBase, table="reliability_bins"):
     """Reliability diagrams: rewards and success rates in bins of equal width."""
-
-    __tablename__ = "reliability_bins"
 
     cell_id: Mapped[str] = identity("Cell: cells.cell_id")
     bin: Mapped[int] = identity("Index of the bin, from 0")
@@ -109,10 +101,8 @@ class ReliabilityBin(BulkBase):
     high: Mapped[float | None] = column("Upper end of the 95% interval of the mean success rate")
 
 
-class SignedErrorBin(BulkBase):
+class SignedErrorBin(BulkBase, table="signed_error_bins"):
     """Histograms of reward minus success rate, in [-1, 1]. Values above 0 are overestimates."""
-
-    __tablename__ = "signed_error_bins"
 
     cell_id: Mapped[str] = identity("Cell: cells.cell_id")
     bin: Mapped[int] = identity("Index of the bar, from 0")
@@ -121,10 +111,8 @@ class SignedErrorBin(BulkBase):
     count: Mapped[int] = column("Number of prefixes in the bar")
 
 
-class Comparison(Base):
+class Comparison(Base, table="comparisons"):
     """Paired comparisons of cells by bootstrap over their common questions."""
-
-    __tablename__ = "comparisons"
 
     leaderboard: Mapped[str] = key("calibration, scaling or league")
     metric: Mapped[str] = key("Name of the metric")
@@ -142,14 +130,12 @@ class Comparison(Base):
     questions: Mapped[int] = column("Number of common questions")
 
 
-class CurvePoint(BulkBase):
+class CurvePoint(BulkBase, table="curve_points"):
     """Accuracy against budget, computed exactly from the pool.
 
     It is that of best-of-n + IAS for the paper's eight targets C at every level beta, or of best-of-n with a fixed n if
     the job has no calibrator.
     """
-
-    __tablename__ = "curve_points"
 
     job_key: Mapped[str] = identity("Curves job: jobs.job_key, which has the coordinates")
     level: Mapped[float | None] = identity("Quantile level beta; null: fixed n")
@@ -165,14 +151,12 @@ class CurvePoint(BulkBase):
     questions: Mapped[int] = column("Number of questions")
 
 
-class CurveArea(BulkBase):
+class CurveArea(BulkBase, table="curve_areas"):
     """Areas under curves.
 
     area: mean accuracy over budgets from 1 sample to N, on a logarithmic scale. risk_coverage_area: mean risk over all
     coverages if questions with low rewards are not answered.
     """
-
-    __tablename__ = "curve_areas"
 
     job_key: Mapped[str] = identity("Curves job: jobs.job_key, which has the coordinates")
     name: Mapped[str] = identity("area (higher is better) or risk_coverage_area (lower is better)")
@@ -183,10 +167,8 @@ class CurveArea(BulkBase):
     questions: Mapped[int] = column("Number of questions")
 
 
-class RiskPoint(BulkBase):
+class RiskPoint(BulkBase, table="risk_points"):
     """Selective answering: best-of-N answers only the questions whose calibrated reward is at least a threshold."""
-
-    __tablename__ = "risk_points"
 
     job_key: Mapped[str] = identity("Curves job: jobs.job_key, which has the coordinates")
     level: Mapped[float] = identity("Quantile level beta of the reward")
@@ -202,13 +184,11 @@ class RiskPoint(BulkBase):
     questions: Mapped[int] = column("Number of questions")
 
 
-class SampleAccuracy(BulkBase):
+class SampleAccuracy(BulkBase, table="sample_accuracies"):
     """Accuracy of best-of-n on every question for every n, computed exactly from the pool.
 
     Results for any C and level beta follow from it.
     """
-
-    __tablename__ = "sample_accuracies"
 
     job_key: Mapped[str] = identity("Curves job without a calibrator: jobs.job_key")
     question_id: Mapped[str] = identity("Question: questions.question_id")
@@ -217,10 +197,8 @@ class SampleAccuracy(BulkBase):
     accuracy: Mapped[float] = column("Expected accuracy of the sample with the highest score among n")
 
 
-class LeaguePoint(BulkBase):
+class LeaguePoint(BulkBase, table="league_points"):
     """Curves of accuracy against samples of the strategies of the league, one for each of its cells."""
-
-    __tablename__ = "league_points"
 
     cell_id: Mapped[str] = identity("Cell: cells.cell_id")
     point: Mapped[int] = identity("Index on the curve, from 0; 0: one sample of each question")
@@ -236,10 +214,8 @@ class LeaguePoint(BulkBase):
     questions: Mapped[int] = column("Number of questions")
 
 
-class HealthCheck(Base):
+class HealthCheck(Base, table="health"):
     """Checks of the data, such as answers that were not read and questions that cannot be ranked."""
-
-    __tablename__ = "health"
 
     check: Mapped[str] = key("Name of the check, e.g. unread")
     dataset: Mapped[str] = key("Data set: datasets.name")
@@ -267,10 +243,8 @@ class HealthCheck(Base):
 _VERDICTS = "correct, incorrect, unparsed or timed out"
 
 
-class Trajectory(BulkBase):
+class Trajectory(BulkBase, table="trajectories"):
     """Sampled and graded trajectories of LLMs."""
-
-    __tablename__ = "trajectories"
 
     job_key: Mapped[str] = identity("Job that sampled it: jobs.job_key")
     question_id: Mapped[str] = identity("Question: questions.question_id")
@@ -290,10 +264,8 @@ class Trajectory(BulkBase):
     correct: Mapped[bool] = column("Whether the answer is correct")
 
 
-class SuccessCount(BulkBase):
+class SuccessCount(BulkBase, table="successes"):
     """Monte Carlo success counts of prefixes: k of n follow-ups were correct."""
-
-    __tablename__ = "successes"
 
     job_key: Mapped[str] = identity("Success job: jobs.job_key")
     question_id: Mapped[str] = identity("Question: questions.question_id")
@@ -304,10 +276,8 @@ class SuccessCount(BulkBase):
     terminal: Mapped[bool] = column("Whether the prefix contains the final answer; then k is 0 or n")
 
 
-class Reward(BulkBase):
+class Reward(BulkBase, table="rewards"):
     """Scores of prefixes by PRMs, before calibration."""
-
-    __tablename__ = "rewards"
 
     job_key: Mapped[str] = identity("Score job: jobs.job_key")
     question_id: Mapped[str] = identity("Question: questions.question_id")
@@ -320,10 +290,8 @@ class Reward(BulkBase):
     over_long: Mapped[bool] = column("Whether the prefix is too long for the PRM")
 
 
-class CalibratedReward(BulkBase):
+class CalibratedReward(BulkBase, table="calibrated_rewards"):
     """Calibrated rewards of prefixes, one row per quantile level."""
-
-    __tablename__ = "calibrated_rewards"
 
     job_key: Mapped[str] = identity("Calibrated job: jobs.job_key")
     question_id: Mapped[str] = identity("Question: questions.question_id")
@@ -333,10 +301,8 @@ class CalibratedReward(BulkBase):
     reward: Mapped[float] = column("Calibrated reward in [0, 1]; prefixes that are too long have no row")
 
 
-class Search(BulkBase):
+class Search(BulkBase, table="searches"):
     """Searches: the chosen answer of each question, and the cost."""
-
-    __tablename__ = "searches"
 
     job_key: Mapped[str] = identity("Search job: jobs.job_key")
     question_id: Mapped[str] = identity("Question: questions.question_id")

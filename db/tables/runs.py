@@ -18,7 +18,7 @@ SCHEMA_VERSION = 10
 class Base(DeclarativeBase):
     """Base of every table: ``float`` has 64 bits; ``datetime`` is UTC without a time zone.
 
-    The docstring of a table is also its comment in the database.
+    A class says the name of its table: ``class Run(Base, table="runs")``. Its docstring is the comment in the database.
     """
 
     type_annotation_map: ClassVar[dict[Any, Any]] = {
@@ -27,6 +27,11 @@ class Base(DeclarativeBase):
         datetime: sa.DateTime(),
         dict[str, Any]: sa.JSON(),
     }
+
+    def __init_subclass__(cls, table: str = "", **options: Any) -> None:
+        if table:
+            cls.__tablename__ = table
+        super().__init_subclass__(**options)
 
     @declared_attr.directive
     def __table_args__(cls) -> dict[str, Any]:  # noqa: N805
@@ -66,18 +71,14 @@ def identity(comment: str) -> MappedColumn[Any]:
     return column(comment, info={"identity": True})
 
 
-class SchemaVersion(Base):
+class SchemaVersion(Base, table="schema_version"):
     """Version of the layout of this database. One row."""
-
-    __tablename__ = "schema_version"
 
     version: Mapped[int] = key("Version of the layout; other versions are refused", autoincrement=False)
 
 
-class Run(Base):
+class Run(Base, table="runs"):
     """Runs of a grid, with their software and hardware."""
-
-    __tablename__ = "runs"
 
     run_id: Mapped[str] = key("Unique name of the run")
     grid_name: Mapped[str] = column("Name of the grid in its file")
@@ -91,10 +92,8 @@ class Run(Base):
     hardware: Mapped[dict[str, Any]] = column("Processor, cores, memory and accelerators of the machine")
 
 
-class Plugin(Base):
+class Plugin(Base, table="plugins"):
     """Plugins of the grid: the meaning of the names on the leaderboards."""
-
-    __tablename__ = "plugins"
 
     kind: Mapped[str] = key("llm, prm, calibrator, dataset, strategy or metric")
     name: Mapped[str] = key("Name in the grid and on the leaderboards")
@@ -107,10 +106,8 @@ class Plugin(Base):
     position: Mapped[int] = column("Index in its list of the grid, from 0; rows are sorted by it", default=0)
 
 
-class DescribedMetric(Base):
+class DescribedMetric(Base, table="metrics"):
     """Metrics of the leaderboards: their titles, directions and meaning."""
-
-    __tablename__ = "metrics"
 
     name: Mapped[str] = key("Name of the metric: results.metric")
     leaderboard: Mapped[str] = column("calibration, scaling or league")
@@ -122,10 +119,8 @@ class DescribedMetric(Base):
     position: Mapped[int] = column("Index of the column, from 0; rows are sorted by it")
 
 
-class Dataset(Base):
+class Dataset(Base, table="datasets"):
     """Splits of data sets that were used."""
-
-    __tablename__ = "datasets"
 
     name: Mapped[str] = key("Name in the grid")
     split: Mapped[str] = key("Split, e.g. calibration or test")
@@ -134,10 +129,8 @@ class Dataset(Base):
     grader_version: Mapped[str] = column("Version of the grading rules")
 
 
-class Question(Base):
+class Question(Base, table="questions"):
     """Questions of the data sets."""
-
-    __tablename__ = "questions"
 
     dataset: Mapped[str] = key("Data set: datasets.name")
     split: Mapped[str] = key("Split: datasets.split")
@@ -148,10 +141,8 @@ class Question(Base):
     subject: Mapped[str | None] = column("Topic")
 
 
-class Job(Base):
+class Job(Base, table="jobs"):
     """Jobs of the plan, with parameters, seed, status and cost."""
-
-    __tablename__ = "jobs"
 
     job_key: Mapped[str] = key("Content key: hash of everything that determines the output")
     kind: Mapped[str] = column("Kind of job, e.g. rollout, success, score, fit, calibrated or strategy")
@@ -174,19 +165,15 @@ class Job(Base):
     scored_tokens: Mapped[int] = column("Number of tokens read by a PRM", sa.BigInteger, default=0)
 
 
-class JobInput(Base):
+class JobInput(Base, table="job_inputs"):
     """Dependencies between jobs."""
-
-    __tablename__ = "job_inputs"
 
     job_key: Mapped[str] = key("The job that reads: jobs.job_key")
     input_key: Mapped[str] = key("The job whose output it reads: jobs.job_key")
 
 
-class Submission(Base):
+class Submission(Base, table="submissions"):
     """The parts of a merge: bundles, and folders of runs. Empty for a run's own database."""
-
-    __tablename__ = "submissions"
 
     submission_id: Mapped[str] = key("First 12 hexadecimal digits of the hash of its content")
     submitter: Mapped[str] = column("Name that the submitter gave; empty for a run's folder")
@@ -200,19 +187,15 @@ class Submission(Base):
     texts: Mapped[bool] = column("Whether it has the texts of questions and trajectories")
 
 
-class CellSubmission(Base):
+class CellSubmission(Base, table="cell_submissions"):
     """The cells of each submission. Equal results of several are one cell."""
-
-    __tablename__ = "cell_submissions"
 
     cell_id: Mapped[str] = key("Cell: cells.cell_id")
     submission_id: Mapped[str] = key("Submission: submissions.submission_id")
 
 
-class Verification(Base):
+class Verification(Base, table="verifications"):
     """Verifications of submissions. A verification that failed stays, with its checks."""
-
-    __tablename__ = "verifications"
 
     verification_id: Mapped[str] = key("First 12 hexadecimal digits of the hash of its record")
     submission_id: Mapped[str] = column("Submission: submissions.submission_id")
@@ -226,10 +209,8 @@ class Verification(Base):
     checks: Mapped[dict[str, Any]] = column("The checks with their numbers, as in its record")
 
 
-class SeedSpread(Base):
+class SeedSpread(Base, table="seed_spreads"):
     """Cells that differ only in the seed: the spread of their values over all questions."""
-
-    __tablename__ = "seed_spreads"
 
     cell_id: Mapped[str] = key("Cell: cells.cell_id")
     metric: Mapped[str] = key("Name of the metric: results.metric")

@@ -1,7 +1,5 @@
 """The common parts of the commands: arguments and options, what the shell completes, and formats of the output."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -178,7 +176,7 @@ def names_by_kind(only: Sequence[str] | None) -> dict[str, list[str]]:
     return found
 
 
-def read(grid: str, limit: int | None, plugin_files: Sequence[Path] | None) -> GridSpec:
+def read(grid: str, limit: int | None, plugin_files: Sequence[Path] | None) -> "GridSpec":
     """Read a grid after the plugins of Python files were registered, and keep the first questions of every data set."""
     from prmcal.harness.planning.reading import read_grid
 
@@ -195,7 +193,7 @@ def one_of(option: str, value: str, known: Sequence[str]) -> None:
         raise PrmcalError(f"{option} must be one of {', '.join(known)}. Got '{value}'.")
 
 
-def tier_named(name: str) -> Tier:
+def tier_named(name: str) -> "Tier":
     """Return the tier of verification that a user means by its name or by its first word, such as ``graded``.
 
     Raises a PrmcalError if there is none.
@@ -208,7 +206,7 @@ def tier_named(name: str) -> Tier:
     raise PrmcalError(f"--tier must be one of {', '.join(tier.split()[0] for tier in TIERS)}. Got '{name}'.")
 
 
-def exported(frame: pd.DataFrame, output_format: str) -> str:
+def exported(frame: "pd.DataFrame", output_format: str) -> str:
     """Return all columns of a table as ``csv`` or ``json``."""
     if output_format == "csv":
         text: str = frame.to_csv(index=False, lineterminator="\n")
@@ -222,7 +220,7 @@ def plain_row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def fitted(
-    columns: Sequence[Column],
+    columns: "Sequence[Column]",
     width: int | None = None,
     *,
     legend: Sequence[str] = (),
@@ -242,7 +240,7 @@ def fitted(
     return f"{found.text}\n\n{below}" if below else found.text
 
 
-def hidden_note(hidden: Sequence[Column], *options: str) -> str:
+def hidden_note(hidden: "Sequence[Column]", *options: str) -> str:
     """Say which columns were left out and how to see them: with ``--wide`` or other options.
 
     ``{keys}`` in an option stands for the keys of the columns.

@@ -2,10 +2,8 @@
 
 Each kind of job has a class of parameters in ``parameters`` and a function ``compute_KIND(shard, context) -> Output``:
 a pure function from keyed inputs to an artifact. Jobs that measure compute results from artifacts and run no model.
-Their formulas belong in `prmcal.harness.metrics`.
+Formulas that the league shares with others are in `prmcal.harness.metrics`.
 """
-
-from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
@@ -31,12 +29,12 @@ _MODULES = {
 """The modules of the kinds of jobs that share one. The other modules have the names of their kinds."""
 
 
-def compute(shard: Shard[Parameters], context: Context) -> Output:
+def compute(shard: "Shard[Parameters]", context: "Context") -> "Output":
     """Compute a shard with the function for its kind."""
     return function_of(shard.parameters.kind)(shard, context)
 
 
-def function_of(kind: str) -> Callable[[Shard[Any], Context], Output]:
+def function_of(kind: str) -> "Callable[[Shard[Any], Context], Output]":
     """Return the function for a kind of job. Its module is imported when it is first needed."""
     module = importlib.import_module(f"prmcal.harness.jobs.{_MODULES.get(kind, kind)}")
     found: Callable[[Shard[Any], Context], Output] = getattr(module, f"compute_{kind}")

@@ -3,8 +3,6 @@
 Each worker keeps one context. A model stays loaded until a shard needs another one.
 """
 
-from __future__ import annotations
-
 import gc
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -54,7 +52,7 @@ _PREFIX, _COUNTS = [*PREFIX, "terminal"], ["successes", "follow_ups"]
 class Output:
     """The output of a shard."""
 
-    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    tables: "dict[str, pd.DataFrame]" = field(default_factory=dict)
     """Each is written as one Parquet file."""
     save: Callable[[Path], None] | None = None
     """Writes further files, such as a fitted calibrator, into the artifact's folder."""
@@ -217,7 +215,7 @@ class Context(Models):
             )
             return verdict, answer
 
-    def table(self, shard: Shard[Parameters], role: str, table: str) -> pd.DataFrame:
+    def table(self, shard: Shard[Parameters], role: str, table: str) -> "pd.DataFrame":
         """Return one table of all input artifacts of a role, concatenated."""
         import pandas as pd
 
@@ -242,7 +240,7 @@ class Context(Models):
         return self.calibrator(reference, self.store.folder(ref.kind, ref.key))
 
 
-def successes_of(context: Context, shard: Shard[Parameters]) -> pd.DataFrame:
+def successes_of(context: Context, shard: Shard[Parameters]) -> "pd.DataFrame":
     """Return the success counts that a shard reads, with the blocks of follow-ups of one prefix added up.
 
     Each prefix has one row.
@@ -253,7 +251,7 @@ def successes_of(context: Context, shard: Shard[Parameters]) -> pd.DataFrame:
     return pd.DataFrame(dict(zip((*_PREFIX, *_COUNTS), columns, strict=True)))
 
 
-def _added_up(counts: pd.DataFrame) -> tuple[NDArray[Any], ...]:
+def _added_up(counts: "pd.DataFrame") -> tuple[NDArray[Any], ...]:
     added = counts.groupby(_PREFIX, as_index=False, sort=False)[_COUNTS].sum()
     if added.duplicated(_PREFIX[:-1]).any():
         raise DataError(

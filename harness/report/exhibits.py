@@ -1,7 +1,5 @@
 """Exhibits of a report: tables and charts with captions and footnotes. Tables become Markdown and CSV here."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
@@ -73,7 +71,7 @@ class Panel:
     name: str
     title: str
     description: str
-    values: pd.DataFrame
+    values: "pd.DataFrame"
     names: tuple[str, ...] = PLACE
 
     @property
@@ -129,7 +127,7 @@ class Chart(_Titled):
     """
 
     alternative: str
-    picture: alt.TopLevelMixin
+    picture: "alt.TopLevelMixin"
     notes: dict[str, int] = field(default_factory=dict)
 
 

@@ -4,8 +4,6 @@ Hidden states always stay out, because no metric reads them. The texts of trajec
 change the PRM, stay out unless they are asked for. The manifest of an artifact lists what the bundle has of it.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Collection, Mapping
@@ -192,7 +190,7 @@ def _part_for(plan: Plan, cells: Collection[Cell]) -> Plan:
     return replace(part, plugins=plugins, datasets=datasets)
 
 
-def _table_entry(table: pa.Table) -> _Entry:
+def _table_entry(table: "pa.Table") -> _Entry:
     """Return a table that is written now, without compression, so that its bytes depend on few libraries."""
     import pyarrow as pa
     import pyarrow.parquet as parquet
@@ -267,7 +265,7 @@ def _kept_of(
     return {**kept, MANIFEST_FILE: (text, bundle.described(text))}
 
 
-def _with_texts(path: Path) -> pa.Table:
+def _with_texts(path: Path) -> "pa.Table":
     import pyarrow.parquet as parquet
 
     table = parquet.read_table(path)

@@ -1,7 +1,5 @@
 """The LLMs `openai` and `openai-chat`: any server with the completions or the chat completions API of OpenAI."""
 
-from __future__ import annotations
-
 import json
 import logging
 from abc import abstractmethod
@@ -119,7 +117,7 @@ class ServedLLM(Served, LLM):
             )
         return _NEUTRAL if self._takes_neutral else {}
 
-    def _completion(self, response: httpx2.Response, request: Mapping[str, Any]) -> Completion:
+    def _completion(self, response: "httpx2.Response", request: Mapping[str, Any]) -> Completion:
         reply = response.json()
         choice = reply["choices"][0]
         reason = choice["finish_reason"]
@@ -243,7 +241,7 @@ class OpenAILLM(ServedLLM):
         return self._text(Prefix(question))
 
     @cached_property
-    def _tokenizer(self) -> PreTrainedTokenizerBase | None:
+    def _tokenizer(self) -> "PreTrainedTokenizerBase | None":
         return None if self.tokenizer is None else prompts.chat_tokenizer(self.tokenizer, self.chat_template)
 
     def _prompt(self, prefix: Prefix) -> str | list[int]:

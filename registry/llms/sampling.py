@@ -1,7 +1,5 @@
 """Sample from a transformers model in batches, whose rows may share prompts and whose cache grows in place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -105,7 +103,7 @@ def sample_rows(
 
 
 def _go_on(
-    memory: _Copied | _Shared,
+    memory: "_Copied | _Shared",
     batch: list[Row],
     places: torch.Tensor,
     logits: torch.Tensor,
@@ -138,7 +136,7 @@ def _go_on(
 
 def _read_prompts(
     model: PreTrainedModel, rows: Sequence[Row], pad_id: int
-) -> tuple[_Copied | _Shared, torch.Tensor, torch.Tensor]:
+) -> "tuple[_Copied | _Shared, torch.Tensor, torch.Tensor]":
     """Read the distinct prompts in one pass. Return the cache, the next positions (rows, 1) and the next logits."""
     prompts = list(dict.fromkeys(row.prompt for row in rows))
     longest = max(map(len, prompts))
@@ -183,7 +181,7 @@ class _Copied:
 class _Shared:
     """A cache of the rows' tokens after their prompts, and the prompts, which rows share."""
 
-    def __init__(self, model: PreTrainedModel, prompts: SharedPrompts) -> None:
+    def __init__(self, model: PreTrainedModel, prompts: "SharedPrompts") -> None:
         self.model, self._prompts, self._cache = model, prompts, growing_cache(model.config)
 
     def attention(self) -> AbstractContextManager[None]:

@@ -1,7 +1,5 @@
 """Recordings: the solutions of each question as completions, with their scores, their costs and what is right."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -59,7 +57,7 @@ class Recording:
         only: RowValues | None,
         solutions: str | None = None,
         score: str | None = None,
-    ) -> Recording:
+    ) -> "Recording":
         """Return the recording that the arguments of a plugin describe."""
         paths = tuple(map(pool_path, [path] if isinstance(path, str) else path))
         found = {"score": score, **(names or {})}

@@ -1,7 +1,5 @@
 """Probabilities as log-odds and back, with NumPy alone."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,12 +13,12 @@ LEAST = 1e-7
 """Probabilities of 0 and 1 have no log-odds. They get those of this distance from 0 and 1."""
 
 
-def log_odds(probabilities: ArrayLike, least: float = LEAST) -> Floats:
+def log_odds(probabilities: "ArrayLike", least: float = LEAST) -> "Floats":
     """Return log(p / (1 - p)) of probabilities in [0, 1], which are kept `least` off 0 and 1. NaN stays NaN."""
     kept = np.clip(np.asarray(probabilities, dtype=np.float64), least, 1 - least)
     return np.asarray(np.log(kept) - np.log1p(-kept))
 
 
-def probability(log_odds: ArrayLike) -> Floats:
+def probability(log_odds: "ArrayLike") -> "Floats":
     """Return the probabilities in [0, 1] of log-odds. NaN stays NaN."""
     return np.asarray(np.exp(-np.logaddexp(0, -np.asarray(log_odds, dtype=np.float64))))

@@ -1,7 +1,5 @@
 """The calibrator `quantile-adapter`, which was trained by the paper's own code."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, Self
