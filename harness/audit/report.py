@@ -12,7 +12,7 @@ from prmcal import __version__
 from prmcal.db.html.boards import template
 from prmcal.db.text.formats import interval, number
 from prmcal.harness.audit import verdict
-from prmcal.harness.audit.audit import tables
+from prmcal.harness.audit.verdict import tables
 from prmcal.harness.report.exhibits import Chart
 from prmcal.harness.report.writer import can_draw
 
