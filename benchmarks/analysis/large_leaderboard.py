@@ -1,9 +1,9 @@
-"""Leaderboards of 1,200 calibration cells and 2,400 scaling cells: queries, pages and the static site.
+"""Leaderboards of thousands of cells, a third for calibration and two thirds for scaling: queries, pages and the site.
 
-python -m benchmarks.analysis.large_leaderboard [DIR]
+python -m benchmarks.analysis.large_leaderboard [CELLS [DIR]]
 
-It prints the seconds of each step. DIR is a folder for the database, which is kept and used again; by default a
-temporary one. The parts in a browser need Playwright and Chromium.
+It prints the seconds of each step, by default for 5,000 cells. DIR is a folder for the database, which is kept and used
+again; by default a temporary one. The parts in a browser need Playwright and Chromium.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 from playwright.sync_api import Browser, sync_playwright
 
 from prmcal.db import catalog
-from prmcal.db.metrics import Leaderboard, cell_id
+from prmcal.db.metrics import RANKING_METRIC, Leaderboard, cell_id
 from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Base, Cell, Dataset, DescribedMetric, Job, Plugin, Run
@@ -32,12 +32,14 @@ from prmcal.harness.planning.resolved import built_in_metrics
 from prmcal.harness.site import write_site
 from tools.screenshots import background_server
 
-LLMS = tuple(f"llm-{number}" for number in range(10))
 PRMS = tuple(f"prm-{number}" for number in range(4))
 CALIBRATORS = ("uncalibrated", *(f"calibrator-{number}" for number in range(1, 15)))
 DATASETS = ("math500", "aime")
-PAGE = "leaderboard"
-ROWS = ".leaderboard tbody tr"
+OF_AN_LLM = 360
+"""Cells of each LLM."""
+PAGES = {"Overview": "", "Leaderboard": "leaderboard", "Leaderboard, Scaling": "leaderboard?table=Scaling"}
+SHOWN = {"Overview": "[data-testid=stApp][data-test-script-state=notRunning] h1"}
+ROWS = "[data-testid=stDataFrame] canvas"
 # Clicks the head of a metric and waits until the rows are laid out.
 SORT = """() => {
   const start = performance.now();
@@ -47,9 +49,10 @@ SORT = """() => {
 }"""
 READING_AHEAD = 5  # seconds after which a server has read its leaderboards
 STRATEGY, TARGETS = "best-of-n + IAS", (0.9, 0.99)
+QUESTIONS = 100
 
 
-def rows() -> Iterator[Base]:
+def rows(llms: Sequence[str]) -> Iterator[Base]:
     """Yield the descriptions of the grid and its cells."""
     yield Run(
         run_id="run",
@@ -63,7 +66,7 @@ def rows() -> Iterator[Base]:
         hardware={},
     )
     kinds = {
-        "llm": LLMS,
+        "llm": llms,
         "prm": PRMS,
         "calibrator": CALIBRATORS,
         "dataset": DATASETS,
@@ -77,7 +80,7 @@ def rows() -> Iterator[Base]:
     for dataset in DATASETS:
         yield Dataset(name=dataset, split="test", content_hash="h", questions=500, grader_version="1")
     yield Job(job_key="job", kind="calibration_metrics", split="test", parameters={}, status="done", shards=1)
-    for llm, prm, calibrator, dataset in itertools.product(LLMS, PRMS, CALIBRATORS, DATASETS):
+    for llm, prm, calibrator, dataset in itertools.product(llms, PRMS, CALIBRATORS, DATASETS):
         here = {"llm": llm, "prm": prm, "calibrator": calibrator, "dataset": dataset}
         done = {"status": "done", "job_key": "job", **here}
         board = cell_id("calibration", llm, dataset, prm=prm, calibrator=calibrator)
@@ -88,10 +91,10 @@ def rows() -> Iterator[Base]:
             yield Cell(cell_id=board, leaderboard="scaling", **where, **done)
 
 
-def build(directory: Path) -> None:
+def build(directory: Path, llms: Sequence[str]) -> None:
     """Write a published database with a value of each metric for each cell, and with all comparisons."""
     writer = Writer(database_path(directory))
-    writer.record(list(rows()))
+    writer.record(list(rows(llms)))
     with engine_for(writer.path).begin() as connection:
         run = connection.exec_driver_sql
         run("SELECT setseed(0.5)")
@@ -108,6 +111,10 @@ def build(directory: Path) -> None:
                     f"'{metric.name}' JOIN results y ON y.cell_id = b.cell_id AND y.metric = x.metric WHERE "
                     f"leaderboard = '{metric.leaderboard}' AND a.cell_id < b.cell_id"
                 )
+        run(
+            "INSERT INTO question_results BY NAME SELECT cell_id, 'q' || q AS question_id, metric, value + random() / 5 "
+            f"AS value FROM results CROSS JOIN range({QUESTIONS}) t(q) WHERE metric = '{RANKING_METRIC}'"
+        )
     writer.publish()
 
 
@@ -126,19 +133,19 @@ def measure_queries(published: Path) -> None:
 
 
 def measure_pages(browser: Browser, address: str, visits: Sequence[str]) -> None:
-    """Open page Leaderboard as often as there are names of visits."""
+    """Open the first pages as often as there are names of visits."""
     for visit in visits:
-        for table in ("Calibration", "Scaling"):
+        for name, path in PAGES.items():
             page = browser.new_page(viewport={"width": 1280, "height": 1000})
             page.set_default_timeout(120_000)
-            with timed(f"page Leaderboard, {table}, {visit}"):
-                page.goto(f"{address}/{PAGE}?table={table}")
-                page.locator(ROWS).first.wait_for()
+            with timed(f"page {name}, {visit}"):
+                page.goto(f"{address}/{path}")
+                page.locator(SHOWN.get(name, ROWS)).first.wait_for()
             page.close()
 
 
 def measure_site(browser: Browser, directory: Path, out: Path) -> None:
-    """Write the site, open it, and sort 2,400 rows."""
+    """Write the site, open it, and sort its larger table."""
     with timed("writing the static site"):
         write_site([directory], out)
     page = browser.new_page(viewport={"width": 1280, "height": 1000})
@@ -146,17 +153,17 @@ def measure_site(browser: Browser, directory: Path, out: Path) -> None:
         page.goto((out / "index.html").as_uri())
         page.locator("#scaling tbody tr").first.wait_for()
     seconds = page.evaluate(SORT) / 1000
-    print(f"{'sorting 2,400 rows of the site':<52}{seconds:>8.2f} s")
+    print(f"{'sorting the scaling table of the site':<52}{seconds:>8.2f} s")
     page.close()
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
-        directory = Path(sys.argv[1] if len(sys.argv) > 1 else name)
+        cells, directory = int((*sys.argv, 5000)[1]), Path(sys.argv[2] if len(sys.argv) > 2 else name)
         published = published_path(directory)
         if not published.exists():
             with timed("writing the database"):
-                build(directory)
+                build(directory, [f"llm-{number}" for number in range(cells // OF_AN_LLM)])
         measure_queries(published)
         with sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])

@@ -113,10 +113,11 @@ def _link(text: str, address: str) -> str:
 
 
 def read_ahead(path: Path) -> None:
-    """Compute what the page shows of both leaderboards of a published database, into the cache of the server.
+    """Compute what the first pages show of a published database without filters, into the cache of the server.
 
     Raises a DatabaseError if the database is missing or damaged.
     """
+    ask(catalog.overview, path, dataset=None, llm=None, prm=None, tier=None)
     for table in LEADERBOARDS:
         if not ask(catalog.leaderboard, path, table=table).empty:
             ask(_csv, path, table)

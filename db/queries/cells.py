@@ -51,7 +51,8 @@ def cell_numbers() -> sa.Subquery:
         Cell.version,
         Cell.cell_id,
     ]
-    return sa.select(Cell.cell_id, sa.func.row_number().over(order_by=order).label("number")).subquery()
+    number = sa.func.row_number(type_=sa.Integer).over(order_by=order)
+    return sa.select(Cell.cell_id, number.label("number")).subquery()
 
 
 def _places(kind: str) -> list[sa.ColumnElement[Any]]:
