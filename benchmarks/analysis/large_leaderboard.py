@@ -112,8 +112,9 @@ def build(directory: Path, llms: Sequence[str]) -> None:
                     f"leaderboard = '{metric.leaderboard}' AND a.cell_id < b.cell_id"
                 )
         run(
-            "INSERT INTO question_results BY NAME SELECT cell_id, 'q' || q AS question_id, metric, value + random() / 5 "
-            f"AS value FROM results CROSS JOIN range({QUESTIONS}) t(q) WHERE metric = '{RANKING_METRIC}'"
+            "INSERT INTO question_results BY NAME SELECT cell_id, 'q' || q AS question_id, metric, "
+            f"value + random() / 5 AS value FROM results CROSS JOIN range({QUESTIONS}) t(q) "
+            f"WHERE metric = '{RANKING_METRIC}'"
         )
     writer.publish()
 
@@ -159,7 +160,10 @@ def measure_site(browser: Browser, directory: Path, out: Path) -> None:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
-        cells, directory = int((*sys.argv, 5000)[1]), Path(sys.argv[2] if len(sys.argv) > 2 else name)
+        cells, directory = (
+            int(sys.argv[1] if len(sys.argv) > 1 else 5000),
+            Path(sys.argv[2] if len(sys.argv) > 2 else name),
+        )
         published = published_path(directory)
         if not published.exists():
             with timed("writing the database"):
