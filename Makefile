@@ -11,7 +11,7 @@ RUN := runs/nano
 # module in advance would double the time of the installation.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-ray test-vllm install install-ray install-vllm lint docs nano benchmarks screenshots clean
+.PHONY: demo test test-slow test-ray test-vllm install install-ray install-vllm lint vulnerabilities docs nano benchmarks screenshots clean
 
 install: .venv/installed
 
@@ -93,6 +93,12 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# Look for known security holes in the pinned versions of other packages, in the database OSV of the network.
+vulnerabilities:
+	$(PYTHON) -m venv build/pip-audit
+	build/pip-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
+	build/pip-audit/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off -s osv
 
 # Build the documentation into build/docs. A warning, such as a dead link, is an error. No network is used.
 docs: install
