@@ -229,6 +229,7 @@ def documented_arguments(cls: type) -> dict[str, str]:
     return {name: text for name, text in found.items() if name in taken}
 
 
+@cache
 def _texts_below_fields(cls: type) -> dict[str, str]:
     try:
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body

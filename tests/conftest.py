@@ -9,13 +9,12 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.command_server import CommandServer
-from tests.forked_workers import fork_workers
+from tests import forked
 from tests.shared import made_once
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # test files run side by side, one per core
@@ -45,8 +44,9 @@ if importlib.util.find_spec("hypothesis"):  # the environment of the tests of vL
     settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("any machine")
 
-if importlib.util.find_spec("vllm") is None:
-    fork_workers()
+WITH_VLLM = importlib.util.find_spec("vllm") is not None
+if not WITH_VLLM:
+    forked.fork_workers()
 
 Prmcal = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -59,6 +59,12 @@ def command(*arguments: object) -> list[str]:
 def environment() -> dict[str, str]:
     """The environment of a subprocess without a model hub."""
     return {**os.environ, "HF_HUB_OFFLINE": "1"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start what the processes of pytest-xdist fork from."""
+    if config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ and not WITH_VLLM:
+        forked.share()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -109,17 +115,16 @@ def copied_run(small_run: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def prmcal() -> Iterator[Prmcal]:
+def prmcal() -> Prmcal:
     """Run ``prmcal`` in a process of its own, with some variables, in the current folder or in another one.
 
     The exit code and both streams are in the result.
     """
-    server = CommandServer()
 
     def run(
         *arguments: object, folder: Path | None = None, **variables: str
     ) -> subprocess.CompletedProcess[str]:
-        return server.run(list(map(str, arguments)), environment() | variables, folder or Path.cwd())
+        given = list(map(str, arguments))
+        return forked.run_command(given, environment() | variables, folder or Path.cwd())
 
-    yield run
-    server.close()
+    return run

@@ -1,0 +1,150 @@
+"""Commands of prmcal and workers of runs, as processes that are forked from one which has imported what they need.
+
+A process that starts from nothing spends most of the time of a small grid on imports. All processes of pytest-xdist
+fork from the same one. Tests that start ``prmcal`` as a user's shell does have processes of their own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from multiprocessing import forkserver, resource_tracker
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+SECONDS = 1800
+"""The longest time that a command may take."""
+IMPORTED = [
+    "tests.forked",
+    "prmcal.harness.execution.worker",
+    *(
+        "pandas",
+        "pyarrow.parquet",
+        "scipy.stats",
+        "sklearn.isotonic",
+        "prmcal.db.catalog",
+        "prmcal.db.writer",
+    ),
+    *(f"prmcal.harness.cli.{name}" for name in ("plan", "run", "results.leaderboard", "check")),
+]
+MODELS = [
+    "torch",
+    "transformers.models.qwen2.modeling_qwen2",
+    "transformers.models.auto.modeling_auto",
+    "peft",
+]
+"""They take longest, and few test files need them."""
+ALONE = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+"""The environment of the process. Torch would have threads, which no fork copies. One of pyarrow is prepared for it."""
+_ADDRESS = "PRMCAL_TESTS_FORKED_FROM"
+_server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+
+
+class _Forked(ForkServerContext):
+    """The context in place of ``spawn``.
+
+    Each process has the environment, the folder and the blocked signals of the one that starts it.
+    """
+
+    def Process(self, *, target: Callable[..., object], args: tuple[Any, ...] = (), **options: Any) -> Any:  # type: ignore[override]  # noqa: N802
+        if _server._forkserver_address is None:
+            if _ADDRESS in os.environ:
+                _use(os.environ[_ADDRESS])
+            else:
+                _start(IMPORTED)
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        given = (dict(os.environ), str(Path.cwd()), blocked, target, args)
+        return super().Process(target=_begin, args=given, **options)
+
+
+_CONTEXT = _Forked()
+
+
+def share() -> None:
+    """Start the process that all processes of pytest-xdist fork from, before they start."""
+    if not hasattr(_server, "_forkserver_authkey"):  # Python 3.14 has a key, which it does not share.
+        _start([*IMPORTED, *MODELS])
+        os.environ[_ADDRESS] = _server._forkserver_address
+
+
+def fork_workers() -> None:
+    """Let workers of runs that this process starts from now on be forked."""
+    from prmcal.harness.execution import local
+
+    local.multiprocessing = SimpleNamespace(get_context=lambda method: _CONTEXT)  # type: ignore[assignment, attr-defined]
+
+
+def run_command(
+    arguments: list[str], environment: Mapping[str, str], folder: Path
+) -> subprocess.CompletedProcess[str]:
+    """Run ``prmcal`` in a folder and return its exit code and both streams."""
+    with tempfile.TemporaryDirectory() as streams:
+        out, errors = Path(streams) / "out", Path(streams) / "errors"
+        given = (arguments, dict(environment), str(folder), str(out), str(errors))
+        process = _CONTEXT.Process(target=_run, args=given)
+        process.start()
+        process.join(SECONDS)
+        if process.exitcode is None:
+            process.kill()
+            raise TimeoutError(f"prmcal {arguments} did not end within {SECONDS} s")
+        return subprocess.CompletedProcess(arguments, process.exitcode, out.read_text(), errors.read_text())
+
+
+def _start(modules: list[str]) -> None:
+    before = dict(os.environ)
+    os.environ.update(ALONE)
+    forkserver.set_forkserver_preload([*modules, "tests.frozen"])
+    forkserver.ensure_running()
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def _use(address: str) -> None:
+    """Fork from a process that another one has started."""
+    _server._forkserver_address = address
+    if _server._forkserver_alive_fd is None:
+        _server._forkserver_alive_fd = os.open(
+            os.devnull, os.O_RDONLY
+        )  # It is given to each process, for nothing.
+    _server.ensure_running = resource_tracker.ensure_running
+
+
+def _begin(
+    environment: Mapping[str, str],
+    folder: str,
+    blocked: set[int],
+    target: Callable[..., object],
+    args: tuple[Any, ...],
+) -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    _use(_server._forkserver_address)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    target(*args)
+
+
+def _run(
+    arguments: list[str], environment: Mapping[str, str], folder: str, out: str, errors: str
+) -> NoReturn:
+    for stream, path in enumerate((os.devnull, out, errors)):
+        mode = os.O_RDONLY if stream == 0 else os.O_WRONLY | os.O_CREAT
+        os.dup2(os.open(path, mode), stream)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    fork_workers()
+    sys.argv = ["prmcal", *arguments]
+    try:
+        runpy.run_module("prmcal", run_name="__main__", alter_sys=True)
+        sys.exit()
+    finally:
+        atexit._run_exitfuncs()
