@@ -24,18 +24,20 @@ PLUGINS = ROOT / "tests" / "plugins"
 
 # Files that take minutes begin first, so that no core is idle while the last one runs.
 LONGEST = (
+    "test_documentation.py",
     "test_nano_grid.py",
+    "test_published_grid.py",
+    "test_nano_models.py",
+    "test_report.py",
+    "test_variants.py",
+    "test_accessibility.py",
     "test_folders.py",
     "test_run.py",
-    "test_nano_models.py",
-    "test_pages.py",
     "test_wheel.py",
-    "test_accessibility.py",
     "test_context.py",
-    "test_table.py",
-    "test_report.py",
     "test_site.py",
-    "test_documentation.py",
+    "test_table.py",
+    "test_pages.py",
 )
 
 if importlib.util.find_spec("hypothesis"):  # the environment of the tests of vLLM lacks it

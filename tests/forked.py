@@ -45,7 +45,7 @@ MODELS = [
 ALONE = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 """The environment of the process. Torch would have threads, which no fork copies. One of pyarrow is prepared for it."""
 _ADDRESS = "PRMCAL_TESTS_FORKED_FROM"
-_server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+_server: Any = forkserver._forkserver
 
 
 class _Forked(ForkServerContext):
@@ -111,9 +111,8 @@ def _use(address: str) -> None:
     """Fork from a process that another one has started."""
     _server._forkserver_address = address
     if _server._forkserver_alive_fd is None:
-        _server._forkserver_alive_fd = os.open(
-            os.devnull, os.O_RDONLY
-        )  # It is given to each process, for nothing.
+        # Each process receives one, and needs it only if it has started the server.
+        _server._forkserver_alive_fd = os.open(os.devnull, os.O_RDONLY)
     _server.ensure_running = resource_tracker.ensure_running
 
 

@@ -22,7 +22,7 @@ PACKAGE = ROOT / "tests" / "third_party" / "prmcal_example"
 CALIBRATORS = ["uncalibrated", "ats", "isotonic", "quantile-lora", "my-platt"]
 STRATEGIES = ["pass@1", "majority vote", "best-of-n", "best-of-n + IAS", "oracle IAS", "two tiers"]
 SEARCHES = ["beam search", "beam search + IAS-of-K", "beam search + IAS-of-M"]
-QUESTIONS = 4
+QUESTIONS, SAMPLES = 4, 6
 Run = tuple[Path, Path, dict[str, str]]
 
 
@@ -51,8 +51,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
         "datasets": ["nano-math"],
     }
     data["strategies"] = [*STRATEGIES, *({"name": name, **small} for name in SEARCHES)]
-    data["measurement"] |= {"replicates": 200, "follow_ups": 4}
-    data["scaling"]["samples"] = 8
+    data["calibration"] |= {"trajectories": 2, "follow_ups": 4}
+    data["measurement"] |= {"measured": 2, "replicates": 200, "follow_ups": 4}
+    data["scaling"]["samples"] = SAMPLES
     path = folder / "grid.yaml"
     path.write_text(yaml.safe_dump(data))
     done = run(path, folder / "out", env)
@@ -96,8 +97,8 @@ def test_adaptive_runs_spend_no_more_than_the_fixed_one(finished: Run) -> None:
     adaptive = [row for row in rows(finished, "scaling") if row["strategy"] == "best-of-n + IAS"]
     assert adaptive
     for row in adaptive:
-        assert 1 <= row["samples"] <= 8
-        assert row["budget_ratio"] == pytest.approx(row["samples"] / 8)
+        assert 1 <= row["samples"] <= SAMPLES
+        assert row["budget_ratio"] == pytest.approx(row["samples"] / SAMPLES)
         assert row["accuracy"] <= row["pass_at_n"] + 1e-9
 
 

@@ -191,8 +191,9 @@ def finished(installed: Installed) -> Path:
         "strategies": ["pass@1", "best-of-n", "best-of-n + IAS"],
         "datasets": grid["datasets"][:1],
     }
-    grid["scaling"]["samples"] = 8
-    grid["measurement"]["replicates"] = 200
+    grid["scaling"]["samples"] = 4
+    grid["calibration"] |= {"trajectories": 2, "follow_ups": 2}
+    grid["measurement"] |= {"measured": 2, "follow_ups": 2, "replicates": 200}
     (installed.folder / "small.yaml").write_text(yaml.safe_dump(grid), encoding="utf-8")
     ran = installed.run("run", "small.yaml", "--out", "runs/small", "--limit", 2, "--workers", 1)
     assert ran.returncode == 0, ran.stderr

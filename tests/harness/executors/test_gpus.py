@@ -56,8 +56,9 @@ def test_visible_gpus(value: str, seen: tuple[str, ...], monkeypatch: pytest.Mon
 
 def grid(folder: Path, **changes: Any) -> Path:
     data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
+    small = {"calibrators": ["uncalibrated"], "datasets": data["datasets"][:1], "strategies": ["pass@1"]}
     path = folder / "grid.yaml"
-    path.write_text(yaml.safe_dump(data | changes))
+    path.write_text(yaml.safe_dump(data | small | changes))
     return path
 
 

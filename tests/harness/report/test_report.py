@@ -23,8 +23,10 @@ from prmcal.errors import PrmcalError, RunError, StorageError
 from prmcal.harness.report import write_report
 from prmcal.harness.report.evidence import read_evidence, wanted
 from prmcal.harness.report.figures import figure_2, figure_3
-from tests.conftest import PLUGINS, ROOT, Prmcal, environment
+from tests.conftest import ROOT, Prmcal, environment
 from tests.harness.report.report_database import build
+from tests.harness.share import small_runs
+from tests.shared import made_once
 
 FAILED = cell_id("calibration", "weak_1", "math", prm="prm_a", calibrator="isotonic")
 PENDING = cell_id("calibration", "weak_1", "aime", prm="prm_a", calibrator="isotonic")
@@ -46,13 +48,9 @@ def report(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def synthetic(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
-    """Folder of a real run of the synthetic grid."""
-    out = tmp_path_factory.mktemp("synthetic") / "out"
-    plugin = PLUGINS / "synthetic.py"
-    done = prmcal("run", PLUGINS / "synthetic.yaml", "--out", out, "--workers", 2, "--plugin", plugin)
-    assert done.returncode == 0, done.stderr
-    return out
+def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a real run of the synthetic grid, which tests of sharing use too."""
+    return made_once(tmp_path_factory, "whole", small_runs.run)
 
 
 def content(folder: Path) -> dict[str, bytes]:
