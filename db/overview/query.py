@@ -1,7 +1,7 @@
 """The overview of a run, and the league of its strategies at equal cost, as data and as tables."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from prmcal.db.metrics import LEAGUE_BUDGETS, MAIN_METRICS, PLACE, RANKING_METRIC, Metrics, accuracy_at_name
 from prmcal.db.overview import ranking, reading, types
+from prmcal.db.overview.savings import saving
 from prmcal.db.queries.cells import kept, metrics, numbered_cells, with_role
 from prmcal.db.queries.health import health
 from prmcal.db.reader import Source, connection_of, frame
@@ -48,6 +49,7 @@ def overview(
         fits = _fit_seconds(connection, llm, prm)
         questions = reading.tested_questions(connection, calibration)
         findings = health(connection, llm=llm, prm=prm, dataset=dataset)
+        saved = _saving(connection, {"llm": llm, "prm": prm, "dataset": dataset}, tier)
         status = connection.scalar(sa.select(Run.status).order_by(Run.started_at.desc()).limit(1))
     shown = _with_values(calibration, found, tests, baseline, described)
     counts = reading.counted_tests(tests, lower_wins=True)
@@ -91,6 +93,7 @@ def overview(
         cells=shown,
         metrics=described,
         health=findings,
+        saving=saved,
     )
 
 
@@ -193,7 +196,8 @@ def _row(standing: types.Standing) -> dict[str, Any]:
     return types.flat({**values, "fit_seconds": seconds, "citation": standing.citation})
 
 
-_BY_QUESTION = ("area", "area_gain", *map(accuracy_at_name, LEAGUE_BUDGETS))
+_AT = {accuracy_at_name(budget): budget for budget in LEAGUE_BUDGETS}
+_BY_QUESTION = ("area", "area_gain", *_AT)
 _RANKING = "area"
 
 
@@ -246,12 +250,7 @@ def league(
         )
         for budget in LEAGUE_BUDGETS
     }
-    at = {accuracy_at_name(budget): budget for budget in LEAGUE_BUDGETS}
-    compared = ranking.over_best_fixed(
-        values[values["metric"].isin(at)].assign(budget=values["metric"].map(at)),
-        [number for number, each in enumerate(entries) if each.strategy in fixed],
-        every[every["samples"] == 1],
-    )
+    compared = ranking.over_best_fixed(_rivals(values, entries, fixed, every))
     over, over_at_most = (
         ranking.means_over_places(compared.assign(value=compared[name]), "entry", gain_interval)
         if len(compared)
@@ -287,6 +286,36 @@ def league(
         rows=tuple(rows),
         health=findings,
     )
+
+
+def _rivals(
+    values: pd.DataFrame, entries: list[types.Entry], fixed: Sequence[str], every: pd.DataFrame
+) -> Iterator[ranking.FixedRivals]:
+    return ranking.fixed_rivals(
+        values[values["metric"].isin(_AT)].assign(budget=values["metric"].map(_AT)),
+        [number for number, each in enumerate(entries) if each.strategy in fixed],
+        every[every["samples"] == 1],
+    )
+
+
+def _saving(
+    connection: sa.Connection, chosen: dict[str, Sequence[str] | None], tier: str | None
+) -> types.Saving | None:
+    cells, entries = _league_cells(connection, chosen, tier)
+    placed = cells.loc[cells["status"] == "done", ["cell_id", *PLACE, "entry"]]
+    if placed.empty:
+        return None
+    values = reading.question_values(connection, placed, list(_AT), ["cell_id", "metric"])
+    references, fixed = (with_role(connection, role) for role in ("reference", "fixed"))
+    rivals = list(_rivals(values, entries, fixed, reading.sample_accuracies(connection, placed)))
+    out, baseline = {*references, *fixed}, with_role(connection, "baseline")
+    # A rule on the rewards as they are shows nothing of what calibration buys.
+    rules = [
+        number
+        for number, each in enumerate(entries)
+        if each.strategy not in out and each.calibrator not in baseline
+    ]
+    return saving(rivals, rules, entries)
 
 
 def league_points(

@@ -1,11 +1,12 @@
 """Averages over places and the ranking of what was measured at them."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from prmcal.arrays import Floats
 from prmcal.db.metrics import PLACE
@@ -93,43 +94,69 @@ def relative_cut(values: pd.DataFrame, baseline: pd.DataFrame) -> Quantity:
     return Quantity(1 - ratio, 1 - ratio - spread.high, 1 - ratio - spread.low)
 
 
-def over_best_fixed(accuracies: pd.DataFrame, fixed: Collection[int], one: pd.DataFrame) -> pd.DataFrame:
-    """Return how much more accurate entries are than the best fixed setting of equal cost, for each question.
+class FixedRivals(NamedTuple):
+    """The best fixed settings of a place, each chosen on the half of the questions that it is not compared on."""
 
-    For each mean number of samples, the setting is the most accurate one of at most this cost on the other half of the
-    questions: one sample, or an entry in `fixed` with its number of samples. So no question chooses the setting that it
-    is compared with.
+    place: tuple[Any, ...]
+    values: pd.DataFrame
+    """The accuracy on each question (rows) of each entry at each budget (two levels of columns)."""
+    half: NDArray[Any]
+    """0 or 1 for each question."""
+    rivals: Mapping[int, Floats]
+    """The accuracy on each question of the best setting of at most a mean number of samples."""
+
+
+def fixed_rivals(
+    accuracies: pd.DataFrame, fixed: Collection[int], one: pd.DataFrame
+) -> Iterator[FixedRivals]:
+    """Choose the best fixed setting for each mean number of samples, at each place that has one.
+
+    The setting is the most accurate one of at most this cost on the other half of the questions: one sample, or an
+    entry in `fixed` with its number of samples. So no question chooses the setting that it is compared with.
 
     `accuracies` has the columns of a place, question_id, entry, budget and value. `one` has those of a place,
-    question_id and accuracy, with one sample; places may be missing. The result has a row for each entry and question,
-    with two columns: `value` is the mean over budgets, and `last` is the difference at the largest budget. Places
-    without a fixed setting are left out.
+    question_id and accuracy, with one sample, which is entry -1; places may be missing.
     """
     first = one.assign(entry=-1, budget=1).rename(columns={"accuracy": "value"})
     columns = [*PLACE, "question_id", "entry", "budget", "value"]
-    found = []
     for place, here in accuracies.groupby(PLACE, sort=False):
         own = first.merge(here[PLACE].drop_duplicates(), on=PLACE)
         both = pd.concat([own[columns], here[columns]], ignore_index=True)
         table = both.pivot(index="question_id", columns=["entry", "budget"], values="value").dropna()
         entry, budget = (table.columns.get_level_values(name).to_numpy() for name in ("entry", "budget"))
-        values, rival = table.to_numpy(np.float64), {}
+        values, rivals = table.to_numpy(np.float64), {}
         half = np.random.default_rng(0).permutation(len(values)) % 2
         for most in np.unique(budget[entry >= 0]):
             allowed = np.flatnonzero(np.isin(entry, [-1, *fixed]) & (budget <= most))
             if len(allowed) and len(values) > 1:
                 means = np.stack([values[half != each][:, allowed].mean(axis=0) for each in (0, 1)])
-                rival[most] = values[np.arange(len(values)), allowed[means.argmax(axis=1)][half]]
-        for name in np.unique(entry[entry >= 0]) if rival else ():
-            less = {most: table[name, most].to_numpy() - rival[most] for most in budget[entry == name]}
-            rows = {"value": np.mean(list(less.values()), axis=0), "last": less[max(less)]}
-            ids = dict(zip(PLACE, place, strict=True)) | {"question_id": table.index, "entry": name}
-            found.append(pd.DataFrame(ids | rows))
-    return (
-        pd.concat(found, ignore_index=True)
-        if found
-        else pd.DataFrame(columns=[*columns[:4], "value", "last"])
-    )
+                rivals[int(most)] = values[np.arange(len(values)), allowed[means.argmax(axis=1)][half]]
+        if rivals:
+            yield FixedRivals(place, table, half, rivals)
+
+
+def over_best_fixed(found: Iterable[FixedRivals]) -> pd.DataFrame:
+    """Return how much more accurate entries are than the best fixed setting of equal cost, for each question.
+
+    The result has the columns of a place, question_id and entry, a row for each entry and question, and two columns
+    more: `value` is the mean over budgets, and `last` is the difference at the largest budget.
+    """
+    rows = [pd.DataFrame(columns=[*PLACE, "question_id", "entry", "value", "last"])]
+    for each in found:
+        entry, budget = (
+            each.values.columns.get_level_values(name).to_numpy() for name in ("entry", "budget")
+        )
+        for name in np.unique(entry[entry >= 0]):
+            less = {
+                most: each.values[name, most].to_numpy() - each.rivals[most] for most in budget[entry == name]
+            }
+            ids = dict(zip(PLACE, each.place, strict=True)) | {
+                "question_id": each.values.index,
+                "entry": name,
+            }
+            means = {"value": np.mean(list(less.values()), axis=0), "last": less[max(less)]}
+            rows.append(pd.DataFrame(ids | means))
+    return pd.concat(rows[1:] or rows, ignore_index=True)
 
 
 def mean_of_ends(cells: pd.DataFrame) -> Quantity:
@@ -161,7 +188,8 @@ def _recovered(parts: Sequence[tuple[int, float, float, float]]) -> Quantity:
     return Quantity(value, value - below**0.5, value + above**0.5)
 
 
-_BOOTSTRAP = Bootstrap(replicates=1000, seed=0)
+RESAMPLES = Bootstrap(replicates=1000, seed=0)
+"""The resamples of the questions of a data set."""
 _TAIL = 0.025
 
 
@@ -235,7 +263,7 @@ def _means_of_places(here: pd.DataFrame, competitor: str) -> list[tuple[list[Any
     counted = totals.notna().to_numpy(np.float64)
     sums = np.nan_to_num(totals.to_numpy(np.float64))
     questions = len(sums)
-    drawn = _BOOTSTRAP.weights(questions) if questions > 1 else np.empty((0, questions))
+    drawn = RESAMPLES.weights(questions) if questions > 1 else np.empty((0, questions))
     weights = np.concatenate([np.ones((1, questions)), drawn])
     # A resample without any question of a place has no mean there. It is given the mean of all its questions.
     sizes = weighted_totals(weights, counted)

@@ -127,6 +127,30 @@ class Standing(Rank):
     """Mean seconds of a fit; None if it was not fitted in this run."""
 
 
+@dataclass(frozen=True, order=True)
+class Entry:
+    """A competitor: a strategy, with the calibrator and the level beta that it reads, if any."""
+
+    strategy: str
+    calibrator: str = ""
+    level: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The entry in words, such as "best-of-n + IAS with isotonic"."""
+        return f"{self.strategy} with {self.calibrator}" if self.calibrator else self.strategy
+
+
+@dataclass(frozen=True)
+class Saving:
+    """The samples that the best rule of the league saves for equal accuracy; see :mod:`prmcal.db.overview.savings`."""
+
+    entry: Entry
+    """The rule that all questions together would choose."""
+    share: Quantity
+    """The share of the samples of the best fixed setting; below 0 if the rule needs more."""
+
+
 @dataclass(frozen=True, eq=False)
 class Extent:
     """The extent of a ranking."""
@@ -169,24 +193,12 @@ class Overview(Extent):
     """The metrics of the run."""
     health: tuple[HealthCheck, ...] = ()
     """The warnings that a reader must know about the data before the numbers, the most serious first."""
+    saving: Saving | None = None
+    """What the best rule saves; None if the grid has no league with a fixed setting and a rule."""
 
     def standing(self, calibrator: str | None) -> Standing | None:
         """Return the row of a calibrator; None if it has none."""
         return next((each for each in self.ranking if each.calibrator == calibrator), None)
-
-
-@dataclass(frozen=True, order=True)
-class Entry:
-    """A competitor: a strategy, with the calibrator and the level beta that it reads, if any."""
-
-    strategy: str
-    calibrator: str = ""
-    level: float | None = None
-
-    @property
-    def name(self) -> str:
-        """The entry in words, such as "best-of-n + IAS with isotonic"."""
-        return f"{self.strategy} with {self.calibrator}" if self.calibrator else self.strategy
 
 
 def levels_of(entries: Iterable[Entry]) -> dict[Entry, str]:

@@ -4,7 +4,17 @@ from functools import partial
 from typing import NamedTuple
 
 from prmcal.db.metrics import MAIN_METRICS, RANKING_METRIC
-from prmcal.db.overview.types import Extent, League, Outcomes, Overview, Quantity, Rank, Standing, levels_of
+from prmcal.db.overview.types import (
+    Extent,
+    League,
+    Outcomes,
+    Overview,
+    Quantity,
+    Rank,
+    Saving,
+    Standing,
+    levels_of,
+)
 from prmcal.db.statistics.budgets import verdict
 from prmcal.db.text.board import Board, Column, described_column
 from prmcal.db.text.formats import WORDS, counted, duration, interval, number
@@ -67,10 +77,10 @@ def tiles(found: Overview) -> tuple[Tile, ...]:
     notes = summaries(each for each in found.health if each.check != "no bare question" or not without_bare)
     best = found.ranking[0] if found.ranking else None
     findings = {
-        "Overestimation": _overestimation(found, best),
+        "Samples saved": _saved(found.saving),
         "Best calibrator": _winner(found, best),
-        "Samples saved": _NO_BARE if without_bare else _saved(found, best),
-        "Accuracy of IAS": _NO_BARE if without_bare else _accuracy(best),
+        "Overestimation": _overestimation(found, best),
+        "Accuracy of IAS": _NO_BARE if without_bare else _accuracy(found, best),
     }
     return (*(Tile(*each) for each in notes), *(Tile(title, *finding) for title, finding in findings.items()))
 
@@ -119,33 +129,39 @@ def tests_text(found: Outcomes) -> str:
     )
 
 
-def _saved(found: Overview, best: Standing | None) -> tuple[str, str]:
-    gain = best.gain if best else None
-    if best is None or gain is None or gain.share is None:
-        return "unknown", _NO_GAIN
-    # Places may have different N.
-    budget = " to ".join(f"{most:,}" for most in dict.fromkeys((gain.budgets[0], gain.budgets[-1])))
-    return f"{number(100 * (1 - gain.share.value), 0)}%", (
-        f"IAS with {best.calibrator} draws {number(gain.samples.value, 1)} of {budget} samples a question "
-        f"{interval(gain.samples.low, gain.samples.high, 1)} for C = {found.target:g}"
-        f"{'. The percentage is a mean over places' if len(gain.budgets) > 1 else ''}"
+def _saved(saving: Saving | None) -> tuple[str, str]:
+    if saving is None:
+        return "unknown", "Not measured: a league of strategies (`league: true` in the grid file) shows it."
+    share = saving.share
+    said = {"gain": "", "no gain": ": no clear saving", "loss": ": the rule needs more samples"}
+    return f"{number(100 * share.value, 0)}%", (
+        f"{interval(100 * share.low, 100 * share.high, 0)} for equal accuracy, by '{saving.entry.name}' against the "
+        f"best fixed setting, both chosen on other questions{said[verdict(share.low, share.high)]}"
     )
 
 
-def _accuracy(best: Standing | None) -> tuple[str, str]:
+def _accuracy(found: Overview, best: Standing | None) -> tuple[str, str]:
     if best is None or best.gain is None:
         return "unknown", _NO_GAIN
     gain = best.gain
+    # Places may have different N.
+    budget = " to ".join(f"{most:,}" for most in dict.fromkeys((*gain.budgets[:1], *gain.budgets[-1:])))
     parts = [
-        f"{points(difference)} against {what}: {verdict(difference.low, difference.high)}"
-        for difference, what in (
-            (gain.to_best_of_n, f"best-of-{gain.budgets[0]:,}" if len(gain.budgets) == 1 else "best-of-N"),
-            (gain.to_equal_cost, "a fixed n of equal cost"),
-        )
-        if difference is not None
+        f"with {best.calibrator} and {number(gain.samples.value, 1)}{f' of {budget}' if budget else ''} samples a "
+        f"question {interval(gain.samples.low, gain.samples.high, 1)} for C = {found.target:g}",
+        *(
+            f"{points(difference)} against {what}: {verdict(difference.low, difference.high)}"
+            for difference, what in (
+                (
+                    gain.to_best_of_n,
+                    f"best-of-{gain.budgets[0]:,}" if len(gain.budgets) == 1 else "best-of-N",
+                ),
+                (gain.to_equal_cost, "a fixed n of equal cost"),
+            )
+            if difference is not None
+        ),
     ]
-    figure = f"{number(100 * gain.accuracy.value, 1)}%"
-    return figure, "; ".join(parts) or "There is nothing to compare it with."
+    return f"{number(100 * gain.accuracy.value, 1)}%", "; ".join(parts)
 
 
 def ranking_board(found: Overview) -> Board:

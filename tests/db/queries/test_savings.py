@@ -1,0 +1,95 @@
+"""The samples that the best rule saves for equal accuracy, on curves whose saving is known."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from prmcal.arrays import Floats
+from prmcal.db.overview.ranking import FixedRivals, fixed_rivals
+from prmcal.db.overview.savings import saving
+from prmcal.db.overview.types import Entry, Saving
+from prmcal.db.text.overview import _saved
+
+BUDGETS = (2, 4, 8, 16, 32)
+FIXED, *RULES = [Entry("best-of-n"), Entry("a"), Entry("b")]
+
+
+def rivals(
+    *curves: Callable[[Floats, int], Floats], questions: int = 100, places: int = 2
+) -> list[FixedRivals]:
+    """Return places whose entries have the accuracy ``curve(chances, budget)``; the first one is the fixed setting."""
+    random = np.random.default_rng(3)
+    rows, one = [], []
+    for place in range(places):
+        chances = random.beta(1, 3, questions)
+        own = {
+            "dataset": "d",
+            "llm": str(place),
+            "prm": "p",
+            "conditions": "",
+            "question_id": np.arange(questions),
+        }
+        one.append(pd.DataFrame({**own, "accuracy": chances}))
+        rows += [
+            pd.DataFrame({**own, "entry": number, "budget": budget, "value": curve(chances, budget)})
+            for number, curve in enumerate(curves)
+            for budget in BUDGETS
+        ]
+    return list(fixed_rivals(pd.concat(rows), [0], pd.concat(one)))
+
+
+def fixed(chances: Floats, samples: float) -> Floats:
+    return 1 - (1 - chances) ** samples
+
+
+def found(*curves: Callable[[Floats, int], Floats], **how: int) -> Saving:
+    own = saving(rivals(fixed, *curves, **how), range(1, 1 + len(curves)), [FIXED, *RULES])
+    assert own is not None
+    return own
+
+
+def test_a_rule_that_needs_half_of_the_samples_saves_half() -> None:
+    own = found(lambda chances, samples: fixed(chances, 2 * samples))
+    # Two samples of the setting are one and a bit of the rule, whose curve begins with one sample.
+    assert own.share.value == pytest.approx(0.5, abs=0.05)
+    assert own.share.low <= own.share.value <= own.share.high
+    assert own.entry == RULES[0]
+
+
+def test_the_setting_itself_saves_nothing_and_a_worse_rule_loses() -> None:
+    same = found(fixed)
+    assert (same.share.value, same.share.low, same.share.high) == pytest.approx((0, 0, 0), abs=1e-6)
+    worse = found(lambda chances, samples: fixed(chances, samples / 2))
+    assert worse.share.high < 0
+    assert "the rule needs more samples" in _saved(worse)[1]
+
+
+def test_the_best_rule_is_chosen_and_an_accuracy_out_of_reach_counts() -> None:
+    own = found(lambda chances, _: chances, lambda chances, samples: fixed(chances, 1.5 * samples))
+    assert own.entry == RULES[1] and own.share.low > 0
+    # A rule that never improves counts 64 samples for each of the five accuracies: 1 - 64 / 8.
+    assert found(lambda chances, _: chances).share.value == pytest.approx(-7)
+
+
+def test_equal_rules_that_only_noise_separates_save_nothing_on_other_questions() -> None:
+    """The best of many would seem to save if it was measured on the questions that choose it."""
+    shares = []
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+
+        def noisy(chances: Floats, samples: int, random: np.random.Generator = random) -> Floats:
+            return np.clip(fixed(chances, samples) + random.normal(0, 0.3, len(chances)), 0, 1)
+
+        places = rivals(noisy, *[noisy] * 20, questions=60, places=1)
+        own = saving(places, range(1, 21), [FIXED, *[Entry(f"{number}") for number in range(20)]])
+        assert own is not None
+        shares.append(own.share.value)
+    assert np.mean(shares) < 0.1
+
+
+def test_without_a_rule_there_is_no_saving() -> None:
+    assert saving(rivals(fixed), [], [FIXED]) is None
+    assert saving([], [1], [FIXED, RULES[0]]) is None
+    assert _saved(None)[0] == "unknown"
