@@ -17,7 +17,9 @@ from prmcal.dashboard.formats import escaped
 from prmcal.dashboard.views import calibration, leaderboard, runs, scaling, trajectories
 from prmcal.dashboard.views.shared import follow_run
 from prmcal.db import catalog
+from prmcal.db.queries.health import health
 from prmcal.db.run_folder import published_path
+from prmcal.db.text.health import misleading, summaries
 from prmcal.errors import DatabaseError, MissingDatabaseError
 
 _SIDEBAR_WIDTH = 250  # pixels; most of the page is for tables
@@ -74,6 +76,9 @@ def _show(page: StreamlitPage, path: Path, follows: bool) -> None:
                 follows,
             )
         else:
+            if page.url_path not in (_RUNS, "", "overview"):  # the overview shows them itself
+                for title, _, sentence in summaries(misleading(ask(health, path))):
+                    st.warning(f"**{escaped(title)}**, {escaped(sentence)}")
             page.run()
     except MissingDatabaseError:
         _show_no_results(

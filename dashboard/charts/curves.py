@@ -188,36 +188,21 @@ def settings_of(target: float | None, level: float | None) -> list[str]:
 
 
 def interval_rows(cells: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Return the cells of a leaderboard with a value of a metric as the rows of an interval chart.
+    """Return the cells of calibrators with a value of a metric as the rows of an interval chart.
 
-    The columns are dataset, label (LLM, PRM, strategy and calibrator, with settings where cells would otherwise have
-    the same label), series (the calibrator, otherwise the strategy), value, low, high and n (questions).
+    The columns are label and series (both the calibrator), value, low, high and n (questions).
     """
     measured = cells.dropna(subset=[metric])
     return pd.DataFrame(
         {
-            "dataset": measured["dataset"],
-            "label": _labels(measured),
-            "series": measured["calibrator"].fillna(measured["strategy"]),
+            "label": measured["calibrator"],
+            "series": measured["calibrator"],
             "value": measured[metric],
             "low": measured[f"{metric}_low"],
             "high": measured[f"{metric}_high"],
             "n": measured["questions"].astype(int),
         }
     )
-
-
-def _labels(cells: pd.DataFrame) -> pd.Series:
-    names = zip(*(cells[kind] for kind in ("llm", "prm", "strategy", "calibrator")), strict=True)
-    short = pd.Series(
-        [" · ".join(each for each in row if isinstance(each, str)) for row in names], cells.index
-    )
-    settings = [
-        " ".join(["", *settings_of(target, level)])
-        for target, level in zip(cells["target"], cells["level"], strict=True)
-    ]
-    ambiguous = short.groupby([cells["dataset"], short]).transform("size") > 1
-    return short.where(~ambiguous, short + pd.Series(settings, cells.index))
 
 
 def likest(cells: pd.DataFrame, wanted: Mapping[str, Any], metric: Metric | None = None) -> pd.DataFrame:

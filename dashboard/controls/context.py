@@ -1,6 +1,7 @@
 """The run, the filters and the chosen cell that follow the reader from page to page, and the links between pages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from streamlit.navigation.page import StreamlitPage
 
 from prmcal.dashboard.controls.address import ask, bound, bound_several, given, link, note
 from prmcal.db import catalog
-from prmcal.db.metrics import TIERS, Leaderboard
+from prmcal.db.metrics import RANKING_METRIC, TIERS, Leaderboard
 from prmcal.db.text.formats import COORDINATE_TITLES, LEADERBOARDS, VERIFIED, tier_choice
 from prmcal.errors import DatabaseError
 
@@ -164,6 +165,17 @@ def show_links(pages: Mapping[str, StreamlitPage], current: StreamlitPage, conte
 _PLACE = ("dataset", "llm", "prm")
 
 
+@contextmanager
+def folded(title: str) -> Iterator[None]:
+    """Show selectors that a narrow screen folds behind a switch with a title, so that the answer comes first.
+
+    A page has one such place. `pages.css` folds it.
+    """
+    st.container(key="fold").toggle(f"Choose: {title}", key="fold switch")
+    with st.container(key="folded"):
+        yield
+
+
 def choose(path: Path, kinds: Sequence[str], leaderboard: Leaderboard) -> dict[str, Any] | None:
     """Show a select for each kind, with the names that go with those before it. Return the first cell with these names.
 
@@ -179,14 +191,28 @@ def choose(path: Path, kinds: Sequence[str], leaderboard: Leaderboard) -> dict[s
         return None
     own = cells[cells["leaderboard"] == leaderboard]
     cells = cells if own.empty else own
-    for column, kind in zip(st.columns(len(kinds)), kinds, strict=True):
+    with folded(" · ".join(COORDINATE_TITLES[kind] for kind in kinds)):
+        columns = st.columns(len(kinds))
+    for column, kind in zip(columns, kinds, strict=True):
         names = list(dict.fromkeys(cells[kind]))
         first = next((name for name in context.preferred.get(kind, ()) if name in names), None)
+        if kind == "calibrator" and first is None:
+            first = _best_calibrator(path, cells)
         # Another data set has other questions, and another LLM other trajectories.
         resets = {"dataset": ["question", "trajectory"], "llm": ["trajectory"]}.get(kind, [])
         name = column.selectbox(COORDINATE_TITLES[kind], names, **bound(kind, names, first, resets=resets))
         cells = cells[cells[kind] == name]
     return dict(cells.iloc[0])
+
+
+def _best_calibrator(path: Path, cells: pd.DataFrame) -> str | None:
+    """Return the calibrator of the lowest mean Brier score of these cells; None if none has been measured."""
+    found: pd.DataFrame = ask(catalog.leaderboard, path, table="calibration")
+    if RANKING_METRIC not in found:
+        return None
+    measured = found[found["cell_id"].isin(cells["cell_id"])].dropna(subset=[RANKING_METRIC])
+    means = measured.groupby("calibrator")[RANKING_METRIC].mean()
+    return None if means.empty else str(means.idxmin())
 
 
 def choose_group(path: Path, leaderboard: Leaderboard) -> dict[str, str] | None:

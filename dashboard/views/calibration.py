@@ -79,7 +79,7 @@ def _comparison(done: pd.DataFrame, grid: dict[str, list[str]], described: Metri
     known = [each.name for each in described.of("calibration") if each.better]
     metric = choose_metric("Metric", known, "metric", described)
     measured = done.dropna(subset=[metric.name])
-    rows = interval_rows(measured, metric.name).assign(label=measured["calibrator"])
+    rows = interval_rows(measured, metric.name)
     series = series_of(grid["calibrator"], set(measured["calibrator"]))
     draw(
         interval_chart(rows, metric.title, series, zero=metric.better == "near zero"),
@@ -137,16 +137,18 @@ def show_cell(path: Path, cells: pd.DataFrame, grid: dict[str, list[str]]) -> No
 def _diagrams(path: Path, cells: pd.DataFrame, detail: CellDetail, grid: dict[str, list[str]]) -> None:
     cell = detail.cell
     bins = ask(catalog.reliability, path, cell_id=cell["cell_id"])
-    series = series_of(grid["calibrator"], [cell["calibrator"]])
+    both = _with_uncalibrated(path, cells, cell["cell_id"])
+    series = series_of(grid["calibrator"], set(both["calibrator"]))
+    own = series_of(grid["calibrator"], [cell["calibrator"]])
     left, right = st.columns(2)
     with left:
         st.header("Reliability diagram")
-        draw(reliability_chart(bins.assign(calibrator=cell["calibrator"]), series), bin_errors(bins))
-        draw(prefix_histogram(bins, series), bin_counts(bins))
+        draw(reliability_chart(ask_cells(catalog.reliability, path, both), series), bin_errors(bins))
+        draw(prefix_histogram(bins, own), bin_counts(bins))
         st.caption(f"{CAPTIONS['reliability']} {CAPTIONS['bins']}")
     with right:
         st.header("Signed error")
-        _signed_errors(path, cells, cell["cell_id"], grid)
+        _signed_errors(path, both, cell["calibrator"], series)
     with st.expander("Bins"):
         show_table(
             {
@@ -158,19 +160,22 @@ def _diagrams(path: Path, cells: pd.DataFrame, detail: CellDetail, grid: dict[st
         )
 
 
-def _signed_errors(path: Path, cells: pd.DataFrame, cell_id: str, grid: dict[str, list[str]]) -> None:
-    """Show the signed errors of a cell and those of the uncalibrated rewards of its PRM."""
-    own = cells.set_index("cell_id").loc[cell_id]
-    group = rows_of_group(cells[cells["status"] == "done"], own)
+def _with_uncalibrated(path: Path, cells: pd.DataFrame, cell_id: str) -> pd.DataFrame:
+    """Return the cell of the uncalibrated rewards at the place of a cell, if there is one, and the cell."""
+    group = rows_of_group(cells[cells["status"] == "done"], cells.set_index("cell_id").loc[cell_id])
     before = group[group["calibrator"].isin(ask(catalog.with_role, path, role="baseline")[:1])]
-    shown = pd.concat([before, group[group["cell_id"] == cell_id]]).drop_duplicates("cell_id")
+    return pd.concat([before, group[group["cell_id"] == cell_id]]).drop_duplicates("cell_id")
+
+
+def _signed_errors(path: Path, shown: pd.DataFrame, calibrator: str, series: Series) -> None:
+    """Show the signed errors of a cell and those of the uncalibrated rewards of its PRM."""
     bins = ask_cells(catalog.signed_errors, path, shown)
     means = shown.rename(columns={"signed_error": "value"})[["calibrator", "value"]]
     draw(
-        signed_error_histogram(bins, means, series_of(grid["calibrator"], set(shown["calibrator"]))),
+        signed_error_histogram(bins, means, series),
         extremes("Mean signed error", means["calibrator"], means["value"]),
     )
-    prefixes = bins[bins["calibrator"] == own["calibrator"]]["count"].sum()
+    prefixes = bins[bins["calibrator"] == calibrator]["count"].sum()
     listed = ", ".join(f"{escaped(row.calibrator)} {number(row.value)}" for row in means.itertuples())
     st.caption(
         f"Signed errors of {integer(prefixes)} prefixes. Solid lines: mean signed error ({listed}). Dashed line: 0."

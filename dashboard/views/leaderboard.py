@@ -8,8 +8,6 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.calibration import interval_chart
-from prmcal.dashboard.charts.curves import interval_rows
 from prmcal.dashboard.charts.scaling import league_chart
 from prmcal.dashboard.charts.trajectory import draw, extremes
 from prmcal.dashboard.controls import context, widgets
@@ -19,14 +17,12 @@ from prmcal.dashboard.views.shared import show_html
 from prmcal.db import catalog
 from prmcal.db.charts import series_of
 from prmcal.db.html.boards import league_html, overview_html
-from prmcal.db.metrics import Leaderboard, Metrics
+from prmcal.db.metrics import Leaderboard, Metric
 from prmcal.db.overview.types import Entry, League, Overview, levels_of
 from prmcal.db.queries.cells import kept
+from prmcal.db.statistics.paired import merit
 from prmcal.db.text.board import cost_board, web_board
 from prmcal.db.text.formats import LEADERBOARDS, SECONDS_LEGEND
-
-_CHARTS_IN_A_ROW = 2
-_SELECT_WIDTH = 360  # pixels: the names of the tables are long
 
 
 def show(path: Path) -> None:
@@ -38,7 +34,7 @@ def show(path: Path) -> None:
         "Scaling": lambda: show_ranking(path, grid, "scaling"),
         "Costs": lambda: _show_costs(path, grid),
     }
-    views[widgets.choose_view(list(views), "table", resets=["columns", "chart"])]()
+    views[widgets.choose_view(list(views), "table", resets=["columns"])]()
 
 
 def show_ranking(
@@ -47,7 +43,7 @@ def show_ranking(
     table: Leaderboard,
     filters: Mapping[str, Sequence[str] | None] | None = None,
 ) -> None:
-    """Show a leaderboard with its downloads, and a chart of one metric that opens below them.
+    """Show a leaderboard with its download.
 
     `grid` has the names of each kind, and `filters` those to keep (None for all). Without filters, the page asks.
     """
@@ -70,10 +66,6 @@ def show_ranking(
     )
     _show_board(path, shown, table)
     widgets.show_download(table, ask(_csv, path, table))
-    chart = st.expander("Chart of one metric with all intervals", key="chart_open", on_change="rerun")
-    if chart.open:
-        with chart:
-            _charts(cells[cells["status"] == "done"], table, grid, ask(catalog.metrics, path))
 
 
 def _show_board(path: Path, cells: pd.DataFrame, table: Leaderboard) -> None:
@@ -89,8 +81,17 @@ def _show_board(path: Path, cells: pd.DataFrame, table: Leaderboard) -> None:
         **bound_several("columns", measured, main),
     )
     links = st.container()
+    apart = _references(path, cells)
+    cells, references = (
+        _best_first(part, described[main[0]] if main else None) for part in (cells[~apart], cells[apart])
+    )
     board = web_board(cells, table, described, shown)
+    st.caption(escaped(board.legend))
     rows = widgets.show_board(board, f"board {table} {hash(board.cells)}", select=True)
+    if len(references):
+        st.caption("References: uncalibrated rewards, and strategies that need the truth")
+        other = web_board(references, table, described, shown)
+        widgets.show_board(other, f"references {table} {hash(other.cells)}")
     here, selected = context.context_of(path), cells.iloc[rows]
     names = list(selected["cell_id"])
     with links:
@@ -104,7 +105,25 @@ def _show_board(path: Path, cells: pd.DataFrame, table: Leaderboard) -> None:
         else:
             first, second = names[:2]
             st.html(_link(f"Compare {first} with {second}", here.link("compare", a=first, b=second)))
-    st.caption(escaped(board.legend))
+
+
+def _references(path: Path, cells: pd.DataFrame) -> pd.Series:
+    """Return which cells are no competitors: those of uncalibrated rewards alone, and those that need the truth."""
+    baseline = (
+        cells["calibrator"].isin(ask(catalog.with_role, path, role="baseline")) & cells["strategy"].isna()
+    )
+    found = baseline | cells["cell_id"].isin(ask(catalog.references, path))
+    return found & ~found.all()
+
+
+def _best_first(cells: pd.DataFrame, metric: Metric | None) -> pd.DataFrame:
+    """Return cells in the order of the grid's places, and each place with the best by a metric first."""
+    # A vote has no PRM, and competes with all.
+    kinds = ["dataset", "llm", *(["prm"] if cells["strategy"].isna().all() else [])]
+    place = cells.groupby(kinds, sort=False, dropna=False).ngroup()
+    worse = 0.0 if metric is None else -merit(cells[metric.name], metric.better or "higher")
+    order = pd.DataFrame({"place": place, "worse": worse}, cells.index)
+    return cells.loc[order.sort_values(["place", "worse"], kind="stable").index]
 
 
 def _link(text: str, address: str) -> str:
@@ -133,29 +152,6 @@ def _summary(cells: pd.DataFrame) -> None:
     others = [f"{counts[status]} {status}" for status in ("failed", "pending") if status in counts]
     if others:
         st.markdown(" · ".join([f"{counts.get('done', 0)} of {len(cells)} cells done", *others]))
-
-
-def _charts(cells: pd.DataFrame, table: Leaderboard, grid: dict[str, list[str]], described: Metrics) -> None:
-    measured = [name for name in described if name in cells and cells[name].notna().any()]
-    main = [name for name in LEADERBOARDS[table].main_metrics if name in measured]
-    names = [*main, *(name for name in measured if name not in main)]
-    metric = widgets.choose_metric("Metric", names, "chart", described)
-    rows = interval_rows(cells, metric.name)
-    if rows.empty:
-        st.info(f"No cell has a value for {metric.title}.")
-        return
-    series = series_of(grid["calibrator"], set(rows["series"]))
-    shown = [name for name in grid["dataset"] if name in set(rows["dataset"])]
-    columns = st.columns(min(_CHARTS_IN_A_ROW, len(shown)))
-    for place, dataset in enumerate(shown):
-        with columns[place % len(columns)]:
-            st.markdown(f"**{escaped(dataset)}**")
-            own = rows[rows["dataset"] == dataset]
-            draw(
-                interval_chart(own, metric.title, series, zero=metric.better == "near zero"),
-                extremes(metric.title, own["label"], own["value"]),
-            )
-    st.caption(f"{metric.description} Horizontal lines: 95% intervals. Each calibrator has a colour.")
 
 
 def _show_costs(path: Path, grid: dict[str, list[str]]) -> None:

@@ -8,12 +8,18 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.controls.address import ask, bound
-from prmcal.dashboard.controls.context import choose_leaderboard
+from prmcal.dashboard.charts.calibration import reliability_chart
+from prmcal.dashboard.charts.curves import adaptive_points, fixed_points, levels_of, likest, rows_of_group
+from prmcal.dashboard.charts.scaling import league_chart
+from prmcal.dashboard.charts.trajectory import draw, extremes
+from prmcal.dashboard.controls.address import ask, ask_cells, bound
+from prmcal.dashboard.controls.context import choose_group, choose_leaderboard, grid_names
 from prmcal.dashboard.controls.widgets import SELECT_WIDTH, choose_view, show_board
-from prmcal.dashboard.formats import MISSING, escaped, integer, integers, names
+from prmcal.dashboard.formats import CAPTIONS, MISSING, escaped, integer, integers, names
 from prmcal.dashboard.views.shared import show_jobs, show_progress, show_table
 from prmcal.db import catalog
+from prmcal.db.charts import series_of
+from prmcal.db.metrics import RANKING_METRIC
 from prmcal.db.queries.two_cells import RunComparison
 from prmcal.db.run_folder import published_path
 from prmcal.db.statistics.paired import SIGNIFICANCE
@@ -65,9 +71,69 @@ def show(path: Path, folders: Mapping[str, Path]) -> None:
         st.info("This database has no runs.")
         return
     show_progress(path)
+    _failures(ask(catalog.cells, path))
+    _so_far(path)
     _history(runs)
     _jobs(path)
     _plugins_and_datasets(path)
+
+
+def _failures(cells: pd.DataFrame) -> None:
+    """Show why cells have failed, each reason once."""
+    failed = cells[cells["status"] == "failed"].fillna({"reason": "no reason was recorded"})
+    if len(failed):
+        st.header("Failed")
+        reasons = failed.groupby("reason", sort=False)["cell_id"].agg(["size", "first"])
+        shown = {
+            "Cells": integers(reasons["size"]),
+            "Such as": names(reasons["first"]),
+            "Reason": names(reasons.index),
+        }
+        show_table(shown)
+
+
+def _so_far(path: Path) -> None:
+    """Show calibration and accuracy at a place. The page is drawn again as results come in."""
+    cells = ask(catalog.leaderboard, path, table="calibration")
+    done = cells[cells["status"] == "done"]
+    if done.empty:
+        return
+    st.header("Results so far")
+    st.markdown(f"{integer(len(done))} of {integer(len(cells))} calibration cells are done.")
+    place = choose_group(path, "calibration")
+    here = rows_of_group(done, place) if place else done.head(0)
+    if here.empty:
+        st.info("No calibrator has been measured yet for this data set, LLM and PRM.")
+        return
+    assert place is not None
+    best = likest(here, {}, ask(catalog.metrics, path)[RANKING_METRIC]).iloc[:1]
+    before = here[here["calibrator"].isin(ask(catalog.with_role, path, role="baseline"))]
+    shown = pd.concat([before, best]).drop_duplicates("cell_id")
+    calibrators = grid_names(path)["calibrator"]
+    left, right = st.columns(2)
+    with left:
+        finding = extremes("Brier score", shown["calibrator"], shown[RANKING_METRIC])
+        draw(
+            reliability_chart(
+                ask_cells(catalog.reliability, path, shown), series_of(calibrators, set(shown["calibrator"]))
+            ),
+            finding,
+        )
+        st.caption(CAPTIONS["reliability"])
+    with right:
+        pool = ask(catalog.exact_curves, path, **place)
+        if pool is None:
+            st.info("The accuracy has not been measured yet for this data set, LLM and PRM.")
+            return
+        own = adaptive_points(pool, list(shown["calibrator"]), levels_of(pool)[0])
+        points = pd.concat([fixed_points(pool), own]).rename(columns={"series": "entry", "n": "questions"})
+        points = points.rename(columns=lambda name: name.replace("cost", "samples"))
+        highest = points.groupby("entry")["accuracy"].max()
+        draw(
+            league_chart(points, series_of(calibrators, set(points["entry"]))),
+            extremes("Highest accuracy", highest.index, highest),
+        )
+        st.caption("Accuracy of best-of-n with a fixed n, and of best-of-n + IAS, with 95% bands.")
 
 
 def _history(runs: pd.DataFrame) -> None:

@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from prmcal.dashboard.charts import curves
 from prmcal.dashboard.charts.scaling import difficulty_chart, equal_cost_chart, frontier_chart, risk_chart
 from prmcal.dashboard.charts.trajectory import draw, extremes, gain_of, percent, points
-from prmcal.dashboard.controls.address import ask, bound
+from prmcal.dashboard.controls.address import ask, bound, bound_several
 from prmcal.dashboard.controls.context import choose_group, context_of, grid_names
 from prmcal.dashboard.controls.widgets import choose_target, choose_view
 from prmcal.dashboard.formats import CAPTIONS, escaped, estimates, names, numbers, settings
@@ -21,6 +21,8 @@ from prmcal.db.charts import series_of
 from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.statistics.budgets import verdict
 
+_DRAWN = 3
+"""The number of calibrators that are drawn beside the baseline unless the reader chooses others."""
 _COSTS = {"samples": "samples", "generated tokens": "generated_tokens"}
 _COLUMNS = ["cost", "cost_low", "cost_high", "accuracy", "accuracy_low", "accuracy_high"]
 
@@ -63,6 +65,15 @@ class _Place:
         )
         return float(level)
 
+    def drawn(self, target: float, level: float) -> list[str]:
+        """Let the reader choose the calibrators that are drawn: by default the three most accurate and the baseline."""
+        rows = ask(_gains_at_once, self.path, group=self.group, target=target, level=level)
+        ranked = list(rows.sort_values("accuracy", ascending=False, kind="stable")["series"])
+        chosen = [*ask(catalog.with_role, self.path, role="baseline"), *context_of(self.path).choice.values()]
+        first = [name for name in ranked if name in {*ranked[:_DRAWN], *chosen}]
+        with st.container(key="folded curves"):
+            return st.multiselect("Drawn", ranked, **bound_several("drawn", ranked, first)) or first
+
     def show_gain(self, target: float, level: float) -> pd.DataFrame:
         """Say in a sentence what IAS buys at equal cost, and return the gains of all calibrators.
 
@@ -85,6 +96,7 @@ def _show_equal_cost(place: _Place) -> None:
         st.info("No calibrator has rewards for this data set, LLM and PRM.")
         return
     chosen = place.show_gain(target, level)
+    rows = rows[rows["series"].isin(place.drawn(target, level))]
     draw(
         equal_cost_chart(rows, series_of(place.calibrators, set(rows["series"])), target),
         extremes(
@@ -140,17 +152,18 @@ def _show_budget(place: _Place) -> None:
         place.pool, place.calibrators, rivals, values, target, level, tokens=cost != "samples"
     )
     place.show_gain(target, level)
-    series = series_of(place.calibrators, [*adaptive["series"].unique(), curves.FIXED])
-    chosen = adaptive[adaptive["C"] == target]
+    names_drawn = place.drawn(target, level)
+    series = series_of(place.calibrators, [*names_drawn, curves.FIXED])
+    chosen, lines = adaptive[adaptive["C"] == target], adaptive[adaptive["series"].isin(names_drawn)]
+    points_drawn = measured[measured["series"].isin([*names_drawn, curves.FIXED])]
     draw(
-        frontier_chart(adaptive, fixed, measured, frontier, f"Mean {cost} per question", series, target),
+        frontier_chart(lines, fixed, points_drawn, frontier, f"Mean {cost} per question", series, target),
         extremes(
             f"Accuracy of best-of-n + IAS at C = {target:g}", chosen["series"], chosen["accuracy"], percent
         ),
     )
     st.caption(CAPTIONS["budget"])
     _cost_table(measured, chosen, frontier, cost)
-    _areas(place)
 
 
 def _curves(path: Path, group: dict[str, str], cost: str, level: float) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -201,18 +214,6 @@ def _cost_table(measured: pd.DataFrame, chosen: pd.DataFrame, frontier: pd.DataF
     )
 
 
-def _areas(place: _Place) -> None:
-    areas = curves.rows_of_group(ask(catalog.curve_areas, place.path), place.group)
-    areas = areas[areas["name"] == "area"]
-    if areas.empty:
-        return
-    with st.expander("Areas under the curves"):
-        order = {name: index for index, name in enumerate(place.calibrators)}
-        areas = areas.assign(order=areas["calibrator"].map(order)).sort_values(["order", "level"])
-        show_areas(areas)
-        st.caption(CAPTIONS["areas"])
-
-
 def _show_difficulty(place: _Place) -> None:
     """Show accuracy and samples for the questions of each difficulty level."""
     target, level = place.choose_selection()
@@ -220,7 +221,8 @@ def _show_difficulty(place: _Place) -> None:
     if adaptive.empty:
         st.info("The questions of this data set have no difficulty levels.")
         return
-    series = series_of(place.calibrators, {*adaptive["series"], *fixed["series"]})
+    lines = adaptive[adaptive["series"].isin(place.drawn(target, level))]
+    series = series_of(place.calibrators, {*lines["series"], *fixed["series"]})
     hardest = adaptive[adaptive["question_level"] == adaptive["question_level"].max()]
     charts = {"accuracy": ("Accuracy", fixed), "cost": ("Mean samples per question", fixed.head(0))}
     for box, (column, (title, also)) in zip(st.columns(2), charts.items(), strict=True):
@@ -228,7 +230,7 @@ def _show_difficulty(place: _Place) -> None:
             finding = extremes(
                 f"{title} on the hardest questions at C = {target:g}", hardest["series"], hardest[column]
             )
-            draw(difficulty_chart(adaptive, also, column, title, series), finding)
+            draw(difficulty_chart(lines, also, column, title, series), finding)
     st.caption(CAPTIONS["difficulty"])
     with st.expander("Numbers"):
         shown = pd.concat([fixed, adaptive]).sort_values("question_level", kind="stable")
@@ -290,6 +292,7 @@ def show(path: Path) -> None:
     left, controls = st.columns([3, 2])
     with left:
         group = choose_group(path, "scaling")
+    controls = controls.container(key="folded controls")
     if group is None:
         st.info("This run has no scaling cells.")
         return

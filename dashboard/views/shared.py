@@ -17,7 +17,7 @@ from prmcal.db.charts import series_of
 from prmcal.db.html.boards import overview_style
 from prmcal.db.queries.runs import progress
 from prmcal.db.reader import fingerprint
-from prmcal.db.run_folder import is_running
+from prmcal.db.run_folder import LOG_FILE, is_running
 from prmcal.db.text.formats import COORDINATE_TITLES, duration
 from prmcal.errors import DatabaseError
 
@@ -143,6 +143,9 @@ def _bar(table: pd.DataFrame, state: str) -> None:
 
 def _kinds(path: Path, expanded: bool) -> None:
     table = progress(ask(catalog.planned_shards, path), path.parent)
+    log = path.with_name(LOG_FILE)
+    if expanded and log.is_file() and (lines := log.read_text("utf-8", "replace").splitlines()):
+        st.text(f"Latest: {lines[-1]}")
     with st.expander("By kind of job", expanded=expanded):
         show_table(
             {

@@ -1,5 +1,6 @@
 """Page Trajectories, down to the steps of one trajectory, and page Compare, with two cells."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -207,6 +208,7 @@ def _success(row: dict[Any, Any]) -> str:
     return f"{row['successes']} of {row['follow_ups']}: {interval}"
 
 
+_FEW = 10  # metrics that are shown at once
 _EXCERPT = 90  # characters of a question
 _DIFFERENCE = "A \N{MINUS SIGN} B"
 _SERIES = two_kinds("significant", "not significant")
@@ -233,10 +235,17 @@ def show_comparison(path: Path) -> None:
         return
     st.caption(found.paired_over)
     described: Metrics = ask(catalog.metrics, path)
-    _chart(found, described)
-    board = comparison_board(found, described.title)
-    show_board(board, f"comparison {pair}")
+    first = found.table["metric"].isin(LEADERBOARDS[table].main_metrics)
+    rows = pd.concat([found.table[first], found.table[~first]])
+    few, others = (replace(found, table=part) for part in (rows.head(_FEW), rows[_FEW:]))
+    _chart(few, described)
+    board = comparison_board(few, described.title)
     st.caption(formats.escaped(board.legend))
+    show_board(board, f"comparison {pair}")
+    if len(others.table):
+        with st.expander(f"{len(others.table)} more metrics"):
+            _chart(others, described)
+            show_board(comparison_board(others, described.title), f"more of comparison {pair}")
     _questions(context.context_of(path), found)
 
 

@@ -84,7 +84,7 @@ def test_choices_follow_the_reader_and_every_address_shows_the_same_again(
     go(page, "Scaling")
     see("scaling?llms=strong", "Scaling", "at C = 0.99")
     go(page, "Calibration")
-    see("calibration?llms=strong", "Calibration", "Cell calibration/strong/qwen/uncalibrated/nano-math")
+    see("calibration?llms=strong", "Calibration", "Cell calibration/strong/qwen/isotonic/nano-math")
     choose(page, "Calibrator", "temperature")
     address_ends = "calibration?llms=strong&calibrator=temperature"
     see(address_ends, "Calibration", "Cell calibration/strong/qwen/temperature/nano-math")

@@ -50,6 +50,17 @@ def test_a_cell_shows_the_numbers_and_bins_of_the_cell(page: Page, address: str,
     expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(3, timeout=1000 * SECONDS)
 
 
+def test_a_phone_shows_the_answer_first_and_selectors_on_a_click(page: Page, address: str) -> None:
+    page.goto(f"{address}/" + link("calibration", llm="weak"))
+    page.get_by_text("Cell calibration/weak/qwen/isotonic/nano-math").wait_for()
+    expect(page.get_by_role("combobox", name="Calibrator", exact=True)).to_be_visible()
+    expect(page.get_by_text("Choose: Data set")).to_be_hidden()
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(page.get_by_role("combobox", name="Calibrator", exact=True)).to_be_hidden()
+    page.get_by_text("Choose: Data set").click()
+    expect(page.get_by_role("combobox", name="Calibrator", exact=True)).to_be_visible()
+
+
 def test_calibrators_of_one_group_are_compared(page: Page, address: str, run_folder: Path) -> None:
     page.goto(f"{address}/" + link("calibration", view="Calibrators", llm="strong", metric="ece"))
     _, *shown = rows(page)
@@ -83,7 +94,9 @@ def test_a_failed_cell_has_a_page_with_its_reason(page: Page, address: str) -> N
 def test_runs_and_jobs_show_what_the_database_holds(page: Page, address: str, run_folder: Path) -> None:
     page.goto(f"{address}/" + link("runs", kind="score"))
     page.get_by_text("4 jobs.").wait_for()
-    head, run = rows(page, 1)
+    assert rows(page, 1)[1:] == [["1", factory.FAILED_CELL, factory.REASON]]
+    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(2)
+    head, run = rows(page, 2)
     named = dict(zip(head, run, strict=True))
     assert (named["Run"], named["Grid"]) == ("run-1", "tiny")
     assert (named["Started (UTC)"], named["Machine"]) == ("2026-01-02 03:04", "2 cores")

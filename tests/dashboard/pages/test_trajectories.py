@@ -82,7 +82,7 @@ def test_a_selected_row_is_shown_and_written_to_the_address(
 
 def test_a_scaling_cell_and_a_failed_one_have_their_trajectories(page: Page, address: str) -> None:
     go(page, address, cell=cell_id("scaling", "strong", "nano-aime", strategy="pass@1"))
-    page.get_by_text("Cell calibration/strong/qwen/uncalibrated/nano-aime").wait_for()
+    page.get_by_text("Cell calibration/strong/qwen/temperature/nano-aime").wait_for()  # the best one
     go(page, address, cell=factory.FAILED_CELL)
     expect(page.get_by_test_id("stAlert")).to_have_text(f"This cell failed: {factory.REASON}")
 
