@@ -16,9 +16,9 @@ def saving(found: Sequence[FixedRivals], rules: Sequence[int], entries: Sequence
 
     The rule is the entry among `rules`, numbers of `entries`, with the highest mean accuracy over places and budgets on
     the other half of the questions. So no question chooses the rule or the setting that it is measured with. The
-    accuracies are those of the setting with 2, 4, ... samples. Each is read off both curves, between whose points the
-    logarithm of the samples is interpolated. An accuracy that the rule does not reach counts as twice N samples. The
-    share is 1 - the geometric mean of the ratios of samples over accuracies and places.
+    accuracies are those of the setting with 2, 4, ... samples, up to N / 2. Each is read off both curves, between whose
+    points the logarithm of the samples is interpolated. An accuracy that the rule does not reach counts as twice N
+    samples. The share is 1 - the geometric mean of the ratios of samples over accuracies and places.
 
     None if no rule was measured at all places, or if there are none.
     """
@@ -62,8 +62,9 @@ def _ratios(rule: Floats, fixed: Floats, budgets: Floats) -> Floats:
     # More samples are never worth less. The smallest budget counts where several have the same accuracy.
     rising = 1e-9 * np.arange(len(budgets))
     own, other = (np.maximum.accumulate(each, axis=1) + rising for each in curves)
-    # One sample is as good as one sample.
+    # One sample is as good as one sample. With all N, noise alone decides whether a rule is as accurate.
     wanted = np.maximum.accumulate(curves[1], axis=1)[:, budgets > 0] - 2 * rising[-1]
+    wanted = wanted[:, :-1] if wanted.shape[1] > 1 else wanted
     found = [
         np.interp(levels, mine, budgets, right=budgets[-1] + 1).mean()
         - np.interp(levels, theirs, budgets).mean()

@@ -69,8 +69,8 @@ def test_the_setting_itself_saves_nothing_and_a_worse_rule_loses() -> None:
 def test_the_best_rule_is_chosen_and_an_accuracy_out_of_reach_counts() -> None:
     own = found(lambda chances, _: chances, lambda chances, samples: fixed(chances, 1.5 * samples))
     assert own.entry == RULES[1] and own.share.low > 0
-    # A rule that never improves counts 64 samples for each of the five accuracies: 1 - 64 / 8.
-    assert found(lambda chances, _: chances).share.value == pytest.approx(-7)
+    # A rule that never improves counts 64 samples for the accuracies of 2, 4, 8 and 16: 1 - 64 / 2**2.5.
+    assert found(lambda chances, _: chances).share.value == pytest.approx(1 - 2**3.5)
 
 
 def test_equal_rules_that_only_noise_separates_save_nothing_on_other_questions() -> None:
