@@ -16,10 +16,11 @@ from prmcal.db.queries.curves import (
     searches,
 )
 from prmcal.db.queries.leaderboard import costs, error_histograms, leaderboard, measurements
-from prmcal.db.queries.runs import job_page, planned_shards
-from prmcal.db.queries.submissions import (
+from prmcal.db.queries.runs import (
     cell_provenance,
     is_merged,
+    job_page,
+    planned_shards,
     seed_spreads,
     submissions,
     verifications,

@@ -1,8 +1,9 @@
 """Text and values from elsewhere as parts of a message, and errors of files that cannot be read."""
 
+import difflib
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +22,12 @@ def printable(text: str) -> str:
         each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode()
         for each in text
     )
+
+
+def meant(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the question if the closest of the known names is meant; another text if none is close."""
+    close = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"Did you mean '{close[0]}'?" if close else otherwise
 
 
 def one_line(text: str) -> str:

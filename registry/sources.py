@@ -12,7 +12,6 @@ message of pydantic says about the argument.
 """
 
 import ast
-import difflib
 import hashlib
 import importlib.util
 import inspect
@@ -33,7 +32,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from prmcal.errors import InvalidArgumentsError, InvalidPluginError
-from prmcal.registry.messages import shown
+from prmcal.registry.messages import meant, shown
 
 _INSTALLED = {"site-packages", "dist-packages"}
 _IMPORTERS = {"__import__", "import_module"}
@@ -254,8 +253,7 @@ def validate_arguments(model: type[BaseModel], plugin: str, arguments: Mapping[s
     known = model.model_fields
     unknown = [name for name in arguments if name not in known]
     if unknown:
-        close = difflib.get_close_matches(unknown[0], list(known), n=1)
-        hint = f"Did you mean '{close[0]}'?" if close else f"It takes: {', '.join(known) or 'none'}."
+        hint = meant(unknown[0], known, f"It takes: {', '.join(known) or 'none'}.")
         raise InvalidArgumentsError(f"The {plugin} has no argument '{unknown[0]}'. {hint}")
     try:
         validated = model(**arguments)

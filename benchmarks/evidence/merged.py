@@ -25,7 +25,7 @@ from typing import Any
 
 import pandas as pd
 
-from prmcal.db.queries.submissions import PROVENANCE
+from prmcal.db.queries.runs import PROVENANCE
 from prmcal.db.run_folder import artifacts_root
 from prmcal.harness.cli.results.leaderboard import render_leaderboard
 from prmcal.harness.execution.ending import RunSummary

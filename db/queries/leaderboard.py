@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from prmcal.db.metrics import COORDINATES, COSTS, PARTS_OF_COSTS, Leaderboard
 from prmcal.db.queries.cells import kept, metrics, numbered_cells
-from prmcal.db.queries.submissions import PROVENANCE, cell_provenance, is_merged, seed_spreads
+from prmcal.db.queries.runs import PROVENANCE, cell_provenance, is_merged, seed_spreads
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.paired import standings
 from prmcal.db.tables import Cell, Comparison, Job, JobInput, Result, SignedErrorBin
@@ -40,7 +40,7 @@ def measurements(
     The columns are cell_id, number (the short number), those of :data:`prmcal.db.metrics.COORDINATES`, status, reason,
     metric, value, low, high, rows, questions, standing, letters. A cell without values (failed or pending) has one row
     with a null metric. The database of a merged leaderboard adds the columns of
-    :data:`prmcal.db.queries.submissions.PROVENANCE`.
+    :data:`prmcal.db.queries.runs.PROVENANCE`.
 
     Cells with the same data set, LLM and PRM compete. The standing is "best", "tied" (not significantly different from
     the best after Holm's correction), "worse" (significantly different), or null if the value was not compared. Cells
@@ -93,7 +93,7 @@ def leaderboard(source: Source, /, table: Leaderboard = "calibration", **filters
     :data:`prmcal.db.metrics.COORDINATES`; for each metric ``<metric>``, ``<metric>_low``, ``<metric>_high``,
     ``<metric>_standing`` and ``<metric>_letters``; then rows and questions (the smallest numbers behind any value of
     the cell), status and reason. The database of a merged leaderboard adds the columns of
-    :data:`prmcal.db.queries.submissions.PROVENANCE`. If it has cells of several seeds, it also adds ``seeds`` (their
+    :data:`prmcal.db.queries.runs.PROVENANCE`. If it has cells of several seeds, it also adds ``seeds`` (their
     number) and for each metric ``<metric>_between_seeds`` (the standard deviation of the value between seeds, with n -
     1).
     """

@@ -1,6 +1,5 @@
 """``prmcal check`` and ``verify``: the checks of a plugin, and those of a submission in tiers."""
 
-import difflib
 import os
 import sys
 import textwrap
@@ -26,7 +25,7 @@ from prmcal.harness.verify.again import Asked
 from prmcal.harness.verify.subject import opened
 from prmcal.harness.verify.tiers import verified
 from prmcal.registry.conformance import NOT_RUN, CheckResult, check_build, compare_with_published, run_checks
-from prmcal.registry.messages import excerpt, reading
+from prmcal.registry.messages import excerpt, meant, reading
 from prmcal.registry.plugins import KINDS, load_plugin_file
 from prmcal.registry.sources import arguments_model
 
@@ -164,13 +163,8 @@ def _require_known(plugins: Sequence[tuple[str, str]], given: Mapping[str, Any])
     known = {key for kind, name in plugins for key in arguments_model(KINDS[kind].get(name)).model_fields}
     unknown = [key for key in given if key not in known]
     if unknown:
-        hint = _meant(unknown[0], known) or f"They take: {', '.join(sorted(known)) or 'none'}."
+        hint = meant(unknown[0], known, f"They take: {', '.join(sorted(known)) or 'none'}.")
         raise InvalidArgumentsError(f"No plugin of the file has an argument '{unknown[0]}'. {hint}")
-
-
-def _meant(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, sorted(known), n=1)
-    return f"Did you mean '{close[0]}'?" if close else ""
 
 
 def _find(name: str, kind: str | None) -> list[tuple[str, str]]:
@@ -189,7 +183,7 @@ def _find(name: str, kind: str | None) -> list[tuple[str, str]]:
         kinds = " and of a ".join(each for each, _ in found)
         raise PluginError(f"'{name}' is the name of a {kinds}. Choose one of them with --kind.")
     if not found:
-        hint = _meant(name, {each for _, each in known}) or "`prmcal list` shows all plugins."
+        hint = meant(name, {each for _, each in known}, "`prmcal list` shows all plugins.")
         raise UnknownPluginError(f"There is no {kind or 'plugin'} '{name}'. {hint}")
     return found
 

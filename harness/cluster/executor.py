@@ -19,8 +19,8 @@ from prmcal.harness.cluster.actor import ActorSettings, Death, NodeWorker, token
 from prmcal.harness.cluster.connection import ClusterSettings, connected
 from prmcal.harness.cluster.nodes import Census, cause_of, on_node, slots_of, too_large
 from prmcal.harness.execution.ending import Failure
-from prmcal.harness.execution.executor import after_death, after_outcome
-from prmcal.harness.execution.placement import Slot, Worker, hand_out, next_start
+from prmcal.harness.execution.local import after_death, after_outcome
+from prmcal.harness.execution.machine import Slot, Worker, hand_out, next_start
 from prmcal.harness.execution.schedule import Event, Notice, Outcome, Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
@@ -111,7 +111,7 @@ class RayExecutor:
         return any(node.gpus for node in self._census.usable.values())
 
     def run(self, schedule: Schedule) -> Generator[Event]:
-        """See :meth:`prmcal.harness.execution.executor.Executor.run`."""
+        """See :meth:`prmcal.harness.execution.local.Executor.run`."""
         folder, token = workers_folder(self._directory), secrets.token_hex(16)
         folder.mkdir(parents=True, exist_ok=True)
         token_file(self._directory).write_text(token)

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from prmcal.errors import ClusterError
-from prmcal.harness.execution.machine import gpus_of_worker, package_versions
-from prmcal.harness.execution.placement import Slot
+from prmcal.harness.execution.machine import Slot, gpus_of_worker, package_versions
 from prmcal.harness.execution.schedule import MOST_TRIES, Notice
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters

@@ -3,11 +3,11 @@
 run         a grid, a further plan, or only the recording
 recorder    results and their comparisons in the database
 schedule    the order of shards, and what an executor does with it
-local       the loop over a schedule, and the executor on this machine
+local       the contract of executors, and the executor on this machine
 worker      a process that computes shards
 progress    the progress on the terminal, in the log and in a file
 ending      how a run and its shards end
-machine     GPUs, hardware and versions of packages
+machine     GPUs, hardware, versions of packages, and the seats of workers
 
 A cluster of machines belongs in `prmcal.harness.cluster`.
 """

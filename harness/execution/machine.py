@@ -1,19 +1,26 @@
-"""The machine: its GPUs and how the workers of a run share them, its hardware, and the versions of its packages.
+"""The machine and the seats of its workers: GPUs, hardware, versions of packages, and which shards a worker takes.
 
-A worker holds the GPUs that the models of its shards need; see :mod:`prmcal.harness.execution.placement`.
+The GPUs of a process are fixed when it starts. A shard whose models need more GPUs than a slot has waits until workers
+that find no work can make room for a larger one, and a larger one that finds no work makes room for small ones. So no
+GPU is idle while a shard that fits is ready, and small shards come before large ones.
 """
 
 import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from prmcal import __version__
+from prmcal.harness.execution.schedule import ANY_GPUS, Schedule
+from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import Parameters
+from prmcal.harness.planning.gpu_hours import ALL_GPUS
 
 _VARIABLE = "CUDA_VISIBLE_DEVICES"
 _QUERY = "nvidia-smi"
@@ -106,3 +113,145 @@ def run_environment() -> dict[str, Any]:
         "packages": package_versions(),
         "hardware": {**hardware(), "gpus": describe_gpus()},
     }
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Slot:
+    """The smallest place of a worker."""
+
+    number: int
+    """Its number among the slots of this kind on its node."""
+    node: str
+    """The id of the node; empty on one machine."""
+    gpus: tuple[str, ...] = ()
+    """The names of its GPUs."""
+    models: bool | None = None
+    """True for shards that need a model, False for those that need none, None for both."""
+
+
+def slots_of_machine(gpus: Sequence[str], workers: int) -> list[Slot]:
+    """Return a slot for each worker of one machine, which has these GPUs."""
+    return [Slot(number, "", gpus_of_worker(gpus, workers, number)) for number in range(workers)]
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """The place of one worker: a slot, or several of one node."""
+
+    slots: tuple[Slot, ...]
+    takes: Container[int]
+    """The numbers of GPUs that the shards with a model need that it computes. Others would need another seat."""
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """The names of its GPUs."""
+        return _gpus(self.slots)
+
+    @property
+    def models(self) -> bool | None:
+        """The shards that it computes; see `Slot.models`."""
+        return self.slots[0].models
+
+    def fits(self, needed: int) -> bool:
+        """Return whether it computes shards that need this number of GPUs, 0 for shards without a model."""
+        return self.models is not False and needed in self.takes if needed else self.models is not True
+
+
+@dataclass(eq=False, kw_only=True)
+class Worker:
+    """A worker of a run."""
+
+    seat: Seat
+    name: str
+    shard: Shard[Parameters] | None = None
+    """The shards that it computes."""
+    loaded: str = ""
+    """The model that it has loaded, as shards name it; empty for none."""
+    ready: bool = True
+    """False while it starts."""
+
+    @property
+    def idle(self) -> bool:
+        """True while it waits for a shard."""
+        return self.ready and self.shard is None
+
+
+AnyWorker = TypeVar("AnyWorker", bound=Worker)
+
+
+def hand_out(
+    schedule: Schedule, workers: Collection[AnyWorker]
+) -> Iterator[tuple[AnyWorker, Shard[Parameters]]]:
+    """Yield a shard for every worker that is idle and finds one."""
+    for worker in list(workers):
+        if worker.idle:
+            shard = schedule.take(worker.loaded, worker.seat.models, worker.seat.takes)
+            if shard is not None:
+                yield worker, shard
+
+
+def next_start(
+    schedule: Schedule, slots: Sequence[Slot], workers: Collection[AnyWorker], most: int | None = None
+) -> tuple[Seat, Sequence[AnyWorker]] | None:
+    """Return the seat of the next worker to be started, and the idle workers that end to make room for it.
+
+    It is asked for after `hand_out`, so that no idle worker finds a shard. Returns None if no worker is to be started.
+
+    The ready shards of the schedule decide which workers are needed. `slots` are all that may be used, the preferred
+    ones first, and `most` is the most workers that compute models, by default as many as there is room for.
+    """
+    for needed, ready in schedule.ready().items():
+        if ready > sum(not each.ready and each.seat.fits(needed) for each in workers):
+            found = _seat(needed, slots, workers, most)
+            if found is not None:
+                return found
+    return None
+
+
+def _seat(
+    needed: int, slots: Sequence[Slot], workers: Collection[AnyWorker], most: int | None
+) -> tuple[Seat, Sequence[AnyWorker]] | None:
+    holders = {slot: worker for worker in workers for slot in worker.seat.slots}
+    nodes: dict[str, list[Slot]] = {}
+    for slot in slots:
+        if slot.models is None or slot.models == (needed > 0):
+            nodes.setdefault(slot.node, []).append(slot)
+    choices = []
+    for own in nodes.values():
+        free = [slot for slot in own if slot not in holders]
+        held = [slot for slot in own if slot in holders and holders[slot].idle]
+        seat = _enough(needed, [*free, *held], len(_gpus(own)))
+        if seat is not None:
+            ended = dict.fromkeys(holders[slot] for slot in seat.slots if slot in holders)
+            choices.append((seat, list(ended)))
+    if not choices:
+        return None
+    seat, ended_workers = min(choices, key=lambda choice: (len(choice[1]), choice[0].slots[0].number))
+    if most is not None and seat.models is not False:
+        others = [each for each in workers if each.seat.models is not False and each not in ended_workers]
+        surplus = len(others) - most + 1
+        more = [each for each in others if each.idle][: max(0, surplus)]
+        if len(more) < surplus:
+            return None
+        ended_workers += more
+    return seat, ended_workers
+
+
+def _enough(needed: int, slots: Sequence[Slot], there: int) -> Seat | None:
+    """Return a seat of the first of some slots that have as many GPUs as needed, of those of the node; or None."""
+    target = min(needed, there) if needed == ALL_GPUS or not there else needed
+    chosen: list[Slot] = []
+    for slot in slots:
+        before = len(_gpus(chosen))
+        if chosen and before == len(_gpus([*chosen, slot])):
+            continue  # It shares its GPUs with another one.
+        chosen.append(slot)
+        room = len(_gpus(chosen))
+        if room >= target:
+            takes = {*range(before + 1, room + 1), *([ALL_GPUS] if room == there else [])}
+            return Seat(tuple(chosen), takes if there else ANY_GPUS)
+    return None
+
+
+def _gpus(slots: Sequence[Slot]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for slot in slots for name in slot.gpus))

@@ -11,8 +11,7 @@ from typing import TextIO
 from prmcal.db.run_folder import FAILURES_FILE, LOG_FILE, RECORD_FILE
 from prmcal.errors import PrmcalError, StorageError
 from prmcal.harness.execution.ending import Ending, EndWatch, RunSummary, read_failures
-from prmcal.harness.execution.executor import Executor, refused
-from prmcal.harness.execution.local import LocalExecutor
+from prmcal.harness.execution.local import Executor, LocalExecutor, refused
 from prmcal.harness.execution.machine import run_environment
 from prmcal.harness.execution.progress import Progress
 from prmcal.harness.execution.recorder import Recorder

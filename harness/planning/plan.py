@@ -1,6 +1,5 @@
 """A plan: the jobs of a grid and the cells that they fill, a part of it for a run, and how jobs are made."""
 
-import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -14,6 +13,7 @@ from prmcal.harness.storage.folder import RunRecord
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.plugin import Plugin
+from prmcal.registry.messages import meant
 
 AnyParameters = TypeVar("AnyParameters", bound=Parameters)
 AnyPlugin_co = TypeVar("AnyPlugin_co", bound=Plugin, covariant=True)
@@ -166,10 +166,7 @@ class Plan:
             known = dict.fromkeys(name for cell in self.cells if (name := _name(cell, kind)))
             for name in names:
                 if name not in known:
-                    close = difflib.get_close_matches(name, known, n=1)
-                    hint = (
-                        f"Did you mean '{close[0]}'?" if close else f"It has: {', '.join(known) or 'none'}."
-                    )
+                    hint = meant(name, known, f"It has: {', '.join(known) or 'none'}.")
                     raise GridError(f"The grid has no {kind} '{name}'. {hint}")
         found = [
             cell for cell in self.cells if all(_name(cell, kind) in names for kind, names in only.items())

@@ -1,6 +1,5 @@
 """A grid whose plugins are built and whose questions are read. The planner makes jobs of it. No model is loaded."""
 
-import difflib
 import inspect
 import json
 import math
@@ -24,7 +23,7 @@ from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.strategy import PoolStrategy, Strategy
-from prmcal.registry.messages import shown
+from prmcal.registry.messages import meant, shown
 from prmcal.registry.models.checkpoints import is_on_this_machine
 from prmcal.registry.plugins import Registry, calibrators, datasets, llms, metrics, prms, strategies
 
@@ -364,8 +363,7 @@ def _check_others(grid: ResolvedGrid) -> None:
         others = others_of(strategy)
         for name in others:
             if name not in names:
-                close = difflib.get_close_matches(name, names, n=1)
-                hint = f"Did you mean '{close[0]}'?" if close else f"It has: {', '.join(names)}."
+                hint = meant(name, names, f"It has: {', '.join(names)}.")
                 raise GridError(
                     f"The strategy '{strategy.name}' asks the LLM '{name}', which the grid does not have. {hint}"
                 )

@@ -35,12 +35,12 @@ class Evidence:
     and strategy, by its kind and its name.
 
     `histograms` has the signed errors of rewards: dataset, prm, llm, calibrator, lower, upper and count (of prefixes).
-    `calibration` and `scaling` are the results of calibrators, and those of strategies for every target C and level
-    beta, as :func:`prmcal.db.queries.leaderboard.measurements` returns them; `compared` has the paired comparisons.
-    `others` is the number of further calibration cells with the names of another one, which are left out.
+    `calibration` has the results of calibrators, as :func:`prmcal.db.queries.leaderboard.measurements` returns them,
+    and `compared` the paired comparisons. `others` is the number of further calibration cells with the names of another
+    one, which are left out.
 
-    `target` is the C of the tables, if strategies have one, and `strategies` has the rows of `scaling` for it and for
-    the levels of the tables. `by_difficulty` has the same over the questions of one difficulty, with the column
+    `target` is the C of the tables, if strategies have one, and `strategies` has the results of strategies for it and
+    for the levels of the tables. `by_difficulty` has the same over the questions of one difficulty, with the column
     question_level; there, best-of-n with a fixed n, from the curves, is the strategy ``n = 4`` and so on. `points` has
     the points of all curves.
     """
@@ -59,7 +59,6 @@ class Evidence:
     others: int
     calibration: pd.DataFrame
     compared: pd.DataFrame
-    scaling: pd.DataFrame
     target: float | None
     strategies: pd.DataFrame
     by_difficulty: pd.DataFrame
@@ -199,7 +198,6 @@ def read_evidence(published: Path) -> Evidence:
         others=found["cell_id"].nunique() - len(first),
         calibration=found,
         compared=compared[compared["leaderboard"] == "calibration"],
-        scaling=scaling,
         target=target,
         strategies=strategies,
         by_difficulty=pd.concat([*of_tables, _of_fixed_n(points)]),

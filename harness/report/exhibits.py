@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 CAPTIONS: dict[str, str] = tomllib.loads(
     Path(__file__).with_name("captions.toml").read_text(encoding="utf-8")
 )
-"""Captions of exhibits, and remarks on them, by their names."""
-
-VERDICTS = ("kept", "not kept", "open")
-"""Standings of values that are compared with a promise."""
+"""Captions of exhibits, by their names."""
 
 _COLUMNS = (
     *("dataset", "prm", "llm", "strategy", "target", "level", "calibrator", "question_level", "metric"),
@@ -45,8 +42,7 @@ def lines_of(row: Mapping[str, Any], notes: Mapping[str, int]) -> list[str]:
     published = f"paper {row['published']}" if row.get("published") else ""
     if row["value"] is None:
         return [f"\N{EN DASH} ({notes[row['reason']]})", *([published] if published else [])]
-    standing = row["standing"]
-    mark = f" ({standing})" if standing in VERDICTS else formats.MARKS.get(standing, "")
+    mark = formats.MARKS.get(row["standing"], "")
     between = "" if row["low"] is None else formats.interval(row["low"], row["high"], formats.DIGITS)
     if published:
         published += (
@@ -102,10 +98,9 @@ class _Titled:
 
 @dataclass(frozen=True)
 class Table(_Titled):
-    """A table of one or more panels, with remarks below it: paragraphs of plain text."""
+    """A table of one or more panels."""
 
     panels: tuple[Panel, ...]
-    remarks: tuple[str, ...] = ()
 
     def notes(self) -> dict[str, int]:
         """Return the reasons for missing values, with their numbers."""
@@ -189,7 +184,7 @@ def markdown(table: Table | TextTable) -> str:
             for names, row in panel.rows
         ]
         parts.append(formats.markdown_grid([*panel.titles, *heads, "n"], rows, left=len(panel.names)))
-    return "\n\n".join([*parts, *markdown_notes(notes), *map(formats.escape_markdown, table.remarks)]) + "\n"
+    return "\n\n".join([*parts, *markdown_notes(notes)]) + "\n"
 
 
 def _markdown_lines(lines: Iterable[str]) -> str:
@@ -244,7 +239,7 @@ def latex(table: Table | TextTable) -> str:
         ]
         parts.append(_longtables(len(panel.names) - above, heads, rows, caption, label))
     parts += [rf"\noindent ({mark}) {_code(reason)}\par" for reason, mark in notes.items()]
-    return first + "\n".join([*parts, *(f"\\noindent {_code(text)}\\par" for text in table.remarks)]) + "\n"
+    return first + "\n".join(parts) + "\n"
 
 
 def _cells(names: Sequence[str], row: Sequence[Mapping[str, Any]], notes: Mapping[str, int]) -> list[str]:

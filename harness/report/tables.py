@@ -1,17 +1,16 @@
-"""The tables of a report: the ranking, the paper beside it, errors, strategies, Figure 4 in numbers, and Theorem 1."""
+"""The tables of a report: the ranking, the paper beside it, errors, strategies, and Figure 4 in numbers."""
 
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from prmcal.db.queries.leaderboard import NAMED, REPORTED_TABLES, reported
-from prmcal.db.queries.trajectories import MEDIAN
 from prmcal.db.reader import known_levels
 from prmcal.db.text.board import Board, Column
 from prmcal.db.text.formats import LEADERBOARDS, MARKS, number, standings_legend
 from prmcal.db.text.overview import ranking_board
 from prmcal.harness.report.evidence import PLACE, Evidence, for_every_prm, values, wanted, with_none
-from prmcal.harness.report.exhibits import CAPTIONS, VERDICTS, Panel, Table, TextTable
+from prmcal.harness.report.exhibits import CAPTIONS, Panel, Table, TextTable
 
 # The metrics of Tables 1 and 5 of the paper, in their order, and the labels of all its tables in `reported`.
 _TABLE_1 = ("brier", "positive_brier", "adaptive_ce", "ece", "average_ce")
@@ -278,100 +277,3 @@ def _table(name: str, title: str, caption: str, panels: tuple[Panel, ...], *labe
         return Table(name, title, caption, panels)
     joined = tuple(replace(panel, values=found) for panel, found in zip(panels, beside, strict=True))
     return Table(name, title, f"{caption} {CAPTIONS['published']}", joined)
-
-
-_PASS = "pass_at_n"
-
-
-def theorem_1(evidence: Evidence) -> Table | None:
-    """Make the table of Theorem 1: C (1 - beta) and pass@N_IAS for every setting of best-of-n + IAS.
-
-    A calibrator with a point estimate predicts no quantile, so that the theorem promises nothing for it. None if the
-    grid has no best-of-n + IAS with quantiles.
-
-    Notes
-    -----
-    Theorem 1 states that without a limit on the samples, best-of-N_IAS(r^(beta), C) succeeds with probability at least
-    C (1 - beta~), where beta~ >= beta depends on the calibration data. Its proof counts a success if at least one
-    sample is right, which is pass@N_IAS and not the accuracy.
-    """
-    _, adaptive = evidence.strategies_of_paper("bon_qwen")
-    if not adaptive:
-        return None
-    strategy = adaptive[0]  # it has no arguments, so that all of its names have the same results
-    scaling = evidence.scaling[evidence.scaling["strategy"] == strategy]
-    settings = scaling[["target", "level"]].dropna().drop_duplicates().sort_values(["target", "level"])
-    # A calibrator without a level besides the median has only a point estimate.
-    quantiles = {
-        calibrator
-        for known in (evidence.scaling, evidence.points)
-        for calibrator in known.loc[known["level"].notna() & (known["level"] != MEDIAN), "calibrator"]
-    }
-    calibrators = [each for each in evidence.calibrators if each in quantiles]
-    names = wanted({**evidence.places, "calibrator": calibrators}).merge(settings, how="cross")
-    measured = values(scaling, names.assign(strategy=strategy, metric=_PASS))
-    there = measured["status"] != "missing"
-    measured, names = measured[there].reset_index(drop=True), names[there].reset_index(drop=True)
-    if measured.empty:
-        return None
-    promised = names["target"] * (1 - names["level"])
-    standings = [
-        None if low is None else "kept" if low >= least else "not kept" if high < least else "open"
-        for low, high, least in zip(measured["low"], measured["high"], promised, strict=True)
-    ]
-    measured = with_none(measured.assign(standing=standings))
-    panel = Panel(
-        "promise",
-        "Promised and measured",
-        evidence.described.description(_PASS),
-        _beside(
-            _certain(measured, "promised", promised).assign(column="Promised"),
-            measured.assign(column="pass@N_IAS"),
-        ),
-        (*PLACE, "calibrator", "target", "level"),
-    )
-    return Table(
-        "theorem-1",
-        "Theorem 1: what it promises, and what was measured",
-        CAPTIONS["theorem"].format(strategy),
-        (panel, *_coverage(evidence, names)),
-        remarks=(_summary(measured), CAPTIONS["theorem reasons"]),
-    )
-
-
-def _certain(like: pd.DataFrame, metric: str, numbers: pd.Series) -> pd.DataFrame:
-    """Return values that were not measured, in rows like others."""
-    nothing = dict.fromkeys(("low", "high", "prefixes", "questions", "standing", "reason"))
-    return like.assign(metric=metric, value=numbers, status="done", **nothing)
-
-
-def _beside(*columns: pd.DataFrame) -> pd.DataFrame:
-    """Return the values of a panel row by row, from its columns."""
-    return pd.concat(columns).sort_index(kind="stable")
-
-
-def _coverage(evidence: Evidence, names: pd.DataFrame) -> list[Panel]:
-    """Return a panel with the coverage of each quantile, or an empty list if the run measures none of the levels."""
-    asked = names.drop(columns="target").drop_duplicates()
-    asked = asked.assign(metric=[f"coverage_{level:g}" for level in asked["level"]])
-    asked = asked[asked["metric"].isin(evidence.metrics)].reset_index(drop=True)
-    if asked.empty:
-        return []
-    # Cells of calibration have no level: the metric names it.
-    found = values(evidence.calibration, asked.drop(columns="level")).assign(level=asked["level"])
-    ideal = _certain(found, "ideal_coverage", 1 - asked["level"]).assign(column="1 - beta")
-    panel = Panel(
-        "coverage",
-        "Coverage of the quantiles",
-        CAPTIONS["theorem coverage"],
-        _beside(ideal, found.assign(column="Coverage")),
-        (*PLACE, "calibrator", "level"),
-    )
-    return [panel]
-
-
-def _summary(measured: pd.DataFrame) -> str:
-    """Say in how many rows the promise is kept."""
-    standings = list(measured["standing"].dropna())
-    kept, broken, unclear = (f"{verdict} in {standings.count(verdict)}" for verdict in VERDICTS)
-    return f"Of {len(standings)} rows with an interval, the promise is {kept}, {broken}, and {unclear}."

@@ -53,7 +53,6 @@ def exhibits_of(evidence: Evidence) -> list[exhibits.Exhibit]:
         tables.table_5(evidence),
         tables.table_2(evidence),
         tables.table_3(evidence),
-        tables.theorem_1(evidence),
         figures.figure_4(evidence),
         tables.figure_4_in_numbers(evidence),
         figures.ablation_of_target(evidence),

@@ -11,8 +11,7 @@ import pandas as pd
 import pyarrow as pa
 
 from prmcal.errors import PrmcalError, RunError, StorageError
-from prmcal.harness.execution.executor import after_outcome
-from prmcal.harness.execution.local import LocalExecutor
+from prmcal.harness.execution.local import LocalExecutor, after_outcome
 from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.execution.worker import run_shard
 from prmcal.harness.jobs.context import Context

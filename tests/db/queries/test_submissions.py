@@ -12,7 +12,7 @@ import pytest
 
 from prmcal.db import catalog
 from prmcal.db.metrics import TIERS
-from prmcal.db.queries.submissions import PROVENANCE
+from prmcal.db.queries.runs import PROVENANCE
 from prmcal.db.run_folder import published_path
 from prmcal.db.text.board import web_board
 from prmcal.db.text.formats import renewal, verified_text

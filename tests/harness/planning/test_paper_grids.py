@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.cluster.placement import GPUS, busy, last_start_of_small, simulate
 from prmcal.db.queries.leaderboard import reported
-from prmcal.harness.execution.placement import slots_of_machine
+from prmcal.harness.execution.machine import slots_of_machine
 from prmcal.harness.planning.gpu_hours import gpus_needed, model_costs, space_needed
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.planner import build_plan

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -40,10 +39,6 @@ def made(prmcal: Prmcal, folder: Path, **changes: object) -> Path:
 def rows_of(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
-
-
-def place(row: dict[str, str]) -> tuple[str, str, str]:
-    return row["prm"], row["target"], row["level"]
 
 
 @pytest.fixture(scope="module")
@@ -129,34 +124,6 @@ def test_figure_4_has_the_target_of_the_tables_and_its_numbers_are_those_of_the_
     assert len(fixed) == 2 * 5 and all(row["low"] and row["high"] for row in fixed)
 
 
-def test_theorem_1_is_set_beside_what_was_measured(run: Path, report: Path) -> None:
-    rows = rows_of(report / "theorem-1.csv")
-    assert {row["calibrator"] for row in rows if row["metric"] == "promised"} == {"spread"}
-    promised = {place(row): float(row["value"]) for row in rows if row["metric"] == "promised"}
-    measured = {
-        place(row): row for row in rows if row["metric"] == "pass_at_n" and row["calibrator"] == "spread"
-    }
-    assert set(promised) == set(measured) and len(promised) == 2 * 2 * 2  # PRMs, targets and levels
-    leaderboard = catalog.leaderboard(run / "leaderboard.duckdb", "scaling")
-    leaderboard = leaderboard[leaderboard["calibrator"] == "spread"]
-    for (prm, target, level), row in measured.items():
-        assert promised[prm, target, level] == pytest.approx(float(target) * (1 - float(level)))
-        (found,) = leaderboard[
-            (leaderboard["prm"] == prm)
-            & (leaderboard["target"] == float(target))
-            & (leaderboard["level"] == float(level))
-            & (leaderboard["strategy"] == "best-of-n + IAS")
-        ].itertuples()
-        assert float(row["value"]) == pytest.approx(found.pass_at_n, abs=1e-6)
-        above = sum(float(row[end]) >= promised[prm, target, level] for end in ("low", "high"))
-        assert row["standing"] == ("not kept", "open", "kept")[above]
-    text = (report / "theorem-1.md").read_text()
-    for word in ("kept", "not kept", "open"):
-        count = sum(row["standing"] == word for row in measured.values())
-        assert text.count(f"({word})") == count
-        assert re.search(rf"{word} in {count}\b", text)
-
-
 def drawn(chart: Chart | None) -> list[dict[str, Any]]:
     """The rows of the data that the first picture of a figure shows."""
     assert chart is not None
@@ -207,5 +174,5 @@ def test_what_a_grid_does_not_have_is_not_shown(
     out = made(prmcal, tmp_path, strategies=["pass@1"], calibrators=["uncalibrated"])
     files = {path.name for path in write_report(out, tmp_path_factory.mktemp("few") / "report")}
     assert "table-1.csv" in files
-    assert not files & {"table-2.csv", "table-3.csv", "theorem-1.csv"}
+    assert not files & {"table-2.csv", "table-3.csv"}
     assert not files & {"figure-ablation-beta.png", "figure-4.png", "figures-7-and-8.png"}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.cluster.placement import Stint, simulated
-from prmcal.harness.execution.placement import Slot, slots_of_machine
+from prmcal.harness.execution.machine import Slot, slots_of_machine
 from prmcal.harness.jobs.job import Job, Labels, Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference
 from prmcal.harness.planning.plan import Plan

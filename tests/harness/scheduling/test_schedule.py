@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal.harness.execution.ending import Failure
-from prmcal.harness.execution.executor import after_outcome
+from prmcal.harness.execution.local import after_outcome
 from prmcal.harness.execution.schedule import Notice, Outcome, Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters

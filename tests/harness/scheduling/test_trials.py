@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prmcal.harness.execution.ending import Failure
-from prmcal.harness.execution.executor import after_outcome
+from prmcal.harness.execution.local import after_outcome
 from prmcal.harness.execution.schedule import Notice, Outcome, Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.planning.plan import Plan

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from prmcal.db.catalog import leaderboard
-from prmcal.db.queries.submissions import PROVENANCE
+from prmcal.db.queries.runs import PROVENANCE
 from prmcal.db.reader import reading
 from prmcal.db.run_folder import artifacts_root, published_path
 from prmcal.db.text.formats import LEADERBOARDS
