@@ -41,8 +41,7 @@ class Evidence:
 
     `target` is the C of the tables, if strategies have one, and `strategies` has the results of strategies for it and
     for the levels of the tables. `by_difficulty` has the same over the questions of one difficulty, with the column
-    question_level; there, best-of-n with a fixed n, from the curves, is the strategy ``n = 4`` and so on. `points` has
-    the points of all curves.
+    question_level; there, best-of-n with a fixed n, from the curves, is the strategy ``n = 4`` and so on.
     """
 
     run: dict[str, Any]
@@ -62,7 +61,6 @@ class Evidence:
     target: float | None
     strategies: pd.DataFrame
     by_difficulty: pd.DataFrame
-    points: pd.DataFrame
     overview: Overview
 
     @property
@@ -201,7 +199,6 @@ def read_evidence(published: Path) -> Evidence:
         target=target,
         strategies=strategies,
         by_difficulty=pd.concat([*of_tables, _of_fixed_n(points)]),
-        points=points,
         overview=ranked,
     )
 

@@ -17,7 +17,6 @@ from prmcal.harness.report.exhibits import CAPTIONS, Chart, numbered
 from prmcal.harness.report.tables import by_difficulty
 
 _MINUS = "\N{MINUS SIGN}"
-_FIXED_N = "fixed n"
 _BLUE = "#0985D1"
 _ROUND, _SQUARE = "circle", "square"
 
@@ -249,68 +248,6 @@ def figure_4(evidence: Evidence) -> Chart | None:
         "difficulties are left out.",
         f"Accuracy by difficulty for {pictures.listed(shown.evidence)}.",
         pictures.small_multiples(shown.evidence, rows, draw, series.names, "difficulty"),
-    )
-
-
-def ablation_of_target(evidence: Evidence) -> Chart | None:
-    """Make the ablation of C of the paper: accuracy against budget for eight values of C and every calibrator."""
-    points = evidence.points
-    lowest = points.groupby("calibrator")["level"].min()
-    own = points[points["level"] == points["calibrator"].map(lowest)]
-    return _ablation(
-        evidence,
-        own.assign(series=own["calibrator"]),
-        evidence.calibrators,
-        "figure-ablation-c",
-        "Ablation: the target probability C",
-        "Each line is a calibrator at its lowest level beta.",
-    )
-
-
-def ablation_of_beta(evidence: Evidence) -> Chart | None:
-    """Make the ablation of beta of the paper: accuracy against budget for every level of one calibrator."""
-    own = evidence.points[evidence.points["calibrator"] == evidence.method]
-    levels = sorted(own["level"].dropna().unique())
-    if len(levels) < 2:
-        return None
-    return _ablation(
-        evidence,
-        own.assign(series=own["level"].map("beta = {:g}".format)),
-        [f"beta = {level:g}" for level in levels],
-        "figure-ablation-beta",
-        "Ablation: the quantile level beta",
-        f"Each line is a level of '{evidence.method}'.",
-    )
-
-
-def _ablation(
-    evidence: Evidence, own: pd.DataFrame, names: Sequence[str], name: str, title: str, lines: str
-) -> Chart | None:
-    points = evidence.points
-    if points["calibrator"].dropna().empty:
-        return None
-    rows = pd.concat([points[points["calibrator"].isna()].assign(series=_FIXED_N), own])
-    rows = rows[rows["question_level"].isna()].assign(kind="point")
-    most = float(points["samples"].max())
-    series = charts.with_shapes(charts.series_of(names, [*names, _FIXED_N]))
-
-    def draw(width: float, shown: alt.Legend) -> list[alt.Chart]:
-        ticks = [4**power for power in range(20) if 4**power <= most]
-        scale = alt.Scale(type="log", base=2, domain=[0.9, most * 1.1], nice=False)
-        x = alt.X("samples:Q", scale=scale, title=None, axis=alt.Axis(values=ticks, tickCount=20, format="d"))
-        y = alt.Y(
-            "accuracy:Q", scale=charts.UNIT, title="accuracy", axis=alt.Axis(values=[0, 0.5, 1], tickCount=5)
-        )
-        return charts.curves(
-            pictures.of_kind("point").encode(x=x), y, series, shown, band=0.12, point=12, order="samples:Q"
-        )
-
-    return Chart(
-        name,
-        title,
-        CAPTIONS["ablation"].format(lines),
-        f"Accuracy against samples per question for {pictures.listed(evidence)}.",
-        pictures.small_multiples(evidence, rows, draw, series.names, "samples per question", lines=False),
     )
 
 

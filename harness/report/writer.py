@@ -55,8 +55,6 @@ def exhibits_of(evidence: Evidence) -> list[exhibits.Exhibit]:
         tables.table_3(evidence),
         figures.figure_4(evidence),
         tables.figure_4_in_numbers(evidence),
-        figures.ablation_of_target(evidence),
-        figures.ablation_of_beta(evidence),
         tables.other_metrics(evidence),
     )
     return [exhibit for exhibit in made if exhibit is not None]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from prmcal.db import catalog
 from prmcal.harness.report import write_report
 from prmcal.harness.report.evidence import read_evidence, wanted
 from prmcal.harness.report.exhibits import Chart
-from prmcal.harness.report.figures import ablation_of_beta, ablation_of_target, figure_4, figures_7_and_8
+from prmcal.harness.report.figures import figure_4, figures_7_and_8
 from tests.conftest import PLUGINS, Prmcal
 
 WIDE = {"width": 2, "expansions": 2}
@@ -144,28 +143,20 @@ def test_histograms_before_and_after_calibration_show_every_cell(run: Path) -> N
 
 def test_the_figures_are_in_the_report(report: Path) -> None:
     page = (report / "README.md").read_text()
-    for name in ("figure-4", "figures-7-and-8", "figure-ablation-c", "figure-ablation-beta"):
+    for name in ("figure-4", "figures-7-and-8"):
         assert (report / f"{name}.png").stat().st_size > 5000
         assert f"{name}.png" in page
 
 
 def test_the_figures_show_every_point(run: Path) -> None:
     evidence = read_evidence(run / "leaderboard.duckdb")
-    charts = [drawn(make(evidence)) for make in (figure_4, ablation_of_target, ablation_of_beta)]
-    panel = {name: charts[0][0][name] for name in ("side", "head")}
-    by_difficulty, by_target, by_level = (
-        [row for row in rows if panel.items() <= row.items()] for rows in charts
-    )
+    rows = drawn(figure_4(evidence))
+    panel = {name: rows[0][name] for name in ("side", "head")}
+    by_difficulty = [row for row in rows if panel.items() <= row.items()]
     stars = [row for row in by_difficulty if row["kind"] == "ias"]
     assert [row["question_level"] for row in stars] == [1, 2, 3, 4, 5]
     assert all(row["accuracy_low"] <= row["accuracy"] <= row["accuracy_high"] for row in stars)
     assert {row["series"] for row in by_difficulty if row["kind"] == "fixed"} == {"n = 1", "n = 4", "n = 16"}
-    # A line of fixed n, and one of eight targets for each calibrator or for each level.
-    assert Counter(row["series"] for row in by_target) == {"fixed n": 5, "uncalibrated": 8, "spread": 8}
-    levels = ["beta = 0.1", "beta = 0.5", "beta = 0.9"]
-    assert Counter(row["series"] for row in by_level) == {"fixed n": 5, **dict.fromkeys(levels, 8)}
-    largest = [max(row["samples"] for row in by_level if row["series"] == level) for level in levels]
-    assert largest == sorted(largest, reverse=True)  # a lower level asks for more
 
 
 def test_what_a_grid_does_not_have_is_not_shown(
@@ -175,4 +166,4 @@ def test_what_a_grid_does_not_have_is_not_shown(
     files = {path.name for path in write_report(out, tmp_path_factory.mktemp("few") / "report")}
     assert "table-1.csv" in files
     assert not files & {"table-2.csv", "table-3.csv"}
-    assert not files & {"figure-ablation-beta.png", "figure-4.png", "figures-7-and-8.png"}
+    assert not files & {"figure-4.png", "figures-7-and-8.png"}
