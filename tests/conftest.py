@@ -126,7 +126,10 @@ def prmcal() -> Prmcal:
     def run(
         *arguments: object, folder: Path | None = None, **variables: str
     ) -> subprocess.CompletedProcess[str]:
-        given = list(map(str, arguments))
-        return forked.run_command(given, environment() | variables, folder or Path.cwd())
+        env, where = environment() | variables, folder or Path.cwd()
+        if "HF_HOME" in variables:  # The library of the hub reads it when it is imported.
+            line = command(*arguments)
+            return subprocess.run(line, env=env, cwd=where, capture_output=True, text=True, check=False)
+        return forked.run_command(list(map(str, arguments)), env, where)
 
     return run

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from multiprocessing import forkserver, resource_tracker
+from multiprocessing import forkserver, process, resource_tracker
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from types import SimpleNamespace
@@ -89,13 +89,13 @@ def run_command(
     with tempfile.TemporaryDirectory() as streams:
         out, errors = Path(streams) / "out", Path(streams) / "errors"
         given = (arguments, dict(environment), str(folder), str(out), str(errors))
-        process = _CONTEXT.Process(target=_run, args=given)
-        process.start()
-        process.join(SECONDS)
-        if process.exitcode is None:
-            process.kill()
+        command = _CONTEXT.Process(target=_run, args=given)
+        command.start()
+        command.join(SECONDS)
+        if command.exitcode is None:
+            command.kill()
             raise TimeoutError(f"prmcal {arguments} did not end within {SECONDS} s")
-        return subprocess.CompletedProcess(arguments, process.exitcode, out.read_text(), errors.read_text())
+        return subprocess.CompletedProcess(arguments, command.exitcode, out.read_text(), errors.read_text())
 
 
 def _start(modules: list[str]) -> None:
@@ -141,6 +141,7 @@ def _run(
     os.environ.update(environment)
     os.chdir(folder)
     fork_workers()
+    process._parent_process = None  # type: ignore[attr-defined]  # To plugins, it is no worker.
     sys.argv = ["prmcal", *arguments]
     try:
         runpy.run_module("prmcal", run_name="__main__", alter_sys=True)
