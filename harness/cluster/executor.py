@@ -195,6 +195,8 @@ class RayExecutor:
             worker.shard, worker.loaded = shard, shard.resource or worker.loaded
             worker.answer = worker.actor.compute.remote(shard)
             schedule.workers[worker.name] = shard.ref
+        if all(each.ready for each in self._workers) and not schedule.running and schedule.forgive():
+            self._hand_out(schedule)
 
     def _answered(self, answers: Sequence[Any]) -> list[Any]:
         """Return all answers that have come. Wait a moment for the first of them."""

@@ -241,6 +241,8 @@ class LocalExecutor:
     def _hand_out(self, schedule: Schedule) -> None:
         for worker, shard in hand_out(schedule, self._running):
             self._send(worker, shard, schedule)
+        if not schedule.running:
+            schedule.forgive()
         for _ in self._slots:
             start = next_start(schedule, self._slots, self._running)
             if start is None:
@@ -334,10 +336,10 @@ class Executor(Protocol):
 def after_outcome(schedule: Schedule, outcome: Outcome, worker: str) -> list[Outcome | Notice]:
     """Finish a shard, or put it back if its model broke at the worker of this name.
 
-    After two failures in a row, a new process takes the place of the worker. Returns the outcomes and notices to be
-    reported.
+    The first two tries are at the same worker. After two failures in a row a new process takes its place, and the shard
+    goes to another worker, if there is one. Returns the outcomes and notices to be reported.
     """
-    if not schedule.tries_again(outcome):
+    if not schedule.tries_again(outcome, worker):
         outcomes = list[Outcome | Notice](schedule.finish(outcome))
         if outcome.failure is not None and schedule.is_trial(outcome.ref):
             outcomes.append(Notice(outcome.failure.reason, urgent=True))

@@ -185,7 +185,7 @@ def hand_out(
     """Yield a shard for every worker that is idle and finds one."""
     for worker in list(workers):
         if worker.idle:
-            shard = schedule.take(worker.loaded, worker.seat.models, worker.seat.takes)
+            shard = schedule.take(worker.loaded, worker.seat.models, worker.seat.takes, worker.name)
             if shard is not None:
                 yield worker, shard
 

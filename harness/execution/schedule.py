@@ -90,6 +90,9 @@ class Schedule:
         self.workers: dict[str, ArtifactRef | None] = {}
         self.deaths: Counter[ArtifactRef] = Counter()
         self.started: dict[ArtifactRef, float] = {}
+        # The worker at which the model of a shard broke the last time.
+        self._broken_at: dict[ArtifactRef, str] = {}
+        self._kept: dict[ArtifactRef, str] = {}  # Shards that wait for another worker than this one.
         # Models, and failures with which all tries of a shard ended.
         self._in_vain: set[tuple[str, str]] = set()
         self._unfinished = {shard.ref: shard for shard in plan.shards() if shard.ref not in done}
@@ -115,7 +118,7 @@ class Schedule:
     @property
     def finished(self) -> bool:
         """True if no shard is waiting for a worker or running."""
-        return not self._ready and not self._running
+        return not self._ready and not self._running and not self._kept
 
     @property
     def running(self) -> Collection[Shard[Parameters]]:
@@ -141,14 +144,20 @@ class Schedule:
         return {needed: count for needed, count in sorted(self._counts.items()) if count}
 
     def take(
-        self, loaded: str = "", models: bool | None = None, gpus: Container[int] = ANY_GPUS
+        self, loaded: str = "", models: bool | None = None, gpus: Container[int] = ANY_GPUS, worker: str = ""
     ) -> Shard[Parameters] | None:
         """Return the next shard for a worker.
 
         `loaded` is the model that the worker has loaded, as shards name it; empty if it has none. With `models` it is a
         shard that needs a model, or with False one that needs none; by default either. If it needs a model, the GPUs
-        that it needs are in `gpus`. Returns None if no such shard is ready.
+        that it needs are in `gpus`. A shard whose model broke twice at another worker than the one of this name comes
+        first. Returns None if no such shard is ready.
         """
+        for ref in [ref for ref, other in self._kept.items() if worker != other]:
+            needed = self._gpus[ref]
+            if models is not False and needed in gpus if needed else models is not True:
+                del self._kept[ref]
+                return self._handed(self._unfinished[ref])
         lines = [] if models is True else [[self._without_model]]
         if models is not False:
             loading = [self._with_model[loaded]] if loaded in self._with_model else []
@@ -165,10 +174,13 @@ class Schedule:
                 shard = self._shards[turn[-1]]
                 self._ready.remove(shard.ref)
                 self._counts[self._gpus[shard.ref]] -= 1
-                self._running[shard.ref] = shard
-                self.started[shard.ref] = time.monotonic()
-                return shard
+                return self._handed(shard)
         return None
+
+    def _handed(self, shard: Shard[Parameters]) -> Shard[Parameters]:
+        self._running[shard.ref] = shard
+        self.started[shard.ref] = time.monotonic()
+        return shard
 
     def refuse(self, why: Callable[[Shard[Parameters]], Failure | None]) -> list[Outcome]:
         """Let the shards fail for which there is a reason not to hand them out. Return their outcomes.
@@ -199,6 +211,7 @@ class Schedule:
         """Return whether a shard was waiting. It is not any more."""
         if ref in self._running or self._unfinished.pop(ref, None) is None:
             return False
+        self._kept.pop(ref, None)
         if ref in self._ready:
             self._ready.remove(ref)
             self._counts[self._gpus[ref]] -= 1
@@ -240,8 +253,8 @@ class Schedule:
             outcomes += self.give_up(model, failure)
         return outcomes
 
-    def tries_again(self, outcome: Outcome) -> bool:
-        """Put the shard of an outcome back if its model broke. Return whether it is tried again.
+    def tries_again(self, outcome: Outcome, worker: str) -> bool:
+        """Put the shard of an outcome back if its model broke at a worker. Return whether it is tried again.
 
         It is not after three tries. If a model ended all tries of a shard with a failure, as on a machine that does not
         suit it, its further shards have one try with this failure, until a later try of one succeeds.
@@ -258,8 +271,21 @@ class Schedule:
         if self.deaths[outcome.ref] >= MOST_TRIES or case in self._in_vain:
             self._in_vain.add(case)
             return False
-        self.put_back(outcome.ref)
+        if self._broken_at.get(outcome.ref) == worker and self.workers.keys() - {worker}:
+            self._stop(outcome.ref)
+            self._kept[outcome.ref] = worker
+        else:
+            self.put_back(outcome.ref)
+        self._broken_at[outcome.ref] = worker
         return True
+
+    def forgive(self) -> bool:
+        """Let every worker have every shard, because no other one is at work. Return whether this changes anything."""
+        kept = list(self._kept)
+        self._kept.clear()
+        for ref in kept:
+            self._line_up(ref, first=True)
+        return bool(kept)
 
     def _close_gates(self) -> dict[ArtifactRef, int]:
         """Return how many gates are closed before each shard that waits for unfinished shards."""

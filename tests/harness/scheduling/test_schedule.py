@@ -171,16 +171,27 @@ def broken(of: ArtifactRef) -> Outcome:
     return Outcome(of, failure=FAILURE, broken="model")
 
 
-def test_a_shard_whose_model_breaks_is_tried_three_times() -> None:
-    schedule = Schedule(independent(["llm:a", "llm:a"]), ())
+def test_a_shard_whose_model_broke_twice_goes_to_another_worker() -> None:
+    schedule = Schedule(independent(["llm:a", "llm:a", "llm:a"]), ())
+    schedule.workers = {"A": None, "B": None}
     for _ in range(2):
-        taken = schedule.take("llm:a")
+        taken = schedule.take("llm:a", worker="A")
         assert taken is not None and taken.ref == ref(0)
         assert isinstance(after_outcome(schedule, broken(ref(0)), "A")[0], Notice)
-    schedule.take("llm:a")
-    assert after_outcome(schedule, broken(ref(0)), "A") == [broken(ref(0))]
-    taken = schedule.take("llm:a")
+    order = [schedule.take("llm:a", worker=name) for name in "AABA"]
+    assert [shard and shard.ref for shard in order] == [ref(1), ref(2), ref(0), None]
+    assert after_outcome(schedule, finished(ref(0)), "B") == [finished(ref(0))]
+    for _ in range(2):
+        after_outcome(schedule, broken(ref(1)), "A")
+        schedule.take(worker="A")
+    assert not schedule.finished
+    schedule.finish(finished(ref(2)))
+    assert schedule.take(worker="A") is None and not schedule.finished
+    assert schedule.forgive()  # B is gone.
+    taken = schedule.take(worker="A")
     assert taken is not None and taken.ref == ref(1)
+    assert after_outcome(schedule, broken(ref(1)), "A") == [broken(ref(1))]
+    assert schedule.finished
 
 
 def test_the_failure_of_the_first_of_10_000_shards_blocks_the_others() -> None:
