@@ -18,7 +18,7 @@ from prmcal.harness.planning.entries import (
     StrategySpec,
 )
 from prmcal.harness.planning.grid import GridSpec, MeasurementSpec, PartSpec
-from prmcal.harness.planning.reading import grid_schema
+from prmcal.harness.planning.reading import grid_schema, type_in_words
 from prmcal.harness.planning.settings import SamplingSpec, ScalingSpec, ShardSpec
 
 _SECTIONS: dict[str, type[BaseModel]] = {
@@ -34,13 +34,6 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "`scaling`": ScalingSpec,
     "`shards`": ShardSpec,
     "An entry of `parts`": PartSpec,
-}
-_TYPES = {
-    "integer": "integer",
-    "number": "number",
-    "string": "text",
-    "boolean": "true or false",
-    "null": "null",
 }
 
 
@@ -63,38 +56,6 @@ def _section(title: str, model: type[BaseModel]) -> str:
     ]
     about = inspect.cleandoc(model.__doc__ or "").replace("``", "`")
     return f"## {title}\n\n{about}\n\n{table(['field', 'type', 'default', 'meaning'], rows)}"
-
-
-def type_in_words(schema: dict[str, Any], definitions: dict[str, Any] | None = None) -> str:
-    """Return what a JSON Schema allows, such as "integer, at least 1"."""
-    reference = schema.get("$ref") or next(
-        (each["$ref"] for each in schema.get("allOf", ()) if "$ref" in each), None
-    )
-    if reference:
-        allowed = (definitions or {}).get(reference.rpartition("/")[2], {})
-        return "name or mapping" if "string" in allowed.get("type", ()) else "mapping"
-    if "enum" in schema or "const" in schema:
-        return " or ".join(code(value) for value in schema.get("enum", [schema.get("const")]))
-    if "anyOf" in schema and "type" not in schema:
-        kinds = [type_in_words(each, definitions) for each in schema["anyOf"] if each.get("type") != "null"]
-        return " or ".join(kinds)
-    kind = schema.get("type")
-    if kind == "array":
-        return f"list of: {type_in_words(schema.get('items', {}), definitions)}"
-    if kind == "object":
-        return "mapping"
-    return _TYPES.get(str(kind), "any") + _range(schema)
-
-
-def _range(schema: dict[str, Any]) -> str:
-    words = {
-        "minimum": "at least",
-        "exclusiveMinimum": "above",
-        "maximum": "at most",
-        "exclusiveMaximum": "below",
-    }
-    limits = [f"{word} {schema[key]:,}" for key, word in words.items() if key in schema]
-    return f", {' and '.join(limits)}" if limits else ""
 
 
 def _default(name: str, field: dict[str, Any]) -> str:

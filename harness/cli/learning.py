@@ -1,5 +1,6 @@
 """Commands to learn, and to look at a machine: list, doctor, schema."""
 
+import inspect
 import json
 import re
 import shutil
@@ -21,12 +22,13 @@ from prmcal.harness.planning.entries import DatasetSpec, PluginSpec
 from prmcal.harness.planning.gpu_hours import ALL_GPUS, billions, checkpoint_of, gpus_of
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.preflight import Questions, asked_solutions, plugin_problems
-from prmcal.harness.planning.reading import grid_schema
+from prmcal.harness.planning.reading import grid_schema, type_in_words
 from prmcal.harness.planning.resolved import absent_checkpoints
 from prmcal.harness.terminal import broken, terminal_width, text_table, wrapped
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.models.checkpoints import NANO_PREFIX, is_hub_id
 from prmcal.registry.plugins import KINDS, calibrators
+from prmcal.registry.sources import arguments_model, documented_arguments
 
 _GIVEN = "as given"
 _LEGEND = (
@@ -47,22 +49,26 @@ def list_plugins(
             autocompletion=options.completing(*KINDS),
         ),
     ] = None,
+    name: Annotated[str | None, options.argument("NAME", "A plugin of this kind.")] = None,
     plugin: options.PluginOption = None,
 ) -> None:
-    """List the registered plugins."""
+    """List the registered plugins, or the arguments of one."""
     options.load_plugins(plugin)
-    typer.echo(render_plugins(kind))
+    typer.echo(render_plugins(kind, name))
 
 
-def render_plugins(kind: str | None) -> str:
+def render_plugins(kind: str | None, name: str | None = None) -> str:
     """Return the registered plugins with their classes: a table for each kind, or for one of them.
 
-    If the kind is "calibrator", the table says what each calibrator reads, predicts, costs and is known by.
+    If the kind is "calibrator", the table says what each calibrator reads, predicts, costs and is known by. With a
+    name, it has the arguments of this plugin.
 
-    Raises a PrmcalError if there is no such kind.
+    Raises a PrmcalError if there is no such kind or plugin.
     """
     if kind is not None:
         options.one_of("KIND", kind, list(KINDS))
+    if kind is not None and name is not None:
+        return _arguments(kind, name)
     if kind == "calibrator":
         return _calibrators()
     return "\n\n".join(
@@ -70,6 +76,24 @@ def render_plugins(kind: str | None) -> str:
         for each, registry in KINDS.items()
         if kind in (None, each)
     )
+
+
+def _arguments(kind: str, name: str) -> str:
+    """Return what a plugin is, and its arguments with their types, defaults and meanings."""
+    cls = KINDS[kind].get(name)
+    schema, meanings = arguments_model(cls).model_json_schema(), documented_arguments(cls)
+    rows = [
+        [
+            argument,
+            type_in_words(allowed).replace("`", ""),
+            "required" if argument in schema.get("required", ()) else json.dumps(allowed.get("default")),
+            re.sub(r":\w+:`~?([^`]+)`|``", r"\1", meanings.get(argument, "")),
+        ]
+        for argument, allowed in schema["properties"].items()
+    ]
+    parts = [inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0], f"{cls.__module__}:{cls.__qualname__}"]
+    table = text_table(["argument", "type", "default", "meaning"], rows) if rows else "It takes no arguments."
+    return "\n\n".join([*map(wrapped, parts), table])
 
 
 def _calibrators() -> str:

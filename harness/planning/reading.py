@@ -6,7 +6,7 @@ a plugin may be. What several fields have to do with each other, such as a name 
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from pydantic import ValidationError
 import prmcal
 from prmcal.errors import GridError
 from prmcal.harness.planning.grid import DEFAULT_STRATEGIES, GridSpec
-from prmcal.registry.messages import reading, shown
+from prmcal.registry.messages import is_file, reading, shown
 from prmcal.registry.plugins import KINDS
 from prmcal.registry.sources import arguments_model, documented_arguments
 
@@ -116,7 +116,18 @@ def read_grid(path: Path) -> GridSpec:
         raise GridError(
             f"The grid file {path} must contain a mapping with the keys {', '.join(GridSpec.model_fields)}."
         )
-    return grid_of(data, f"The grid file {path}")
+    return grid_of(_beside(data, path.parent), f"The grid file {path}")
+
+
+def _beside(data: Any, folder: Path, argument: bool = False) -> Any:
+    """Return data in which arguments that name a file beside the grid, and none here, have its whole path."""
+    if isinstance(data, dict):
+        return {key: _beside(each, folder, argument or key == "arguments") for key, each in data.items()}
+    if isinstance(data, list):
+        return [_beside(each, folder, argument) for each in data]
+    if argument and isinstance(data, str) and not is_file(data) and is_file(str(folder / data)):
+        return str((folder / data).resolve())
+    return data
 
 
 def grid_of(data: Mapping[str, Any], origin: str) -> GridSpec:
@@ -152,11 +163,30 @@ def _suggestion(location: tuple[int | str, ...]) -> str:
     model: Any = GridSpec
     for part in location[:-1]:
         if isinstance(part, str) and hasattr(model, "model_fields") and part in model.model_fields:
-            annotation: Any = model.model_fields[part].annotation
-            model = next(iter(getattr(annotation, "__args__", ())), annotation)
-    fields = list(getattr(model, "model_fields", {}))
-    close = difflib.get_close_matches(str(location[-1]), fields, n=1)
-    return f"Did you mean '{close[0]}'?" if close else f"Known keys: {', '.join(fields)}."
+            model = _inner(model.model_fields[part].annotation)
+    key, fields = str(location[-1]), list(getattr(model, "model_fields", {}))
+    elsewhere = [section for name, section in _sections(GridSpec, "") if name == key]
+    if elsewhere:
+        top = "at the top level" if "" in elsewhere else ""
+        under = " or ".join(f"`{section}`" for section in elsewhere if section)
+        return f"It belongs {' or '.join(filter(None, (top, under and f'under {under}')))}."
+    close = difflib.get_close_matches(key, fields, n=1)
+    beside = " What a plugin takes belongs under `arguments`." if "arguments" in fields else ""
+    return f"Did you mean '{close[0]}'?" if close else f"Known keys: {', '.join(fields)}.{beside}"
+
+
+def _inner(annotation: Any) -> Any:
+    """Return the type of the entries of a list, the type that is not None, or the type itself."""
+    return next(iter(getattr(annotation, "__args__", ())), annotation)
+
+
+def _sections(model: Any, section: str) -> Iterator[tuple[str, str]]:
+    """Yield every key of a grid with the section in which it belongs. What is in `parts` is also outside."""
+    for name, field in model.model_fields.items():
+        yield name, section
+        inner = _inner(field.annotation)
+        if name != "parts" and hasattr(inner, "model_fields"):
+            yield from _sections(inner, f"{section}.{name}" if section else name)
 
 
 _ENTRIES = {
@@ -252,3 +282,30 @@ def _without_titles(schema: Any) -> Any:
         for key, value in schema.items()
         if not (key == "title" and isinstance(value, str))
     }
+
+
+_WORDS = {"string": "text", "boolean": "true or false", "object": "mapping"}
+_LIMITS = {
+    "minimum": "at least",
+    "exclusiveMinimum": "above",
+    "maximum": "at most",
+    "exclusiveMaximum": "below",
+}
+
+
+def type_in_words(schema: dict[str, Any], definitions: dict[str, Any] | None = None) -> str:
+    """Return what a JSON Schema allows, such as "integer, at least 1"."""
+    reference = next((each["$ref"] for each in (schema, *schema.get("allOf", ())) if "$ref" in each), None)
+    if reference:
+        allowed = (definitions or {}).get(reference.rpartition("/")[2], {})
+        return "name or mapping" if "string" in allowed.get("type", ()) else "mapping"
+    if "enum" in schema or "const" in schema:
+        return " or ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
+    if "anyOf" in schema and "type" not in schema:
+        kinds = [type_in_words(each, definitions) for each in schema["anyOf"] if each.get("type") != "null"]
+        return " or ".join(kinds)
+    kind = str(schema.get("type", "any"))
+    if kind == "array":
+        return f"list of: {type_in_words(schema.get('items', {}), definitions)}"
+    limits = [f"{word} {schema[key]:,}" for key, word in _LIMITS.items() if key in schema]
+    return _WORDS.get(kind, kind) + (f", {' and '.join(limits)}" if limits else "")

@@ -20,9 +20,10 @@ import yaml
 
 from prmcal.docs.generators.commands import commands_reference
 from prmcal.docs.generators.extension import PARTS
-from prmcal.docs.generators.grid_file import grid_reference, type_in_words
+from prmcal.docs.generators.grid_file import grid_reference
 from prmcal.harness.cli.app import COMMANDS, app
 from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.reading import type_in_words
 from prmcal.registry.plugins import KINDS
 from tests.conftest import ROOT, Prmcal, environment
 from tests.measured import DESCRIBED

@@ -1,4 +1,4 @@
-"""`prmcal list calibrator` says what each calibrator reads, predicts, costs and is known by."""
+"""`prmcal list` says what each calibrator reads, predicts, costs and is known by, and what any plugin takes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from prmcal.errors import UnknownPluginError
 from prmcal.harness.cli.learning import render_plugins
 from prmcal.registry.plugins import calibrators, load_plugin_file
 
@@ -61,3 +62,13 @@ def test_a_calibrator_of_a_file_is_listed(tmp_path: Path) -> None:
 def test_it_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     assert max(map(len, render_plugins("calibrator").splitlines())) <= width
+
+
+def test_a_plugin_has_its_arguments_with_types_defaults_and_meanings() -> None:
+    text = " ".join(render_plugins("dataset", "jsonl").split())
+    assert text.startswith("Questions from files of JSON lines. prmcal.registry.datasets.jsonl:JsonlDataset")
+    assert "path text or list of: text required The file of the test split" in text
+    assert "calibration_share number, above 0 and below 1 null The share of the questions" in text
+    assert render_plugins("calibrator", "isotonic").endswith("It takes no arguments.")
+    with pytest.raises(UnknownPluginError, match="Did you mean 'isotonic'"):
+        render_plugins("calibrator", "isotonc")

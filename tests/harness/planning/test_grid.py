@@ -36,6 +36,43 @@ def test_a_bare_name_is_the_plugin_of_that_name(tmp_path: Path) -> None:
     assert grid.calibration.split == "calibration"
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("name: small", "name: small\nmetrics: [brier]", "'metrics'. It belongs under `measurement`."),
+        ("name: small", "name: small\nsplit: test", "'split'. It belongs under `datasets` or `calibration`."),
+        ("questions: 20", "seed: 20", "'calibration.seed'. It belongs at the top level."),
+        (
+            "plugin: qwen, arguments: {",
+            "plugin: qwen, device: cpu, arguments: {",
+            "takes belongs under `arguments`",
+        ),
+    ],
+)
+def test_a_key_in_the_wrong_section_is_sent_to_its_own(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    with pytest.raises(GridError) as refused:
+        read(tmp_path, GRID.replace(old, new, 1))
+    assert message in str(refused.value)
+
+
+def test_a_file_beside_the_grid_is_found_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside, here = tmp_path / "beside", tmp_path / "here"
+    for folder, files in ((beside, ("both.jsonl", "far.jsonl")), (here, ("both.jsonl",))):
+        folder.mkdir()
+        for name in files:
+            (folder / name).touch()
+    monkeypatch.chdir(here)
+    arguments = "plugin: jsonl, arguments: {path: [far.jsonl, both.jsonl, none.jsonl]}"
+    grid = read(beside, GRID.replace("[nano-math]", f"[{{name: far.jsonl, {arguments}}}]"))
+    (data,) = grid.datasets
+    assert data.name == "far.jsonl"
+    assert data.arguments["path"] == [str(beside / "far.jsonl"), "both.jsonl", "none.jsonl"]
+
+
 def test_a_grid_survives_being_written_down(tmp_path: Path) -> None:
     grid = read(tmp_path, GRID)
     assert GridSpec.model_validate(grid.model_dump(mode="json")) == grid
