@@ -14,7 +14,7 @@ extensions = [
     "sphinx_copybutton",
     "prmcal.docs.generators.extension",
 ]
-exclude_patterns = ["nano"]
+exclude_patterns = ["nano", "pools"]
 
 # Pages are Markdown. Every heading has an address, so that links to it are checked.
 myst_enable_extensions = ["dollarmath"]

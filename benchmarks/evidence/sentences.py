@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from benchmarks.evidence.claims import claims, nano_places, pool_findings
 from benchmarks.evidence.figures import FIGURES, Figures
 from benchmarks.evidence.promised import promised
-from benchmarks.evidence.shown import markdown, paragraph, with_interval
+from benchmarks.evidence.shown import markdown, numbered, paragraph, with_interval
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.text.board import leaderboard_board
 from prmcal.db.text.formats import LEADERBOARDS
@@ -23,7 +24,7 @@ from prmcal.harness.planning.resolved import built_in_metrics
 from prmcal.harness.terminal import UNLIMITED, text_table
 
 _ROOT = Path(__file__).parents[2]
-_WIDTH, _NARROW = 120, 100
+_NARROW = 100
 _SHOWN = 3
 """The calibrators of the demo that the README shows."""
 _MATH, _AIME, _PRM = "nano-math", "nano-aime", "nano-prm"
@@ -119,26 +120,27 @@ def _findings(figures: Figures) -> str:
     assert known["area_gain_low"] > 0 > ias["area_gain_high"] > votes["area_gain_high"].max()
     lost = -100 * votes["area_gain"]
     gained = _points(ias, "area_gain", -1)
+    at = nano_places(figures)
     sentences = (
-        f"Read as probabilities, the uncalibrated scores are too high by {_ends(raw, 'signed_error')} on average.",
+        f"Read as probabilities, the uncalibrated scores are too high by {_ends(raw, 'signed_error')} on average, "
+        f"{at['too high']}.",
         f"Two calibrators are the best: `{_RIVAL}`, a linear head on the PRM's frozen hidden states (after Li et al., "
         f"2026), lowers the corrected Brier score by {_percents(rival, 'cut')}, and `{_PAPERS}`, the paper's, by "
         f"{_percents(papers, 'cut')}. A fit takes {rival['fit_seconds']:.0f} and {papers['fit_seconds']:.0f} seconds. "
-        f"Calibrators that read only the score reach {single['cut'].drop('ats').max():.0%}.",
+        f"Calibrators that read only the score reach {single['cut'].drop('ats').max():.0%}. One of the two is the "
+        f"best, or tied with it, {at['best']}.",
         f"Best-of-n with IAS and `{_PAPERS}` answers {_percents(papers, 'ias_accuracy', 1)} of the questions correctly "
         f"with {_ends(papers, 'ias_samples', 1)} of 64 samples. Compared with best-of-64, the accuracy changes by "
         f"{_points(papers, 'ias_to_best_of_n')} points. A fixed n of the same cost is better by "
-        f"{_points(papers, 'ias_to_equal_cost', -1)} points.",
+        f"{_points(papers, 'ias_to_equal_cost', -1)} points, and not worse {at['fixed']}.",
         "At equal cost, rules that see each sample before they draw the next gain over a fixed n "
-        f"([league](docs/how-to/league.md)): `{first['strategy']}` {_points(first, 'area_gain')} points, `first good "
+        f"([league](docs/how-to/league.md)): `{first['strategy']}` {_points(first, 'area_gain')} points (against the "
+        f"other entries by place, {first['wins']} wins, {first['ties']} ties, {first['losses']} losses), `first good "
         f"enough` {_points(known, 'area_gain')}. IAS from the bare question loses {gained}, and rules that see only "
         f"answers lose {lost.min():.0f} to {lost.max():.0f}. Our rules were developed with these pools in sight; on 47 "
         "recorded questions, no rule differs clearly.",
     )
-    return "\n".join(
-        textwrap.fill(f"{number}. {sentence}", _WIDTH, subsequent_indent="   ", break_on_hyphens=False)
-        for number, sentence in enumerate(sentences, 1)
-    )
+    return numbered(sentences)
 
 
 def _ends(row: pd.Series, name: str, digits: int = 3) -> str:
@@ -370,12 +372,14 @@ PLACES: Mapping[str, Callable[[Figures], str]] = {
     "best-of-n": _best_of_n,
     "calibration-example": _calibration_example,
     "calibrators": _calibrators,
+    "claims": claims,
     "demo": _demo,
     "duration": _duration,
     "findings": _findings,
     "league": _league,
     "league-reading": _league_reading,
     "overestimation": _overestimation,
+    "pool-findings": lambda _: numbered(pool_findings()),
     "promise": lambda figures: promised(figures.promise),
     "reading": _reading,
     "recommend": _recommend,

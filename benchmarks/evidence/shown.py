@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -32,3 +32,11 @@ def markdown(table: pd.DataFrame) -> str:
 def paragraph(*lines: str) -> str:
     """Return lines as one paragraph for the documentation."""
     return textwrap.fill(" ".join(lines), _WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def numbered(sentences: Sequence[str]) -> str:
+    """Return findings as a numbered list for the documentation."""
+    return "\n".join(
+        textwrap.fill(f"{number}. {sentence}", _WIDTH, subsequent_indent="   ", break_on_hyphens=False)
+        for number, sentence in enumerate(sentences, 1)
+    )

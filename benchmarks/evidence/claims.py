@@ -1,0 +1,250 @@
+"""The claims that have been examined, where, and how strongly: for the README and `docs/concepts/claims.md`.
+
+    prmcal run pools --out runs/pools
+    python -m benchmarks.evidence.claims runs/pools
+
+keeps the figures of the recorded pools in ``docs/pools``. `benchmarks.evidence.documents` writes the texts. The nano
+pools are left out, since nano has a run of its own. Whatever is not recorded there is an empty claim.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+import prmcal
+from benchmarks.evidence.figures import Figures
+from benchmarks.evidence.shown import markdown, with_interval
+from prmcal.db.catalog import leaderboard
+from prmcal.db.run_folder import published_path
+
+KEPT = Path(__file__).parents[2] / "docs" / "pools"
+_CODE, _RAW, _PAPERS, _SIMPLE = (
+    "codegen-16b",
+    "uncalibrated",
+    "quantile-lora",
+    ["temperature", "isotonic", "histogram"],
+)
+_KEY = ["dataset", "llm", "prm"]
+_ERROR, _BRIER = "signed_error", "brier_corrected"
+
+
+def record(directory: Path) -> None:
+    """Keep the figures of a finished run of the grid `pools`, and of the audit of the programs."""
+    from benchmarks.evidence.pool_table import (
+        compared,
+    )  # It loads half of prmcal, and texts need only the figures.
+
+    KEPT.mkdir(exist_ok=True)
+    rules = pd.DataFrame(
+        {
+            "place": each.place,
+            "rule": each.rule,
+            "samples": each.samples,
+            "accuracy": each.accuracy,
+            "rival": each.rival,
+            "difference": each.difference.value,
+            "difference_low": each.difference.low,
+            "difference_high": each.difference.high,
+            "questions": each.difference.questions,
+        }
+        for each in compared(directory)
+        if not each.place.startswith("nano-")
+    )
+    table = leaderboard(published_path(directory), "calibration")
+    table = table[~table["llm"].str.startswith("nano-")]
+    values = [f"{metric}{part}" for metric in (_ERROR, "brier") for part in ("", "_low", "_high")]
+    audited = prmcal.audit("pool:humaneval-codegen-16b")
+    parts = audited.tables["difficulty"].assign(questions=audited.solutions["question"].nunique())
+    for name, kept in (
+        ("rules", rules),
+        ("calibration", table[[*_KEY, "calibrator", *values, "questions"]]),
+        ("difficulty", parts),
+    ):
+        kept.round(6).to_csv(KEPT / f"{name}.csv", index=False, lineterminator="\n")
+
+
+def _kept(name: str) -> pd.DataFrame:
+    return pd.read_csv(KEPT / f"{name}.csv")
+
+
+def _ends(row: pd.Series, name: str, digits: int = 3) -> str:
+    return with_interval(row[name], row[f"{name}_low"], row[f"{name}_high"], digits)
+
+
+def _points(row: pd.Series, name: str) -> str:
+    low, high = (f"{100 * row[f'{name}_{end}']:+.1f}" for end in ("low", "high"))
+    return f"{100 * row[name]:+.1f} [{low}, {high}]"
+
+
+def pool_findings() -> list[str]:
+    """Return what holds on the recorded pools, each sentence with its interval, its n and where it does not hold."""
+    table, rules = _kept("calibration"), _kept("rules")
+    raw = table[table["calibrator"] == _RAW].set_index("llm")
+    code, agents = raw.loc[_CODE], raw.drop(_CODE)
+    assert code["signed_error_low"] < 0 < code["signed_error_high"], "nothing is sure about the programs"
+    assert agents["signed_error_high"].max() < 0, "the scores of the agents are no probabilities"
+    after = table[table["calibrator"] == "isotonic"].set_index(["llm", "prm"])
+    before = table[table["calibrator"] == _RAW].set_index(["llm", "prm"])
+    cut = after["brier_high"] < before["brier_low"]
+    places = rules["place"].nunique()
+    stopping = rules[rules["rule"] == "learned stopping"]
+    won = rules[rules["difference_low"] > 0]
+    assert won.empty, "no rule wins"
+    lost = rules[(rules["difference_high"] < 0) & (rules["rule"] != "best-of-n")]
+    worst = lost.loc[lost["difference"].idxmin()]
+    widest = stopping.loc[stopping["difference_low"].idxmin()]
+    n = code["questions"], int(agents["questions"].min())
+    return [
+        f"Scores are not probabilities by themselves, in either direction. Those of {_CODE}'s programs, the share of "
+        f"the model's own tests that pass, are off by {_ends(code, _ERROR)} (n = {n[0]}), so too high or too low is "
+        f"open. Those of two agents, made of time and length, are too low by {-agents[_ERROR].max():.2f} to "
+        f"{-agents[_ERROR].min():.2f} (n = {n[1]}; every interval leaves out 0).",
+        f"Isotonic regression lowers the Brier score of an agent's verifier, such as from "
+        f"{_ends(before.iloc[1], 'brier')} to {_ends(after.iloc[1], 'brier')} (n = {n[1]}). The intervals are apart at "
+        f"{cut.sum()} of {len(cut)} places, and not at {len(cut) - cut.sum()}: where scores were right already, there "
+        "is nothing to gain.",
+        f"No rule for stopping early is surely more accurate than the best fixed number of samples at its cost, at any "
+        f"of {places} places. `learned stopping` differs by {100 * stopping['difference'].min():+.1f} to "
+        f"{100 * stopping['difference'].max():+.1f} points, at worst {_points(widest, 'difference')} "
+        f"(n = {widest['questions']}), and loses nowhere. Rules that trust the score lose where many samples only give "
+        f"a bad score more chances: `{worst['rule']}` {_points(worst, 'difference')} points "
+        f"(n = {worst['questions']}). This is at {lost['place'].nunique()} of {places} places, and not at "
+        f"{places - lost['place'].nunique()}.",
+    ]
+
+
+def _not_at(holds: pd.Series) -> str:
+    """Return at how many places something holds, and at how many not."""
+    count = int(holds.sum())
+    return f"at {count} of {len(holds)} places" + (
+        f", not at {len(holds) - count}" if count < len(holds) else ""
+    )
+
+
+def _errors(figures: Figures) -> pd.DataFrame:
+    table = figures.calibration
+    return table[table["calibrator"] == _RAW].set_index(_KEY)
+
+
+def nano_places(figures: Figures) -> dict[str, str]:
+    """Return where each finding about nano holds and where not, by its name."""
+    errors, table, scaling = _errors(figures), figures.calibration, figures.scaling
+    standing = table.pivot(index=_KEY, columns="calibrator", values=f"{_BRIER}_standing")
+    good = standing[[_PAPERS, "beta-binomial"]].isin(["best", "tied"]).any(axis=1)
+    accuracy = _at_places(scaling, "accuracy")
+    fixed = accuracy["fixed n of equal cost"] >= accuracy["best-of-n + IAS"]
+    signed = errors[_ERROR].unstack("llm")
+    apart = errors[_ERROR].unstack("dataset")
+    briers = table.pivot(index=_KEY, columns="calibrator", values=_BRIER)
+    beaten = briers[_PAPERS] < briers[_SIMPLE].min(axis=1)
+    sure = standing[_PAPERS].isin(["best", "tied"]) & (standing[_SIMPLE] == "worse").all(axis=1)
+    far = table[table["dataset"] == "nano-aime"]
+    isotonic = far[far["calibrator"] == "isotonic"]
+    return {
+        "too high": _not_at(errors["signed_error_low"] > 0),
+        "best": _not_at(good),
+        "fixed": _not_at(fixed),
+        "weaker": _not_at(
+            (signed["nano-weak"] > signed["nano-middle"]) & (signed["nano-middle"] > signed["nano-strong"])
+        ),
+        "harder": _not_at(apart["nano-aime"] > apart["nano-math"]),
+        "lora": f"{_not_at(beaten)}, and surely {_not_at(sure)}",
+        "far": _not_at(isotonic["signed_error_low"] > 0),
+        "far span": f"{isotonic[_ERROR].min():+.2f} to {isotonic[_ERROR].max():+.2f}",
+        "kept": _not_at(accuracy["best-of-n + IAS"] >= accuracy["best-of-n"]),
+    }
+
+
+def _at_places(scaling: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Return a metric of the strategies by place, with the paper's calibrator where there is one."""
+    own = scaling[scaling["calibrator"].isna() | (scaling["calibrator"] == _PAPERS)]
+    own = own[own["prm"].notna()].sort_values("calibrator", na_position="first")
+    return own.pivot_table(index=_KEY, columns="strategy", values=metric, aggfunc="last")
+
+
+def claims(figures: Figures) -> str:
+    """Return the table of the paper's claims: where each was seen, how strongly, and what the rest would need."""
+    rows, at = figures.ranking.set_index("calibrator"), nano_places(figures)
+    raw, papers = rows.loc[_RAW], rows.loc[_PAPERS]
+    code = _kept("calibration").set_index(["llm", "calibrator"]).loc[(_CODE, _RAW)]
+    parts = _kept("difficulty")
+    hardest, easiest = parts.iloc[0], parts.iloc[-1]
+    searches = _at_places(figures.scaling, "accuracy").dropna(subset=["beam search"])
+    spent = _at_places(figures.scaling, "budget_ratio").dropna(subset=["beam search"])
+    adaptive = "beam search + IAS-of-M"
+    big = "a GPU and `prmcal run math500-small`, then `paper`"
+    found = [
+        (
+            "PRMs overestimate the chance of a right answer.",
+            f"Not seen. {_CODE}: {_ends(code, _ERROR)} (n = {code['questions']}). No pool has a PRM.",
+            f"{_ends(raw, _ERROR)} (n = 100 and 60); above 0 {at['too high']}.",
+            f"Recorded scores of published PRMs, or {big}.",
+        ),
+        (
+            "More so for weaker LLMs.",
+            "Not seen: no pool has one PRM for several LLMs.",
+            f"Weak above middle above strong {at['weaker']}.",
+            f"One PRM with LLMs of several sizes: {big}.",
+        ),
+        (
+            "More so for harder questions.",
+            f"{_CODE}: {_ends(hardest, 'error')} where no other sample is right, {_ends(easiest, 'error')} where half "
+            f"or more are (n = {hardest['questions']} in all). A score that knows nothing of a "
+            "question does this too.",
+            f"nano-aime above nano-math {at['harder']}.",
+            f"MATH-500 and AIME with the same PRM: {big}.",
+        ),
+        (
+            "Quantile regression with LoRA corrects better than temperature, isotonic regression and histograms.",
+            "Not possible: a pool has no hidden states.",
+            f"A cut of {100 * papers['cut']:.0f}% [{100 * papers['cut_low']:.0f}, {100 * papers['cut_high']:.0f}] of "
+            f"the corrected Brier score (n = 100 and 60); lower than all three {at['lora']}. `beta-binomial`, which is "
+            "no part of the paper, is not worse.",
+            "`prmcal run published`: about four hours of an H100 with the authors' prefixes and adapters.",
+        ),
+        (
+            "Simple calibrators fail out of distribution.",
+            "Not seen: each pool calibrates on its own kind of question.",
+            f"After isotonic regression on nano-math, the error on nano-aime is {at['far span']}; above 0 {at['far']} "
+            "(n = 60).",
+            "`prmcal run published` has AIME with calibrators of MATH.",
+        ),
+        (
+            "IAS keeps the accuracy of best-of-n with fewer samples.",
+            "Not possible: no pool has a score of the bare question. Rules that stop are above.",
+            f"{_points(papers, 'ias_to_best_of_n')} points at {_ends(papers, 'ias_samples', 1)} of 64 samples; not "
+            f"lower {at['kept']}. But {_points(papers, 'ias_to_equal_cost')} points against a fixed n of the same "
+            f"cost, which is not worse {at['fixed']} (n = 100 and 60).",
+            f"A PRM that reads bare questions, with a real LLM: {big}.",
+        ),
+        (
+            "IAS with uncalibrated scores spends too little and loses accuracy.",
+            "Not possible, for the same reason.",
+            f"{_points(raw, 'ias_to_best_of_n')} points against best-of-64 with {_ends(raw, 'ias_samples', 1)} samples "
+            "(n = 100 and 60).",
+            "As above.",
+        ),
+        (
+            "IAS saves steps in beam search.",
+            "Not possible: a search samples anew.",
+            f"IAS of M with `{_PAPERS}` takes {spent[adaptive].min():.2f} to {spent[adaptive].max():.2f} of the steps; "
+            f"its accuracy is not lower {_not_at(searches[adaptive] >= searches['beam search'])} (n = 100 and 60).",
+            f"An LLM that is sampled step by step: {big}.",
+        ),
+        (
+            "A PRM of 72B overestimates too, and a calibrated one of 7B is better.",
+            "Not seen.",
+            "Not possible.",
+            "Four GPUs of 80 GB and `prmcal run published` with the lines on the 72B PRM.",
+        ),
+    ]
+    return markdown(
+        pd.DataFrame(found, columns=["claim", "recorded pools", "nano", "what the rest would need"])
+    )
+
+
+if __name__ == "__main__":
+    record(Path(sys.argv[1]))
