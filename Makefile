@@ -1,5 +1,5 @@
 # `make demo` runs a slice of the shipped grid `nano` and prints what it found, in under five minutes on two cores.
-# `make nano` runs the whole grid; README.md says how long it takes. `make test` runs the tests, and `make lint` the linters.
+# `make nano` runs the whole grid; docs/start.md says how long it takes. `make test` runs the tests, and `make lint` the linters.
 # Each target sets up .venv first. PYTHON names an interpreter of version 3.11 or newer.
 
 PYTHON ?= python3

@@ -109,10 +109,9 @@ def pool_findings() -> list[str]:
         f"No rule for stopping early is surely more accurate than the best fixed number of samples at its cost, at any "
         f"of {places} places. `learned stopping` differs by {100 * stopping['difference'].min():+.1f} to "
         f"{100 * stopping['difference'].max():+.1f} points, at worst {_points(widest, 'difference')} "
-        f"(n = {widest['questions']}), and loses nowhere. Rules that trust the score lose where many samples only give "
-        f"a bad score more chances: `{worst['rule']}` {_points(worst, 'difference')} points "
-        f"(n = {worst['questions']}). This is at {lost['place'].nunique()} of {places} places, and not at "
-        f"{places - lost['place'].nunique()}.",
+        f"(n = {widest['questions']}). Rules that trust the score can lose: `{worst['rule']}` "
+        f"{_points(worst, 'difference')} points (n = {worst['questions']}), at "
+        f"{lost['place'].nunique()} of {places} places, not at {places - lost['place'].nunique()}.",
     ]
 
 

@@ -58,8 +58,13 @@ def _printed(rows: pd.DataFrame, name: Leaderboard) -> str:
 def _audit() -> str:
     found = audit(_ROOT / "grids" / "scored.jsonl")
     text = verdict(found.scored, found.measured, found.choices, _NARROW)
-    shown = text[: text.index("\n\nWith ")]
-    return f"```text\n{shown}\n(and what one sample, votes, best-of-n, IAS and a rule that stops early would give)\n```"
+    _, _, shown = text.partition("\n\n")
+    shown, curve, _ = shown.partition("\nCut of the Brier score")
+    assert curve, "the learning curve follows the verdict"
+    left = (
+        "(and how the file was read, and what votes, best-of-n, IAS and a rule that stops early would give)"
+    )
+    return f"```text\n{shown}\n{left}\n```"
 
 
 def _audit_speed() -> str:
@@ -134,8 +139,7 @@ def _findings(figures: Figures) -> str:
         f"{_points(papers, 'ias_to_best_of_n')} points. A fixed n of the same cost is better by "
         f"{_points(papers, 'ias_to_equal_cost', -1)} points, and not worse {at['fixed']}.",
         "At equal cost, rules that see each sample before they draw the next gain over a fixed n "
-        f"([league](docs/how-to/league.md)): `{first['strategy']}` {_points(first, 'area_gain')} points (against the "
-        f"other entries by place, {first['wins']} wins, {first['ties']} ties, {first['losses']} losses), `first good "
+        f"([league](docs/how-to/league.md)): `{first['strategy']}` {_points(first, 'area_gain')} points, `first good "
         f"enough` {_points(known, 'area_gain')}. IAS from the bare question loses {gained}, and rules that see only "
         f"answers lose {lost.min():.0f} to {lost.max():.0f}. Our rules were developed with these pools in sight; on 47 "
         "recorded questions, no rule differs clearly.",
