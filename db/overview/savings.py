@@ -10,6 +10,8 @@ from prmcal.db.overview.types import Entry, Quantity, Saving
 from prmcal.db.statistics.intervals import percentile_interval
 from prmcal.resamples import weighted_totals
 
+_DEPENDENT = 2**0.5
+
 
 def saving(found: Sequence[FixedRivals], rules: Sequence[int], entries: Sequence[Entry]) -> Saving | None:
     """Return the share of samples that the best rule saves for the accuracy of the best fixed setting.
@@ -19,6 +21,9 @@ def saving(found: Sequence[FixedRivals], rules: Sequence[int], entries: Sequence
     accuracies are those of the setting with 2, 4, ... samples, up to N / 2. Each is read off both curves, between whose
     points the logarithm of the samples is interpolated. An accuracy that the rule does not reach counts as twice N
     samples. The share is 1 - the geometric mean of the ratios of samples over accuracies and places.
+
+    The questions of one half choose the rule of the other, so the halves are not independent. The interval holds for
+    any dependence: the spread of a mean of two is at most the mean of their spreads, and not 1 / sqrt(2) of it.
 
     None if no rule was measured at all places, or if there are none.
     """
@@ -47,8 +52,11 @@ def saving(found: Sequence[FixedRivals], rules: Sequence[int], entries: Sequence
         logarithms.append(_ratios(curves[0], curves[1], np.log2(budgets)))
         questions.append(len(chosen))
     shares = 1 - 2 ** np.mean(logarithms, axis=0)
-    low, high = percentile_interval(shares[1:], min(questions))
-    return Saving(entries[best], Quantity(float(shares[0]), low, high))
+    value = float(shares[0])
+    low, high = (
+        value + _DEPENDENT * (end - value) for end in percentile_interval(shares[1:], min(questions))
+    )
+    return Saving(entries[best], Quantity(value, low, min(high, 1.0)))
 
 
 def _ratios(rule: Floats, fixed: Floats, budgets: Floats) -> Floats:

@@ -1,6 +1,7 @@
 """The samples that the best rule saves for equal accuracy, on curves whose saving is known."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -17,10 +18,10 @@ FIXED, *RULES = [Entry("best-of-n"), Entry("a"), Entry("b")]
 
 
 def rivals(
-    *curves: Callable[[Floats, int], Floats], questions: int = 100, places: int = 2
+    *curves: Callable[[Floats, int], Floats], questions: int = 100, places: int = 2, seed: int = 3
 ) -> list[FixedRivals]:
     """Return places whose entries have the accuracy ``curve(chances, budget)``; the first one is the fixed setting."""
-    random = np.random.default_rng(3)
+    random = np.random.default_rng(seed)
     rows, one = [], []
     for place in range(places):
         chances = random.beta(1, 3, questions)
@@ -87,6 +88,29 @@ def test_equal_rules_that_only_noise_separates_save_nothing_on_other_questions()
         assert own is not None
         shares.append(own.share.value)
     assert np.mean(shares) < 0.1
+
+
+@pytest.mark.parametrize("questions", [20, 60])
+def test_the_interval_contains_the_saving_of_the_best_of_equal_rules(questions: int) -> None:
+    """Each needs two thirds of the samples of the setting, on average, and chance alone says which one is best."""
+
+    def equal(chances: Floats, samples: int) -> Floats:
+        return fixed(chances, 1 + (samples - 1) * 1.5)
+
+    truth = found(equal, questions=20_000, places=1).share.value
+    entries, contained = [FIXED, *[Entry(f"{number}") for number in range(8)]], 0
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        own = [random.normal(0, 0.2, questions) for _ in range(8)]
+
+        def noisy(chances: Floats, samples: int, noise: Floats) -> Floats:
+            return equal(chances, samples) + noise * (1 - 1 / samples)
+
+        rules = [partial(noisy, noise=noise) for noise in own]
+        share = saving(rivals(fixed, *rules, questions=questions, places=1, seed=seed), range(1, 9), entries)
+        assert share is not None
+        contained += share.share.low <= truth <= share.share.high
+    assert contained >= 56
 
 
 def test_without_a_rule_there_is_no_saving() -> None:
