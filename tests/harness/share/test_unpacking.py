@@ -172,7 +172,7 @@ def test_a_later_format_says_to_update(bundle: Path, tmp_path: Path) -> None:
     entries = entries_of(bundle, tmp_path / "entries")
     text = entries[SUBMISSION_FILE].decode()
     for found, message in (
-        ("2", f"has format 2, and this version of prmcal reads format {FORMAT}. Update it"),
+        ("2", f"has format 2, and this version of prmcal reads format {FORMAT}. Install a later"),
         ("true", "says no format"),
         ('"1"', "says no format"),
         ("0", "says no format"),
