@@ -25,6 +25,9 @@ MAIN_METRICS: dict[Leaderboard, tuple[str, ...]] = {
 RANKING_METRIC = "brier_corrected"
 """The calibration metric by which calibrators are ranked."""
 
+OTHER_METRICS = tuple(name for name in MAIN_METRICS["calibration"] if name != RANKING_METRIC)
+"""The main calibration metrics that do not rank."""
+
 COSTS = ("generated_tokens", "prefill_tokens", "prm_tokens")
 """Metrics that measure the cost of a strategy, besides its samples."""
 

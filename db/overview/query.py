@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import sqlalchemy as sa
 
-from prmcal.db.metrics import LEAGUE_BUDGETS, MAIN_METRICS, PLACE, RANKING_METRIC, Metrics, accuracy_at_name
+from prmcal.db.metrics import LEAGUE_BUDGETS, OTHER_METRICS, PLACE, RANKING_METRIC, Metrics, accuracy_at_name
 from prmcal.db.overview import ranking, reading, types
 from prmcal.db.overview.savings import saving
 from prmcal.db.queries.cells import kept, metrics, numbered_cells, with_role
@@ -18,7 +18,6 @@ from prmcal.db.statistics.intervals import bounded_interval, error_interval, gai
 from prmcal.db.statistics.paired import standings
 from prmcal.db.tables import Cell, Job, LeaguePoint, Run
 
-_OTHERS = [name for name in MAIN_METRICS["calibration"] if name != RANKING_METRIC]
 _FIRST_COLUMNS = ("calibrator", "rank", "rank_low", "rank_high", "mean_rank", "places", "lowest")
 
 
@@ -41,7 +40,7 @@ def overview(
         calibration = cells[cells["leaderboard"] == "calibration"].drop(columns="leaderboard")
         finished = calibration[calibration["status"] == "done"]
         placed = finished[["cell_id", *PLACE, "calibrator"]]
-        found = reading.results(connection, placed, [RANKING_METRIC, *_OTHERS])
+        found = reading.results(connection, placed, [RANKING_METRIC, *OTHER_METRICS])
         values = _ranking_values(connection, placed)
         tests = reading.tests_between(connection, placed, RANKING_METRIC, "calibrator")
         target, gains = reading.read_gains(connection, _scaling_places(cells))
@@ -66,8 +65,8 @@ def overview(
                 citation=published.get(name, ""),
                 brier=ranking.mean_over_places(own, error_interval),
                 cut=None if name == baseline or base.empty else ranking.relative_cut(own, base),
-                errors=_errors(results),
-                signed=_signed(results),
+                errors=ranking.main_errors(results),
+                signed=ranking.signed_errors(results),
                 gain=gains.get(name),
                 outdated=bool(finished.loc[finished["calibrator"] == name, "outdated"].notna().all()),
                 fit_seconds=fits.get(name),
@@ -86,8 +85,8 @@ def overview(
         prms=tuple(calibration["prm"].unique()),
         datasets=tuple(calibration["dataset"].unique()),
         baseline=baseline,
-        before=_errors(before),
-        signed_before=_signed(before),
+        before=ranking.main_errors(before),
+        signed_before=ranking.signed_errors(before),
         target=target,
         ranking=tuple(ranked),
         cells=shown,
@@ -126,26 +125,6 @@ def _scaling_places(cells: pd.DataFrame) -> pd.DataFrame:
 def _of_places(found: pd.DataFrame, ranked: pd.DataFrame) -> pd.DataFrame:
     """Return the results of a calibrator at the places where it is ranked."""
     return found.merge(ranked[[*PLACE, "calibrator"]].drop_duplicates(), on=[*PLACE, "calibrator"])
-
-
-def _errors(own: pd.DataFrame) -> dict[str, types.Quantity]:
-    """Average the other main metrics of a calibrator over places."""
-    return {
-        metric: ranking.mean_of_ends(own[own["metric"] == metric])
-        for metric in _OTHERS
-        if (own["metric"] == metric).any()
-    }
-
-
-def _signed(own: pd.DataFrame) -> types.SignedErrors | None:
-    """Return the signed errors of a calibrator at single places."""
-    own = own[own["metric"] == "signed_error"]
-    sizes = own["value"].abs()
-    if sizes.dropna().empty:
-        return None
-    worst = own.loc[sizes.idxmax()]
-    place = ", ".join(str(worst[name]) for name in ("llm", "prm", "dataset"))
-    return types.SignedErrors(float(sizes.mean()), float(worst["value"]), place, len(own))
 
 
 def _with_values(
@@ -190,7 +169,7 @@ def _row(standing: types.Standing) -> dict[str, Any]:
     parts = ("accuracy", "samples", "share", "to_best_of_n", "to_equal_cost")
     values = {name: getattr(standing, name) for name in _FIRST_COLUMNS}
     values |= {**vars(standing.outcomes), "brier": standing.brier, "cut": standing.cut or types.UNKNOWN}
-    values |= {name: standing.errors.get(name, types.UNKNOWN) for name in _OTHERS}
+    values |= {name: standing.errors.get(name, types.UNKNOWN) for name in OTHER_METRICS}
     values |= {f"ias_{part}": getattr(standing.gain, part, None) or types.UNKNOWN for part in parts}
     seconds = math.nan if standing.fit_seconds is None else standing.fit_seconds
     return types.flat({**values, "fit_seconds": seconds, "citation": standing.citation})

@@ -9,8 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from prmcal.arrays import Floats
-from prmcal.db.metrics import PLACE
-from prmcal.db.overview.types import Quantity, Rank
+from prmcal.db.metrics import OTHER_METRICS, PLACE
+from prmcal.db.overview.types import Quantity, Rank, SignedErrors
 from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.db.statistics.intervals import IntervalRule, skewed_interval, tail_of_resamples
 from prmcal.resamples import weighted_totals
@@ -174,6 +174,26 @@ def _combined(parts: Mapping[str, tuple[int, Floats]], rule: IntervalRule) -> Qu
         low, high = (float(end) for end in rule(means))
         found.append((number, float(means.mean()), low, high))
     return _recovered(found)
+
+
+def main_errors(own: pd.DataFrame) -> dict[str, Quantity]:
+    """Average the other main metrics of a calibrator over places."""
+    return {
+        metric: mean_of_ends(own[own["metric"] == metric])
+        for metric in OTHER_METRICS
+        if (own["metric"] == metric).any()
+    }
+
+
+def signed_errors(own: pd.DataFrame) -> SignedErrors | None:
+    """Return the signed errors of a calibrator at single places; None if it has none."""
+    own = own[own["metric"] == "signed_error"]
+    sizes = own["value"].abs()
+    if sizes.dropna().empty:
+        return None
+    worst = own.loc[sizes.idxmax()]
+    place = ", ".join(str(worst[name]) for name in ("llm", "prm", "dataset"))
+    return SignedErrors(float(sizes.mean()), float(worst["value"]), place, len(own))
 
 
 def _recovered(parts: Sequence[tuple[int, float, float, float]]) -> Quantity:

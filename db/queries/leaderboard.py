@@ -55,7 +55,7 @@ def measurements(
     )
     values = "metric", "value", "low", "high", "rows", "questions"
     done = sa.select(*Result.columns("cell_id", *values)).join(Cell, Cell.cell_id == Result.cell_id)
-    # A condition on cells beside the outer join would make it a hundred times slower.
+    # A condition on cells beside the outer join would make it twenty times slower.
     own = done.where(Cell.status == "done", same_level).subquery()
     query = cells.add_columns(*(own.c[name] for name in values)).outerjoin(own, own.c.cell_id == Cell.cell_id)
     pairs = sa.select(*Comparison.columns("metric", "cell_a", "cell_b", "p_adjusted"))

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import NamedTuple
 
-from prmcal.db.metrics import MAIN_METRICS, RANKING_METRIC
+from prmcal.db.metrics import OTHER_METRICS
 from prmcal.db.overview.types import (
     Extent,
     League,
@@ -29,7 +29,6 @@ SCORE = "corrected Brier score"
 
 _NO_GAIN = "Best-of-n with and without IAS was not measured with the best calibrator."
 _NO_BARE = "not possible", "No reward of the bare question, from which IAS chooses the number of samples."
-_OTHERS = [name for name in MAIN_METRICS["calibration"] if name != RANKING_METRIC]
 
 
 class Tile(NamedTuple):
@@ -173,7 +172,7 @@ def ranking_board(found: Overview) -> Board:
         column("Mean rank", lambda row: quantity(row.mean_rank, 2)),
         column("W-T-L", lambda row: str(row.outcomes)),
         column("Brier cut", lambda row: percents(row.cut, 0)),
-        *(_error(found, metric, weight) for metric, weight in zip(_OTHERS, (5, 6), strict=False)),
+        *(_error(found, metric, weight) for metric, weight in zip(OTHER_METRICS, (5, 6), strict=False)),
         column("Signed error by place", _sizes),
         column("IAS accuracy", lambda row: percents(row.gain and row.gain.accuracy)),
         column("IAS samples", lambda row: quantity(row.gain and row.gain.samples, 1)),
