@@ -53,6 +53,8 @@ def show_ranking(
         return
     _summary(cells)
     tier = None
+    # The other page that shows this table has a switch for selectors already.
+    columns = context.folded("Columns") if filters is None else st.container(key="folded columns")
     if filters is None:
         filters = context.filter_by(grid, *(kind for kind in context.KINDS if cells[kind].notna().any()))
         tier = context.choose_tier(path)
@@ -64,22 +66,30 @@ def show_ranking(
     st.markdown(
         f"{integer(len(shown))} rows" if every else f"{integer(len(shown))} of {integer(len(cells))} rows"
     )
-    _show_board(path, shown, table)
+    with columns:
+        chosen = _choose_columns(path, shown, table)
+    _show_board(path, shown, table, chosen)
     widgets.show_download(table, ask(_csv, path, table))
 
 
-def _show_board(path: Path, cells: pd.DataFrame, table: Leaderboard) -> None:
-    """Show cells in a table that sorts and searches. The rows that the reader selects lead to their pages."""
-    described = ask(catalog.metrics, path)
+def _choose_columns(path: Path, cells: pd.DataFrame, table: Leaderboard) -> list[str]:
+    """Let the reader choose the metrics that are shown. The first are the main ones that were measured."""
     measured = [name for name in cells if f"{name}_low" in cells and cells[name].notna().any()]
     main = [name for name in LEADERBOARDS[table].main_metrics if name in measured]
-    shown = st.multiselect(
+    chosen: list[str] = st.multiselect(
         "Columns",
         measured,
-        format_func=described.title,
+        format_func=ask(catalog.metrics, path).title,
         placeholder="Names only",
         **bound_several("columns", measured, main),
     )
+    return chosen
+
+
+def _show_board(path: Path, cells: pd.DataFrame, table: Leaderboard, shown: Sequence[str]) -> None:
+    """Show metrics of cells in a table that sorts and searches. Rows that the reader selects lead to their pages."""
+    described = ask(catalog.metrics, path)
+    main = [name for name in LEADERBOARDS[table].main_metrics if name in cells and cells[name].notna().any()]
     links = st.container()
     apart = _references(path, cells)
     cells, references = (
