@@ -32,6 +32,8 @@ IMPORTED = [
         "sklearn.isotonic",
         "prmcal.db.catalog",
         "prmcal.db.writer",
+        "prmcal.harness.share.merge",
+        "prmcal.harness.site",
     ),
     *(f"prmcal.harness.cli.{name}" for name in ("plan", "run", "results.leaderboard", "check")),
 ]
@@ -83,12 +85,12 @@ def fork_workers() -> None:
 
 
 def run_command(
-    arguments: list[str], environment: Mapping[str, str], folder: Path
+    arguments: list[str], environment: Mapping[str, str], folder: Path, code: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``prmcal`` in a folder and return its exit code and both streams."""
+    """Run ``prmcal``, or a script, in a folder and return its exit code and both streams."""
     with tempfile.TemporaryDirectory() as streams:
         out, errors = Path(streams) / "out", Path(streams) / "errors"
-        given = (arguments, dict(environment), str(folder), str(out), str(errors))
+        given = (code, arguments, dict(environment), str(folder), str(out), str(errors))
         command = _CONTEXT.Process(target=_run, args=given)
         command.start()
         command.join(SECONDS)
@@ -132,7 +134,7 @@ def _begin(
 
 
 def _run(
-    arguments: list[str], environment: Mapping[str, str], folder: str, out: str, errors: str
+    code: str, arguments: list[str], environment: Mapping[str, str], folder: str, out: str, errors: str
 ) -> NoReturn:
     for stream, path in enumerate((os.devnull, out, errors)):
         mode = os.O_RDONLY if stream == 0 else os.O_WRONLY | os.O_CREAT
@@ -144,7 +146,10 @@ def _run(
     process._parent_process = None  # type: ignore[attr-defined]  # To plugins, it is no worker.
     sys.argv = ["prmcal", *arguments]
     try:
-        runpy.run_module("prmcal", run_name="__main__", alter_sys=True)
+        if code:
+            exec(code, {"__name__": "__main__"})
+        else:
+            runpy.run_module("prmcal", run_name="__main__", alter_sys=True)
         sys.exit()
     finally:
         atexit._run_exitfuncs()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from prmcal.harness.cli.results.leaderboard import render_leaderboard
 from tests.conftest import environment
+from tests.forked import run_command
 
 # The process kills itself before one of the steps that change what readers see.
 KILLED = """
@@ -38,8 +38,7 @@ POINTS = 2
 
 
 def steps(left: int, *arguments: object) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-c", KILLED, str(left), *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, env=environment(), check=False)
+    return run_command([str(left), *map(str, arguments)], environment(), Path.cwd(), KILLED)
 
 
 def tables(run: Path) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from prmcal.harness.share.merge import merge
 from prmcal.harness.site.publish import publish
 from tests.conftest import environment
+from tests.forked import run_command
 from tests.harness.share.small_runs import leaderboards
 
 # The process kills itself before one of the steps that change the folder: the renaming of a file or of a folder.
@@ -40,8 +40,7 @@ print(left)
 
 
 def _steps(left: int, out: Path, *inputs: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", _KILLED, str(left), str(out), *map(str, inputs)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
+    return run_command([str(left), str(out), *map(str, inputs)], environment(), Path.cwd(), _KILLED)
 
 
 # The process kills itself as it writes a file of a site, or removes what the site was before.
@@ -107,9 +106,7 @@ def test_a_killed_publication_leaves_one_whole_site(
     publish(before, site)
     old = _files(site)
     arguments = [kind, str(left), str(before.with_name("after")), str(site)]
-    killed = subprocess.run(
-        [sys.executable, "-c", _KILLED_PUBLICATION, *arguments], env=environment(), check=False
-    )
+    killed = run_command(arguments, environment(), Path.cwd(), _KILLED_PUBLICATION)
     assert killed.returncode == -signal.SIGKILL
     publish(before.with_name("after"), tmp_path / "whole")
     new = _files(tmp_path / "whole")
