@@ -19,10 +19,10 @@ from prmcal.dashboard.controls.address import ask, ask_cells
 from prmcal.dashboard.controls.context import CHOICES, choose, choose_group, grid_names
 from prmcal.dashboard.controls.widgets import choose_metric, choose_view
 from prmcal.dashboard.formats import CAPTIONS, escaped, estimates, integer, integers, names, number, numbers
-from prmcal.dashboard.views.shared import show_jobs, show_status, show_table
+from prmcal.dashboard.views.shared import best_first, choose_drawn, show_jobs, show_status, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import Series, series_of
-from prmcal.db.metrics import COVERAGE_LEVELS, Metrics
+from prmcal.db.metrics import COVERAGE_LEVELS, RANKING_METRIC, Metrics
 from prmcal.db.queries.cells import CellDetail
 from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.formats import graded, kept
@@ -38,18 +38,20 @@ def show_calibrators(path: Path, cells: pd.DataFrame, grid: dict[str, list[str]]
         st.info("No calibrator has been measured yet for this data set, LLM and PRM.")
         return
     described: Metrics = ask(catalog.metrics, path)
-    series = series_of(grid["calibrator"], set(done["calibrator"]))
+    done = best_first(done, described[RANKING_METRIC])
+    drawn = done[done["calibrator"].isin(choose_drawn(path, list(done["calibrator"])))]
+    series = series_of(grid["calibrator"], set(drawn["calibrator"]))
     left, right = st.columns(2)
     with left:
         st.header("Reliability curves")
         draw(
-            reliability_chart(ask_cells(catalog.reliability, path, done), series),
-            extremes("Brier score", done["calibrator"], done.reindex(columns=["brier"])["brier"]),
+            reliability_chart(ask_cells(catalog.reliability, path, drawn), series),
+            extremes("Brier score", drawn["calibrator"], drawn.reindex(columns=["brier"])["brier"]),
         )
         st.caption(CAPTIONS["reliability"])
     with right:
         st.header("Coverage of quantiles")
-        _coverage(done, series)
+        _coverage(drawn, series)
     _comparison(done, grid, described)
 
 
@@ -78,7 +80,7 @@ def _comparison(done: pd.DataFrame, grid: dict[str, list[str]], described: Metri
     st.header("Comparison of calibrators")
     known = [each.name for each in described.of("calibration") if each.better]
     metric = choose_metric("Metric", known, "metric", described)
-    measured = done.dropna(subset=[metric.name])
+    measured = best_first(done.dropna(subset=[metric.name]), metric)
     rows = interval_rows(measured, metric.name)
     series = series_of(grid["calibrator"], set(measured["calibrator"]))
     draw(

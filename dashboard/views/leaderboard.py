@@ -13,14 +13,13 @@ from prmcal.dashboard.charts.trajectory import draw, extremes
 from prmcal.dashboard.controls import context, widgets
 from prmcal.dashboard.controls.address import ask, bound_several
 from prmcal.dashboard.formats import CAPTIONS, escaped, integer
-from prmcal.dashboard.views.shared import show_html
+from prmcal.dashboard.views.shared import best_first, show_html
 from prmcal.db import catalog
 from prmcal.db.charts import series_of
 from prmcal.db.html.boards import league_html, overview_html
-from prmcal.db.metrics import Leaderboard, Metric
+from prmcal.db.metrics import Leaderboard
 from prmcal.db.overview.types import Entry, League, Overview, levels_of
 from prmcal.db.queries.cells import kept
-from prmcal.db.statistics.paired import merit
 from prmcal.db.text.board import cost_board, web_board
 from prmcal.db.text.formats import LEADERBOARDS, SECONDS_LEGEND
 
@@ -93,7 +92,7 @@ def _show_board(path: Path, cells: pd.DataFrame, table: Leaderboard, shown: Sequ
     links = st.container()
     apart = _references(path, cells)
     cells, references = (
-        _best_first(part, described[main[0]] if main else None) for part in (cells[~apart], cells[apart])
+        best_first(part, described[main[0]] if main else None) for part in (cells[~apart], cells[apart])
     )
     board = web_board(cells, table, described, shown)
     st.caption(escaped(board.legend))
@@ -124,16 +123,6 @@ def _references(path: Path, cells: pd.DataFrame) -> pd.Series:
     )
     found = baseline | cells["cell_id"].isin(ask(catalog.references, path))
     return found & ~found.all()
-
-
-def _best_first(cells: pd.DataFrame, metric: Metric | None) -> pd.DataFrame:
-    """Return cells in the order of the grid's places, and each place with the best by a metric first."""
-    # A vote has no PRM, and competes with all.
-    kinds = ["dataset", "llm", *(["prm"] if cells["strategy"].isna().all() else [])]
-    place = cells.groupby(kinds, sort=False, dropna=False).ngroup()
-    worse = 0.0 if metric is None else -merit(cells[metric.name], metric.better or "higher")
-    order = pd.DataFrame({"place": place, "worse": worse}, cells.index)
-    return cells.loc[order.sort_values(["place", "worse"], kind="stable").index]
 
 
 def _link(text: str, address: str) -> str:

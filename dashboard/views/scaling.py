@@ -11,18 +11,16 @@ from streamlit.delta_generator import DeltaGenerator
 from prmcal.dashboard.charts import curves
 from prmcal.dashboard.charts.scaling import difficulty_chart, equal_cost_chart, frontier_chart, risk_chart
 from prmcal.dashboard.charts.trajectory import draw, extremes, gain_of, percent, points
-from prmcal.dashboard.controls.address import ask, bound, bound_several
+from prmcal.dashboard.controls.address import ask, bound
 from prmcal.dashboard.controls.context import choose_group, context_of, grid_names
 from prmcal.dashboard.controls.widgets import choose_target, choose_view
 from prmcal.dashboard.formats import CAPTIONS, escaped, estimates, names, numbers, settings
-from prmcal.dashboard.views.shared import show_areas, show_table
+from prmcal.dashboard.views.shared import choose_drawn, show_areas, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import series_of
 from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.statistics.budgets import verdict
 
-_DRAWN = 3
-"""The number of calibrators that are drawn beside the baseline unless the reader chooses others."""
 _COSTS = {"samples": "samples", "generated tokens": "generated_tokens"}
 _COLUMNS = ["cost", "cost_low", "cost_high", "accuracy", "accuracy_low", "accuracy_high"]
 
@@ -69,10 +67,7 @@ class _Place:
         """Let the reader choose the calibrators that are drawn: by default the three most accurate and the baseline."""
         rows = ask(_gains_at_once, self.path, group=self.group, target=target, level=level)
         ranked = list(rows.sort_values("accuracy", ascending=False, kind="stable")["series"])
-        chosen = [*ask(catalog.with_role, self.path, role="baseline"), *context_of(self.path).choice.values()]
-        first = [name for name in ranked if name in {*ranked[:_DRAWN], *chosen}]
-        with st.container(key="folded curves"):
-            return st.multiselect("Drawn", ranked, **bound_several("drawn", ranked, first)) or first
+        return choose_drawn(self.path, ranked)
 
     def show_gain(self, target: float, level: float) -> pd.DataFrame:
         """Say in a sentence what IAS buys at equal cost, and return the gains of all calibrators.
@@ -246,7 +241,7 @@ def _show_difficulty(place: _Place) -> None:
 
 
 def _show_risk(place: _Place) -> None:
-    """Show the risk-coverage curves of all calibrators, and the areas under them."""
+    """Show the risk-coverage curves of calibrators, and the areas under those of all, the best first."""
     with place.controls:
         used = curves.used_levels(place.pool, place.calibrators, place.choose_level())
     risks, areas = (
@@ -257,13 +252,13 @@ def _show_risk(place: _Place) -> None:
         st.info("The risk of this data set, LLM and PRM has not been computed yet.")
         return
     risks = _at_levels(risks, used)
-    areas = _at_levels(areas[areas["name"] == "risk_coverage_area"], used)
+    areas = _at_levels(areas[areas["name"] == "risk_coverage_area"], used).sort_values("value", kind="stable")
+    drawn = choose_drawn(place.path, list(areas["calibrator"]))
+    risks = risks[risks["calibrator"].isin(drawn)]
     left, right = st.columns([3, 2])
     with left:
         draw(
-            risk_chart(
-                risks.rename(columns={"calibrator": "series"}), series_of(place.calibrators, list(used))
-            ),
+            risk_chart(risks.rename(columns={"calibrator": "series"}), series_of(place.calibrators, drawn)),
             extremes("Area under risk against coverage", areas["calibrator"], areas["value"]),
         )
     with right:

@@ -9,15 +9,17 @@ import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard.charts.curves import FIXED
-from prmcal.dashboard.controls.address import REFRESH_SECONDS, ask
-from prmcal.dashboard.controls.context import grid_names
+from prmcal.dashboard.controls.address import REFRESH_SECONDS, ask, bound_several
+from prmcal.dashboard.controls.context import context_of, grid_names
 from prmcal.dashboard.formats import escaped, estimates, integer, integers, settings
 from prmcal.db import catalog
 from prmcal.db.charts import series_of
 from prmcal.db.html.boards import overview_style
+from prmcal.db.metrics import Metric
 from prmcal.db.queries.runs import progress
 from prmcal.db.reader import fingerprint
 from prmcal.db.run_folder import LOG_FILE, is_running
+from prmcal.db.statistics.paired import merit
 from prmcal.db.text.formats import COORDINATE_TITLES, duration
 from prmcal.errors import DatabaseError
 
@@ -57,16 +59,43 @@ def _component() -> Any:
     return st.components.v2.component("prmcal_html", html='<div class="shown"></div>', css=style, js=script)
 
 
+_DRAWN = 3
+"""The number of calibrators that are drawn beside the baseline unless the reader chooses others."""
+
+
+def choose_drawn(path: Path, ranked: Sequence[str]) -> list[str]:
+    """Let the reader choose the calibrators that are drawn: by default the best of the ranked and the baseline."""
+    chosen = [*ask(catalog.with_role, path, role="baseline"), *context_of(path).choice.values()]
+    first = [name for name in ranked if name in {*ranked[:_DRAWN], *chosen}]
+    with st.container(key="folded curves"):
+        return st.multiselect("Drawn", ranked, **bound_several("drawn", ranked, first)) or first
+
+
+def best_first(cells: pd.DataFrame, metric: Metric | None) -> pd.DataFrame:
+    """Return cells in the order of the grid's places, and each place with the best by a metric first."""
+    # A vote has no PRM, and competes with all.
+    kinds = ["dataset", "llm", *(["prm"] if cells["strategy"].isna().all() else [])]
+    place = cells.groupby(kinds, sort=False, dropna=False).ngroup()
+    worse = 0.0 if metric is None else -merit(cells[metric.name], metric.better or "higher")
+    order = pd.DataFrame({"place": place, "worse": worse}, cells.index)
+    return cells.loc[order.sort_values(["place", "worse"], kind="stable").index]
+
+
 def show_areas(areas: pd.DataFrame) -> None:
-    """Show areas under curves with their intervals, in the order of the rows. A row without calibrator is a fixed n."""
+    """Show areas under curves with their intervals, in the order of the rows. A row without calibrator is a fixed n.
+
+    Resamples of questions that all have the same value do not differ. Their interval would have no width, so it is left
+    out.
+    """
     if areas.empty:
         st.info("No area was measured at this level.")
         return
+    known = areas["low"].where(areas["low"] < areas["high"])
     show_table(
         {
             "Curve": [escaped(name) if isinstance(name, str) else FIXED for name in areas["calibrator"]],
             "β": settings(areas["level"]),
-            "Area": estimates(areas[["value", "low", "high"]]),
+            "Area": estimates(areas.assign(low=known)[["value", "low", "high"]]),
         }
     )
 

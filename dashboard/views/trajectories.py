@@ -296,12 +296,12 @@ def _questions(here: context.Context, found: CellComparison) -> None:
         st.info(formats.CAPTIONS["no questions"])
         return
     own = {kind: found.a[kind] for kind in context.CHOICES if found.a[kind]}
-    questions, *others = board.columns
+    names, *others, texts = board.columns
+    # The text of a question says more than its name, and a narrow screen has no room for both.
     links = [
-        f"[{formats.escaped(each)}]({here.link('trajectories', question=each, **own)})"
-        for each in questions.values
+        f"[{formats.escaped(text[:_EXCERPT] or name)}]({here.link('trajectories', question=name, **own)})"
+        for name, text in zip(names.values, texts.values, strict=True)
     ]
-    shown = {
-        each.title.capitalize(): formats.names(text[:_EXCERPT] for text in each.values) for each in others
-    }
-    show_table({"Question": links, **shown})
+    show_table(
+        {"Question": links, **{each.title.capitalize(): formats.names(each.values) for each in others}}
+    )

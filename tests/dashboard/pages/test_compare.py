@@ -44,7 +44,7 @@ def test_two_cells_are_compared_with_links_to_the_questions_where_they_differ(
         assert named["significant"] == {None: "", True: "yes", False: "no"}[each.real]
     page.get_by_text(expected.paired_over).wait_for()
     listed = rows(page)[1:]
-    assert [row[0] for row in listed] == list(expected.differing["question_id"])
+    assert [row[0] for row in listed] == list(expected.differing["question"])
     leads_to = page.get_by_role("link", name=listed[0][0], exact=True).get_attribute("href")
     assert leads_to == link(
         "trajectories",
@@ -52,7 +52,7 @@ def test_two_cells_are_compared_with_links_to_the_questions_where_they_differ(
         llm="weak",
         prm="qwen",
         calibrator="uncalibrated",
-        question=listed[0][0],
+        question=expected.differing["question_id"].iloc[0],
     )
     page.goto(f"{address}/{leads_to}")
     page.get_by_text(f"Cell {FIRST}").wait_for()

@@ -65,6 +65,7 @@ def test_calibrators_of_one_group_are_compared(page: Page, address: str, run_fol
     page.goto(f"{address}/" + link("calibration", view="Calibrators", llm="strong", metric="ece"))
     _, *shown = rows(page)
     stored = catalog.leaderboard(published_path(run_folder), llm=["strong"], dataset=["nano-math"])
+    stored = stored.sort_values("ece")  # the best first
     numbers = stored[["ece", "ece_low", "ece_high"]].itertuples(index=False)
     assert [row[:2] for row in shown] == [
         [name, as_shown(*each)] for name, each in zip(stored["calibrator"], numbers, strict=True)
