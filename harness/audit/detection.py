@@ -10,7 +10,10 @@ Song et al. (2025), "PRMBench", arXiv:2501.03124: a step with a score of at most
 half the F1 of right steps and half that of wrong ones, over the steps of all solutions.
 """
 
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,39 +22,16 @@ from prmcal.arrays import Bools, Floats, Ints
 from prmcal.db.statistics.bootstrap import Bootstrap, Statistic, estimate
 
 _MOST_THRESHOLDS = 200
-PUBLISHED = {
-    "Qwen2.5-Math-PRM-72B": (0.873, 0.806, 0.743, 0.711),
-    "Qwen2.5-Math-PRM-7B": (0.824, 0.776, 0.675, 0.663),
-    "Skywork-PRM-7B": (0.708, 0.536, 0.229, 0.210),
-    "Math-Shepherd-7B": (0.479, 0.295, 0.248, 0.238),
-    "RLHFlow-Mistral-8B": (0.504, 0.334, 0.138, 0.158),
-}
-"""F1 on GSM8K, MATH, OlympiadBench and Omni-MATH (table 3 of ProcessBench, table 7 of arXiv:2501.07301). The threshold
-of Skywork is tuned on GSM8K. All others decide at 1/2."""
-
-
-CATEGORIES = {
-    "redundency": "NR",
-    "circular": "NCL",
-    "counterfactual": "ES",
-    "step_contradiction": "SC",
-    "domain_inconsistency": "DC",
-    "confidence": "CI",
-    "missing_condition": "PS",
-    "deception": "DR",
-    "multi_solutions": "MS",
-}
+WORDS: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("audit.toml").read_text(encoding="utf-8")
+)
+"""The words of an audit and what is published: diagrams, in their order, processbench, categories and prmbench."""
+PUBLISHED: dict[str, list[float]] = WORDS["processbench"]
+"""F1 on GSM8K, MATH, OlympiadBench and Omni-MATH, by the names of PRMs."""
+CATEGORIES: dict[str, str] = WORDS["categories"]
 """The field `classification` of PRMBench, and the short names of its tables."""
-PRM_SCORES = {
-    "Qwen2.5-Math-PRM-72B": (0.682, 0.504, 0.588, 0.737, 0.711, 0.722, 0.786, 0.603, 0.712, 0.994),
-    "Qwen2.5-Math-PRM-7B": (0.655, 0.490, 0.551, 0.718, 0.673, 0.663, 0.785, 0.576, 0.691, 0.997),
-    "Skywork-PRM-7B": (0.651, 0.564, 0.628, 0.694, 0.671, 0.677, 0.699, 0.609, 0.658, 0.932),
-    "ReasonEval-7B": (0.600, 0.610, 0.501, 0.621, 0.659, 0.615, 0.660, 0.556, 0.580, 0.995),
-    "RLHFlow-Mistral-8B": (0.544, 0.461, 0.473, 0.566, 0.551, 0.544, 0.638, 0.515, 0.562, 0.979),
-    "Math-Shepherd-7B": (0.470, 0.440, 0.503, 0.494, 0.445, 0.413, 0.477, 0.472, 0.486, 0.861),
-}
-"""PRMScore of all steps, and of each category (the tables of PRMBench's repository, January 2025). ReasonEval has a
-score of its own for NR and NCL. Skywork's steps are judged by the change of its score; an earlier table had 0.362."""
+PRM_SCORES: dict[str, list[float]] = WORDS["prmbench"]
+"""PRMScore of all steps, and of each category, by the names of PRMs."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from prmcal.db.charts import (
     with_shapes,
     zero_line,
 )
+from prmcal.harness.audit.detection import WORDS
 from prmcal.harness.report.exhibits import Chart
 from prmcal.harness.report.pictures import styled
 
@@ -26,49 +27,18 @@ _LETTERS, _LETTER = 11, 6.2  # their size, and the mean width of one
 _CURVE = 280, 200
 _ALL = series_of(["", "all"], ["all"])
 _KINDS = ["fixed setting", "rule that stops early"]
-_TEXTS = {
-    "reliability": (
-        "Reliability",
-        "Each point is a tenth of the prefixes: their mean score, and the share that is right with its 95% interval "
-        "over questions. Scores that can be read as probabilities lie on the dashed line. Calibrated scores are those "
-        "of questions that the fit has not seen.",
-    ),
-    "steps": (
-        "By place in the solution",
-        "Mean of score - label. To the right of the dashed line, the scores are too high.",
-    ),
-    "difficulty": (
-        "By difficulty",
-        "Mean of score - label by {kind}. To the right of the dashed line, the scores are too high.",
-    ),
-    "calibrators": (
-        "Calibrators compared",
-        "Cut of the Brier score on questions that the fit has not seen. Right of the dashed line, a calibrator helps. "
-        "The last line is the one that is chosen within the folds, so that the choice does not flatter it.",
-    ),
-    "learning": (
-        "How many labelled questions it takes",
-        "Cut of the Brier score on the half of the questions that the fit has not seen, as a mean of five halves, with "
-        "its 95% interval over questions.",
-    ),
-    "choices": (
-        "Ways to choose an answer",
-        "Share of the questions that are answered right, with its 95% interval. The number behind a name is the mean "
-        "number of samples.",
-    ),
-}
-"""The title and the caption of each diagram, in their order."""
 
 
 def charts(tables: Mapping[str, pd.DataFrame]) -> dict[str, Chart]:
     """Return the diagrams of the tables of an audit that have rows, by the names of the tables."""
     drawn = {}
-    for name, (title, text) in _TEXTS.items():
+    for name, words in WORDS["diagrams"].items():
         if len(table := tables[name]):
-            caption = text.format(kind=table["kind"].iloc[0]) if name == "difficulty" else text
-            drawn[name] = Chart(
-                name, title, caption, f"{title}: a diagram with 95% intervals.", _draw(name, table)
-            )
+            title, caption = words["title"], words["caption"]
+            if name == "difficulty":
+                caption = caption.format(kind=table["kind"].iloc[0])
+            about = f"{title}: a diagram with 95% intervals."
+            drawn[name] = Chart(name, title, caption, about, _draw(name, table))
     return drawn
 
 

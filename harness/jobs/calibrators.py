@@ -194,10 +194,7 @@ def _asked(
     The score job wrote them in the order of its requests, and these requests have the same order.
     """
     stop = shard.parameters.trajectories.stop
-    drawn, rewards = (
-        context.store.read(ref.kind, ref.key, table).to_pandas()
-        for ref, table in ((rollout, "trajectories"), (score, "rewards"))
-    )
+    drawn, rewards = context.store.table([rollout], "trajectories"), context.store.table([score], "rewards")
     requests = scoring_requests(context, shard.parameters.data, drawn[drawn["trajectory"] < stop])
     prefixes = rewards[(rewards["trajectory"] < stop) & ~rewards["over_long"]]
     numbers = {question: number for number, question in enumerate(requests)}
@@ -266,7 +263,7 @@ def _stored(context: Context, shard: Shard[CalibratorParameters], rows: pd.DataF
 
     parts, tables = [], []
     for ref in shard.inputs["hidden"]:
-        table = context.store.read(ref.kind, ref.key, "hidden_prefixes").to_pandas()
+        table = context.store.table([ref], "hidden_prefixes")
         arrays = load_file(context.store.folder(ref.kind, ref.key) / "states.safetensors")
         logit = table["logit"].to_numpy(np.float64)
         parts.append(

@@ -217,10 +217,7 @@ class Context(Models):
 
     def table(self, shard: Shard[Parameters], role: str, table: str) -> "pd.DataFrame":
         """Return one table of all input artifacts of a role, concatenated."""
-        import pandas as pd
-
-        frames = [self.store.read(ref.kind, ref.key, table).to_pandas() for ref in shard.inputs[role]]
-        return pd.concat(frames, ignore_index=True)
+        return self.store.table(shard.inputs[role], table)
 
     def made_of(
         self, shard: Shard[Parameters], role: str, table: str, make: Callable[..., R], *args: object

@@ -1,6 +1,6 @@
 """The places of a comparison: every LLM of a run with its PRMs and calibrators."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -113,8 +113,8 @@ class Places:
         """Return all trajectories of the calibration questions, and those of the run. They must be finished."""
         if llm not in self._trajectories:
             refs = self.jobs(["rollout", "imported"], self.calibration, llm)[0].refs
-            own = self._table(refs, "trajectories")
-            every = self._table([*refs, *self.further.get((llm, ""), ())], "trajectories")
+            own = self.store.table(refs, "trajectories")
+            every = self.store.table([*refs, *self.further.get((llm, ""), ())], "trajectories")
             self._trajectories[llm] = trajectories_of(every), trajectories_of(own)
         return self._trajectories[llm]
 
@@ -128,7 +128,7 @@ class Places:
             scores = rewards = None
             if prm:
                 refs = self.jobs(["score"], self.calibration, llm, prm)[0].refs
-                scores = self._table([*refs, *self.further.get((llm, prm), ())], "rewards")
+                scores = self.store.table([*refs, *self.further.get((llm, prm), ())], "rewards")
             if scores is not None and choice.calibrator:
                 fold_of = dict(zip(trajectories.question_ids, folds.tolist(), strict=True))
                 rewards = self._fold_rewards(choice, fold_of, scores)
@@ -148,9 +148,9 @@ class Places:
         if choice.calibrator:
             job = self._rewards(questions, choice, self.most) or self._rewards(questions, choice)
             assert job is not None
-            rewards = self._table(job.refs, "calibrated_rewards")
-        trajectories = trajectories_of(self._table(rollout.refs, "trajectories"))
-        return trajectories, self._table(scores.refs, "rewards"), rewards
+            rewards = self.store.table(job.refs, "calibrated_rewards")
+        trajectories = trajectories_of(self.store.table(rollout.refs, "trajectories"))
+        return trajectories, self.store.table(scores.refs, "rewards"), rewards
 
     def measured(self, candidates: Sequence[Candidate], samples: int | None) -> Iterator[Measured]:
         """Yield what each strategy reaches for each LLM, PRM and calibrator, in all settings."""
@@ -231,7 +231,7 @@ class Places:
         if place.calibrator in self.in_sample:
             job = self._rewards(self.calibration, place)
             assert job is not None
-            table = self._table(job.refs, "calibrated_rewards")
+            table = self.store.table(job.refs, "calibrated_rewards")
             return FoldRewards((table,) * (max(fold_of.values()) + 1), table)
         fit = self._fit(place)
         assert fit is not None
@@ -269,10 +269,6 @@ class Places:
         job = self._rewards(self.tests[0], place)
         assert job is not None
         return job.shards[0].parameters.levels
-
-    def _table(self, refs: Iterable[ArtifactRef], name: str) -> pd.DataFrame:
-        frames = [self.store.read(ref.kind, ref.key, name).to_pandas() for ref in refs]
-        return pd.concat(frames, ignore_index=True)
 
     def _kept(self, kind: str, name: str) -> bool:
         names = self._filters.get(kind)

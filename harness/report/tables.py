@@ -16,7 +16,7 @@ from prmcal.harness.report.exhibits import CAPTIONS, Panel, Table, TextTable
 _TABLE_1 = ("brier", "positive_brier", "adaptive_ce", "ece", "average_ce")
 _TABLE_5 = ("adaptive_ce", "brier")
 _STRATEGIES = (*LEADERBOARDS["scaling"].main_metrics, "samples")
-_OF_SEARCH = {"bon": "best-of-n", "bs": "beam search"}
+_OF_SEARCH = {"bon": (2, "best-of-n"), "bs": (3, "beam search")}
 _FIXED = (1, 4, 16, 64)
 _PAPER_DIGITS = 4
 
@@ -154,21 +154,13 @@ def _by_metric(evidence: Evidence, shown: pd.DataFrame) -> tuple[Panel, ...]:
     return tuple(panels)
 
 
-def table_2(evidence: Evidence) -> Table | None:
-    """Make the table of best-of-n for every PRM of the grid: Tables 2, 6 and 7 of the paper."""
-    return _of_strategies(evidence, 2, "bon")
-
-
-def table_3(evidence: Evidence) -> Table | None:
-    """Make the table of beam search for every PRM of the grid: Tables 3, 8 and 9 of the paper."""
-    return _of_strategies(evidence, 3, "bs")
-
-
-def _of_strategies(evidence: Evidence, place: int, search: str) -> Table | None:
+def of_search(evidence: Evidence, search: str) -> Table | None:
     """Make a table with the strategies of tables of the paper; None if the grid has none with a calibrator.
 
-    Places of which the grid has no strategy with the PRM are left out: pass@1 alone is not shown.
+    `search` is "bon", best-of-n, for Tables 2, 6 and 7, or "bs", beam search, for Tables 3, 8 and 9. Places of which
+    the grid has no strategy with the PRM are left out: pass@1 alone is not shown.
     """
+    place, title = _OF_SEARCH[search]
     labels = [f"{search}_{prm}" for prm in ("qwen", "shepherd", "reasoneval")]
     names = [each for part in evidence.strategies_of_paper(labels[0]) for each in part]
     cells = with_none(evidence.strategies[evidence.strategies["strategy"].isin(names)])
@@ -189,7 +181,7 @@ def _of_strategies(evidence: Evidence, place: int, search: str) -> Table | None:
     )
     return _table(
         f"table-{place}",
-        f"Table {place}: {_OF_SEARCH[search]} with instance-adaptive scaling",
+        f"Table {place}: {title} with instance-adaptive scaling",
         f"Accuracy and cost on the test questions, for C = {evidence.target:g} and the level beta nearest to "
         "0.1 (the median for calibrators with a point estimate). The budget ratio is the mean number of LLM calls, "
         f"divided by that of the fixed budget. {_legend('trajectories', 'its row')}",

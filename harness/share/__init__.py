@@ -7,8 +7,7 @@
     submissions     what is merged: runs, bundles, merged leaderboards and records of verifications
     conditions      under which a submission was measured, where submissions differ, and what all of them have
     union           the union of submissions by key, and what tells its rows apart
-    board           the database of a merged leaderboard
-    merge           the whole way, which leaves the old or the new leaderboard behind
+    merge           the whole way, which leaves the old or the new leaderboard behind, and the database
 
 Nothing from elsewhere is executed, and no pickle is read.
 """

@@ -1,10 +1,9 @@
 """Published results: the leaderboards of runs as a static site that needs no server, and exports.
 
-    writer                 the folder of the site, its pages, tables and figures
+    writer                 the folder of the site, its pages, tables and figures, and what is published beside it
     page.html              what all pages share
     run.html, runs.html    the page of a run, and the first page if there are several
-    publish                the site and the exports of a merged leaderboard, and a results repository
-    template/              the files of that repository
+    template/              the files of a results repository
     every_eval_ever        the finished cells as records of the schema Every Eval Ever
     submission.html        the page of a submission; submission_facts.html is also part of the index of submissions
     style.css              the style of the pages

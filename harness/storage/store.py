@@ -27,6 +27,7 @@ from prmcal.errors import DataError, StorageError
 from prmcal.registry.messages import causes_of, message_of, reading
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
 
@@ -211,6 +212,13 @@ class Store:
             columns = [name for name in file.schema_arrow.names if name != leave_out]
             # Tables are small, and threads take longer to start.
             return file.read(columns, use_threads=False)
+
+    def table(self, refs: Iterable[ArtifactRef], name: str, leave_out: str | None = None) -> "pd.DataFrame":
+        """Return a table of some artifacts, of which there is at least one, one after the other; see :meth:`read`."""
+        import pandas as pd
+
+        tables = [self.read(ref.kind, ref.key, name, leave_out).to_pandas() for ref in refs]
+        return pd.concat(tables, ignore_index=True)
 
     def remove_leftovers(self) -> None:
         """Delete temporary folders and files of killed runs. The caller must hold the lock of the folder."""

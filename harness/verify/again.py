@@ -211,14 +211,6 @@ class Again:
         return next((why for each in models if (why := self.unlike_here(each.shards[0]))), "")
 
 
-def read_tables(
-    store: Store, refs: Sequence[ArtifactRef], name: str, leave_out: str | None = None
-) -> pd.DataFrame:
-    """Return a table of some artifacts, of which there is at least one, without the column `leave_out`."""
-    tables = [store.read(ref.kind, ref.key, name, leave_out).to_pandas() for ref in refs]
-    return pd.concat(tables, ignore_index=True)
-
-
 def column_flaws(name: str, stored: pa.Table, computed: pa.Table, tolerance: Tolerance) -> Iterator[str]:
     """Yield how a stored table differs from the computed one, a sentence for each column."""
     if stored.column_names != computed.column_names or len(stored) != len(computed):

@@ -17,7 +17,7 @@ from prmcal.harness.jobs.rollout import chosen_prefixes
 from prmcal.harness.share.submissions import Check
 from prmcal.harness.share.tables import HASHES, TEXT, text_hashes
 from prmcal.harness.storage.store import ArtifactRef, Store
-from prmcal.harness.verify.again import NO_TEXTS, TEXT_TABLES, Again, Tolerance, read_tables
+from prmcal.harness.verify.again import NO_TEXTS, TEXT_TABLES, Again, Tolerance
 from prmcal.harness.verify.subject import Flaw, Subject
 from prmcal.registry.contracts.data import GIVEN
 from prmcal.registry.grading.symbolic import Verdict
@@ -92,9 +92,9 @@ def _graded(again: Again, shard: Shard[parameters.Parameters]) -> tuple[int, lis
     name, data = TEXT_TABLES[shard.ref.kind], shard.parameters.data
     assert isinstance(shard.parameters, parameters.GeneratingParameters)
     llm = shard.parameters.llm
-    stored = again.subject.store.read(shard.ref.kind, shard.ref.key, name, leave_out="text").to_pandas()
+    stored = again.subject.store.table([shard.ref], name, leave_out="text")
     keys = [each for each in _TRAJECTORY if each in stored]
-    texts = read_tables(again.store, [shard.ref], name)[[*keys, "text"]]
+    texts = again.store.table([shard.ref], name)[[*keys, "text"]]
     every = stored.merge(texts, on=keys, how="left")
     table = every[every["text"].notna()]
     hashes = _wrong_hashes(again.subject.store, shard.ref, table) if name == "trajectories" else 0
@@ -119,7 +119,7 @@ def _wrong_hashes(store: Store, ref: ArtifactRef, table: pd.DataFrame) -> int:
     import pyarrow as pa
 
     try:
-        stored = store.read(ref.kind, ref.key, HASHES).to_pandas()
+        stored = store.table([ref], HASHES)
     except PrmcalError:
         return 0
     computed = text_hashes(pa.Table.from_pandas(table, preserve_index=False)).to_pandas()
@@ -155,8 +155,8 @@ def check_scores(again: Again) -> Iterator[Check]:
         if drawn is None or failed:
             problems |= dict.fromkeys(job.refs, why or next(iter(failed.values()), ""))
             continue
-        stored = read_tables(subject.store, job.refs, "rewards")[[*PREFIX, "logit"]]
-        computed = read_tables(again.store, [each.ref for each in own], "rewards")[[*PREFIX, "logit"]]
+        stored = subject.store.table(job.refs, "rewards")[[*PREFIX, "logit"]]
+        computed = again.store.table([each.ref for each in own], "rewards")[[*PREFIX, "logit"]]
         both = stored.merge(drawn, on=_TRAJECTORY).merge(
             computed, on=PREFIX, how="outer", suffixes=("", "_own")
         )
@@ -187,7 +187,7 @@ def _sampled(
     again: Again, job: Job[parameters.ScoreParameters]
 ) -> tuple[list[Shard[parameters.Parameters]], pd.DataFrame]:
     """Draw trajectories of a job. Return the shards that score them, and the trajectories."""
-    tables = [read_tables(again.store, shard.inputs["rollout"], "trajectories") for shard in job.shards]
+    tables = [again.store.table(shard.inputs["rollout"], "trajectories") for shard in job.shards]
     every = pd.concat(tables, keys=range(len(tables)))
     count = min(len(every), max(_FEWEST, math.ceil(again.asked.share * len(every))))
     chosen = again.random("scores", job.key).choice(len(every), count, replace=False)
@@ -278,12 +278,12 @@ def _checked(subject: Subject, shard: Shard[parameters.Parameters]) -> tuple[int
     folder = subject.store.folder(shard.ref.kind, shard.ref.key)
     problems, count = list[str](), 0
     for name in (each for each in _TABLES if (folder / f"{each}.parquet").exists()):
-        rows = read_tables(subject.store, [shard.ref], name, leave_out=TEXT)
+        rows = subject.store.table([shard.ref], name, leave_out=TEXT)
         count += len(rows)
         problems += [f"it has {wrong.sum()} {what}" for what, wrong in _impossible(name, rows) if wrong.any()]
         problems += _unlike(rows, subject, shard)
     if (folder / f"{HASHES}.parquet").exists():
-        table = subject.store.read(shard.ref.kind, shard.ref.key, "trajectories").to_pandas()
+        table = subject.store.table([shard.ref], "trajectories")
         if TEXT in table and (wrong := _wrong_hashes(subject.store, shard.ref, table)):
             problems.append(f"it has {counted(wrong, 'text')} with another hash")
     return count, problems
@@ -329,7 +329,7 @@ def _unlike(rows: pd.DataFrame, subject: Subject, shard: Shard[parameters.Parame
         case parameters.SearchParameters():
             wanted = [np.array(ids)]
         case parameters.SuccessParameters() | parameters.ScoreParameters():
-            drawn = read_tables(subject.store, shard.inputs["rollout"], "trajectories", leave_out=TEXT)
+            drawn = subject.store.table(shard.inputs["rollout"], "trajectories", leave_out=TEXT)
             limits: tuple[int | None, int | None] = (None, None)
             if isinstance(given, parameters.SuccessParameters):
                 limits = (given.most_prefixes, given.first_prefixes)
@@ -342,7 +342,7 @@ def _unlike(rows: pd.DataFrame, subject: Subject, shard: Shard[parameters.Parame
             wanted = [np.repeat(drawn[name].to_numpy(), sizes) for name in PREFIX[:2]]
             wanted.append(np.concatenate([[], *steps]).astype(np.int64))
         case parameters.CalibratedParameters():
-            scored = read_tables(subject.store, shard.inputs["score"], "rewards").sort_values(PREFIX)
+            scored = subject.store.table(shard.inputs["score"], "rewards").sort_values(PREFIX)
             scored = scored[(scored["trajectory"] < given.trajectories.stop) & ~scored["over_long"]]
             levels = rows["level"].unique()
             if not len(levels) or not set(given.levels) <= set(levels):

@@ -23,7 +23,7 @@ from prmcal.harness.jobs.job import Job, Shard
 from prmcal.harness.share.submissions import Check, Verification
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.harness.verify import texts
-from prmcal.harness.verify.again import ROUNDING, Again, Asked, read_tables
+from prmcal.harness.verify.again import ROUNDING, Again, Asked
 from prmcal.harness.verify.subject import Flaw, Subject, check_plan, opened
 from prmcal.steps import join_steps, split_steps
 
@@ -214,8 +214,8 @@ def check_samples(again: Again) -> Iterator[Check]:
         samples, theirs = (_right(again, [each.ref for each in shards]) for shards in (own, job.shards))
         made += _compared(f"{job.labels}, whole trajectories", job, samples, theirs)
         for success, shards, prefixes in counts:
-            theirs = read_tables(again.store, success.refs, "successes")
-            new = read_tables(again.store, [shard.ref for shard in shards], "successes")
+            theirs = again.store.table(success.refs, "successes")
+            new = again.store.table([shard.ref for shard in shards], "successes")
             for name, first, other in (
                 ("bare questions", new[new["step"] == 0], theirs[theirs["step"] == 0]),
                 ("prefixes", new[new["step"] > 0], theirs.merge(prefixes, on=PREFIX)),
@@ -262,7 +262,7 @@ def _follow_up(
 
     A shard follows up the whole of what it reads. So it reads trajectories that end where a prefix ends.
     """
-    counts = read_tables(again.store, success.refs, "successes")
+    counts = again.store.table(success.refs, "successes")
     open_ones = counts[(counts["step"] > 0) & ~counts["terminal"]].groupby("question_id")
     prefixes = open_ones.sample(1, random_state=again.random("prefixes", success.key))[PREFIX]
     first = {shard.parameters.data.questions: shard for shard in reversed(success.shards)}
@@ -270,7 +270,7 @@ def _follow_up(
     for asked in (rollout.parameters.data.questions for rollout in drawn):
         if asked not in first:
             continue
-        table = read_tables(again.store, first[asked].inputs["rollout"], "trajectories")
+        table = again.store.table(first[asked].inputs["rollout"], "trajectories")
         table = table.merge(prefixes, on=PREFIX[:2])
         cut = [
             join_steps(split_steps(text)[:step])
@@ -288,7 +288,7 @@ def _follow_up(
 
 
 def _right(again: Again, refs: Sequence[ArtifactRef]) -> pd.DataFrame:
-    table = read_tables(again.store, refs, "trajectories")
+    table = again.store.table(refs, "trajectories")
     return table.groupby("question_id")["correct"].agg(["sum", "count"])
 
 
