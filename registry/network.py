@@ -2,7 +2,7 @@
 
 The harness calls every LLM and PRM through :func:`patiently`. So a plugin that raises because of its network is asked
 again, with pauses, before its cells fail. A plugin that sends many requests in one call uses
-:class:`prmcal.registry.client.ServerClient`, so that only the request that failed is sent again.
+:class:`prmcal.registry.served.ServerClient`, so that only the request that failed is sent again.
 """
 
 from __future__ import annotations

@@ -1,18 +1,206 @@
-"""The base of plugins behind one endpoint of a server: their common arguments, their client, and a trial request."""
+"""Plugins behind one endpoint of a server: their common arguments, and their client, which asks over HTTP.
 
+The client knows the address and the key, limits the replies, and sends many requests at a time.
+"""
+
+import asyncio
+import os
 import re
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from urllib.parse import urlsplit
 
-from prmcal.errors import PrmcalError
-from prmcal.registry.client import Address, ServerClient
+from pydantic import AfterValidator, Field
+
+from prmcal.errors import PluginFailedError, PrmcalError
 from prmcal.registry.contracts.plugin import Count, Plugin, Positive, errors_of
+from prmcal.registry.messages import excerpt
 from prmcal.registry.models.checkpoints import is_on_this_machine
 from prmcal.registry.models.files import tokenizer_problems
-from prmcal.registry.network import DEFAULT_PATIENCE
+from prmcal.registry.network import DEFAULT_PATIENCE, IncompleteReplyError, answered, policy, temporary
+
+if TYPE_CHECKING:
+    import httpx2
+
+
+T = TypeVar("T")
+
+_MOST_BYTES = 2**26
+"""The largest reply. A hundred solutions of 32,000 tokens have a fifth of it."""
+_SHORTEST_SECRET = 6
+"""Shorter keys, such as a word for a server that needs none, occur by chance. Texts keep them."""
+_CONNECT_TIMEOUT = 30.0
+_PROBE_TIMEOUT = 30.0
+_KEY_ADVICE = "Set 'key_variable' to the environment variable that holds its key."
+
+
+def _checked_address(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
+        raise ValueError("It is not an HTTP address, or one with a password, which would be stored.")
+    return url
+
+
+def redacted(text: str, secret: str | None) -> str:
+    """Return a text without a secret, also where JSON or an address has escaped its characters."""
+    if secret is None or len(secret) < _SHORTEST_SECRET:
+        return text
+    each = (rf"(?:\\?{re.escape(c)}|\\u{ord(c):04x}|%{ord(c):02x})" for c in secret)
+    return re.sub("".join(each), "[redacted]", text, flags=re.IGNORECASE)
+
+
+Address = Annotated[
+    str,
+    AfterValidator(_checked_address),
+    Field(description="an address such as http://localhost:8000/v1, without a password in it"),
+]
+"""The annotation of a constructor argument that is the address of a server."""
+
+
+@dataclass(frozen=True)
+class ServerClient:
+    """A client of one endpoint of a server. The numbers are those of :class:`Served`.
+
+    `path` is appended to the address of the server. `key_variable` is the environment variable with the server's key.
+    `not_found` and `refused` say what to do if the server answers 404, and if it refuses a request with another status.
+    A refusal in which `understood` finds a match is no error: it is read like a reply.
+    """
+
+    base_url: str
+    path: str
+    key_variable: str | None
+    concurrency: int
+    timeout: float
+    patience: float
+    not_found: str
+    refused: str
+    understood: re.Pattern[str] | None = None
+
+    def ask(
+        self, requests: Sequence[Mapping[str, Any]], read: "Callable[[httpx2.Response, Mapping[str, Any]], T]"
+    ) -> list[T]:
+        """Return what is read from the reply to each request, a JSON body, in the order of the requests.
+
+        `read` is called with a reply of status 200, or a refusal that is understood, and its request. If it raises
+        IncompleteReplyError, the request is sent again. Raises a NoAnswerError if a request fails for longer than the
+        patience. The other requests are cancelled. Raises a PluginFailedError if the server refuses a request, or the
+        key is not set.
+        """
+        asked = self._ask(requests, read)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(asked)
+        # A notebook has a loop of its own, which would wait for itself.
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(asyncio.run, asked).result()
+
+    def probe(
+        self, request: Mapping[str, Any], read: "Callable[[httpx2.Response, Mapping[str, Any]], object]"
+    ) -> None:
+        """Raise the error of `ask` unless the server answers a request. It is sent once, with half a minute at most."""
+        try:
+            replace(self, patience=0.0, timeout=min(self.timeout, _PROBE_TIMEOUT)).ask([request], read)
+        finally:
+            answered(f"the server {self.base_url}")
+
+    async def _ask(
+        self, requests: Sequence[Mapping[str, Any]], read: "Callable[[httpx2.Response, Mapping[str, Any]], T]"
+    ) -> list[T]:
+        import httpx2
+        from tenacity import AsyncRetrying
+
+        gate = asyncio.Semaphore(self.concurrency)
+        whom = f"the server {self.base_url}"
+        key = self._key()
+        headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
+        limits = httpx2.Limits(max_connections=self.concurrency, max_keepalive_connections=self.concurrency)
+        timeout = httpx2.Timeout(None, connect=min(self.timeout, _CONNECT_TIMEOUT))
+        async with httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits) as client:
+
+            async def one(request: Mapping[str, Any]) -> T:
+                async with gate:
+                    response = await self._post(client, key, request)
+                    try:
+                        return read(response, request)
+                    except (IncompleteReplyError, PrmcalError):
+                        raise
+                    except Exception as error:
+                        why = f"{type(error).__name__}: {error}"
+                        raise IncompleteReplyError(
+                            f"its reply is not what was asked for ({why}): {excerpt(response.text)}"
+                        ) from error
+
+            async def patient(request: Mapping[str, Any]) -> T:
+                result: T = await AsyncRetrying(**policy(whom, self.patience, whom))(one, request)
+                answered(whom)
+                return result
+
+            try:
+                async with asyncio.TaskGroup() as group:
+                    tasks = [group.create_task(patient(each)) for each in requests]
+            except ExceptionGroup as failures:
+                raise failures.exceptions[0] from None
+        return [task.result() for task in tasks]
+
+    async def _post(
+        self, client: "httpx2.AsyncClient", key: str | None, request: Mapping[str, Any]
+    ) -> "httpx2.Response":
+        """Return the reply to a request, without the key: a server may repeat the header that it has in.
+
+        The time limit is that of the whole reply, also if it comes byte by byte.
+        """
+        import httpx2
+
+        url, content = f"{self.base_url.rstrip('/')}{self.path}", bytearray()
+        try:
+            async with (
+                asyncio.timeout(self.timeout),
+                client.stream("POST", url, json=dict(request)) as streamed,
+            ):
+                if (encoding := streamed.headers.get("content-encoding", "identity").lower()) != "identity":
+                    raise IncompleteReplyError(f"its reply is compressed ({excerpt(encoding)}), unasked")
+                async for piece in streamed.aiter_raw():
+                    content += piece
+                    if len(content) > _MOST_BYTES:
+                        raise PluginFailedError(
+                            f"The server {self.base_url} sent a reply of more than {_MOST_BYTES / 2**20:.0f} MiB. The "
+                            "rest was not read. Check that it is the kind of server that the plugin expects."
+                        )
+        except TimeoutError as error:
+            raise TimeoutError(f"no whole reply in {self.timeout:g} s") from error
+        status = streamed.status_code
+        clean = redacted(content.decode(errors="surrogateescape"), key).encode(errors="surrogateescape")
+        pause = {name: streamed.headers[name] for name in ("Retry-After",) if name in streamed.headers}
+        response = httpx2.Response(status, headers=pause, content=clean)
+        text = response.text
+        if temporary(status):
+            raise IncompleteReplyError(f"it answered {status} {excerpt(text)}", response=response)
+        if status != 200 and not (self.understood and self.understood.search(text)):
+            raise PluginFailedError(
+                f"The server {self.base_url} refused a request with {status}: {excerpt(text)}. {self._advice(status)}"
+            )
+        return response
+
+    def _advice(self, status: int) -> str:
+        key = f"Check the key in the environment variable {self.key_variable}."
+        key = key if self.key_variable else _KEY_ADVICE
+        return {401: key, 403: key, 404: self.not_found}.get(status, self.refused)
+
+    def _key(self) -> str | None:
+        if self.key_variable is None:
+            return None
+        key = os.environ.get(self.key_variable)
+        if not key:
+            raise PluginFailedError(
+                f"The environment variable {self.key_variable} is not set. Set it to the server's key: "
+                f"export {self.key_variable}=..."
+            )
+        return key
 
 
 @dataclass(eq=False, kw_only=True)

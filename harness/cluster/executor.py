@@ -15,8 +15,14 @@ from typing import Any, Self
 
 from prmcal.db.run_folder import workers_folder
 from prmcal.errors import ClusterError
-from prmcal.harness.cluster.actor import ActorSettings, Death, NodeWorker, token_file
-from prmcal.harness.cluster.connection import ClusterSettings, connected
+from prmcal.harness.cluster.actor import (
+    ActorSettings,
+    ClusterSettings,
+    Death,
+    NodeWorker,
+    connected,
+    token_file,
+)
 from prmcal.harness.cluster.nodes import Census, cause_of, on_node, slots_of, too_large
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.local import after_death, after_outcome

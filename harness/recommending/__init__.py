@@ -3,6 +3,6 @@
 recommend  the whole recommendation, the order of the choices, and more trajectories of the calibration questions
 types      the wish and the recommendation, also as a table
 places     every LLM of a run with its PRMs and calibrators
-measured   the strategies, and what each choice reaches on calibration and on test questions
-folds      rewards and pools without the questions that they are judged on
+measured   the strategies, and what each choice reaches on test questions, and on calibration questions without those
+           that it is judged on
 """

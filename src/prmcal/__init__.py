@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from prmcal.harness.audit.audit import audit
     from prmcal.harness.audit.saved import load_calibrator
-    from prmcal.harness.cluster.connection import ClusterSettings
+    from prmcal.harness.cluster.actor import ClusterSettings
     from prmcal.harness.inference.calibrated_prm import CalibratedPRM
     from prmcal.harness.inference.loading import load
     from prmcal.harness.inference.results import Familiarity, PrefixRewards, Solution, Step

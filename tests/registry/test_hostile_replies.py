@@ -17,8 +17,8 @@ import pytest
 
 from prmcal import LLM, Prefix, Sampling
 from prmcal.errors import NoAnswerError, PluginFailedError
-from prmcal.registry.client import redacted
 from prmcal.registry.plugins import llms, prms
+from prmcal.registry.served import redacted
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
 PIECE = b"x" * 65_536
