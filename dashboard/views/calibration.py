@@ -6,13 +6,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.calibration import (
-    coverage_chart,
-    interval_chart,
-    prefix_histogram,
-    reliability_chart,
-    signed_error_histogram,
-)
+from prmcal.dashboard.charts import calibration as charts
 from prmcal.dashboard.charts.curves import interval_rows, rows_of_group
 from prmcal.dashboard.charts.trajectory import bin_counts, bin_errors, draw, extremes
 from prmcal.dashboard.controls.address import ask, ask_cells
@@ -45,7 +39,7 @@ def show_calibrators(path: Path, cells: pd.DataFrame, grid: dict[str, list[str]]
     with left:
         st.header("Reliability curves")
         draw(
-            reliability_chart(ask_cells(catalog.reliability, path, drawn), series),
+            charts.reliability_chart(ask_cells(catalog.reliability, path, drawn), series),
             extremes("Brier score", drawn["calibrator"], drawn.reindex(columns=["brier"])["brier"]),
         )
         st.caption(CAPTIONS["reliability"])
@@ -72,7 +66,7 @@ def _coverage(done: pd.DataFrame, series: Series) -> None:
         return
     apart = rows["coverage"] - rows["nominal"]
     labels = rows["calibrator"] + rows["level"].map(" at β = {:g}".format)
-    draw(coverage_chart(rows, series), extremes("Measured minus nominal coverage", labels, apart))
+    draw(charts.coverage_chart(rows, series), extremes("Measured minus nominal coverage", labels, apart))
     st.caption(CAPTIONS["coverage"])
 
 
@@ -84,7 +78,7 @@ def _comparison(done: pd.DataFrame, grid: dict[str, list[str]], described: Metri
     rows = interval_rows(measured, metric.name)
     series = series_of(grid["calibrator"], set(measured["calibrator"]))
     draw(
-        interval_chart(rows, metric.title, series, zero=metric.better == "near zero"),
+        charts.interval_chart(rows, metric.title, series, zero=metric.better == "near zero"),
         extremes(metric.title, measured["calibrator"], measured[metric.name]),
     )
     show_table(
@@ -145,8 +139,8 @@ def _diagrams(path: Path, cells: pd.DataFrame, detail: CellDetail, grid: dict[st
     left, right = st.columns(2)
     with left:
         st.header("Reliability diagram")
-        draw(reliability_chart(ask_cells(catalog.reliability, path, both), series), bin_errors(bins))
-        draw(prefix_histogram(bins, own), bin_counts(bins))
+        draw(charts.reliability_chart(ask_cells(catalog.reliability, path, both), series), bin_errors(bins))
+        draw(charts.prefix_histogram(bins, own), bin_counts(bins))
         st.caption(f"{CAPTIONS['reliability']} {CAPTIONS['bins']}")
     with right:
         st.header("Signed error")
@@ -174,7 +168,7 @@ def _signed_errors(path: Path, shown: pd.DataFrame, calibrator: str, series: Ser
     bins = ask_cells(catalog.signed_errors, path, shown)
     means = shown.rename(columns={"signed_error": "value"})[["calibrator", "value"]]
     draw(
-        signed_error_histogram(bins, means, series),
+        charts.signed_error_histogram(bins, means, series),
         extremes("Mean signed error", means["calibrator"], means["value"]),
     )
     prefixes = bins[bins["calibrator"] == calibrator]["count"].sum()
@@ -226,9 +220,9 @@ def _diagram(path: Path, row: Any, dataset: str, grid: dict[str, list[str]]) -> 
         return
     bins = ask(catalog.reliability, path, cell_id=row.cell_id)
     series = series_of(grid["calibrator"], [row.calibrator])
-    diagram = reliability_chart(bins.assign(calibrator=row.calibrator), series, small=True)
+    diagram = charts.reliability_chart(bins.assign(calibrator=row.calibrator), series, small=True)
     draw(diagram, f"{row.llm} on {dataset}: {bin_errors(bins)}")
-    draw(prefix_histogram(bins, series), f"{row.llm} on {dataset}: {bin_counts(bins)}")
+    draw(charts.prefix_histogram(bins, series), f"{row.llm} on {dataset}: {bin_counts(bins)}")
 
 
 def show(path: Path) -> None:

@@ -8,17 +8,9 @@ import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard import formats
+from prmcal.dashboard.charts import trajectory as charts
 from prmcal.dashboard.charts.calibration import interval_chart
 from prmcal.dashboard.charts.curves import MEDIAN, likest
-from prmcal.dashboard.charts.trajectory import (
-    along,
-    budgets_chart,
-    draw,
-    extremes,
-    rewards_chart,
-    step_table,
-    step_texts,
-)
 from prmcal.dashboard.controls import context
 from prmcal.dashboard.controls.address import ask, bound
 from prmcal.dashboard.controls.widgets import choose_row, choose_target, choose_view, show_board
@@ -173,18 +165,20 @@ def _trajectory(
 ) -> None:
     verdict = graded(sample["verdict"], sample["finish_reason"])
     st.header(f"Trajectory {sample['trajectory']}: {formats.escaped(verdict)}")
-    table = step_table(prefixes, int(sample["trajectory"]), target)
+    table = charts.step_table(prefixes, int(sample["trajectory"]), target)
     steps = int(sample["steps"])
-    texts = step_texts(sample["text"], steps) if isinstance(sample["text"], str) else [LEFT_OUT] * steps
+    texts = (
+        charts.step_texts(sample["text"], steps) if isinstance(sample["text"], str) else [LEFT_OUT] * steps
+    )
     if table.empty:
         st.info("The PRM has not scored this trajectory.")
         for text in texts:
             st.markdown(formats.with_formulas(text))
         return
     colour = colour_of(path, cell["calibrator"])
-    draw(rewards_chart(table, colour), along(table))
+    charts.draw(charts.rewards_chart(table, colour), charts.along(table))
     st.caption(formats.CAPTIONS["rewards"])
-    draw(budgets_chart(table, colour, target), along(table, "budget_", formats.integer))
+    charts.draw(charts.budgets_chart(table, colour, target), charts.along(table, "budget_", formats.integer))
     st.caption(formats.CAPTIONS["budgets"])
     shown = ["*Question only*", *map(formats.with_formulas, texts)]
     show_table(
@@ -283,9 +277,9 @@ def _chart(found: CellComparison, described: Metrics) -> None:
     )
     real = rows[rows["series"] == "significant"]
     finding = f"{len(real)} of {len(rows)} differences are significant. "
-    draw(
+    charts.draw(
         interval_chart(rows, _DIFFERENCE, _SERIES, zero=True, shown=legend(lines=False)),
-        finding + extremes(_DIFFERENCE, rows["label"], rows["value"]),
+        finding + charts.extremes(_DIFFERENCE, rows["label"], rows["value"]),
     )
 
 

@@ -16,19 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from prmcal.db.metrics import PLACE
 from prmcal.db.overview.types import League, Overview
+from prmcal.db.text import overview
 from prmcal.db.text.board import Board, Column
 from prmcal.db.text.formats import SYMBOLS, interval, missing, number, standings_legend
-from prmcal.db.text.overview import (
-    LEAGUE_PURPOSE,
-    PURPOSE,
-    SCORE,
-    league_board,
-    league_measured,
-    league_sentence,
-    measured,
-    ranking_board,
-    tiles,
-)
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -130,16 +120,16 @@ def overview_html(found: Overview, link: Callable[[str], str]) -> str:
 
     `link` gives the address of a calibration cell by its identifier. An empty address makes no link.
     """
-    board = ranking_board(found)
+    board = overview.ranking_board(found)
     calibrators = list(dict.fromkeys(found.cells["calibrator"]))
     return template("overview.html").render(
-        purpose=PURPOSE,
-        measured=measured(found),
-        tiles=tiles(found),
+        purpose=overview.PURPOSE,
+        measured=overview.measured(found),
+        tiles=overview.tiles(found),
         columns=board.columns if found.ranking else (),
         rows=board.rows,
         legend=board.legend,
-        score=SCORE,
+        score=overview.SCORE,
         calibrators=calibrators,
         places=_places(found, calibrators, link),
         steps=[_step_text(index) for index in range(len(_STEPS))],
@@ -226,16 +216,16 @@ def league_html(found: League) -> str:
     It is styled by :func:`prmcal.db.html.boards.overview_style`. The calibrator stands below its strategy, so that a
     phone shows the gain beside them.
     """
-    board = league_board(found)
+    board = overview.league_board(found)
     rank, strategy, *others = board.columns
     calibrators = next((each for each in others if each.title == "Calibrator"), None)
     numbers = [each for each in others if each is not calibrators]
     below = calibrators.values if calibrators else ("",) * len(found.rows)
     values = zip(*(each.values for each in numbers), strict=True)
     return template("league.html").render(
-        purpose=LEAGUE_PURPOSE,
-        measured=league_measured(found),
-        sentence=league_sentence(found),
+        purpose=overview.LEAGUE_PURPOSE,
+        measured=overview.league_measured(found),
+        sentence=overview.league_sentence(found),
         columns=[rank, strategy, *numbers],
         rows=list(zip(rank.values, strategy.values, below, values, strict=True)),
         legend=board.legend,

@@ -4,17 +4,7 @@ from functools import partial
 from typing import NamedTuple
 
 from prmcal.db.metrics import OTHER_METRICS
-from prmcal.db.overview.types import (
-    Extent,
-    League,
-    Outcomes,
-    Overview,
-    Quantity,
-    Rank,
-    Saving,
-    Standing,
-    levels_of,
-)
+from prmcal.db.overview import types
 from prmcal.db.statistics.budgets import verdict
 from prmcal.db.text.board import Board, Column, described_column
 from prmcal.db.text.formats import WORDS, counted, duration, interval, number
@@ -39,7 +29,7 @@ class Tile(NamedTuple):
     detail: str
 
 
-def measured(found: Overview) -> str:
+def measured(found: types.Overview) -> str:
     """Say what was measured, such as "6 calibrators at 18 places: 3 LLMs, 3 PRMs and 2 data sets ...".
 
     Replicates on a merged leaderboard are places of their own.
@@ -57,7 +47,7 @@ def measured(found: Overview) -> str:
     return text
 
 
-def extent(found: Extent) -> str:
+def extent(found: types.Extent) -> str:
     """Say which questions were measured, and which cells are not done."""
     sets = ", ".join(f"{name} with {counted(number, 'question')}" for name, number in found.questions.items())
     unfinished = [f"{found.counts[name]:,} {name}" for name in ("failed", "pending") if found.counts[name]]
@@ -65,7 +55,7 @@ def extent(found: Extent) -> str:
     return f"({sets}).{done}"
 
 
-def tiles(found: Overview) -> tuple[Tile, ...]:
+def tiles(found: types.Overview) -> tuple[Tile, ...]:
     """Return the findings: what speaks against the data, and four numbers. One that the grid cannot show says why.
 
     Where the numbers would mislead, the reasons stand alone.
@@ -84,14 +74,14 @@ def tiles(found: Overview) -> tuple[Tile, ...]:
     return (*(Tile(*each) for each in notes), *(Tile(title, *finding) for title, finding in findings.items()))
 
 
-def _without_bare(found: Overview) -> bool:
+def _without_bare(found: types.Overview) -> bool:
     """Return whether no question has a reward of the bare question at any place."""
     done = found.cells[found.cells["status"] == "done"]
     without = [each for each in found.health if each.check == "no bare question" and each.count == each.total]
     return 0 < len(done[["dataset", "llm", "prm"]].drop_duplicates()) <= len(without)
 
 
-def _overestimation(found: Overview, best: Standing | None) -> tuple[str, str]:
+def _overestimation(found: types.Overview, best: types.Standing | None) -> tuple[str, str]:
     base = found.standing(found.baseline)
     if base is None or best is None or "signed_error" not in found.before:
         return "unknown", "The grid has no uncalibrated rewards to compare with."
@@ -109,7 +99,7 @@ def _overestimation(found: Overview, best: Standing | None) -> tuple[str, str]:
     return figure, f"{text}. Mean size at a place: {sizes}; worst with {best.calibrator}: {worst}"
 
 
-def _winner(found: Overview, best: Standing | None) -> tuple[str, str]:
+def _winner(found: types.Overview, best: types.Standing | None) -> tuple[str, str]:
     if best is None:
         return "unknown", "No place has two measured calibrators yet."
     places = counted(best.places, "place")
@@ -120,7 +110,7 @@ def _winner(found: Overview, best: Standing | None) -> tuple[str, str]:
     return named(best), text
 
 
-def tests_text(found: Outcomes) -> str:
+def tests_text(found: types.Outcomes) -> str:
     """Return the numbers of wins, ties and losses in words."""
     return (
         f"paired tests: {counted(found.wins, 'win')}, {counted(found.ties, 'tie')}, "
@@ -128,7 +118,7 @@ def tests_text(found: Outcomes) -> str:
     )
 
 
-def _saved(saving: Saving | None) -> tuple[str, str]:
+def _saved(saving: types.Saving | None) -> tuple[str, str]:
     if saving is None:
         return "unknown", "Not measured: a league of strategies (`league: true` in the grid file) shows it."
     share = saving.share
@@ -139,7 +129,7 @@ def _saved(saving: Saving | None) -> tuple[str, str]:
     )
 
 
-def _accuracy(found: Overview, best: Standing | None) -> tuple[str, str]:
+def _accuracy(found: types.Overview, best: types.Standing | None) -> tuple[str, str]:
     if best is None or best.gain is None:
         return "unknown", _NO_GAIN
     gain = best.gain
@@ -163,7 +153,7 @@ def _accuracy(found: Overview, best: Standing | None) -> tuple[str, str]:
     return f"{number(100 * gain.accuracy.value, 1)}%", "; ".join(parts)
 
 
-def ranking_board(found: Overview) -> Board:
+def ranking_board(found: types.Overview) -> Board:
     """Return the ranking of the calibrators. The first two columns name the rank and the calibrator."""
     column = partial(described_column, "ranking", found.ranking)
     columns = [
@@ -185,13 +175,13 @@ def ranking_board(found: Overview) -> Board:
     return Board(shown, 2, (legend,), "Ranking of the calibrators", legend)
 
 
-def _sizes(row: Standing) -> str:
+def _sizes(row: types.Standing) -> str:
     """Return the mean size and the worst of the signed errors of several places."""
     own = row.signed
     return f"{number(own.size)}, {number(own.worst, signed=True)}" if own and own.places > 1 else ""
 
 
-def _error(found: Overview, metric: str, weight: int) -> Column:
+def _error(found: types.Overview, metric: str, weight: int) -> Column:
     return Column(
         found.metrics.title(metric),
         tuple(quantity(row.errors.get(metric)) for row in found.ranking),
@@ -200,25 +190,25 @@ def _error(found: Overview, metric: str, weight: int) -> Column:
     )
 
 
-def ranking_legend(found: Overview) -> str:
+def ranking_legend(found: types.Overview) -> str:
     """Explain the ranking in a few sentences."""
     partly = any(each.places < found.places for each in found.ranking)
     legends: dict[str, str] = WORDS["legends"]
     return f"{legends['ranking']} {legends['ranking in part']}" if partly else legends["ranking"]
 
 
-def placed(row: Rank) -> str:
+def placed(row: types.Rank) -> str:
     """Return the rank, or the range of the plausible ranks."""
     return f"{row.rank_low}" if row.rank_low == row.rank_high else f"{row.rank_low}-{row.rank_high}"
 
 
-def named(standing: Standing) -> str:
+def named(standing: types.Standing) -> str:
     """Return the name of a calibrator, with a mark if all of its cells are outdated."""
     return f"{standing.calibrator}, outdated" if standing.outdated else standing.calibrator
 
 
 def quantity(
-    value: Quantity | None, digits: int = 3, *, factor: int = 1, unit: str = "", signed: bool = False
+    value: types.Quantity | None, digits: int = 3, *, factor: int = 1, unit: str = "", signed: bool = False
 ) -> str:
     """Return a value and its interval, both multiplied by a factor; empty for None."""
     if value is None:
@@ -227,12 +217,12 @@ def quantity(
     return f"{number(factor * value.value, digits, signed=signed)}{unit} {ends}".rstrip()
 
 
-def percents(value: Quantity | None, digits: int = 1) -> str:
+def percents(value: types.Quantity | None, digits: int = 1) -> str:
     """Return a share in percent."""
     return quantity(value, digits, factor=100, unit="%")
 
 
-def points(value: Quantity | None, unit: str = " points") -> str:
+def points(value: types.Quantity | None, unit: str = " points") -> str:
     """Return a difference of shares in percentage points."""
     return quantity(value, 1, factor=100, unit=unit, signed=True)
 
@@ -243,13 +233,13 @@ LEAGUE_PURPOSE: str = WORDS["legends"]["league purpose"]
 _NAMED = 3
 
 
-def league_measured(found: League) -> str:
+def league_measured(found: types.League) -> str:
     """Say what was measured, such as "12 strategies at 18 places (nano-math with 100 questions)."."""
     entries, places = counted(len(found.rows), "entry", "entries"), counted(found.places, "place")
     return f"{entries} at {places} {extent(found)}"
 
 
-def league_sentence(found: League) -> str:
+def league_sentence(found: types.League) -> str:
     """Say who is ahead, by how much over the best fixed setting of equal cost, and with what certainty.
 
     Nobody is ahead without a test that it wins, or if another may be the best.
@@ -259,7 +249,7 @@ def league_sentence(found: League) -> str:
         return " ".join(["No strategy is ahead.", *(f"{text[:1].upper()}{text[1:]}" for _, _, text in wrong)])
     if not found.ranked:
         return "Nothing can be ranked yet: no place has two strategies that were measured."
-    first, levels = found.ranked[0], levels_of(row.entry for row in found.rows)
+    first, levels = found.ranked[0], types.levels_of(row.entry for row in found.rows)
     gain = first.over_fixed or first.gain
     rival = "the best fixed setting of equal cost" if first.over_fixed else "a fixed n of equal cost"
     said = {
@@ -284,11 +274,11 @@ def league_sentence(found: League) -> str:
     )
 
 
-def league_board(found: League) -> Board:
+def league_board(found: types.League) -> Board:
     """Return the ranking of the strategies. The first three columns name the rank, the strategy and the calibrator."""
     column = partial(described_column, "league", found.rows)
     budgets = sorted({budget for row in found.rows for budget in row.accuracies})
-    levels = levels_of(row.entry for row in found.rows)
+    levels = types.levels_of(row.entry for row in found.rows)
     columns = [
         column("Rank", lambda row: placed(row.rank) if row.rank else "-"),
         column("Strategy", lambda row: row.entry.strategy),
@@ -314,7 +304,7 @@ def league_board(found: League) -> Board:
     )
 
 
-def _at_budget(found: League, budget: int) -> Column:
+def _at_budget(found: types.League, budget: int) -> Column:
     return Column(
         f"At {budget}",
         tuple(percents(row.accuracies.get(budget)) for row in found.rows),
@@ -323,7 +313,7 @@ def _at_budget(found: League, budget: int) -> Column:
     )
 
 
-def league_legend(found: League) -> str:
+def league_legend(found: types.League) -> str:
     """Explain the ranking in a few sentences."""
     exact = all(row.order_error == 0 for row in found.rows)
     legends: dict[str, str] = WORDS["legends"]

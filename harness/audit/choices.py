@@ -10,13 +10,7 @@ from numpy.typing import NDArray
 
 from prmcal.arrays import Bools, Floats
 from prmcal.db.statistics.intervals import bounded_interval
-from prmcal.harness.audit.estimates import (
-    OUTER,
-    Number,
-    Rows,
-    fitted,
-    predicted,
-)
+from prmcal.harness.audit.estimates import OUTER, Number, Rows, fitted, predicted
 from prmcal.harness.audit.scored import Scored
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting

@@ -15,14 +15,7 @@ from typing import Any, Self
 
 from prmcal.db.run_folder import workers_folder
 from prmcal.errors import ClusterError
-from prmcal.harness.cluster.actor import (
-    ActorSettings,
-    ClusterSettings,
-    Death,
-    NodeWorker,
-    connected,
-    token_file,
-)
+from prmcal.harness.cluster import actor
 from prmcal.harness.cluster.nodes import Census, cause_of, on_node, slots_of, too_large
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.local import after_death, after_outcome
@@ -75,12 +68,12 @@ class RayExecutor:
         directory: Path,
         grid: GridSpec,
         plugin_files: Sequence[Path] = (),
-        settings: ClusterSettings | None = None,
+        settings: actor.ClusterSettings | None = None,
     ) -> None:
         self._directory = directory.resolve()
         self._grid = grid
         self._plugin_files = tuple(plugin_files)
-        self._settings = settings or ClusterSettings()
+        self._settings = settings or actor.ClusterSettings()
         self._workers: list[_Worker] = []
         self._doubts: list[_Doubt] = []
         self._exit = ExitStack()
@@ -89,7 +82,7 @@ class RayExecutor:
     def __enter__(self) -> Self:
         """Connect, and check the nodes."""
         with ExitStack() as stack:
-            self._ray = stack.enter_context(connected(self._settings.address))
+            self._ray = stack.enter_context(actor.connected(self._settings.address))
             self._census = Census(self._ray, _paths(self._grid))
             slots_of(self._census.usable, self._settings.workers)
             self._exit = stack.pop_all()
@@ -120,9 +113,9 @@ class RayExecutor:
         """See :meth:`prmcal.harness.execution.local.Executor.run`."""
         folder, token = workers_folder(self._directory), secrets.token_hex(16)
         folder.mkdir(parents=True, exist_ok=True)
-        token_file(self._directory).write_text(token)
+        actor.token_file(self._directory).write_text(token)
         plugins = folder / "plugins"
-        settings = ActorSettings(
+        settings = actor.ActorSettings(
             directory=self._directory,
             working_directory=Path.cwd(),
             token=token,
@@ -191,9 +184,9 @@ class RayExecutor:
                 "max_concurrency": 2,
                 "scheduling_strategy": on_node(self._ray, slot.node),
             }
-            remote = self._ray.remote(NodeWorker).options(**options).remote
-            actor = remote(settings, len(seat.gpus), name)
-            worker = _Worker(seat=seat, name=name, ready=False, actor=actor, answer=actor.ready.remote())
+            remote = self._ray.remote(actor.NodeWorker).options(**options).remote
+            started = remote(settings, len(seat.gpus), name)
+            worker = _Worker(seat=seat, name=name, ready=False, actor=started, answer=started.ready.remote())
             self._workers.append(worker)
 
     def _hand_out(self, schedule: Schedule) -> None:
@@ -238,7 +231,7 @@ class RayExecutor:
         shard, worker.shard = worker.shard, None
         assert shard is not None
         schedule.workers[worker.name] = None
-        if isinstance(answer, Death):
+        if isinstance(answer, actor.Death):
             worker.loaded = ""
             if not answer.started:
                 # It would take shard after shard. A new worker is started after a while, if the node is still used.

@@ -17,16 +17,8 @@ from typing import Protocol
 
 from prmcal.db.run_folder import workers_folder
 from prmcal.errors import RunError
+from prmcal.harness.execution import machine
 from prmcal.harness.execution.ending import Failure
-from prmcal.harness.execution.machine import (
-    Seat,
-    Worker,
-    gpu_environment,
-    hand_out,
-    next_start,
-    slots_of_machine,
-    visible_gpus,
-)
 from prmcal.harness.execution.schedule import MOST_TRIES, Event, Notice, Outcome, Schedule
 from prmcal.harness.execution.worker import ONE_THREAD, MessageError, read_message, serve, starting_with
 from prmcal.harness.jobs.job import Shard
@@ -172,7 +164,7 @@ _SECONDS_BETWEEN_LOOKS = 0.5
 
 
 @dataclass(eq=False, kw_only=True)
-class _Worker(Worker):
+class _Worker(machine.Worker):
     process: WorkerProcess
 
 
@@ -197,9 +189,9 @@ class LocalExecutor:
         self.plugin_files = tuple(plugin_files)
         self.time_limit = time_limit
         self.questions = questions
-        self._gpus = visible_gpus()
+        self._gpus = machine.visible_gpus()
         self.on_gpus = bool(self._gpus)
-        self._slots = slots_of_machine(self._gpus, workers)
+        self._slots = machine.slots_of_machine(self._gpus, workers)
         self._running: list[_Worker] = []
         self._failed_starts = 0
 
@@ -239,24 +231,24 @@ class LocalExecutor:
         return None
 
     def _hand_out(self, schedule: Schedule) -> None:
-        for worker, shard in hand_out(schedule, self._running):
+        for worker, shard in machine.hand_out(schedule, self._running):
             self._send(worker, shard, schedule)
         if not schedule.running:
             schedule.forgive()
         for _ in self._slots:
-            start = next_start(schedule, self._slots, self._running)
+            start = machine.next_start(schedule, self._slots, self._running)
             if start is None:
                 return
             seat, ended = start
             for each in ended:
                 self._end(each, schedule)
-            for worker, shard in hand_out(schedule, [self._start(seat, schedule)]):
+            for worker, shard in machine.hand_out(schedule, [self._start(seat, schedule)]):
                 self._send(worker, shard, schedule)
 
-    def _start(self, seat: Seat, schedule: Schedule) -> _Worker:
+    def _start(self, seat: machine.Seat, schedule: Schedule) -> _Worker:
         place = seat.slots[0].number + 1
         output = workers_folder(self.directory) / f"{place}.txt"
-        variables = gpu_environment(seat.gpus)
+        variables = machine.gpu_environment(seat.gpus)
         process = WorkerProcess(self.directory, self.plugin_files, output, variables, self.questions)
         worker = _Worker(seat=seat, name=f"worker {place}", process=process)
         self._running.append(worker)

@@ -22,15 +22,8 @@ from prmcal.harness.inference.results import PrefixRewards
 from prmcal.harness.jobs.context import Models
 from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.harness.jobs.plugin_calls import checked_rewards, plugin_guard, require, require_length
+from prmcal.registry.contracts import data
 from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
-from prmcal.registry.contracts.data import (
-    Completion,
-    GenerationRequest,
-    HiddenStates,
-    Prefix,
-    Sampling,
-    ScoringRequest,
-)
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.grading.extraction import MARKED, Ways, find_answer
 from prmcal.registry.messages import reading
@@ -59,7 +52,7 @@ class Card:
     level: float | None
     """The target probability C and the level beta of the strategy."""
     max_samples: int = 64
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: data.Sampling = field(default_factory=data.Sampling)
     """The sampling of trajectories, as for the calibration."""
     levels: tuple[float, ...] = ()
     """Levels beta besides the calibrator's own. They are left out unless it predicts any level."""
@@ -92,11 +85,11 @@ class ExportedQuantiles(Calibrator):
     def __init__(self, prm: Callable[[], Any], levels: tuple[float, ...]) -> None:
         self._prm, self.levels = prm, levels
 
-    def fit(self, features: HiddenStates, k: Ints, n: Ints) -> Self:
+    def fit(self, features: data.HiddenStates, k: Ints, n: Ints) -> Self:
         """Return itself: it is fitted."""
         return self
 
-    def predict(self, features: HiddenStates) -> Floats:
+    def predict(self, features: data.HiddenStates) -> Floats:
         """Return the outputs of the checkpoint, of shape (rows, levels)."""
         import torch
 
@@ -191,11 +184,11 @@ class Answerer:
         """The PRM, which is loaded beside the LLM."""
         return self.models.prm(self.card.prm, beside=True)
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
+    def generate(self, requests: Sequence[data.GenerationRequest]) -> list[list[data.Completion]]:
         """Sample whole completions. Raise PrmcalError if there is no LLM, or it fails."""
         return self.models.completions(self._asked(), requests, self.card.sampling)
 
-    def next_steps(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
+    def next_steps(self, requests: Sequence[data.GenerationRequest]) -> list[list[data.Completion]]:
         """Continue prefixes by one step each, as a search does. It raises the same errors."""
         return self.models.next_steps(self._asked(), requests, self.card.sampling)
 
@@ -229,7 +222,9 @@ class Answerer:
         groups: dict[str, dict[int, tuple[str, ...]]] = {}
         for place, (question, steps) in enumerate(items):
             groups.setdefault(question, {})[place] = steps
-        requests = [ScoringRequest(question, tuple(group.values())) for question, group in groups.items()]
+        requests = [
+            data.ScoringRequest(question, tuple(group.values())) for question, group in groups.items()
+        ]
         scored = self.models.scores(self.card.prm, requests)
         by_place = {
             place: score
@@ -243,14 +238,14 @@ class Answerer:
         features: Any = expit(values[read]) if self.calibrator.reads == "reward" else values[read]
         if self.calibrator.reads == "prm":
             prefixes = [
-                Prefix(question, steps[:t]) for question, steps in items for t in range(len(steps) + 1)
+                data.Prefix(question, steps[:t]) for question, steps in items for t in range(len(steps) + 1)
             ]
             features = ScoredPrefixes(self.prm, tuple(compress(prefixes, read)), values[read])
         return logits, [int(each.tokens) for each in found], features
 
     def _read_states(self, items: Sequence[Item]) -> tuple[list[Floats], list[int], Any]:
         """Return the same from one pass for states and scores. Prefixes that are too long are the last ones."""
-        requests = [ScoringRequest(question, (steps,)) for question, steps in items]
+        requests = [data.ScoringRequest(question, (steps,)) for question, steps in items]
         with plugin_guard("prm", self.card.prm.name, "give hidden states"):
             found = patiently(self.prm, lambda: _hidden_states(self.prm, requests))
             require_length(found, len(requests), "forests of hidden states")
@@ -261,7 +256,7 @@ class Answerer:
             np.append(each.logit, np.full(len(steps) + 1 - len(each), np.nan))
             for each, (_, steps) in zip(found, items, strict=True)
         ]
-        return logits, [len(each.states) for each in found], HiddenStates.concatenate(found)
+        return logits, [len(each.states) for each in found], data.HiddenStates.concatenate(found)
 
     def _predicted(self, features: Any) -> Floats:
         if not len(features):
@@ -309,7 +304,7 @@ class Answerer:
         return self._question_rewards
 
 
-def _hidden_states(prm: PRM, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
+def _hidden_states(prm: PRM, requests: Sequence[data.ScoringRequest]) -> list[data.HiddenStates]:
     """Return the hidden states, from fewer passes if the PRM can do so and its class has not changed what they are."""
     from prmcal.registry.prms.transformers import TransformersPRM
 

@@ -17,16 +17,8 @@ import numpy as np
 from prmcal.arrays import Floats
 from prmcal.errors import FaultyPluginError, ModelBrokenError, PluginFailedError, PrmcalError, StorageError
 from prmcal.harness.storage.store import content_key, seed_from_key
+from prmcal.registry.contracts import data
 from prmcal.registry.contracts.calibrator import Calibrator
-from prmcal.registry.contracts.data import (
-    Completion,
-    FinishReason,
-    GenerationRequest,
-    Prefix,
-    PrefixScores,
-    Sampling,
-    ScoringRequest,
-)
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.messages import message_of, shown
 from prmcal.registry.network import patiently
@@ -95,7 +87,7 @@ def check_completions(drawn: Any, n: int) -> None:
     require_length(drawn, n, "completions of a prefix")
     for each in drawn:
         require(
-            isinstance(each, Completion) and isinstance(each.text, str),
+            isinstance(each, data.Completion) and isinstance(each.text, str),
             f"it must return Completion objects with a text. Got {shown(each)}.",
         )
         require(
@@ -103,13 +95,13 @@ def check_completions(drawn: Any, n: int) -> None:
             f"it must return token counts in [0, {_MOST_TOKENS}]. Got {shown((each.tokens, each.prompt_tokens))}.",
         )
         require(
-            each.finish_reason in get_args(FinishReason),
-            f"its finish reason must be {', '.join(get_args(FinishReason))}. Got {shown(each.finish_reason)}.",
+            each.finish_reason in get_args(data.FinishReason),
+            f"its finish reason must be {', '.join(get_args(data.FinishReason))}. Got {shown(each.finish_reason)}.",
         )
     "".join(each.text for each in drawn).encode()  # Half of a surrogate pair raises an error.
 
 
-def in_steps(llm: LLM, prefix: Prefix, completions: Sequence[Completion]) -> list[Completion]:
+def in_steps(llm: LLM, prefix: data.Prefix, completions: Sequence[data.Completion]) -> list[data.Completion]:
     """Return the completions of a prefix as they are stored.
 
     If the prompt of a bare question ends with the tag that begins a thought, the completion gets this tag. The finish
@@ -126,12 +118,12 @@ def in_steps(llm: LLM, prefix: Prefix, completions: Sequence[Completion]) -> lis
         if splitting.changes_texts:
             text = stored_text(split_text(text, splitting, thinking, llm.count_tokens))
         cut_off = each.finish_reason == "length" and in_thought(text_so_far(prefix.steps) + text)
-        reason: FinishReason = "thought" if cut_off else each.finish_reason
+        reason: data.FinishReason = "thought" if cut_off else each.finish_reason
         stored.append(replace(each, text=text, finish_reason=reason))
     return stored
 
 
-def starts_in_thought(llm: LLM, prefix: Prefix) -> bool:
+def starts_in_thought(llm: LLM, prefix: data.Prefix) -> bool:
     """Return whether the completions of a prefix begin inside a thought."""
     if prefix.steps:
         return in_thought(text_so_far(prefix.steps))
@@ -139,8 +131,8 @@ def starts_in_thought(llm: LLM, prefix: Prefix) -> bool:
 
 
 def whole_completions(
-    llm: LLM, requests: Sequence[GenerationRequest], sampling: Sampling
-) -> list[list[Completion]]:
+    llm: LLM, requests: Sequence[data.GenerationRequest], sampling: data.Sampling
+) -> list[list[data.Completion]]:
     """Sample completions of several prefixes in one call, in the form in which texts are stored."""
     found = llm.generate_batch(requests, sampling)
     require_length(found, len(requests), "lists of completions")
@@ -149,7 +141,9 @@ def whole_completions(
     return [in_steps(llm, request.prefix, drawn) for request, drawn in zip(requests, found, strict=True)]
 
 
-def next_steps(llm: LLM, requests: Sequence[GenerationRequest], sampling: Sampling) -> list[list[Completion]]:
+def next_steps(
+    llm: LLM, requests: Sequence[data.GenerationRequest], sampling: data.Sampling
+) -> list[list[data.Completion]]:
     """Continue several prefixes by one step each, in as few calls as possible.
 
     `sampling` is that of whole trajectories. For each request, its completions have the form in which texts are stored.
@@ -174,12 +168,14 @@ def next_steps(llm: LLM, requests: Sequence[GenerationRequest], sampling: Sampli
     return drawn
 
 
-def _generated(llm: LLM, requests: Sequence[GenerationRequest], sampling: Sampling) -> list[list[Completion]]:
+def _generated(
+    llm: LLM, requests: Sequence[data.GenerationRequest], sampling: data.Sampling
+) -> list[list[data.Completion]]:
     """Return the completions of requests up to their stop strings. Requests with the same ones share a call."""
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for place, each in enumerate(requests):
         groups[_stops(llm, each.prefix, sampling)].append(place)
-    found: list[list[Completion]] = [[] for _ in requests]
+    found: list[list[data.Completion]] = [[] for _ in requests]
     for stop, places in groups.items():
         own = [requests[place] for place in places]
         until = replace(sampling, stop=stop)
@@ -193,7 +189,7 @@ def _generated(llm: LLM, requests: Sequence[GenerationRequest], sampling: Sampli
     return found
 
 
-def _stops(llm: LLM, prefix: Prefix, sampling: Sampling) -> tuple[str, ...]:
+def _stops(llm: LLM, prefix: data.Prefix, sampling: data.Sampling) -> tuple[str, ...]:
     """Return where the LLM is stopped: the stop strings of the sampling, and those of its splitting behind them."""
     splitting = StepSplitting.of(llm.splitting)
     ends: tuple[str, ...] = ("\n",) if splitting.rule in BY_LINE else (STEP_SEPARATOR,)
@@ -204,7 +200,7 @@ def _stops(llm: LLM, prefix: Prefix, sampling: Sampling) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*sampling.stop, *ends]))
 
 
-def _with_end(completion: Completion, end: str) -> Completion:
+def _with_end(completion: data.Completion, end: str) -> data.Completion:
     """Put back the end of a thought or of a line, at which the LLM was stopped. Markers begin the next step."""
     if completion.finish_reason != "stop" or end not in (THOUGHT_ENDS, "\n"):
         return completion
@@ -212,7 +208,7 @@ def _with_end(completion: Completion, end: str) -> Completion:
     return replace(completion, text=text + end)
 
 
-def _goes_on(llm: LLM, prefix: Prefix, completion: Completion, sampling: Sampling) -> bool:
+def _goes_on(llm: LLM, prefix: data.Prefix, completion: data.Completion, sampling: data.Sampling) -> bool:
     """Return whether a step is not complete where the LLM was stopped."""
     splitting = StepSplitting.of(llm.splitting)
     if (
@@ -229,17 +225,17 @@ def _goes_on(llm: LLM, prefix: Prefix, completion: Completion, sampling: Samplin
     return splitting.least_tokens is not None and llm.count_tokens(steps[-1]) < splitting.least_tokens
 
 
-def _rest(request: GenerationRequest, number: int, begun: Completion) -> GenerationRequest:
+def _rest(request: data.GenerationRequest, number: int, begun: data.Completion) -> data.GenerationRequest:
     """Return the request of what comes after the beginning of a step."""
     added = split_steps(begun.text)
     steps = request.prefix.steps + added
     if steps and not added:  # White space alone belongs to the step before it.
         steps = (*steps[:-1], Step(text_so_far(steps[-1:]) + begun.text))
     seed = seed_from_key(content_key([request.seed, number, begun.tokens]))
-    return GenerationRequest(Prefix(request.prefix.question, steps), 1, seed)
+    return data.GenerationRequest(data.Prefix(request.prefix.question, steps), 1, seed)
 
 
-def _joined(llm: LLM, prefix: Prefix, begun: Completion, piece: Completion) -> Completion:
+def _joined(llm: LLM, prefix: data.Prefix, begun: data.Completion, piece: data.Completion) -> data.Completion:
     """Return the beginning of a step with what came after it."""
     whole = replace(
         piece,
@@ -250,7 +246,7 @@ def _joined(llm: LLM, prefix: Prefix, begun: Completion, piece: Completion) -> C
     return in_steps(llm, prefix, [whole])[0]
 
 
-def checked_scores(prm: PRM, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
+def checked_scores(prm: PRM, requests: Sequence[data.ScoringRequest]) -> list[list[data.PrefixScores]]:
     """Return the scores of all prefixes of some trajectories, by request and trajectory.
 
     Raises a FaultyPluginError if a result is outside the contract, such as NaN.
@@ -280,7 +276,7 @@ def checked_rewards(calibrator: Calibrator, features: Any, levels: Sequence[floa
     return rewards
 
 
-def check_scores(scores: PrefixScores, steps: int) -> None:
+def check_scores(scores: data.PrefixScores, steps: int) -> None:
     """Raise a FaultyPluginError unless the scores of a trajectory of `steps` steps meet the contract."""
     require_length(scores.reward, steps + 1, f"rewards for a trajectory of {steps} steps")
     require_length(scores.logit, steps + 1, f"logits for a trajectory of {steps} steps")

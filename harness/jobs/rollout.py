@@ -12,16 +12,9 @@ import numpy as np
 import pandas as pd
 
 from prmcal.errors import DataError, PluginFailedError
+from prmcal.harness.jobs import parameters
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
-from prmcal.harness.jobs.parameters import (
-    GeneratingParameters,
-    ImportedParameters,
-    QuestionSlice,
-    RolloutParameters,
-    ScoreParameters,
-    SuccessParameters,
-)
 from prmcal.harness.jobs.plugin_calls import (
     check_completions,
     checked_scores,
@@ -44,7 +37,7 @@ from prmcal.registry.network import patiently
 from prmcal.steps import join_steps, split_steps, text_so_far
 
 
-def compute_rollout(shard: Shard[RolloutParameters], context: Context) -> Output:
+def compute_rollout(shard: Shard[parameters.RolloutParameters], context: Context) -> Output:
     """Return the graded trajectories of a slice of questions."""
     data, trajectories = shard.parameters.data, shard.parameters.trajectories
     questions = context.questions(data)
@@ -107,7 +100,7 @@ def _row(
 
 
 def _graded(
-    shard: Shard[GeneratingParameters],
+    shard: Shard[parameters.GeneratingParameters],
     context: Context,
     question: Question,
     drawn: Completion,
@@ -125,7 +118,7 @@ def _trajectories(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def draw(
-    shard: Shard[GeneratingParameters], context: Context, prefixes: Sequence[Prefix], n: int
+    shard: Shard[parameters.GeneratingParameters], context: Context, prefixes: Sequence[Prefix], n: int
 ) -> list[list[Completion]]:
     """Sample `n` completions of each prefix with the LLM, the sampling and the seed of a shard, and check them.
 
@@ -133,10 +126,10 @@ def draw(
     """
     if not prefixes:
         return []
-    parameters = shard.parameters
-    with plugin_guard("llm", parameters.llm.name, "generate"):
-        llm = context.llm(parameters.llm)
-        completions = patiently(llm, lambda: llm.generate(prefixes, n, parameters.sampling, shard.seed))
+    given = shard.parameters
+    with plugin_guard("llm", given.llm.name, "generate"):
+        llm = context.llm(given.llm)
+        completions = patiently(llm, lambda: llm.generate(prefixes, n, given.sampling, shard.seed))
         require_length(completions, len(prefixes), "lists of completions")
         for drawn in completions:
             check_completions(drawn, n)
@@ -147,7 +140,7 @@ _Group = tuple[str, tuple[str, ...], int]
 """Prefixes that share their follow-ups: the question, the steps, and the trajectory if it is the bare question."""
 
 
-def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output:
+def compute_success(shard: Shard[parameters.SuccessParameters], context: Context) -> Output:
     """Return the counts for the prefixes of the measured trajectories, all of them or as many as may be followed up.
 
     The bare question gets follow-ups of its own for every trajectory, since IAS depends on its success rate. All other
@@ -224,24 +217,24 @@ def counted(rows: Sequence[tuple[str, int, int, int, int, bool]]) -> pd.DataFram
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns[1:5], "int32"))
 
 
-def compute_imported(shard: Shard[ImportedParameters], context: Context) -> Output:
+def compute_imported(shard: Shard[parameters.ImportedParameters], context: Context) -> Output:
     """Return the tables of a rollout and of its success rates. Prefixes without a rate are not in the second one.
 
     The number of generated tokens is not known; it is stored as 0.
     """
-    parameters = shard.parameters
-    dataset, llm = context.dataset(parameters.data.dataset), parameters.llm.name
+    given = shard.parameters
+    dataset, llm = context.dataset(given.data.dataset), given.llm.name
     if not isinstance(dataset, FollowedUpDataset):
-        raise PluginFailedError(f"The data set '{parameters.data.dataset.name}' has no success rates.")
-    published = dataset.trajectories(llm, parameters.follow_ups.stop, parameters.data.split)
+        raise PluginFailedError(f"The data set '{given.data.dataset.name}' has no success rates.")
+    published = dataset.trajectories(llm, given.follow_ups.stop, given.data.split)
     drawn, counts = [], []
-    for question in context.questions(parameters.data):
+    for question in context.questions(given.data):
         if question.text not in published:
             raise DataError(
                 f"The published success rates of '{llm}' do not have the question {question.text[:60]!r}, which those "
                 "of another LLM have. Give each LLM of the grid the same questions."
             )
-        kept = published[question.text][: parameters.trajectories.stop]
+        kept = published[question.text][: given.trajectories.stop]
         for number, each in enumerate(kept):
             text = join_steps(each.steps)
             found = dataset.find_answer(text)
@@ -263,7 +256,7 @@ _Place = tuple[str, int, PrefixScores]
 
 
 def scoring_requests(
-    context: Context, data: QuestionSlice, trajectories: pd.DataFrame
+    context: Context, data: parameters.QuestionSlice, trajectories: pd.DataFrame
 ) -> dict[str, ScoringRequest]:
     """Return the requests to score some trajectories: one for each question, by its id, in the order of the table."""
     questions = {question.id: question.text for question in context.questions(data)}
@@ -273,7 +266,7 @@ def scoring_requests(
     }
 
 
-def compute_score(shard: Shard[ScoreParameters], context: Context) -> Output:
+def compute_score(shard: Shard[parameters.ScoreParameters], context: Context) -> Output:
     """Return the scores of a rollout shard. A prefix that is too long for the PRM has the score NaN and a flag."""
     prm = shard.parameters.prm
     trajectories = context.table(shard, "rollout", "trajectories")

@@ -16,16 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from prmcal.arrays import Floats
+from prmcal.db.statistics import intervals
 from prmcal.db.statistics.bootstrap import LinearisedStatistic, Statistic
 from prmcal.db.statistics.budgets import Curve
-from prmcal.db.statistics.intervals import (
-    IntervalRule,
-    bounded_interval,
-    cautious_interval,
-    gain_interval,
-    known_interval,
-    skewed_interval,
-)
 from prmcal.remembered import kept
 from prmcal.resamples import weighted_totals
 
@@ -197,7 +190,7 @@ class SmoothStatistic(LinearisedStatistic, CurveStatistic):
         of: Callable[[Sequence[Means]], Floats],
         slopes: Callable[[Sequence[OneCurve]], Sequence[Slopes]],
         *curves: Curve,
-        rule: IntervalRule = skewed_interval,
+        rule: intervals.IntervalRule = intervals.skewed_interval,
     ) -> None:
         CurveStatistic.__init__(self, question_ids, of, *curves)
         self.slopes, self.rule = slopes, rule
@@ -223,7 +216,7 @@ def accuracy_at_budget(question_ids: ArrayLike, curve: Curve, budget: float) -> 
         lambda curves: accuracy_at(*curves[0], budget),
         lambda curves: [_accuracy_slopes(*curves[0], budget)],
         curve,
-        rule=bounded_interval,
+        rule=intervals.bounded_interval,
     )
 
 
@@ -234,7 +227,7 @@ def area(question_ids: ArrayLike, curve: Curve, maximum: int) -> SmoothStatistic
         lambda curves: area_of(*curves[0], maximum),
         lambda curves: [_area_slopes(*curves[0], maximum)],
         curve,
-        rule=bounded_interval,
+        rule=intervals.bounded_interval,
     )
 
 
@@ -251,7 +244,7 @@ def area_gain(question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int)
         slopes,
         curve,
         fixed,
-        rule=gain_interval,
+        rule=intervals.gain_interval,
     )
 
 
@@ -285,7 +278,7 @@ class _Saving(CurveStatistic):
 
     def interval(self, replicates: Floats) -> tuple[float, float]:
         low, high = super().interval(replicates)
-        if self.curves[0].cost_rule is known_interval:
+        if self.curves[0].cost_rule is intervals.known_interval:
             return low, high
-        least, most = cautious_interval(np.zeros(self.rows), *_USUAL_SAVING)
+        least, most = intervals.cautious_interval(np.zeros(self.rows), *_USUAL_SAVING)
         return low + float(least), high + float(most)

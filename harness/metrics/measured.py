@@ -12,20 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from prmcal.arrays import Floats
+from prmcal.db.statistics import intervals
 from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic, counted_once, question_totals
-from prmcal.db.statistics.intervals import (
-    Ends,
-    IntervalRule,
-    absolute_sum_interval,
-    bin_edges,
-    bin_index,
-    bounded_interval,
-    cautious_within,
-    centred_interval,
-    percentile_interval,
-    skewed_interval,
-    without_noise,
-)
 from prmcal.errors import FaultyPluginError
 from prmcal.registry.contracts.metric import (
     AbsoluteSum,
@@ -49,9 +37,9 @@ def reliability_bins(rows: PrefixRows, bins: int = 10) -> pd.DataFrame:
     questions in the bin (`low`, `high`; NaN with fewer than two). A bin contains its lower edge, and the last bin also
     contains 1. scikit-learn's calibration_curve puts an edge into the bin below it, and has no intervals.
     """
-    edges = bin_edges(bins)
+    edges = intervals.bin_edges(bins)
     questions = len(rows.question_ids)
-    cell = rows.question_index * bins + bin_index(rows.reward, edges)
+    cell = rows.question_index * bins + intervals.bin_index(rows.reward, edges)
 
     def totals(quantity: Floats) -> Floats:
         return question_totals(cell, quantity, questions * bins).reshape(questions, bins)
@@ -63,7 +51,10 @@ def reliability_bins(rows: PrefixRows, bins: int = 10) -> pd.DataFrame:
     for index in np.flatnonzero(count):
         present = counts[:, index] > 0
         low[index], high[index] = Ratio(
-            successes[present, index], counts[present, index], rows.question_ids[present], bounded_interval
+            successes[present, index],
+            counts[present, index],
+            rows.question_ids[present],
+            intervals.bounded_interval,
         ).interval()
     filled = np.where(count > 0, count, np.nan)
     return _bins_table(
@@ -81,8 +72,10 @@ def signed_error_bins(rows: PrefixRows, bins: int = 20) -> pd.DataFrame:
 
     Errors above 0 are overestimates.
     """
-    edges = bin_edges(bins, -1.0, 1.0)
-    return _bins_table(edges, np.bincount(bin_index(rows.reward - rows.success_rate, edges), minlength=bins))
+    edges = intervals.bin_edges(bins, -1.0, 1.0)
+    return _bins_table(
+        edges, np.bincount(intervals.bin_index(rows.reward - rows.success_rate, edges), minlength=bins)
+    )
 
 
 def _bins_table(edges: Floats, count: NDArray[Any], **columns: NDArray[Any]) -> pd.DataFrame:
@@ -120,13 +113,13 @@ def statistic_of(metric: Metric, rows: PrefixRows, bootstrap: Bootstrap) -> Stat
             f"it must return an array with one value per prefix, of shape {rows.reward.shape}, or a QuestionRatio, "
             f"AbsoluteSum, UnderWeights, Known or None. Got {found}."
         )
-    rule = skewed_interval if metric.usual is None else cautious_within(*metric.usual)
+    rule = intervals.skewed_interval if metric.usual is None else intervals.cautious_within(*metric.usual)
     mean = Ratio(rows.totals(measured.astype(np.float64)), rows.counts, rows.question_ids, rule)
     mean.rows = len(measured)
     return mean
 
 
-def _widened(rule: IntervalRule, factor: float, values: Floats) -> Ends:
+def _widened(rule: intervals.IntervalRule, factor: float, values: Floats) -> intervals.Ends:
     """Return the ends of the interval of values whose distances from their mean are multiplied by a factor."""
     mean = values.mean(axis=0)
     return rule(mean + factor * (values - mean))
@@ -143,9 +136,9 @@ class _QuestionRatio(Ratio):
             )
         self._bounds = measured.bounds or (-np.inf, np.inf)
         low, high = self._bounds
-        rule = skewed_interval
+        rule = intervals.skewed_interval
         if measured.bounds is not None:
-            rule = partial(bounded_interval, lower=low, upper=high)
+            rule = partial(intervals.bounded_interval, lower=low, upper=high)
         if measured.widening > 1:
             rule = partial(_widened, rule, measured.widening)
         super().__init__(measured.sums, measured.counts, rows.question_ids, rule)
@@ -194,8 +187,8 @@ class _UnderWeights(Statistic):
     def interval(self, replicates: Floats) -> tuple[float, float]:
         questions, value = len(self.question_ids), self.value()
         if self._above_zero:
-            return centred_interval(value, replicates, questions)
-        low, high = percentile_interval(replicates, questions)
+            return intervals.centred_interval(value, replicates, questions)
+        low, high = intervals.percentile_interval(replicates, questions)
         return min(low, value), max(high, value)
 
 
@@ -216,7 +209,7 @@ class _CorrectedSum(Statistic):
 
     def values(self, weights: Floats) -> Floats:
         """Compute the corrected sum under each row of `weights`. It can be below 0, as a test of two cells needs."""
-        return without_noise(self._errors(weights), self._noise)
+        return intervals.without_noise(self._errors(weights), self._noise)
 
     def value(self) -> float:
         """Compute the corrected sum with every question counted once: a value below 0 becomes 0."""
@@ -225,5 +218,7 @@ class _CorrectedSum(Statistic):
     def interval(self, replicates: Floats) -> tuple[float, float]:
         """Return the ends of the 95% interval of the sum over all questions, which contains the value."""
         questions, value = len(self.question_ids), self.value()
-        low, high = absolute_sum_interval(self._errors(counted_once(questions))[0], self._drawn, questions)
+        low, high = intervals.absolute_sum_interval(
+            self._errors(counted_once(questions))[0], self._drawn, questions
+        )
         return min(low, value), max(high, value)

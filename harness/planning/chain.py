@@ -5,18 +5,8 @@ from dataclasses import asdict, dataclass, replace
 from itertools import compress, pairwise
 from typing import Any, TypeVar
 
+from prmcal.harness.jobs import parameters
 from prmcal.harness.jobs.job import TEXTS, Job, Labels, Shard
-from prmcal.harness.jobs.parameters import (
-    CalibratedParameters,
-    CalibratorParameters,
-    FitParameters,
-    HiddenParameters,
-    ImportedParameters,
-    Parameters,
-    RolloutParameters,
-    ScoreParameters,
-    SuccessParameters,
-)
 from prmcal.harness.planning.entries import CalibrationSpec
 from prmcal.harness.planning.grid import MeasurementSpec
 from prmcal.harness.planning.plan import AnyParameters, PlannedPlugin, make_job, make_shard
@@ -25,7 +15,7 @@ from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.strategy import OnceFor
 
-Reading = TypeVar("Reading", bound=CalibratorParameters)
+Reading = TypeVar("Reading", bound=parameters.CalibratorParameters)
 
 
 @dataclass(frozen=True)
@@ -36,8 +26,8 @@ class Sampled:
     data: GridQuestions
     measured: int
     """The number of trajectories of each question whose prefixes have success rates."""
-    rollout: Job[RolloutParameters | ImportedParameters]
-    success: Job[Parameters]
+    rollout: Job[parameters.RolloutParameters | parameters.ImportedParameters]
+    success: Job[parameters.Parameters]
     """The jobs with the trajectories and with the success rates. For imported data both are the same job."""
 
     @property
@@ -51,8 +41,8 @@ class Scored(Sampled):
     """Trajectories with the scores of a PRM. `hidden` is None unless a calibrator reads stored hidden states."""
 
     prm: PlannedPlugin[PRM]
-    scores: Job[ScoreParameters]
-    hidden: Job[HiddenParameters] | None
+    scores: Job[parameters.ScoreParameters]
+    hidden: Job[parameters.HiddenParameters] | None
 
     @property
     def labels(self) -> Labels:
@@ -65,11 +55,11 @@ class Calibrated(Scored):
     """Scored trajectories with the rewards of a calibrator."""
 
     calibrator: PlannedPlugin[Calibrator]
-    fit: Job[FitParameters]
+    fit: Job[parameters.FitParameters]
     """The job that fitted the calibrator."""
-    rewards: Job[CalibratedParameters]
+    rewards: Job[parameters.CalibratedParameters]
     """The rewards of the prefixes of measured trajectories."""
-    pool_rewards: Job[CalibratedParameters] | None = None
+    pool_rewards: Job[parameters.CalibratedParameters] | None = None
     """The rewards of the prefixes of all trajectories; None unless a strategy of the grid reads them."""
     level: float | None = None
     """The level beta at which a strategy reads them; None for all levels."""
@@ -96,7 +86,7 @@ class Chain:
     def __init__(self, resolved: ResolvedGrid) -> None:
         self.grid = resolved.spec
         self.resolved = resolved
-        self.jobs: list[Job[Parameters]] = []
+        self.jobs: list[Job[parameters.Parameters]] = []
         self._planned: dict[tuple[str, Labels], Job[Any]] = {}
         self._sampling = self.grid.sampling.sampling()
         self._decisive = {"sampling": asdict(self._sampling), "seed": self.grid.seed}
@@ -123,7 +113,7 @@ class Chain:
 
     def rollout(
         self, llm: PlannedPlugin[LLM], data: GridQuestions, blocks: Iterable[range]
-    ) -> Job[RolloutParameters]:
+    ) -> Job[parameters.RolloutParameters]:
         """Sample and grade some trajectories of a data set."""
         calibrating = data is self.resolved.calibration
         preferring = self.grid.calibration.given("prefer_answered") if calibrating else {}
@@ -136,7 +126,7 @@ class Chain:
                     **self._decisive,
                     **preferring,
                 },
-                RolloutParameters(llm.reference, questions, block, self._sampling, **preferring),
+                parameters.RolloutParameters(llm.reference, questions, block, self._sampling, **preferring),
                 {},
                 f"llm:{llm.name}",
             )
@@ -155,7 +145,7 @@ class Chain:
     ) -> Sampled:
         """Sample trajectories, and follow up the prefixes of the first `measured` ones as a part of the grid says."""
         rollout = self.rollout(llm, data, self.blocks(trajectories, llm))
-        chosen = spec.given(*SuccessParameters.left_out)
+        chosen = spec.given(*parameters.SuccessParameters.left_out)
         shards = [
             make_shard(
                 {
@@ -165,7 +155,7 @@ class Chain:
                     **self._decisive,
                     **chosen,
                 },
-                SuccessParameters(
+                parameters.SuccessParameters(
                     llm.reference, source.parameters.data, first, block, self._sampling, **chosen
                 ),
                 {"rollout": [source.ref]},
@@ -199,7 +189,9 @@ class Chain:
                     "data": data.key(questions),
                     "published": content,
                 },
-                ImportedParameters(range(trajectories), range(follow_ups), llm.reference, questions),
+                parameters.ImportedParameters(
+                    range(trajectories), range(follow_ups), llm.reference, questions
+                ),
                 {},
             )
             for questions in data.slices()
@@ -219,12 +211,14 @@ class Chain:
 
     def score(
         self, prm: PlannedPlugin[PRM], rollout: Job[Any], first: int | None = None
-    ) -> Job[ScoreParameters]:
+    ) -> Job[parameters.ScoreParameters]:
         """Score all prefixes of all trajectories, or of the shards with the `first` ones."""
         shards = [
             make_shard(
                 {"prm": prm.identity},
-                ScoreParameters(prm.reference, source.parameters.data, source.parameters.trajectories),
+                parameters.ScoreParameters(
+                    prm.reference, source.parameters.data, source.parameters.trajectories
+                ),
                 {"rollout": [source.ref]},
                 f"prm:{prm.name}",
             )
@@ -260,13 +254,13 @@ class Chain:
         read = stores and any(calibrator.built.reads == "hidden" for calibrator in calibrators)
         return replace(scored, hidden=self.hidden(scored)) if read else scored
 
-    def hidden(self, scored: Scored) -> Job[HiddenParameters]:
+    def hidden(self, scored: Scored) -> Job[parameters.HiddenParameters]:
         """Compute the hidden states of the measured trajectories, whose shards are the first ones."""
         prm = scored.prm
         shards = [
             make_shard(
                 {"prm": prm.identity, "measured": scored.measured},
-                HiddenParameters(prm.reference, source.parameters.data, trajectories),
+                parameters.HiddenParameters(prm.reference, source.parameters.data, trajectories),
                 {"rollout": [source.ref], "score": [scores.ref]},
                 f"prm:{prm.name}",
             )
@@ -275,7 +269,7 @@ class Chain:
         ]
         return self.add(make_job(scored.scores.labels, shards, [scored.rollout, scored.scores]))
 
-    def fit(self, calibrator: PlannedPlugin[Calibrator], scored: Scored) -> Job[FitParameters]:
+    def fit(self, calibrator: PlannedPlugin[Calibrator], scored: Scored) -> Job[parameters.FitParameters]:
         """Fit a calibrator to scored trajectories.
 
         One that learns nothing reads the first shard of scores only, if nothing else needs them all: no strategy ranks
@@ -287,14 +281,14 @@ class Chain:
         needed = any(each.built.learns for each in fitted) or any(
             self.grid.runs(name, "", prm, "") for name in ranking
         )
-        parameters = FitParameters(
+        given = parameters.FitParameters(
             **_reading(calibrator, scored),
             terminal=spec.terminal,
             most_prefixes=spec.most_prefixes or spec.first_prefixes,
         )
         decisive = {"terminal": spec.terminal}
         return self._read(
-            parameters, calibrator, scored, decisive, {"success": scored.success}, None if needed else 1
+            given, calibrator, scored, decisive, {"success": scored.success}, None if needed else 1
         )
 
     def asked_levels(self, calibrator: Calibrator) -> tuple[float, ...]:
@@ -303,20 +297,18 @@ class Chain:
         return tuple(sorted(asked))
 
     def rewards(
-        self, calibrator: PlannedPlugin[Calibrator], scored: Scored, fit: Job[FitParameters]
-    ) -> Job[CalibratedParameters]:
+        self, calibrator: PlannedPlugin[Calibrator], scored: Scored, fit: Job[parameters.FitParameters]
+    ) -> Job[parameters.CalibratedParameters]:
         """Predict the rewards of scored trajectories with a fitted calibrator, also at the levels of the grid.
 
         Only a calibrator of any level has levels in its key: those that are not its own.
         """
         asked = self.asked_levels(calibrator.built)
-        parameters = CalibratedParameters(**_reading(calibrator, scored), levels=asked)
-        return self._read(
-            parameters, calibrator, scored, {"levels": list(asked)} if asked else {}, {"fit": fit}
-        )
+        given = parameters.CalibratedParameters(**_reading(calibrator, scored), levels=asked)
+        return self._read(given, calibrator, scored, {"levels": list(asked)} if asked else {}, {"fit": fit})
 
     def calibrated(
-        self, calibrator: PlannedPlugin[Calibrator], scored: Scored, fit: Job[FitParameters]
+        self, calibrator: PlannedPlugin[Calibrator], scored: Scored, fit: Job[parameters.FitParameters]
     ) -> Calibrated:
         """Return scored trajectories with the rewards of their measured prefixes."""
         rewards = self.rewards(calibrator, scored, fit)
@@ -324,11 +316,11 @@ class Chain:
 
     def _read(
         self,
-        parameters: Reading,
+        given: Reading,
         calibrator: PlannedPlugin[Calibrator],
         scored: Scored,
         decisive: Mapping[str, Any],
-        inputs: Mapping[str, Job[Parameters]],
+        inputs: Mapping[str, Job[parameters.Parameters]],
         shards: int | None = None,
     ) -> Job[Reading]:
         """Plan a job in which a calibrator reads the measured trajectories.
@@ -337,7 +329,7 @@ class Chain:
         default all.
         """
         reads = calibrator.built.reads
-        sources: dict[str, Job[Parameters]] = {"score": scored.scores}
+        sources: dict[str, Job[parameters.Parameters]] = {"score": scored.scores}
         computes = reads == "hidden" and self.grid.hidden == "computed"
         if computes:
             sources[TEXTS] = scored.rollout
@@ -352,7 +344,7 @@ class Chain:
         }
         shard = make_shard(
             {"calibrator": calibrator.identity, "measured": scored.measured, **decisive},
-            parameters,
+            given,
             refs | {role: job.refs for role, job in inputs.items()},
             f"prm:{scored.prm.name}" if reads == "prm" or computes else "",
         )
@@ -370,7 +362,9 @@ def _reading(calibrator: PlannedPlugin[Calibrator], scored: Scored) -> dict[str,
     }
 
 
-def _first(source: Shard[RolloutParameters | ImportedParameters], measured: int) -> range:
+def _first(
+    source: Shard[parameters.RolloutParameters | parameters.ImportedParameters], measured: int
+) -> range:
     """Return which trajectories of a shard are among the first `measured`; an empty range if none are."""
     trajectories = source.parameters.trajectories
     return range(trajectories.start, min(trajectories.stop, measured))

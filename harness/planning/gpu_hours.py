@@ -8,21 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from prmcal.errors import UnknownPluginError
+from prmcal.harness.jobs import parameters
 from prmcal.harness.jobs.job import TEXTS, Shard
-from prmcal.harness.jobs.parameters import (
-    KEPT_STATES,
-    CalibratedParameters,
-    FitParameters,
-    GeneratingParameters,
-    HiddenParameters,
-    Parameters,
-    PluginReference,
-    RolloutParameters,
-    ScoreParameters,
-    ScoringParameters,
-    SearchParameters,
-    SuccessParameters,
-)
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.strategy import SearchStrategy
@@ -46,7 +33,7 @@ def trajectory_tokens(max_tokens: int) -> float:
     return SHARE_OF_LONGEST * max_tokens
 
 
-def step_tokens(llm: PluginReference) -> int:
+def step_tokens(llm: parameters.PluginReference) -> int:
     """Return the tokens of a step of an LLM. Its name, or that of its checkpoint, says if it is a reasoning model."""
     names = f"{llm.name} {checkpoint_of('llm', llm)}".replace("_", "-")
     return REASONING_STEP_TOKENS if _REASONING.search(names) else STEP_TOKENS
@@ -67,30 +54,31 @@ def longest_completion(plan: Plan) -> int:
     """Return the grid's max_tokens; that of the paper if nothing is generated."""
     found = (shard.parameters for shard in plan.shards())
     return next(
-        (each.sampling.max_tokens for each in found if isinstance(each, GeneratingParameters)), _LONGEST
+        (each.sampling.max_tokens for each in found if isinstance(each, parameters.GeneratingParameters)),
+        _LONGEST,
     )
 
 
-def completion_tokens(parameters: GeneratingParameters) -> float:
+def completion_tokens(given: parameters.GeneratingParameters) -> float:
     """Return the tokens of a completion. A follow-up is half a solution on average, and a search samples steps."""
-    whole = trajectory_tokens(parameters.sampling.max_tokens)
-    if isinstance(parameters, SearchParameters):
-        return whole / (prefixes(parameters.sampling.max_tokens, step_tokens(parameters.llm)) - 1)
-    return whole / 2 if isinstance(parameters, SuccessParameters) else whole
+    whole = trajectory_tokens(given.sampling.max_tokens)
+    if isinstance(given, parameters.SearchParameters):
+        return whole / (prefixes(given.sampling.max_tokens, step_tokens(given.llm)) - 1)
+    return whole / 2 if isinstance(given, parameters.SuccessParameters) else whole
 
 
-def completions(parameters: Parameters) -> float:
+def completions(given: parameters.Parameters) -> float:
     """Return the completions that a shard is assumed to sample, which are known for rollouts; 0 if it samples none."""
-    match parameters:
-        case RolloutParameters():
-            return parameters.size * (parameters.prefer_answered or 1)
-        case SuccessParameters():
-            most = parameters.most_prefixes or parameters.first_prefixes
-            drawn = parameters.size * (parameters.prefer_answered or 1)
-            return drawn * followed_up(parameters.sampling.max_tokens, most, step_tokens(parameters.llm))
-        case SearchParameters():  # It samples all of its candidates for every step.
-            steps = prefixes(parameters.sampling.max_tokens, step_tokens(parameters.llm))
-            return parameters.size * parameters.candidates * steps
+    match given:
+        case parameters.RolloutParameters():
+            return given.size * (given.prefer_answered or 1)
+        case parameters.SuccessParameters():
+            most = given.most_prefixes or given.first_prefixes
+            drawn = given.size * (given.prefer_answered or 1)
+            return drawn * followed_up(given.sampling.max_tokens, most, step_tokens(given.llm))
+        case parameters.SearchParameters():  # It samples all of its candidates for every step.
+            steps = prefixes(given.sampling.max_tokens, step_tokens(given.llm))
+            return given.size * given.candidates * steps
     return 0
 
 
@@ -161,7 +149,7 @@ def model_seconds(plan: Plan) -> Mapping[ArtifactRef, float]:
     sizes = [size for kind, each in models if (size := billions(checkpoint_of(kind, each))) is not None]
     unknown = sum(sizes) / len(sizes) if sizes else 1.0
 
-    def seconds(shard: Shard[Parameters]) -> float:
+    def seconds(shard: Shard[parameters.Parameters]) -> float:
         return 3600 * sum(
             hours_of(billions(checkpoint_of(kind, model)) or unknown, {task: amount})
             / (gpus_of(model) % ALL_GPUS or 1)
@@ -177,7 +165,7 @@ def hours_of(billions: float, tokens: Mapping[Task, float]) -> float:
     return operations * billions * 1e9 / _PEAK / 3600
 
 
-def _step(plan: Plan, shard: Shard[Parameters]) -> int:
+def _step(plan: Plan, shard: Shard[parameters.Parameters]) -> int:
     """Return the tokens of a step of the LLM that a shard is about."""
     name = plan.job_of(shard.ref).labels.llm
     llms = (each.reference for each in plan.plugins.get("llm", ()) if each.name == name)
@@ -185,27 +173,29 @@ def _step(plan: Plan, shard: Shard[Parameters]) -> int:
 
 
 def _tasks(
-    shard: Shard[Parameters], longest: int, step: int
-) -> Iterator[tuple[Kind, PluginReference, Task, float]]:
+    shard: Shard[parameters.Parameters], longest: int, step: int
+) -> Iterator[tuple[Kind, parameters.PluginReference, Task, float]]:
     """Yield which model does which task on how many tokens. The steps of the LLM have `step` tokens."""
     given, whole = shard.parameters, trajectory_tokens(longest)
     read = shard.size * (QUESTION_TOKENS + whole)
     match given:
-        case SearchParameters():
+        case parameters.SearchParameters():
             drawn, strategy = completions(given), given.strategy.build(strategies)
             every = strategy.every if isinstance(strategy, SearchStrategy) else 1
             yield "llm", given.llm, "generate", drawn * completion_tokens(given)
             yield "prm", given.prm, "read", drawn / every * (QUESTION_TOKENS + whole / 2)
-        case GeneratingParameters():
+        case parameters.GeneratingParameters():
             yield "llm", given.llm, "generate", completions(given) * completion_tokens(given)
-        case ScoreParameters(prm=prm) if _reads_apart(prm):
+        case parameters.ScoreParameters(prm=prm) if _reads_apart(prm):
             yield "prm", prm, "read", shard.size * prefixes(longest, step) * (QUESTION_TOKENS + whole / 2)
-        case CalibratedParameters(prm=prm) | ScoringParameters(prm=prm) if shard.resource:
+        case parameters.CalibratedParameters(prm=prm) | parameters.ScoringParameters(prm=prm) if (
+            shard.resource
+        ):
             yield "prm", prm, "read", read
-        case FitParameters() if TEXTS in shard.inputs:
+        case parameters.FitParameters() if TEXTS in shard.inputs:
             passes = 1 + given.calibrator.build(calibrators).reading_passes  # One finds the forest of tokens.
             yield "prm", given.prm, "read", passes * read
-        case FitParameters() if shard.resource:
+        case parameters.FitParameters() if shard.resource:
             calibrator = given.calibrator.build(calibrators)
             apart = followed_up(longest, given.most_prefixes, step) * (QUESTION_TOKENS + whole / 2)
             tokens = shard.size * apart if calibrator.trains_apart else read
@@ -216,7 +206,7 @@ ALL_GPUS = 1_000_000
 """The GPUs that a model needs that is spread over all of a machine."""
 
 
-def gpus_of(model: PluginReference) -> int:
+def gpus_of(model: parameters.PluginReference) -> int:
     """Return the number of GPUs that a model of a grid is spread over, at least 1; ALL_GPUS for all of a machine."""
     if model.arguments.get("device") == SPREAD:
         return ALL_GPUS
@@ -225,25 +215,25 @@ def gpus_of(model: PluginReference) -> int:
     return size if isinstance(size, int) and size > 0 else 1
 
 
-def models_of(shard: Shard[Parameters]) -> list[tuple[Kind, PluginReference]]:
+def models_of(shard: Shard[parameters.Parameters]) -> list[tuple[Kind, parameters.PluginReference]]:
     """Return the models that a shard loads, each with its kind: llm or prm."""
     kinds: tuple[Kind, ...] = ("llm", "prm")
     found = [(kind, getattr(shard.parameters, kind, None)) for kind in kinds]
     return [(kind, model) for kind, model in found if shard.resource and model is not None]
 
 
-def gpus_needed(shard: Shard[Parameters]) -> int:
+def gpus_needed(shard: Shard[parameters.Parameters]) -> int:
     """Return the GPUs that a worker needs for a shard: those of its largest model; 0 if it loads none."""
     return max((gpus_of(model) for _, model in models_of(shard)), default=1 if shard.resource else 0)
 
 
-def _reads_apart(prm: PluginReference) -> bool:
+def _reads_apart(prm: parameters.PluginReference) -> bool:
     """Return whether a PRM reads each prefix of a trajectory by itself."""
     known = prms.get(prm.plugin)
     return known.whole_sequences and prm.arguments.get("markers", getattr(known, "markers", None)) == "last"
 
 
-def checkpoint_of(kind: str, model: PluginReference) -> str:
+def checkpoint_of(kind: str, model: parameters.PluginReference) -> str:
     """Return the checkpoint of a model: that of its arguments, or that of its class.
 
     It is empty if the model loads none, or its plugin is not known, as where the status of a run is read.
@@ -274,7 +264,8 @@ DISK_EXPLANATION = (
     f"{_WIDTH_OF_A_BILLION:,} x (10^9 parameters)^(1/3). A solution takes {_BYTES_OF_TOKEN} bytes per token, any other "
     f"shard {_BYTES_OF_SHARD / 1e6:g} MB, a model {_BYTES_OF_PARAMETER} bytes per parameter. A fit loads "
     "the stored states of one LLM and PRM into memory as float32, and needs twice this for a short time. Computed "
-    f"states (`hidden: computed`) need no disk. {KEPT_STATES / 1e9:.1f} GB of them and a batch are in memory."
+    f"states (`hidden: computed`) need no disk. {parameters.KEPT_STATES / 1e9:.1f} GB of them and a batch are in "
+    "memory."
 )
 
 
@@ -306,13 +297,17 @@ def space_needed(plan: Plan, done: Collection[ArtifactRef]) -> Space:
     states = {
         shard.ref: _states(shard.parameters, longest, widths)
         for shard in plan.shards()
-        if isinstance(shard.parameters, HiddenParameters)
+        if isinstance(shard.parameters, parameters.HiddenParameters)
     }
     given = [shard.parameters for shard in shards]
     solutions = sum(
-        each.size * completion_tokens(each) for each in given if isinstance(each, RolloutParameters)
+        each.size * completion_tokens(each)
+        for each in given
+        if isinstance(each, parameters.RolloutParameters)
     )
-    others = sum(not isinstance(each, HiddenParameters | RolloutParameters) for each in given)
+    others = sum(
+        not isinstance(each, parameters.HiddenParameters | parameters.RolloutParameters) for each in given
+    )
     weights = {each.absent for kind in ("llm", "prm") for each in plan.plugins.get(kind, ())}
     return Space(
         hidden=_BYTES_OF_STATE * sum(states[shard.ref] for shard in shards if shard.ref in states),
@@ -322,16 +317,16 @@ def space_needed(plan: Plan, done: Collection[ArtifactRef]) -> Space:
     )
 
 
-def _states(parameters: HiddenParameters, longest: int, widths: dict[str, float]) -> float:
+def _states(given: parameters.HiddenParameters, longest: int, widths: dict[str, float]) -> float:
     """Return the count of numbers in the hidden states of a shard. The trajectories of a question share its tokens."""
-    questions, prm = len(parameters.data.questions), parameters.prm
-    tokens = parameters.size * trajectory_tokens(longest) + questions * QUESTION_TOKENS
+    questions, prm = len(given.data.questions), given.prm
+    tokens = given.size * trajectory_tokens(longest) + questions * QUESTION_TOKENS
     if prm.name not in widths:
         widths[prm.name] = _width(prm)
     return tokens * widths[prm.name]
 
 
-def _width(prm: PluginReference) -> float:
+def _width(prm: parameters.PluginReference) -> float:
     """Return the width of a PRM's hidden states; 0 if it is not known."""
     checkpoint = checkpoint_of("prm", prm)
     if checkpoint and is_on_this_machine(checkpoint):

@@ -6,33 +6,12 @@ from typing import Any, TypeGuard
 
 from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.errors import GridError
+from prmcal.harness.jobs import parameters
 from prmcal.harness.jobs.job import TUNING, Job, Labels, of_other
-from prmcal.harness.jobs.parameters import (
-    CalibratedParameters,
-    CalibrationMetricsParameters,
-    CurvesParameters,
-    FitParameters,
-    LeagueParameters,
-    MeasuringParameters,
-    Parameters,
-    SearchParameters,
-    SearchResultsParameters,
-    StrategyParameters,
-)
+from prmcal.harness.planning import plan
 from prmcal.harness.planning.chain import Calibrated, Chain, Sampled, Scored, once_for
 from prmcal.harness.planning.entries import PluginSpec
 from prmcal.harness.planning.grid import GridSpec
-from prmcal.harness.planning.plan import (
-    Cell,
-    Plan,
-    PlannedPlugin,
-    as_identity,
-    as_reference,
-    joined_plans,
-    make_job,
-    make_shard,
-    without_unread_scores,
-)
 from prmcal.harness.planning.resolved import build_plugin, described_metrics, others_of, resolve
 from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.calibrator import Calibrator
@@ -61,7 +40,7 @@ class StrategyInputs:
         """The level beta, if there is one."""
         return self.own.level if isinstance(self.own, Calibrated) else None
 
-    def roles(self, strategy: Strategy) -> dict[str, Job[Parameters]]:
+    def roles(self, strategy: Strategy) -> dict[str, Job[parameters.Parameters]]:
         """Return the jobs whose artifacts the strategy reads, by role."""
         found = _roles(self.own, strategy)
         for name, other in self.others.items():
@@ -71,8 +50,8 @@ class StrategyInputs:
         return found
 
 
-def _roles(known: Sampled, strategy: Strategy) -> dict[str, Job[Parameters]]:
-    found: dict[str, Job[Parameters]] = {"rollout": known.rollout}
+def _roles(known: Sampled, strategy: Strategy) -> dict[str, Job[parameters.Parameters]]:
+    found: dict[str, Job[parameters.Parameters]] = {"rollout": known.rollout}
     reads = set(strategy.reads)
     if isinstance(known, Scored) and reads & {"scores", "step_scores", *OF_TRAJECTORIES}:
         found["score"] = known.scores
@@ -86,7 +65,7 @@ def _roles(known: Sampled, strategy: Strategy) -> dict[str, Job[Parameters]]:
     return found
 
 
-def build_plan(grid: GridSpec, stand_ins: bool = False) -> Plan:
+def build_plan(grid: GridSpec, stand_ins: bool = False) -> plan.Plan:
     """Plan a grid. No model is loaded.
 
     With `stand_ins`, it is planned also with models and data that are not on this machine, without asking the hub. The
@@ -94,20 +73,20 @@ def build_plan(grid: GridSpec, stand_ins: bool = False) -> Plan:
 
     Raises a PluginError, a DataError or a GridError if a plugin or a data set of the grid is not available.
     """
-    return joined_plans([_Planner(resolve(each, stand_ins)).plan() for each in grid.wholes()])
+    return plan.joined_plans([_Planner(resolve(each, stand_ins)).build() for each in grid.wholes()])
 
 
 class _Planner(Chain):
     """Plans what is measured of the trajectories of each LLM, besides the chain of jobs that it is computed from."""
 
-    def plan(self) -> Plan:
-        self.cells: list[Cell] = []
+    def build(self) -> plan.Plan:
+        self.cells: list[plan.Cell] = []
         self.others: dict[tuple[str, Labels, float | None], StrategyInputs] = {}
         for llm in self.resolved.llms:
             self._plan_llm(llm)
         calibrators = [each.built for each in self.resolved.calibrators]
-        jobs, cells = without_unread_scores(self.jobs, self.cells)
-        return Plan(
+        jobs, cells = plan.without_unread_scores(self.jobs, self.cells)
+        return plan.Plan(
             jobs=jobs,
             cells=cells,
             plugins=self.resolved.plugins,
@@ -120,7 +99,7 @@ class _Planner(Chain):
             absent=self.resolved.absent,
         )
 
-    def _plan_llm(self, llm: PlannedPlugin[LLM]) -> None:
+    def _plan_llm(self, llm: plan.PlannedPlugin[LLM]) -> None:
         calibration = self.calibration(llm)
         pools = []
         for data in self.resolved.tests:
@@ -144,13 +123,13 @@ class _Planner(Chain):
         spec = self.grid.measurement
         metrics = self._measure(
             calibrated,
-            CalibrationMetricsParameters,
+            parameters.CalibrationMetricsParameters,
             {"calibrated": calibrated.rewards, "success": calibrated.success},
             bins=spec.bins,
             terminal=spec.terminal,
             metrics=self.resolved.metrics,
         )
-        self.cells.append(Cell("calibration", calibrated.labels, metrics))
+        self.cells.append(plan.Cell("calibration", calibrated.labels, metrics))
         calibrated = self.ranking(calibrated, ranking)
         self._curves(calibrated)
         calibrated = replace(calibrated, pool_rewards=self._pool_rewards(calibrated))
@@ -160,7 +139,7 @@ class _Planner(Chain):
             self._league(inputs)
 
     def _tuning(
-        self, calibrator: PlannedPlugin[Calibrator], fitted: Scored, fit: Job[FitParameters]
+        self, calibrator: plan.PlannedPlugin[Calibrator], fitted: Scored, fit: Job[parameters.FitParameters]
     ) -> Scored:
         """Plan the rewards of the calibration questions, if a strategy that is tuned on them reads rewards."""
         labels = replace(fitted.labels, dataset="", calibrator=calibrator.name)
@@ -175,7 +154,7 @@ class _Planner(Chain):
         found = self.calibrated(calibrator, fitted, fit)
         return replace(found, pool_rewards=found.rewards)
 
-    def _pool_rewards(self, calibrated: Calibrated) -> Job[CalibratedParameters] | None:
+    def _pool_rewards(self, calibrated: Calibrated) -> Job[parameters.CalibratedParameters] | None:
         """Plan the rewards of all trajectories of the pool, if a strategy reads them."""
         if not any(
             OF_TRAJECTORIES.intersection(strategy.built.reads) and self._runs(strategy, calibrated.labels)
@@ -211,7 +190,7 @@ class _Planner(Chain):
             if once_for(inputs.own) == strategy.built.once_for and self._runs(strategy, labels) and not asked:
                 for target in self.grid.scaling.targets if strategy.built.targeted else [None]:
                     job = self._strategy(inputs, strategy, target)
-                    self.cells.append(Cell("scaling", labels, job, strategy.name, target, inputs.level))
+                    self.cells.append(plan.Cell("scaling", labels, job, strategy.name, target, inputs.level))
 
     def _league(self, inputs: StrategyInputs) -> None:
         """Plan the curve of every strategy that has one for these inputs, beside that of best-of-n with a PRM."""
@@ -229,25 +208,25 @@ class _Planner(Chain):
             ):
                 roles = {**inputs.roles(built), "score": own.scores}
                 given = {"samples": self.grid.scaling.samples, "level": inputs.level, "strategy": strategy}
-                job = self._measure(own, LeagueParameters, roles, **given)
-                self.cells.append(Cell("league", own.labels, job, strategy.name, None, inputs.level))
+                job = self._measure(own, parameters.LeagueParameters, roles, **given)
+                self.cells.append(plan.Cell("league", own.labels, job, strategy.name, None, inputs.level))
 
-    def _runs(self, strategy: PlannedPlugin[Strategy], labels: Labels) -> bool:
+    def _runs(self, strategy: plan.PlannedPlugin[Strategy], labels: Labels) -> bool:
         return self.grid.runs(strategy.name, labels.dataset, labels.prm, labels.calibrator)
 
     def _strategy(
-        self, inputs: StrategyInputs, strategy: PlannedPlugin[Strategy], target: float | None
-    ) -> Job[Parameters]:
+        self, inputs: StrategyInputs, strategy: plan.PlannedPlugin[Strategy], target: float | None
+    ) -> Job[parameters.Parameters]:
         """Plan what measures a strategy: a job over the pool, or a search and the baseline of its budget."""
         own = inputs.own
         if _is_search(strategy):
             search = self._search(own, strategy, target)
             fixed = self._search(own, _baseline_of(strategy), None)
-            return self._measure(own, SearchResultsParameters, {"search": search, "fixed": fixed})
+            return self._measure(own, parameters.SearchResultsParameters, {"search": search, "fixed": fixed})
         others = {name: self._of_other(name, inputs, strategy) for name in others_of(strategy)}
         return self._measure(
             own,
-            StrategyParameters,
+            parameters.StrategyParameters,
             replace(inputs, others=others).roles(strategy.built),
             samples=self.grid.scaling.samples,
             target=target,
@@ -256,7 +235,7 @@ class _Planner(Chain):
         )
 
     def _of_other(
-        self, name: str, inputs: StrategyInputs, strategy: PlannedPlugin[Strategy]
+        self, name: str, inputs: StrategyInputs, strategy: plan.PlannedPlugin[Strategy]
     ) -> StrategyInputs:
         """Plan the same inputs of another LLM, before or after it is planned itself."""
         place = (name, inputs.own.labels, inputs.level)
@@ -265,7 +244,7 @@ class _Planner(Chain):
             self.others[place] = self._same_of(llm, inputs.own, strategy.name)
         return self.others[place]
 
-    def _same_of(self, llm: PlannedPlugin[LLM], own: Sampled, strategy: str) -> StrategyInputs:
+    def _same_of(self, llm: plan.PlannedPlugin[LLM], own: Sampled, strategy: str) -> StrategyInputs:
         calibration = self.calibration(llm)
         pool = self.test_pool(llm, own.data)
         if not isinstance(own, Scored):
@@ -288,8 +267,8 @@ class _Planner(Chain):
         return StrategyInputs(calibrated, self._tuning(calibrator, fitted, fit))
 
     def _search(
-        self, own: Sampled, strategy: PlannedPlugin[SearchStrategy], target: float | None
-    ) -> Job[SearchParameters]:
+        self, own: Sampled, strategy: plan.PlannedPlugin[SearchStrategy], target: float | None
+    ) -> Job[parameters.SearchParameters]:
         """Search all questions with the models themselves: LLM, PRM, and the calibrator if the strategy needs one.
 
         Equal searches are one job, so the baseline of several searches is run once.
@@ -300,9 +279,9 @@ class _Planner(Chain):
         calibrated = own if isinstance(own, Calibrated) and reads in ("calibrator", "level") else None
         calibrator = calibrated.calibrator if calibrated else None
         level = calibrated.level if calibrated and reads == "level" else None
-        fits: dict[str, Job[Parameters]] = {"fit": calibrated.fit} if calibrated else {}
+        fits: dict[str, Job[parameters.Parameters]] = {"fit": calibrated.fit} if calibrated else {}
         shards = [
-            make_shard(
+            plan.make_shard(
                 {
                     "target": target,
                     "level": level,
@@ -313,7 +292,7 @@ class _Planner(Chain):
                     "data": own.data.key(questions),
                     **self._decisive,
                 },
-                SearchParameters(
+                parameters.SearchParameters(
                     self._sampling,
                     target,
                     level,
@@ -330,7 +309,7 @@ class _Planner(Chain):
             for questions in own.data.slices()
         ]
         return self.add(
-            make_job(own.labels if calibrated else own.scores.labels, shards, list(fits.values()))
+            plan.make_job(own.labels if calibrated else own.scores.labels, shards, list(fits.values()))
         )
 
     def _curves(self, scored: Scored) -> None:
@@ -345,18 +324,18 @@ class _Planner(Chain):
             for each in self.resolved.strategies
         ):
             return
-        inputs: dict[str, Job[Parameters]] = {"rollout": scored.rollout, "score": scored.scores}
+        inputs: dict[str, Job[parameters.Parameters]] = {"rollout": scored.rollout, "score": scored.scores}
         if isinstance(scored, Calibrated):
             inputs["calibrated"] = scored.rewards
-        self._measure(scored, CurvesParameters, inputs, samples=self.grid.scaling.samples)
+        self._measure(scored, parameters.CurvesParameters, inputs, samples=self.grid.scaling.samples)
 
     def _measure(
         self,
         own: Sampled,
-        parameters: type[MeasuringParameters],
-        inputs: Mapping[str, Job[Parameters]],
+        kind: type[parameters.MeasuringParameters],
+        inputs: Mapping[str, Job[parameters.Parameters]],
         **given: Any,
-    ) -> Job[MeasuringParameters]:
+    ) -> Job[parameters.MeasuringParameters]:
         """Plan a job of one shard that runs no model.
 
         `given` are the parameters besides the questions and how they are resampled. The key contains the identities of
@@ -366,24 +345,24 @@ class _Planner(Chain):
         # The seed depends only on the questions, so that comparisons are paired.
         seed = seed_from_key(content_key([data.content(data.whole.questions)]))
         bootstrap = Bootstrap(self.grid.measurement.replicates, seed)
-        references = {name: as_reference(value) for name, value in given.items()}
-        shard = make_shard(
+        references = {name: plan.as_reference(value) for name, value in given.items()}
+        shard = plan.make_shard(
             {
-                "parameters": {name: as_identity(value) for name, value in given.items()},
+                "parameters": {name: plan.as_identity(value) for name, value in given.items()},
                 "bootstrap": asdict(bootstrap),
                 "data": data.key(data.whole),
             },
-            parameters(**references, bootstrap=bootstrap, data=data.whole),
+            kind(**references, bootstrap=bootstrap, data=data.whole),
             {role: job.refs for role, job in inputs.items()},
         )
-        return self.add(make_job(own.labels, [shard], list(inputs.values())))
+        return self.add(plan.make_job(own.labels, [shard], list(inputs.values())))
 
 
-def _is_search(strategy: PlannedPlugin[Strategy]) -> TypeGuard[PlannedPlugin[SearchStrategy]]:
+def _is_search(strategy: plan.PlannedPlugin[Strategy]) -> TypeGuard[plan.PlannedPlugin[SearchStrategy]]:
     return isinstance(strategy.built, SearchStrategy)
 
 
-def _baseline_of(strategy: PlannedPlugin[SearchStrategy]) -> PlannedPlugin[SearchStrategy]:
+def _baseline_of(strategy: plan.PlannedPlugin[SearchStrategy]) -> plan.PlannedPlugin[SearchStrategy]:
     """Return the search of fixed width whose budget this one's is divided by.
 
     Raises a PluginError or GridError if there is no such search.

@@ -18,14 +18,8 @@ from pydantic import TypeAdapter
 from prmcal.db.metrics import Metric
 from prmcal.db.run_folder import PLAN_FILE
 from prmcal.errors import RunError
+from prmcal.harness.jobs import parameters
 from prmcal.harness.jobs.job import Job, Labels, Shard
-from prmcal.harness.jobs.parameters import (
-    Parameters,
-    PluginReference,
-    QuestionSlice,
-    parameters_of,
-    plain_data,
-)
 from prmcal.harness.planning.gpu_hours import model_seconds
 from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions
 from prmcal.harness.storage.folder import RunFolder, check_text, one_problem
@@ -135,7 +129,7 @@ def _jobs_data(plan: Plan, values: dict[str, tuple[int, Any]]) -> Iterator[dict[
             "labels": asdict(job.labels),
             "inputs": [numbers[id(source)] for source in job.inputs],
             "resource": first.resource,
-            "parameters": plain_data(first.parameters),
+            "parameters": parameters.plain_data(first.parameters),
             "roles": list(first.inputs),
             "shards": [shard.ref.key for shard in job.shards],
             "ranges": [
@@ -176,14 +170,14 @@ def _runs(positions: Sequence[int]) -> list[int]:
     return found
 
 
-def _ranges(parameters: Parameters) -> dict[str, range]:
+def _ranges(given: parameters.Parameters) -> dict[str, range]:
     """Return the fields in which the shards of a job differ. The first one is the range of the questions."""
-    own = {name: value for name, value in vars(parameters).items() if isinstance(value, range)}
-    return {"": parameters.data.questions, **own}
+    own = {name: value for name, value in vars(given).items() if isinstance(value, range)}
+    return {"": given.data.questions, **own}
 
 
 def _plan(content: Mapping[str, Any]) -> Plan:
-    jobs: list[Job[Parameters]] = []
+    jobs: list[Job[parameters.Parameters]] = []
     seconds: dict[ArtifactRef, float] = {}
     refs: list[ArtifactRef] = []
     shared: dict[tuple[int, ...], tuple[ArtifactRef, ...]] = {}
@@ -207,7 +201,8 @@ def _plan(content: Mapping[str, Any]) -> Plan:
     ]
     plugins = {
         kind: tuple(
-            PlannedPlugin(**{**each, "reference": PluginReference(**each["reference"])}) for each in found
+            PlannedPlugin(**{**each, "reference": parameters.PluginReference(**each["reference"])})
+            for each in found
         )
         for kind, found in content["plugins"].items()
     }
@@ -228,12 +223,12 @@ def _shards(
     refs: Sequence[ArtifactRef],
     shared: dict[tuple[int, ...], tuple[ArtifactRef, ...]],
     values: Sequence[Any],
-) -> Iterator[Shard[Parameters]]:
-    cls: Any = parameters_of(job["kind"])
+) -> Iterator[Shard[parameters.Parameters]]:
+    cls: Any = parameters.parameters_of(job["kind"])
     with one_problem():
         common = vars(_reader(cls).validate_python(job["parameters"]))
     names = [name for name, value in common.items() if isinstance(value, range)]
-    slices: dict[tuple[int, int], QuestionSlice] = {}
+    slices: dict[tuple[int, int], parameters.QuestionSlice] = {}
     for ref, (first, stop, *ends), reads, places in zip(
         own, job["ranges"], job["reads"], job["identities"], strict=True
     ):
@@ -246,6 +241,6 @@ def _shards(
                 pairs = zip(runs[::2], runs[1::2], strict=True)
                 shared[runs] = tuple(ref for begin, count in pairs for ref in refs[begin : begin + count])
             inputs[role] = shared[runs]
-        parameters: Parameters = cls(**{**common, **ranges, "data": slices[first, stop]})
+        given: parameters.Parameters = cls(**{**common, **ranges, "data": slices[first, stop]})
         identity = {name: values[place] for name, place in zip(job["identity"], places, strict=True)}
-        yield Shard(ref, parameters, inputs, job["resource"], identity, job["version"])
+        yield Shard(ref, given, inputs, job["resource"], identity, job["version"])

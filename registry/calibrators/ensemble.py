@@ -9,14 +9,7 @@ import numpy as np
 
 from prmcal.arrays import Bools, Floats, Floats32, Ints
 from prmcal.registry.calibrators.heads import HeadCalibrator, held_out_rows
-from prmcal.registry.contracts.plugin import (
-    Count,
-    FiniteFromZero,
-    FinitePositive,
-    Seed,
-    ShareOrOne,
-    ShareOrZero,
-)
+from prmcal.registry.contracts import plugin
 
 _HALVINGS = 40
 _SIZES = (0.1, 1e4)
@@ -117,35 +110,35 @@ class Ensemble(HeadCalibrator):
     citation = "after BayesianPRM, github.com/zq2r/BaPRM"
     known_by = "code only; not a reproduction"
 
-    heads: Count = 20
+    heads: plugin.Count = 20
     """The number of heads, M."""
-    width: Count = 256
+    width: plugin.Count = 256
     """Hidden units of a head, and of the network that weighs them."""
-    held_out: ShareOrZero = 0.2
+    held_out: plugin.ShareOrZero = 0.2
     """The share of the calibration questions, in [0, 1), that the weights are trained on. With 0, all weights are
     equal. Test questions are never used."""
-    bootstrap: ShareOrOne = 0.8
+    bootstrap: plugin.ShareOrOne = 0.8
     """The share of the remaining questions that a head sees, in (0, 1]."""
     spread: Literal["heads", "mixture"] = "heads"
     """``heads`` is the spread between the heads, as in BayesianPRM: what the ensemble does not agree on. ``mixture``
     adds what no head can know: each head is the mean of a Beta distribution, whose size makes the counts of the
     held-out questions likeliest. See the notes."""
-    conservative: FinitePositive | None = None
+    conservative: plugin.FinitePositive | None = None
     """A number b2 above 0 multiplies each weight by exp(-mu_m / b2), and so prefers heads with low predictions; 0.1 in
     the code of BayesianPRM. None does not. Do not choose it by results on test questions."""
-    divergence: FiniteFromZero = 0.1
+    divergence: plugin.FiniteFromZero = 0.1
     """The strength that holds the weights near equal ones, from 0."""
-    epochs: Count = 10
+    epochs: plugin.Count = 10
     """Passes over the calibration prefixes, in both stages."""
-    learning_rate: FinitePositive = 1e-3
+    learning_rate: plugin.FinitePositive = 1e-3
     """The initial learning rate of AdamW. It decays to 0 along a cosine."""
-    batch_size: Count = 256
+    batch_size: plugin.Count = 256
     """Prefixes per step."""
-    weight_decay: FiniteFromZero = 0.1
+    weight_decay: plugin.FiniteFromZero = 0.1
     """The weight decay of all matrices."""
-    components: Count = 256
+    components: plugin.Count = 256
     """States that are wider are projected to this many principal components."""
-    seed: Seed = 0
+    seed: plugin.Seed = 0
     """The seed of everything random."""
 
     def train(self, inputs: Floats, k: Ints, n: Ints, questions: Ints) -> None:
@@ -251,22 +244,22 @@ class MonotoneQuantile(HeadCalibrator):
     loss: Literal["likelihood", "pinball"] = "likelihood"
     """The aim of learning; see the notes. ``likelihood`` learns the law of the success probability p, ``pinball`` that
     of the success rate k/n."""
-    width: Count = 64
+    width: plugin.Count = 64
     """Hidden units."""
-    epochs: Count = 30
+    epochs: plugin.Count = 30
     """Passes over the calibration prefixes."""
-    learning_rate: FinitePositive = 3e-3
+    learning_rate: plugin.FinitePositive = 3e-3
     """The initial learning rate of AdamW. It decays to 0 along a cosine."""
-    batch_size: Count = 128
+    batch_size: plugin.Count = 128
     """Prefixes per step."""
-    weight_decay: FiniteFromZero = 0.1
+    weight_decay: plugin.FiniteFromZero = 0.1
     """The weight decay of all matrices."""
-    held_out: ShareOrZero = 0.2
+    held_out: plugin.ShareOrZero = 0.2
     """Share of the calibration questions, in [0, 1), that the network is not trained on. The epoch with the lowest loss
     on them is kept. With 0, the last epoch is kept."""
-    components: Count = 256
+    components: plugin.Count = 256
     """States that are wider are projected to this many principal components."""
-    seed: Seed = 0
+    seed: plugin.Seed = 0
     """The seed of the held-out questions, the initial weights, the order of the prefixes and the random levels."""
 
     def train(self, inputs: Floats, k: Ints, n: Ints, questions: Ints) -> None:

@@ -9,21 +9,13 @@ from numpy.typing import NDArray
 
 from prmcal.arrays import Floats
 from prmcal.registry.conformance.plugin import expect, expect_array, further_checks
-from prmcal.registry.contracts.metric import (
-    AbsoluteSum,
-    Better,
-    Known,
-    Metric,
-    PrefixRows,
-    QuestionRatio,
-    UnderWeights,
-)
+from prmcal.registry.contracts import metric
 
 _QUESTIONS, _FOLLOW_UPS = 20, 8
 _ROUNDING = 1e-9
 
 
-def _rows(seed: int = 0, levels: bool = True) -> PrefixRows:
+def _rows(seed: int = 0, levels: bool = True) -> metric.PrefixRows:
     """Prefixes of some questions, a few of them terminal, with rewards at three levels or at the median only."""
     random = np.random.default_rng(seed)
     question = np.repeat(np.arange(_QUESTIONS), random.integers(2, 9, _QUESTIONS))
@@ -35,16 +27,16 @@ def _rows(seed: int = 0, levels: bool = True) -> PrefixRows:
     follow_ups = np.full(len(p), _FOLLOW_UPS)
     successes = random.binomial(_FOLLOW_UPS, p)
     if not levels:
-        return PrefixRows(median, successes, follow_ups, question, terminal)
-    return PrefixRows(median, successes, follow_ups, question, terminal, (0.1, 0.5, 0.9), quantiles)
+        return metric.PrefixRows(median, successes, follow_ups, question, terminal)
+    return metric.PrefixRows(median, successes, follow_ups, question, terminal, (0.1, 0.5, 0.9), quantiles)
 
 
-def _value(plugin: Metric, rows: PrefixRows, weights: Floats | None = None) -> float | None:
+def _value(plugin: metric.Metric, rows: metric.PrefixRows, weights: Floats | None = None) -> float | None:
     """The value under weights of the questions, after a check of what the metric returns."""
     measured: Any = plugin.measure(rows)
     if measured is None:
         return None
-    if isinstance(measured, Known):
+    if isinstance(measured, metric.Known):
         values: Any = np.array([float(measured.value)])
     else:
         used = np.ones((1, len(rows.question_ids))) if weights is None else weights[None]
@@ -53,10 +45,10 @@ def _value(plugin: Metric, rows: PrefixRows, weights: Floats | None = None) -> f
     return float(values[0])
 
 
-def _values(measured: Any, rows: PrefixRows, weights: Floats) -> Any:
+def _values(measured: Any, rows: metric.PrefixRows, weights: Floats) -> Any:
     """The values under rows of weights: (resamples, questions) gives (resamples,)."""
     questions = weights.shape[1]
-    if isinstance(measured, QuestionRatio):
+    if isinstance(measured, metric.QuestionRatio):
         for name, values in (("sums", measured.sums), ("counts", measured.counts)):
             expect_array(f"'{name}' of the QuestionRatio", values, np.floating)
             expect(values.shape == (questions,), "of the questionratio must", name=name, values=values)
@@ -65,8 +57,8 @@ def _values(measured: Any, rows: PrefixRows, weights: Floats) -> Any:
         counts = weights @ measured.counts
         whole = measured.sums.sum() / measured.counts.sum()
         return np.divide(weights @ measured.sums, counts, out=np.full(len(weights), whole), where=counts > 0)
-    if isinstance(measured, (AbsoluteSum, UnderWeights)):
-        is_sum = isinstance(measured, AbsoluteSum)
+    if isinstance(measured, (metric.AbsoluteSum, metric.UnderWeights)):
+        is_sum = isinstance(measured, metric.AbsoluteSum)
         name = "errors" if is_sum else "values"
         found = getattr(measured, name)(weights)
         expect_array(f"The result of {name}()", found, np.floating)
@@ -80,18 +72,18 @@ def _values(measured: Any, rows: PrefixRows, weights: Floats) -> Any:
     return (by_row @ measured) / by_row.sum(axis=1)
 
 
-def check_words(plugin: Metric) -> None:
+def check_words(plugin: metric.Metric) -> None:
     """`title` and `description` are texts, and `better` is known."""
     for name in ("title", "description"):
         text = getattr(plugin, name)
         expect(isinstance(text, str), "must be a string", name=name, text=text)
     expect(plugin.described().strip(), "a metric needs a")
-    known = (*get_args(Better), None)
+    known = (*get_args(metric.Better), None)
     expect(plugin.better in known, "better must be one", names=", ".join(map(repr, known)), plugin=plugin)
     expect(isinstance(plugin.each_level, bool), "each_level must be true", plugin=plugin)
 
 
-def check_it_measures_prefixes(plugin: Metric) -> None:
+def check_it_measures_prefixes(plugin: metric.Metric) -> None:
     """The metric works with rewards at three levels, and with a point estimate."""
     drawn = [_rows(seed, levels) for seed in range(3) for levels in (True, False)]
     values = [
@@ -102,13 +94,13 @@ def check_it_measures_prefixes(plugin: Metric) -> None:
     expect(any(value is not None for value in values), "measure() returns none for")
 
 
-def check_the_same_prefixes_give_the_same_value(plugin: Metric) -> None:
+def check_the_same_prefixes_give_the_same_value(plugin: metric.Metric) -> None:
     """A second call gives the same value."""
     first, second = _value(plugin, _rows()), _value(plugin, _rows())
     expect(first == second, "the same prefixes must", first=first, second=second)
 
 
-def check_the_order_of_the_prefixes_does_not_matter(plugin: Metric) -> None:
+def check_the_order_of_the_prefixes_does_not_matter(plugin: metric.Metric) -> None:
     """The value does not depend on the order of the prefixes, also where rewards are equal."""
     rows = _rows()
     rows = replace(rows, reward=np.round(rows.reward, 1), level_rewards=np.round(rows.quantiles, 1))
@@ -117,7 +109,7 @@ def check_the_order_of_the_prefixes_does_not_matter(plugin: Metric) -> None:
     expect(_near(first, second), "the value must not", first=first, second=second)
 
 
-def check_the_prefixes_are_not_changed(plugin: Metric) -> None:
+def check_the_prefixes_are_not_changed(plugin: metric.Metric) -> None:
     """``measure`` does not change its argument, which the next metric reads."""
     rows = _rows()
     given = copy.deepcopy(rows)
@@ -128,11 +120,11 @@ def check_the_prefixes_are_not_changed(plugin: Metric) -> None:
         )
 
 
-def check_a_question_without_weight_does_not_count(plugin: Metric) -> None:
+def check_a_question_without_weight_does_not_count(plugin: metric.Metric) -> None:
     """A question with the weight 0 does not count, and larger weights give a finite value."""
     rows = _rows()
     measured = plugin.measure(rows)
-    if not isinstance(measured, (UnderWeights, AbsoluteSum)):
+    if not isinstance(measured, (metric.UnderWeights, metric.AbsoluteSum)):
         return
     doubled = _value(plugin, rows, np.full(_QUESTIONS, 2.0))
     whole = _value(plugin, rows)
@@ -144,7 +136,7 @@ def check_a_question_without_weight_does_not_count(plugin: Metric) -> None:
     expect(_near(left, dropped), "a question with the", left=left, dropped=dropped)
 
 
-def check_extreme_prefixes(plugin: Metric) -> None:
+def check_extreme_prefixes(plugin: metric.Metric) -> None:
     """Rewards of 0 and 1, single prefixes, equal rewards, and all-0 and all-1 counts give a finite value or None."""
     rows = _rows()
     one = np.zeros(len(rows.reward))
@@ -162,8 +154,8 @@ def check_extreme_prefixes(plugin: Metric) -> None:
         _value(plugin, each)
 
 
-def _taken(rows: PrefixRows, places: NDArray[np.integer[Any]]) -> PrefixRows:
-    return PrefixRows(
+def _taken(rows: metric.PrefixRows, places: NDArray[np.integer[Any]]) -> metric.PrefixRows:
+    return metric.PrefixRows(
         rows.reward[places],
         rows.successes[places],
         rows.follow_ups[places],

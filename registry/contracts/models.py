@@ -6,15 +6,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.contracts.data import (
-    Completion,
-    GenerationRequest,
-    HiddenStates,
-    Prefix,
-    PrefixScores,
-    Sampling,
-    ScoringRequest,
-)
+from prmcal.registry.contracts import data
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.network import DEFAULT_PATIENCE, patiently
 from prmcal.registry.splitting import BLANK_LINE, Splitting, StepSplitting
@@ -51,8 +43,8 @@ class LLM(Plugin, ABC):
 
     @abstractmethod
     def generate(
-        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
-    ) -> list[list[Completion]]:
+        self, prefixes: Sequence[data.Prefix], n: int, sampling: data.Sampling, seed: int
+    ) -> list[list[data.Completion]]:
         """Sample `n` completions of each prefix.
 
         Parameters
@@ -74,8 +66,8 @@ class LLM(Plugin, ABC):
         """
 
     def generate_batch(
-        self, requests: Sequence[GenerationRequest], sampling: Sampling
-    ) -> list[list[Completion]]:
+        self, requests: Sequence[data.GenerationRequest], sampling: data.Sampling
+    ) -> list[list[data.Completion]]:
         """Continue several prefixes, each with its own n and seed. Searches use it.
 
         Each request returns the same as ``generate([prefix], n, sampling, seed)``. Override it if the LLM is faster in
@@ -127,7 +119,7 @@ class PRM(Plugin, ABC):
     name replaces the class's own. It is not part of the job keys."""
 
     @abstractmethod
-    def score(self, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:
+    def score(self, question: str, trajectories: Sequence[Sequence[str]]) -> list[data.PrefixScores]:
         """Score all prefixes of some trajectories of one question.
 
         Parameters
@@ -144,14 +136,14 @@ class PRM(Plugin, ABC):
             the steps after it, nor on other prefixes that are scored with it.
         """
 
-    def score_batch(self, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
+    def score_batch(self, requests: Sequence[data.ScoringRequest]) -> list[list[data.PrefixScores]]:
         """Score several questions. Override it if the PRM is faster in batches across questions."""
         return [
             patiently(self, partial(self.score, request.question, request.trajectories))
             for request in requests
         ]
 
-    def hidden_states(self, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
+    def hidden_states(self, requests: Sequence[data.ScoringRequest]) -> list[data.HiddenStates]:
         """Return the hidden states at every token of every prefix. Override it if the PRM has them.
 
         Calibrators with ``reads = "hidden"`` use them.

@@ -3,24 +3,14 @@
 from typing import Any, ClassVar
 
 import torch
-from transformers import (
-    LlamaModel,
-    LlamaPreTrainedModel,
-    MistralModel,
-    MistralPreTrainedModel,
-    PreTrainedConfig,
-    PreTrainedModel,
-    Qwen2Config,
-    Qwen2Model,
-    Qwen2PreTrainedModel,
-)
+import transformers
 
 OUTPUTS = 2
 QUANTILE_ARCHITECTURE = "Qwen2ForQuantileRewardModel"
 """The architecture of an exported calibrated PRM in its configuration."""
 
 
-class QwenRewardModel(Qwen2PreTrainedModel):
+class QwenRewardModel(transformers.Qwen2PreTrainedModel):
     """A Qwen2 trunk with a score head: Linear, ReLU, and Linear to the logits of bad and good.
 
     The weights are named ``model.*``, ``score.0.*`` and ``score.2.*``, as in the published checkpoints. The
@@ -31,9 +21,9 @@ class QwenRewardModel(Qwen2PreTrainedModel):
     _keys_to_ignore_on_load_unexpected = [r"^lm_head\.weight$"]  # noqa: RUF012 (transformers' own attribute)
     _keep_in_fp32_modules_strict = ["score"]  # noqa: RUF012
 
-    def __init__(self, config: Qwen2Config) -> None:
+    def __init__(self, config: transformers.Qwen2Config) -> None:
         super().__init__(config)
-        self.model = Qwen2Model(config)
+        self.model = transformers.Qwen2Model(config)
         self.score = torch.nn.Sequential(
             torch.nn.Linear(config.hidden_size, config.hidden_size),
             torch.nn.ReLU(),
@@ -48,7 +38,7 @@ class QwenRewardModel(Qwen2PreTrainedModel):
         return scores
 
 
-class SkyworkRewardModel(Qwen2PreTrainedModel):
+class SkyworkRewardModel(transformers.Qwen2PreTrainedModel):
     """A Qwen2 trunk with a linear head to one value.
 
     The weights are named ``model.*`` and ``v_head.summary.*``, as in the published checkpoints. The language-model head
@@ -58,9 +48,9 @@ class SkyworkRewardModel(Qwen2PreTrainedModel):
     _keys_to_ignore_on_load_unexpected = [r"^lm_head\.weight$"]  # noqa: RUF012 (transformers' own attribute)
     _keep_in_fp32_modules_strict = ["v_head"]  # noqa: RUF012
 
-    def __init__(self, config: Qwen2Config) -> None:
+    def __init__(self, config: transformers.Qwen2Config) -> None:
         super().__init__(config)
-        self.model = Qwen2Model(config)
+        self.model = transformers.Qwen2Model(config)
         self.v_head = torch.nn.ModuleDict({"summary": torch.nn.Linear(config.hidden_size, 1)})
         self.post_init()
 
@@ -75,18 +65,18 @@ REASONEVAL_OUTPUTS = 3
 """Negative, neutral, positive."""
 
 
-class ReasonEvalModel(PreTrainedModel):
+class ReasonEvalModel(transformers.PreTrainedModel):
     """A trunk with a linear score head to the logits of negative, neutral and positive.
 
     The weights are named ``model.*`` and ``score_head.*``, as in the published checkpoints. `use_bias` (7B) or `bias`
     (34B) in the configuration says whether the head has a bias. The published heads have none.
     """
 
-    trunk: ClassVar[type[PreTrainedModel]]
+    trunk: ClassVar[type[transformers.PreTrainedModel]]
     _keys_to_ignore_on_load_unexpected = [r"^lm_head\.weight$"]  # noqa: RUF012 (transformers' own attribute)
     _keep_in_fp32_modules_strict = ["score_head"]  # noqa: RUF012
 
-    def __init__(self, config: PreTrainedConfig) -> None:
+    def __init__(self, config: transformers.PreTrainedConfig) -> None:
         super().__init__(config)
         self.model = self.trunk(config)
         bias = bool(getattr(config, "use_bias", getattr(config, "bias", False)))
@@ -100,22 +90,22 @@ class ReasonEvalModel(PreTrainedModel):
         return scores
 
 
-class MistralReasonEval(ReasonEvalModel, MistralPreTrainedModel):
+class MistralReasonEval(ReasonEvalModel, transformers.MistralPreTrainedModel):
     """ReasonEval-7B."""
 
-    trunk = MistralModel
+    trunk = transformers.MistralModel
 
 
-class LlamaReasonEval(ReasonEvalModel, LlamaPreTrainedModel):
+class LlamaReasonEval(ReasonEvalModel, transformers.LlamaPreTrainedModel):
     """ReasonEval-34B."""
 
-    trunk = LlamaModel
+    trunk = transformers.LlamaModel
 
 
-class Qwen2ReasonEval(ReasonEvalModel, Qwen2PreTrainedModel):
+class Qwen2ReasonEval(ReasonEvalModel, transformers.Qwen2PreTrainedModel):
     """ReasonEval's head on a Qwen2 trunk."""
 
-    trunk = Qwen2Model
+    trunk = transformers.Qwen2Model
 
 
 REWARD_MODELS: dict[str, type[ReasonEvalModel]] = {

@@ -10,16 +10,9 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from prmcal.arrays import Bools, Floats, Ints
+from prmcal.registry.contracts import strategy
 from prmcal.registry.contracts.plugin import Share
 from prmcal.registry.contracts.pool import PER_TRAJECTORY, READS, Pool
-from prmcal.registry.contracts.strategy import (
-    SWEPT_TARGETS,
-    Answered,
-    Choice,
-    PoolStrategy,
-    Setting,
-    most_probable,
-)
 from prmcal.registry.strategies.evidence import ScoreEvidence
 from prmcal.registry.strategies.orders import Orders, block_means, highest_so_far, mean_of_blocks
 from prmcal.registry.strategies.scaling import target_of
@@ -92,7 +85,7 @@ class Outcome:
         return np.asarray(np.take_along_axis(right, draws, axis=2)[..., 0], dtype=np.float64)
 
 
-class SequentialRule(PoolStrategy):
+class SequentialRule(strategy.PoolStrategy):
     """Draw one trajectory after another, and stop by a rule.
 
     A subclass says in `follow` where it stops. The settings of its curve are its points: the values of the argument
@@ -111,25 +104,25 @@ class SequentialRule(PoolStrategy):
         index t - 1 along axis 1.
         """
 
-    def point(self, setting: Setting) -> float:
+    def point(self, setting: strategy.Setting) -> float:
         """Return the point at which the strategy is run: the value of the argument that decides its budget."""
         name = self.budget[0].removeprefix("-")
         value = float(getattr(self, name))
         return value if name == self.budget[0] else -value
 
-    def curve_points(self, setting: Setting) -> tuple[float, ...]:
+    def curve_points(self, setting: strategy.Setting) -> tuple[float, ...]:
         """Return the points of its curve."""
         return self.budget[1]
 
-    def answer(self, pool: Pool, setting: Setting) -> Answered:
+    def answer(self, pool: Pool, setting: strategy.Setting) -> strategy.Answered:
         """Compute the mean over the shared orders; see :meth:`prmcal.PoolStrategy.answer`."""
         return self._run(pool, setting, (self.point(setting),))[0]
 
-    def sweep(self, pool: Pool, setting: Setting) -> tuple[Answered, ...]:
+    def sweep(self, pool: Pool, setting: strategy.Setting) -> tuple[strategy.Answered, ...]:
         """Compute all points of the curve from the same orders; see :meth:`prmcal.PoolStrategy.sweep`."""
         return self._run(pool, setting, self.curve_points(setting))
 
-    def needed(self, pool: Pool, drawn: Ints, setting: Setting) -> Ints:
+    def needed(self, pool: Pool, drawn: Ints, setting: strategy.Setting) -> Ints:
         """Return where the rule has stopped, or one more than is drawn; see :meth:`prmcal.PoolStrategy.needed`.
 
         What the rule decides after t draws depends on the first t only, so those that are not drawn do no harm.
@@ -142,7 +135,7 @@ class SequentialRule(PoolStrategy):
             found[question] = min(stop, found[question])
         return found
 
-    def choose(self, pool: Pool, setting: Setting) -> Choice:
+    def choose(self, pool: Pool, setting: strategy.Setting) -> strategy.Choice:
         """Return the answer that the rule gives after all of these; see :meth:`prmcal.PoolStrategy.choose`."""
         order, points = Orders.these(np.arange(pool.size)[None]), (self.point(setting),)
         silent = False
@@ -153,9 +146,11 @@ class SequentialRule(PoolStrategy):
             silent = outcome.silent is not None and bool(outcome.silent[0, 0])
             return float(outcome.right[..., -1].flat[0])
 
-        return Choice(most_probable(pool, chance), withheld=silent)
+        return strategy.Choice(strategy.most_probable(pool, chance), withheld=silent)
 
-    def _run(self, pool: Pool, setting: Setting, points: tuple[float, ...]) -> tuple[Answered, ...]:
+    def _run(
+        self, pool: Pool, setting: strategy.Setting, points: tuple[float, ...]
+    ) -> tuple[strategy.Answered, ...]:
         orders = Orders(pool.size, setting.samples)
         shape = len(points), pool.questions, len(orders.trajectories) // pool.size
         accuracy, samples, passed, silent = (np.zeros(shape) for _ in range(4))
@@ -173,7 +168,7 @@ class SequentialRule(PoolStrategy):
             passed[:, question] = block_means(outcome.stops > drawn.first_right(), pool.size)
         means = [mean_of_blocks(each)[0] for each in (samples, passed, silent)]
         return tuple(
-            Answered(
+            strategy.Answered(
                 accuracy=a, samples=n, pass_at_samples=p, order_error=e, abstained=None if answering else s
             )
             for a, e, n, p, s in zip(*mean_of_blocks(accuracy), *means, strict=True)
@@ -185,13 +180,13 @@ class TargetedRule(SequentialRule):
 
     targeted = True
 
-    def point(self, setting: Setting) -> float:
+    def point(self, setting: strategy.Setting) -> float:
         """Return the target C."""
         return target_of(setting)
 
-    def curve_points(self, setting: Setting) -> tuple[float, ...]:
+    def curve_points(self, setting: strategy.Setting) -> tuple[float, ...]:
         """Return values of C from .05 to almost 1."""
-        return SWEPT_TARGETS
+        return strategy.SWEPT_TARGETS
 
 
 def first_at_least(values: Floats, points: tuple[float, ...]) -> NDArray[np.unsignedinteger]:
@@ -239,13 +234,13 @@ class FirstGoodEnough(SequentialRule):
     standard error of the difference at most. It assumes that what is good enough there is so with N trajectories. In
     (0, 1)."""
 
-    def tune(self, pool: Pool, setting: Setting) -> None:
+    def tune(self, pool: Pool, setting: strategy.Setting) -> None:
         """Fit the probability, and choose the threshold if it is tuned; see :meth:`prmcal.PoolStrategy.tune`."""
         self.evidence_ = ScoreEvidence.fit(pool.scores, pool.correct)
         self.threshold_ = self._chosen(pool, setting) if self.threshold == "tuned" else self.threshold
 
-    def _chosen(self, pool: Pool, setting: Setting) -> float:
-        results = self._run(pool, Setting(min(setting.samples, pool.size)), _THRESHOLDS)
+    def _chosen(self, pool: Pool, setting: strategy.Setting) -> float:
+        results = self._run(pool, strategy.Setting(min(setting.samples, pool.size)), _THRESHOLDS)
         best = max(results, key=lambda each: float(each.accuracy.mean())).accuracy
         for threshold, each in zip(_THRESHOLDS, results, strict=True):
             lost = best - each.accuracy
