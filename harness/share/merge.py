@@ -122,7 +122,7 @@ def _merge(out: Path, inputs: Sequence[Path], aside: Path, begin: float) -> Merg
         try:
             _add_artifacts(store, aside, union, added, new, verify=not inputs)
             board.mkdir()
-            _write_board(
+            write_board(
                 board, store, union, {name: found for name, (_, found) in (known | recorded).items()}
             )
         except BaseException:
@@ -194,7 +194,7 @@ def _add_artifacts(
             store.adopt(place, fresh, manifest)
 
 
-def _write_board(folder: Path, store: Store, union: Union, recorded: Records) -> None:
+def write_board(folder: Path, store: Store, union: Union, recorded: Records) -> None:
     """Write the plan, the record, the failures and the database of a merged leaderboard into a folder that exists."""
     # Its grid is always the same, so any of its plans belongs to it.
     record = RunRecord(
