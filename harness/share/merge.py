@@ -122,9 +122,7 @@ def _merge(out: Path, inputs: Sequence[Path], aside: Path, begin: float) -> Merg
         try:
             _add_artifacts(store, aside, union, added, new, verify=not inputs)
             board.mkdir()
-            write_board(
-                board, store, union, {name: found for name, (_, found) in (known | recorded).items()}
-            )
+            write_board(board, store, union, {name: found for name, (_, found) in (known | recorded).items()})
         except BaseException:
             for ref in new:
                 shutil.rmtree(store.folder(ref.kind, ref.key), ignore_errors=True)

@@ -35,131 +35,23 @@ prmcal.db          where results live: tables, statistics and queries over DuckD
 prmcal.dashboard   the web pages, which only read
 """
 
+import ast
 import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from prmcal.harness.audit.audit import audit
-    from prmcal.harness.audit.saved import load_calibrator
-    from prmcal.harness.cluster.actor import ClusterSettings
-    from prmcal.harness.inference.calibrated_prm import CalibratedPRM
-    from prmcal.harness.inference.loading import load
-    from prmcal.harness.inference.results import Familiarity, PrefixRewards, Solution, Step
-    from prmcal.harness.notebook import Run, open_run, run
-    from prmcal.harness.planning.grid import GridSpec
-    from prmcal.registry.contracts.calibrator import Calibrator, FitSupport, ScoredPrefixes
-    from prmcal.registry.contracts.data import (
-        Completion,
-        GenerationRequest,
-        HiddenStates,
-        Prefix,
-        PrefixScores,
-        Question,
-        Sampling,
-        ScoringRequest,
-    )
-    from prmcal.registry.contracts.dataset import Dataset
-    from prmcal.registry.contracts.metric import (
-        AbsoluteSum,
-        Known,
-        Metric,
-        PrefixRows,
-        QuestionRatio,
-        UnderWeights,
-    )
-    from prmcal.registry.contracts.models import LLM, PRM
-    from prmcal.registry.contracts.pool import Pool
-    from prmcal.registry.contracts.strategy import (
-        Answered,
-        Asked,
-        Choice,
-        PoolStrategy,
-        SearchStrategy,
-        Setting,
-    )
-    from prmcal.registry.plugins import calibrator, dataset, llm, metric, prm, strategy
-    from prmcal.registry.prms.generative import GenerativePRM
-    from prmcal.registry.prms.transformers import TransformersPRM
+from pathlib import Path
+from typing import Any
 
 __version__ = "0.2.0"
 
-__all__ = [
-    "LLM",
-    "PRM",
-    "AbsoluteSum",
-    "Answered",
-    "Asked",
-    "CalibratedPRM",
-    "Calibrator",
-    "Choice",
-    "ClusterSettings",
-    "Completion",
-    "Dataset",
-    "Familiarity",
-    "FitSupport",
-    "GenerationRequest",
-    "GenerativePRM",
-    "GridSpec",
-    "HiddenStates",
-    "Known",
-    "Metric",
-    "Pool",
-    "PoolStrategy",
-    "Prefix",
-    "PrefixRewards",
-    "PrefixRows",
-    "PrefixScores",
-    "Question",
-    "QuestionRatio",
-    "Run",
-    "Sampling",
-    "ScoredPrefixes",
-    "ScoringRequest",
-    "SearchStrategy",
-    "Setting",
-    "Solution",
-    "Step",
-    "TransformersPRM",
-    "UnderWeights",
-    "__version__",
-    "audit",
-    "calibrator",
-    "dataset",
-    "llm",
-    "load",
-    "load_calibrator",
-    "metric",
-    "open_run",
-    "prm",
-    "run",
-    "strategy",
-]
 
-_MODULES = {
-    "harness.audit.audit": "audit",
-    "harness.audit.saved": "load_calibrator",
-    "harness.cluster.connection": "ClusterSettings",
-    "harness.inference.calibrated_prm": "CalibratedPRM",
-    "harness.inference.loading": "load",
-    "harness.inference.results": "Familiarity PrefixRewards Solution Step",
-    "harness.notebook": "Run open_run run",
-    "harness.planning.grid": "GridSpec",
-    "registry.contracts.calibrator": "Calibrator FitSupport ScoredPrefixes",
-    "registry.contracts.data": (
-        "Completion GenerationRequest HiddenStates Prefix PrefixScores Question Sampling ScoringRequest"
-    ),
-    "registry.contracts.dataset": "Dataset",
-    "registry.contracts.metric": "AbsoluteSum Known Metric PrefixRows QuestionRatio UnderWeights",
-    "registry.contracts.models": "LLM PRM",
-    "registry.contracts.pool": "Pool",
-    "registry.contracts.strategy": "Answered Asked Choice PoolStrategy SearchStrategy Setting",
-    "registry.plugins": "calibrator dataset llm metric prm strategy",
-    "registry.prms.generative": "GenerativePRM",
-    "registry.prms.transformers": "TransformersPRM",
-}
-"""The names that each module gives to the face."""
+def _modules() -> dict[str, str]:
+    """Return the module of each name, as the file for type checkers says."""
+    told = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    imports = [each for each in told.body if isinstance(each, ast.ImportFrom)]
+    return {name.name: str(each.module) for each in imports for name in each.names}
 
-_HOME = {name: f"prmcal.{module}" for module, names in _MODULES.items() for name in names.split()}
+
+_HOME = _modules()
+__all__ = sorted([*_HOME, "__version__"], key=lambda name: (not name.isupper(), name))
 
 
 def __getattr__(name: str) -> Any:
