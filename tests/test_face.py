@@ -79,7 +79,7 @@ def test_the_face_is_what_authors_and_notebooks_use() -> None:
 def test_every_public_name_resolves() -> None:
     assert all(getattr(prmcal, name) is not None for name in prmcal.__all__)
     with pytest.raises(AttributeError, match="module 'prmcal' has no attribute 'Nothing'"):
-        prmcal.Nothing  # noqa: B018  # type: ignore[attr-defined]
+        prmcal.Nothing  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_importing_the_face_imports_nothing_but_the_standard_library(tmp_path: Path) -> None:
