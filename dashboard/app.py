@@ -11,8 +11,16 @@ from pathlib import Path
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from prmcal.dashboard.controls.address import ask, enter_page, given
-from prmcal.dashboard.controls.context import RUN, choose_run, context_of, run_names, show_links
+from prmcal.dashboard.controls.context import (
+    RUN,
+    ask,
+    choose_run,
+    context_of,
+    enter_page,
+    given,
+    run_names,
+    show_links,
+)
 from prmcal.dashboard.formats import escaped
 from prmcal.dashboard.views import calibration, leaderboard, runs, scaling, trajectories
 from prmcal.dashboard.views.shared import follow_run

@@ -12,8 +12,14 @@ from prmcal.dashboard.charts.calibration import reliability_chart
 from prmcal.dashboard.charts.curves import adaptive_points, fixed_points, levels_of, likest, rows_of_group
 from prmcal.dashboard.charts.scaling import league_chart
 from prmcal.dashboard.charts.trajectory import draw, extremes
-from prmcal.dashboard.controls.address import ask, ask_cells, bound
-from prmcal.dashboard.controls.context import choose_group, choose_leaderboard, grid_names
+from prmcal.dashboard.controls.context import (
+    ask,
+    ask_cells,
+    bound,
+    choose_group,
+    choose_leaderboard,
+    grid_names,
+)
 from prmcal.dashboard.controls.widgets import SELECT_WIDTH, choose_view, show_board
 from prmcal.dashboard.formats import CAPTIONS, MISSING, escaped, integer, integers, names
 from prmcal.dashboard.views.shared import show_jobs, show_progress, show_table

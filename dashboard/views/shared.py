@@ -9,8 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard.charts.curves import FIXED
-from prmcal.dashboard.controls.address import REFRESH_SECONDS, ask, bound_several
-from prmcal.dashboard.controls.context import context_of, grid_names
+from prmcal.dashboard.controls.context import REFRESH_SECONDS, ask, bound_several, context_of, grid_names
 from prmcal.dashboard.formats import escaped, estimates, integer, integers, settings
 from prmcal.db import catalog
 from prmcal.db.charts import series_of
@@ -20,7 +19,7 @@ from prmcal.db.queries.runs import progress
 from prmcal.db.reader import fingerprint
 from prmcal.db.run_folder import LOG_FILE, is_running
 from prmcal.db.statistics.paired import merit
-from prmcal.db.text.formats import COORDINATE_TITLES, duration
+from prmcal.db.text.formats import COORDINATE_TITLES, duration, time_left
 from prmcal.errors import DatabaseError
 
 _JOB_COLUMNS = (
@@ -184,12 +183,11 @@ def _kinds(path: Path, expanded: bool) -> None:
                 "Shards done": [
                     f"{part} of {whole}" for part, whole in zip(table["done"], table["shards"], strict=True)
                 ],
-                "Worker time left": [_time_left(seconds) for seconds in table["seconds_left"]],
+                "Worker time left": [
+                    time_left(whole - part, seconds)
+                    for part, whole, seconds in zip(
+                        table["done"], table["shards"], table["seconds_left"], strict=True
+                    )
+                ],
             }
         )
-
-
-def _time_left(seconds: float) -> str:
-    if pd.isna(seconds):
-        return "not known yet"
-    return duration(seconds) if seconds else "none"

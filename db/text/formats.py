@@ -115,6 +115,13 @@ def missing(value: Any) -> bool:
     return value is None or value is pd.NA or bool(value != value)
 
 
+def time_left(shards: int, seconds: float | None) -> str:
+    """Return the worker time that the unfinished shards of one kind of job still need, in words."""
+    if not shards:
+        return "none"
+    return "not known yet" if missing(seconds) or seconds is None else duration(seconds)
+
+
 DIGITS = 3
 """Decimal places of a measured value."""
 

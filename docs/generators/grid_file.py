@@ -9,17 +9,19 @@ from typing import Any
 from pydantic import BaseModel
 
 from prmcal.docs.generators.markdown import code, table
-from prmcal.harness.planning.entries import (
+from prmcal.harness.planning.grid import GridSpec, MeasurementSpec, PartSpec
+from prmcal.harness.planning.reading import grid_schema, type_in_words
+from prmcal.harness.planning.settings import (
     CalibrationSpec,
     CalibratorSpec,
     DatasetSpec,
     ModelSpec,
     PRMSpec,
+    SamplingSpec,
+    ScalingSpec,
+    ShardSpec,
     StrategySpec,
 )
-from prmcal.harness.planning.grid import GridSpec, MeasurementSpec, PartSpec
-from prmcal.harness.planning.reading import grid_schema, type_in_words
-from prmcal.harness.planning.settings import SamplingSpec, ScalingSpec, ShardSpec
 
 _SECTIONS: dict[str, type[BaseModel]] = {
     "The grid": GridSpec,

@@ -18,12 +18,12 @@ from prmcal.errors import PluginError, PrmcalError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.execution.machine import describe_gpus, hardware, visible_gpus
-from prmcal.harness.planning.entries import DatasetSpec, PluginSpec
 from prmcal.harness.planning.gpu_hours import ALL_GPUS, billions, checkpoint_of, gpus_of
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.preflight import Questions, asked_solutions, plugin_problems
 from prmcal.harness.planning.reading import grid_schema, type_in_words
 from prmcal.harness.planning.resolved import absent_checkpoints
+from prmcal.harness.planning.settings import DatasetSpec, PluginSpec
 from prmcal.harness.terminal import broken, terminal_width, text_table, wrapped
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.models.checkpoints import NANO_PREFIX, is_hub_id

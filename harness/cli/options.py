@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from prmcal.db.text.formats import duration, missing
+from prmcal.db.text.formats import missing
 from prmcal.errors import PrmcalError
 from prmcal.harness.planning.reading import find_grid, shipped_grids
 from prmcal.harness.terminal import fit, wrapped
@@ -249,10 +249,3 @@ def hidden_note(hidden: "Sequence[Column]", *options: str) -> str:
     keys = ",".join(each.key for each in hidden if each.key)
     others = (each.format(keys=keys) for each in options)
     return f"Hidden at this width: {names}. To see them: {' or '.join(('--wide', *others))}."
-
-
-def time_left(shards: int, seconds: float | None) -> str:
-    """Return the worker time that the unfinished shards of one kind of job still need, in words."""
-    if not shards:
-        return "none"
-    return "not known yet" if seconds is None else duration(seconds)

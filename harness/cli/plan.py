@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from prmcal.db.run_folder import LOG_FILE
-from prmcal.db.text.formats import counted, duration
+from prmcal.db.text.formats import counted, duration, time_left
 from prmcal.errors import DatabaseError, PrmcalError, RunError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
@@ -105,7 +105,7 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
             str(each.reused),
             f"{each.samples:,}" if each.samples else "",
             f"{each.tokens:,}" if each.tokens else "",
-            options.time_left(each.shards - each.reused, each.seconds),
+            time_left(each.shards - each.reused, each.seconds),
         ]
         for each in work
     ]
@@ -318,7 +318,7 @@ def _text(found: dict[str, Any], failures: Sequence[FailureGroup]) -> str:
             each["kind"].replace("_", " "),
             f"{each['done']}/{each['shards']}",
             _percent(each["done"], each["shards"]),
-            options.time_left(each["shards"] - each["done"], each["worker_seconds_left"]),
+            time_left(each["shards"] - each["done"], each["worker_seconds_left"]),
         ]
         for each in found["jobs"]
     ]

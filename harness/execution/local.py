@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
@@ -24,9 +24,6 @@ from prmcal.harness.execution.worker import ONE_THREAD, MessageError, read_messa
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.gpu_hours import ALL_GPUS, gpus_of, models_of
-from prmcal.harness.planning.grid import GridSpec
-from prmcal.harness.planning.plan import Plan
-from prmcal.harness.planning.preflight import plan_problems
 from prmcal.registry.contracts.data import Question
 
 _ENVIRONMENT = {**ONE_THREAD, "TOKENIZERS_PARALLELISM": "false"}
@@ -363,17 +360,3 @@ def after_death(
         ]
     failure = Failure(f"{reason} at each of {MOST_TRIES} tries.", "crash")
     return list(schedule.finish(Outcome(shard.ref, failure=failure, log=tuple(lines))))
-
-
-def refused(schedule: Schedule, grid: GridSpec, plan: Plan) -> Iterator[Event]:
-    """Yield what follows from the problems of models that were not tried yet, of a grid that was planned just now.
-
-    A model that cannot work is given up, before anything is sampled.
-    """
-    for each in plan_problems(grid, plan, schedule.untried):
-        then = (
-            "The run goes on, and asks it again." if each.may_pass else "Its cells fail, and the run goes on."
-        )
-        yield Notice(f"{each} {then}", urgent=True)
-        if not each.may_pass:
-            yield from schedule.give_up(f"{each.kind}:{each.name}", Failure(str(each), "input"))

@@ -11,7 +11,7 @@ from typing import TextIO
 from prmcal.db.run_folder import FAILURES_FILE, LOG_FILE, RECORD_FILE
 from prmcal.errors import PrmcalError, StorageError
 from prmcal.harness.execution.ending import Ending, EndWatch, RunSummary, read_failures
-from prmcal.harness.execution.local import Executor, LocalExecutor, refused
+from prmcal.harness.execution.local import Executor, LocalExecutor
 from prmcal.harness.execution.machine import run_environment
 from prmcal.harness.execution.progress import Progress
 from prmcal.harness.execution.recorder import Recorder
@@ -20,6 +20,7 @@ from prmcal.harness.planning.costs import CostModel
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Only, Plan
 from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.planning.preflight import plan_problems
 from prmcal.harness.planning.reading import grid_of
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
@@ -90,7 +91,7 @@ def run_grid(
             recorder.note_failures(but={shard.ref for shard in part.shards()})
             try:
                 # The nodes of a cluster may have other packages, and reach other servers.
-                first = refused(schedule, grid, plan) if here else ()
+                first = schedule.refused(plan_problems(grid, plan, schedule.untried)) if here else ()
                 ending = _compute(schedule, executor, watch, progress, recorder.note, first)
             except BaseException as raised:
                 progress.write(f"The run was interrupted ({type(raised).__name__}). Finished work is kept.")

@@ -8,7 +8,7 @@ folder and the plugin files.
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from operator import itemgetter
@@ -19,6 +19,7 @@ from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.gpu_hours import ALL_GPUS, gpus_needed, models_of
 from prmcal.harness.planning.plan import Plan
+from prmcal.harness.planning.preflight import Problem
 from prmcal.harness.storage.store import ArtifactRef, Manifest
 
 _Turn = tuple[int, bool, int]
@@ -206,6 +207,19 @@ class Schedule:
                 failure if model in {f"{kind}:{each.name}" for kind, each in models_of(shard)} else None
             )
         )
+
+    def refused(self, problems: Iterable[Problem]) -> "Iterator[Outcome | Notice]":
+        """Yield what follows from the problems of models that were not tried yet.
+
+        A model that cannot work is given up, before anything is sampled.
+        """
+        for each in problems:
+            then = "Its cells fail, and the run goes on."
+            if each.may_pass:
+                then = "The run goes on, and asks it again."
+            yield Notice(f"{each} {then}", urgent=True)
+            if not each.may_pass:
+                yield from self.give_up(f"{each.kind}:{each.name}", Failure(str(each), "input"))
 
     def _remove(self, ref: ArtifactRef) -> bool:
         """Return whether a shard was waiting. It is not any more."""

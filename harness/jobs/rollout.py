@@ -32,7 +32,7 @@ from prmcal.registry.contracts.data import (
 )
 from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset
 from prmcal.registry.grading.extraction import Answer
-from prmcal.registry.grading.symbolic import Verdict
+from prmcal.registry.grading.rules import Verdict
 from prmcal.registry.network import patiently
 from prmcal.steps import join_steps, split_steps, text_so_far
 

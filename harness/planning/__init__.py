@@ -1,8 +1,7 @@
 """From a grid file to its plan, the jobs and their dependencies, and to what they will cost.
 
 grid          the fields of a grid file
-entries       the fields of its entries
-settings      the fields of its parts
+settings      the fields of its entries and parts
 reading       finding and reading grid files, and their JSON Schema
 resolved      a grid with its plugins and questions
 planner       all jobs and cells of a grid

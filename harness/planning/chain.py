@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 from prmcal.harness.jobs import parameters
 from prmcal.harness.jobs.job import TEXTS, Job, Labels, Shard
-from prmcal.harness.planning.entries import CalibrationSpec
 from prmcal.harness.planning.grid import MeasurementSpec
 from prmcal.harness.planning.plan import AnyParameters, PlannedPlugin, make_job, make_shard
 from prmcal.harness.planning.resolved import GridQuestions, ResolvedGrid
+from prmcal.harness.planning.settings import CalibrationSpec
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.strategy import OnceFor

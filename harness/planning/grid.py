@@ -7,18 +7,6 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import AfterValidator, Field, model_validator
 
 from prmcal.harness.planning import settings
-from prmcal.harness.planning.entries import (
-    CalibrationSpec,
-    CalibratorSpec,
-    Chosen,
-    DatasetSpec,
-    MetricSpec,
-    ModelSpec,
-    Name,
-    PluginSpec,
-    PRMSpec,
-    StrategySpec,
-)
 
 Entries = Field(min_length=1, max_length=1000)
 """The length of a list of plugins."""
@@ -31,7 +19,7 @@ _MOST_CELLS = 1_000_000
 DEFAULT_STRATEGIES = ("pass@1", "best-of-n", "best-of-n + IAS")
 
 
-AnySpec = TypeVar("AnySpec", bound=PluginSpec)
+AnySpec = TypeVar("AnySpec", bound=settings.PluginSpec)
 
 
 def _unique_names(specs: list[AnySpec]) -> list[AnySpec]:
@@ -42,7 +30,7 @@ def _unique_names(specs: list[AnySpec]) -> list[AnySpec]:
     return specs
 
 
-MetricEntries = Annotated[list[MetricSpec], Field(max_length=1000), AfterValidator(_unique_names)]
+MetricEntries = Annotated[list[settings.MetricSpec], Field(max_length=1000), AfterValidator(_unique_names)]
 
 
 class MeasurementSpec(settings.Section):
@@ -76,8 +64,8 @@ class MeasurementSpec(settings.Section):
     """Metrics to measure besides the built-in ones: metrics of your own, or built-in ones with other arguments."""
 
 
-def _one_strategy_per_name(specs: list[StrategySpec]) -> list[StrategySpec]:
-    first: dict[str, StrategySpec] = {}
+def _one_strategy_per_name(specs: list[settings.StrategySpec]) -> list[settings.StrategySpec]:
+    first: dict[str, settings.StrategySpec] = {}
     for spec in specs:
         same = first.setdefault(spec.name, spec)
         if (same.plugin, same.arguments) != (spec.plugin, spec.arguments):
@@ -87,11 +75,13 @@ def _one_strategy_per_name(specs: list[StrategySpec]) -> list[StrategySpec]:
     return specs
 
 
-Models = Annotated[list[ModelSpec], Entries, AfterValidator(_unique_names)]
-PRMs = Annotated[list[PRMSpec], Entries, AfterValidator(_unique_names)]
-Calibrators = Annotated[list[CalibratorSpec], Entries, AfterValidator(_unique_names)]
-Datasets = Annotated[list[DatasetSpec], Entries, AfterValidator(_unique_names)]
-Strategies = Annotated[list[StrategySpec], Field(max_length=1000), AfterValidator(_one_strategy_per_name)]
+Models = Annotated[list[settings.ModelSpec], Entries, AfterValidator(_unique_names)]
+PRMs = Annotated[list[settings.PRMSpec], Entries, AfterValidator(_unique_names)]
+Calibrators = Annotated[list[settings.CalibratorSpec], Entries, AfterValidator(_unique_names)]
+Datasets = Annotated[list[settings.DatasetSpec], Entries, AfterValidator(_unique_names)]
+Strategies = Annotated[
+    list[settings.StrategySpec], Field(max_length=1000), AfterValidator(_one_strategy_per_name)
+]
 
 
 class PartSpec(settings.Section):
@@ -106,7 +96,7 @@ class PartSpec(settings.Section):
     """The PRMs of this part."""
     datasets: Datasets
     """The data sets of this part."""
-    calibration: CalibrationSpec
+    calibration: settings.CalibrationSpec
     """The data that its calibrators are fitted to."""
     measurement: MeasurementSpec | None = None
     """The measurement on its test questions. By default that of the grid."""
@@ -123,7 +113,7 @@ class GridSpec(settings.Section):
     `limit` restricts every data set to its first questions, for a quick test.
     """
 
-    name: Name
+    name: settings.Name
     """The name of the grid: letters, digits and `. _ + -`."""
     seed: Seed = 0
     """The seed of all random numbers. Another seed gives other samples."""
@@ -137,7 +127,7 @@ class GridSpec(settings.Section):
     """The calibrators. Each is fitted for every LLM and PRM."""
     datasets: Datasets
     """The data sets to test on."""
-    calibration: CalibrationSpec
+    calibration: settings.CalibrationSpec
     """The data that calibrators are fitted to."""
     sampling: settings.SamplingSpec = settings.SamplingSpec()
     """The sampling of every LLM."""
@@ -146,7 +136,7 @@ class GridSpec(settings.Section):
     scaling: settings.ScalingSpec = settings.ScalingSpec()
     """The settings of strategies."""
     strategies: Strategies = Field(
-        default=[StrategySpec(name=name, plugin=name) for name in DEFAULT_STRATEGIES]
+        default=[settings.StrategySpec(name=name, plugin=name) for name in DEFAULT_STRATEGIES]
     )
     """The strategies. All of them use the same pool of samples, except searches, which generate again. With an empty
     list, only calibration is measured."""
@@ -214,7 +204,7 @@ class GridSpec(settings.Section):
         results = 1 + len(self.strategies) * len(self.scaling.targets) * len(self.scaling.levels)
         return len(self.llms) * len(self.prms) * len(self.calibrators) * len(self.datasets) * results
 
-    def _restrictions(self) -> Iterator[tuple[str, str, Chosen, Sequence[PluginSpec]]]:
+    def _restrictions(self) -> Iterator[tuple[str, str, settings.Chosen, Sequence[settings.PluginSpec]]]:
         """Yield every list that restricts an entry: the entry, what the list names, the names, and what there is."""
         for calibrator in self.calibrators:
             entry = f"the calibrator '{calibrator.name}'"
@@ -227,7 +217,7 @@ class GridSpec(settings.Section):
             yield entry, "calibrator", strategy.calibrators, self.calibrators
 
     @property
-    def entries(self) -> Mapping[str, Sequence[PluginSpec]]:
+    def entries(self) -> Mapping[str, Sequence[settings.PluginSpec]]:
         """The entries of each kind of plugin. Strategies of the same name, which are the same, are there once."""
         return {
             "llm": self.llms,
@@ -250,7 +240,7 @@ class GridSpec(settings.Section):
         own = {name: getattr(part, name) for name in PartSpec.model_fields if getattr(part, name) is not None}
         names = {kind: {each.name for each in own[kind]} for kind in ("llms", "prms", "datasets")}
 
-        def here(spec: PluginSpec) -> bool:
+        def here(spec: settings.PluginSpec) -> bool:
             lists = ((getattr(spec, kind, None), there) for kind, there in names.items())
             return all(chosen is None or there.intersection(chosen) for chosen, there in lists)
 

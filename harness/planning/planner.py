@@ -10,9 +10,9 @@ from prmcal.harness.jobs import parameters
 from prmcal.harness.jobs.job import TUNING, Job, Labels, of_other
 from prmcal.harness.planning import plan
 from prmcal.harness.planning.chain import Calibrated, Chain, Sampled, Scored, once_for
-from prmcal.harness.planning.entries import PluginSpec
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.resolved import build_plugin, described_metrics, others_of, resolve
+from prmcal.harness.planning.settings import PluginSpec
 from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.models import LLM

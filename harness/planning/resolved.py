@@ -12,9 +12,9 @@ from prmcal.db.metrics import Metric as MetricColumn
 from prmcal.errors import GridError
 from prmcal.harness.jobs.parameters import QuestionSlice, SuccessParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard, require
-from prmcal.harness.planning.entries import CalibrationSpec, DatasetSpec, PluginSpec
 from prmcal.harness.planning.grid import GridSpec, MeasurementSpec
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
+from prmcal.harness.planning.settings import CalibrationSpec, DatasetSpec, PluginSpec
 from prmcal.harness.storage.store import content_key
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import Level, Question

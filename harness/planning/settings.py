@@ -1,12 +1,15 @@
-"""The settings of a grid: how LLMs are sampled, how strategies are scaled, and the ranges of numbers.
+"""The entries of a grid file, which name plugins with their arguments, and its settings: sampling, scaling and shards.
 
 The upper limits of the fields are far above what a machine can run. With larger numbers a plan alone would take hours.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from prmcal.db.metrics import COORDINATES, SCALING, with_terminal
+from prmcal.harness.jobs.parameters import PluginReference
+from prmcal.harness.storage.store import content_key
 from prmcal.registry.contracts.data import Sampling
 from prmcal.registry.contracts.plugin import FinitePositive, Share, ShareOrOne
 
@@ -80,3 +83,179 @@ class ShardSpec(Section):
     def block(self) -> int:
         """The number of trajectories of each question in the first shard, and of follow-ups in every shard."""
         return self.trajectories or 8
+
+
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
+StrategyName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9 @._+-]*$")]
+
+
+def _free_column(name: str) -> str:
+    taken = {*COORDINATES, *_OTHER_COLUMNS, *(metric.name for metric in SCALING)}
+    ending = next((end for end in _ENDINGS if name.endswith(end)), "")
+    if name in taken or ending:
+        raise ValueError(
+            f"leaderboards have other columns {f'that end in {ending}' if ending else 'of this name'}"
+        )
+    return name
+
+
+_OTHER_COLUMNS = ("cell_id", "number", "rows", "questions", "status", "reason")
+_ENDINGS = ("_low", "_high", "_standing", "_letters", with_terminal(""))
+MetricName = Annotated[Name, AfterValidator(_free_column)]
+"""The name of a column. Its interval, standing and letters are columns of their own."""
+Text = Annotated[str, Field(max_length=200)]
+"""A name that plugins give: of a plugin, or of a split."""
+Chosen = Annotated[list[Name], Field(min_length=1, max_length=1000)] | None
+"""The names of the entries that another entry is restricted to; None for all."""
+
+
+def _data_of_keys(arguments: dict[str, Any]) -> dict[str, Any]:
+    try:
+        content_key(arguments)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            "only texts, finite numbers, true, false, null, and lists and mappings of them can be arguments. Write "
+            "dates in quotation marks"
+        ) from error
+    return arguments
+
+
+Arguments = Annotated[dict[str, Any], AfterValidator(_data_of_keys)]
+"""The constructor arguments of a plugin: data that a key can be made from."""
+
+
+class PluginSpec(Section):
+    """A plugin and the name that the leaderboard shows.
+
+    In the file a string such as ``isotonic`` stands for the plugin of that name with its default arguments.
+    """
+
+    name: Name
+    """The name that the leaderboard shows: letters, digits and `. _ + -`."""
+    plugin: Text
+    """The registered name of the plugin. By default it is `name`."""
+    arguments: Arguments = Field(default={})
+    """The constructor arguments of the plugin."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"name": value, "plugin": value}
+        if isinstance(value, dict) and "plugin" not in value and "name" in value:
+            return {**value, "plugin": value["name"]}
+        return value
+
+    def reference(self) -> PluginReference:
+        """Return the entry as the plain data from which a shard builds the plugin."""
+        return PluginReference(self.name, self.plugin, dict(self.arguments))
+
+
+class ModelSpec(PluginSpec):
+    """An LLM or a PRM, and the name that the leaderboard shows."""
+
+    deterministic: bool | None = None
+    """True if the same call gives the same bytes again, where the plugin says something else. It is part of no key."""
+
+
+class PRMSpec(ModelSpec):
+    """A PRM and the name that the leaderboard shows."""
+
+    ranking: Arguments = Field(default={})
+    """Arguments that are others where solutions are ranked and samples are counted: for strategies and searches.
+    Calibrators are fitted and measured with `arguments`. The authors' code calibrates with one marker behind a prefix
+    and ranks with one behind every step. Each prefix is then scored twice."""
+
+    def as_it_ranks(self) -> Self:
+        """Return the entry with the arguments for ranking."""
+        return self.model_copy(update={"arguments": {**self.arguments, **self.ranking}})
+
+
+def _is_chosen(name: str, chosen: Chosen) -> bool:
+    return not name or chosen is None or name in chosen
+
+
+class CalibratorSpec(PluginSpec):
+    """A calibrator and the name that the leaderboard shows.
+
+    It is fitted for every LLM and PRM, or for those in `llms` and `prms`.
+    """
+
+    llms: Chosen = None
+    """The names of the LLMs that it is fitted for. By default all."""
+    prms: Chosen = None
+    """The names of the PRMs that it is fitted for. By default all."""
+
+    def is_for(self, llm: str, prm: str) -> bool:
+        """Return whether it is fitted for an LLM and a PRM."""
+        return _is_chosen(llm, self.llms) and _is_chosen(prm, self.prms)
+
+
+class StrategySpec(PluginSpec):
+    """A strategy and the name that the leaderboard shows.
+
+    It is run on every data set, or on those in `datasets`. A strategy that reads scores is run for every PRM, or for
+    those in `prms`. A strategy that reads calibrated rewards or ranks by them is run for every calibrator, or for those
+    in `calibrators`. A strategy can have several entries of the same name, which differ in these lists.
+    """
+
+    name: StrategyName
+    """The name that the leaderboard shows: letters, digits, spaces and `. _ + - @`."""
+    datasets: Chosen = None
+    """The names of the data sets that it is run on. By default all."""
+    prms: Chosen = None
+    """The names of the PRMs that it is run for. By default all."""
+    calibrators: Chosen = None
+    """The names of the calibrators that it is run for. By default all."""
+
+    def is_for(self, dataset: str, prm: str, calibrator: str) -> bool:
+        """Return whether it is run for a data set, a PRM and a calibrator. A name that it does not read is empty."""
+        return (
+            _is_chosen(dataset, self.datasets)
+            and _is_chosen(prm, self.prms)
+            and _is_chosen(calibrator, self.calibrators)
+        )
+
+
+class MetricSpec(PluginSpec):
+    """A calibration metric and its name, which is that of its column."""
+
+    name: MetricName
+    """The name of the column: letters, digits and `. _ + -`."""
+
+
+class DatasetSpec(PluginSpec):
+    """A data set to test on: its split, and the number of its questions (by default all)."""
+
+    split: Text = "test"
+    """The split of the data set."""
+    questions: Number | None = None
+    """The number of questions, from the beginning of the split. By default all."""
+
+
+class CalibrationSpec(DatasetSpec):
+    """The data that calibrators are fitted to (section 3.1 of the paper).
+
+    It consists of `trajectories` per question with all of their prefixes, or with `most_prefixes` of each, and
+    `follow_ups` Monte Carlo completions per prefix. Terminal prefixes, which already contain the final answer, are left
+    out unless `terminal` is true.
+    """
+
+    split: Text = "calibration"
+    """The split of the data set."""
+    trajectories: Number = 8
+    """The number of trajectories of each question."""
+    follow_ups: Number = 8
+    """The number of follow-ups of each prefix, n."""
+    most_prefixes: MostPrefixes = None
+    """The largest number of prefixes of a trajectory that are followed up: the bare question, the whole trajectory, and
+    prefixes at equal distances between them. Calibrators are fitted to these. By default all."""
+    first_prefixes: FirstPrefixes = None
+    """The number of prefixes of a trajectory that are followed up, from the bare question on, without the whole
+    trajectory. The authors' code has 20: those of 0 to 19 steps. By default all."""
+    prefer_answered: PreferAnswered = None
+    """This many times as many trajectories and follow-ups are drawn as kept, and those with an answer are kept first.
+    The authors' code draws 1.25 times as many. It makes success look more likely than it is. By default all are kept.
+    """
+    terminal: bool = False
+    """If true, calibrators are also fitted to prefixes that already contain the final answer."""

@@ -27,7 +27,7 @@ from prmcal.db.metrics import Leaderboard
 from prmcal.errors import BundleError, DataError, PrmcalError
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.jobs.parameters import PluginReference
-from prmcal.harness.planning.entries import Name, StrategyName
+from prmcal.harness.planning.settings import Name, StrategyName
 from prmcal.harness.storage.store import NUMBER
 from prmcal.registry.messages import reading, shown
 

@@ -1,6 +1,6 @@
 """The program that compares mathematics. It reads requests as JSON lines on stdin, and writes one word each to stdout.
 
-``prmcal.registry.grading.symbolic`` runs it as a file. The process that reads the requests does not evaluate them. It
+``prmcal.registry.grading.rules`` runs it as a file. The process that reads the requests does not evaluate them. It
 forks a process that does, and replaces the fork when it exceeds its limits. The words are:
 
 - ``equal`` and ``different``;

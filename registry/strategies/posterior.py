@@ -11,9 +11,15 @@ from prmcal.arrays import Bools, Floats
 from prmcal.registry.contracts.plugin import ShareOrZero
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
-from prmcal.registry.strategies.evidence import ScoreEvidence
 from prmcal.registry.strategies.orders import Orders, highest_so_far
-from prmcal.registry.strategies.sequential import Drawn, Outcome, SequentialRule, TargetedRule, first_reached
+from prmcal.registry.strategies.sequential import (
+    Drawn,
+    Outcome,
+    ScoreEvidence,
+    SequentialRule,
+    TargetedRule,
+    first_reached,
+)
 from prmcal.remembered import remembered
 
 _CELLS = 24

@@ -16,10 +16,16 @@ from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.contracts.plugin import Count, Share
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
-from prmcal.registry.strategies.evidence import ScoreEvidence
 from prmcal.registry.strategies.orders import Orders, highest_so_far, sum_so_far
 from prmcal.registry.strategies.posterior import beta_of
-from prmcal.registry.strategies.sequential import Drawn, Outcome, SequentialRule, TargetedRule, first_reached
+from prmcal.registry.strategies.sequential import (
+    Drawn,
+    Outcome,
+    ScoreEvidence,
+    SequentialRule,
+    TargetedRule,
+    first_reached,
+)
 from prmcal.registry.strategies.votes import numbered, places_of, right_of_answers
 from prmcal.remembered import remembered
 

@@ -18,9 +18,8 @@ from prmcal.registry.contracts.plugin import FinitePositive, Share, ShareOrZero
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, Choice, PoolStrategy, Setting
 from prmcal.registry.strategies.best_of import BestOfN, FixedBudget, PassAt1, curve_counts
-from prmcal.registry.strategies.evidence import ScoreEvidence
 from prmcal.registry.strategies.orders import Orders, highest_so_far, sum_so_far
-from prmcal.registry.strategies.sequential import Drawn, Outcome, SequentialRule
+from prmcal.registry.strategies.sequential import Drawn, Outcome, ScoreEvidence, SequentialRule
 from prmcal.registry.strategies.votes import MajorityVote, WeightedBestOfN, right_if_most_votes
 
 _PRICES = (*(-float(each) for each in np.geomspace(0.3, 1e-4, 23)), 0.0)

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from prmcal.errors import DataError
-from prmcal.registry.grading import grade_answer, symbolic
+from prmcal.registry.grading import grade_answer, rules
+from prmcal.registry.grading.rules import SymbolicComparer
 from prmcal.registry.grading.structure import Every, Pair
-from prmcal.registry.grading.symbolic import SymbolicComparer
 from tests.conftest import ROOT
 from tests.registry.grading.grading_pairs import hostile
 
@@ -25,7 +25,7 @@ TOWER = "5^{5^{5^{5^{5}}}}"
 HUNGRY = r"""
 import resource
 from prmcal.registry.grading.structure import Pair
-from prmcal.registry.grading.symbolic import SymbolicComparer
+from prmcal.registry.grading.rules import SymbolicComparer
 comparer = SymbolicComparer(seconds=20, megabytes=300)
 verdicts = [comparer.verdict(Pair(each, "7")) for each in ("2^{2^{31}}", r"\sqrt{49}")]
 comparer.close()
@@ -52,7 +52,7 @@ def comparer() -> Iterator[SymbolicComparer]:
 def short_limit(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A short time limit for all grading in this process."""
     comparer = SymbolicComparer(seconds=0.03)
-    monkeypatch.setattr(symbolic, "_COMPARER", comparer)
+    monkeypatch.setattr(rules, "_COMPARER", comparer)
     yield
     comparer.close()
 
