@@ -8,7 +8,7 @@ import torch
 
 from prmcal.registry.contracts.data import Completion, FinishReason, Prefix, Sampling
 from prmcal.registry.contracts.models import LLM
-from prmcal.registry.llms.prompts import NATIVE, prompt_ids
+from prmcal.registry.llms.prompts import NATIVE, PromptFormat
 from prmcal.registry.llms.transformers import TransformersLLM
 
 
@@ -32,7 +32,7 @@ class TransformersGenerate(LLM):
     ) -> list[list[Completion]]:
         """Sample `n` completions of each prefix. `seed` is the seed of torch."""
         torch.manual_seed(seed % 2**63)
-        prompts = [prompt_ids(self.llm._tokenizer, prefix, NATIVE, None) for prefix in prefixes]
+        prompts = [PromptFormat(NATIVE).ids(self.llm._tokenizer, prefix) for prefix in prefixes]
         order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
         found: dict[int, list[Completion]] = {}
         for start in range(0, len(order), self.prefixes):

@@ -199,7 +199,7 @@ class OpenAILLM(ServedLLM):
             )
         if self.tokenizer is not None:
             check_checkpoint(self.tokenizer)
-        prompts.check_chat_template(self.chat_template, self.system_prompt, self.few_shot)
+        self._format.check()
 
     @property
     def checkpoints(self) -> tuple[str, ...]:
@@ -210,7 +210,7 @@ class OpenAILLM(ServedLLM):
         """Return the identity: the model and its prompt. The server is not part of it."""
         known = super().identity()
         known["arguments"] = {name: known["arguments"].get(name) for name in ("model", "weights")}
-        known["prompt"] = prompts.prompt_identity(self.chat_template, self.system_prompt, self.few_shot)
+        known["prompt"] = self._format.identity()
         if self.tokenizer is not None:
             known["tokenizer"] = checkpoint_identity(self.tokenizer)
         return known
@@ -247,13 +247,14 @@ class OpenAILLM(ServedLLM):
     def _prompt(self, prefix: Prefix) -> str | list[int]:
         if self._tokenizer is None:
             return self._text(prefix)
-        format_ = self.chat_template, self.system_prompt, self.few_shot
-        return list(prompts.prompt_ids(self._tokenizer, prefix, *format_))
+        return list(self._format.ids(self._tokenizer, prefix))
 
     def _text(self, prefix: Prefix) -> str:
-        return prompts.prompt_text(
-            self._tokenizer, prefix, self.chat_template, self.system_prompt, self.few_shot
-        )
+        return self._format.text(self._tokenizer, prefix)
+
+    @property
+    def _format(self) -> prompts.PromptFormat:
+        return prompts.PromptFormat(self.chat_template, self.system_prompt, self.few_shot)
 
 
 Continues = Literal["vllm", "prefix", "none"]

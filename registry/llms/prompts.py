@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -68,83 +68,101 @@ def messages_of(
     return [*messages, {"role": "user", "content": question}]
 
 
-def render(
-    chat_template: str,
-    question: str,
-    system_prompt: str | None,
-    special_tokens: Mapping[str, Any],
-    few_shot: Sequence[Example] = (),
-) -> str:
-    """Write the prompt of a question with a template that is not the model's own.
+@dataclass(frozen=True)
+class PromptFormat:
+    """How a prompt is written: by which template, and with which system prompt and examples."""
 
-    It is the name of a shipped template, the path of a file, or Jinja text. It gets `messages`, as templates of
-    transformers do, and the special tokens of the tokenizer, such as ``bos_token``; those that are missing are empty.
-    Raises an InvalidArgumentsError if there is no such template, or it cannot be rendered.
-    """
-    try:
-        return _compiled(_template_text(chat_template)).render(
-            **special_tokens,
-            messages=messages_of(question, system_prompt, few_shot),
-            add_generation_prompt=True,
-        )
-    except InvalidArgumentsError:
-        raise
-    except Exception as error:  # A template can fail in any way.
-        raise InvalidArgumentsError(
-            f"The chat template {_shown(chat_template)} cannot be rendered: {type(error).__name__}: {error}."
-        ) from error
+    chat_template: str = NATIVE
+    """The name of a shipped template, the path of a file, or Jinja text; or ``native``, the tokenizer's own."""
+    system_prompt: str | None = None
+    few_shot: Sequence[Example] = ()
 
+    def messages(self, question: str) -> list[checkpoints.Message]:
+        """Return the chat that asks a question."""
+        return messages_of(question, self.system_prompt, self.few_shot)
 
-def check_chat_template(
-    chat_template: str, system_prompt: str | None, few_shot: Sequence[Example] = ()
-) -> None:
-    """Check that a template can write a prompt, without a tokenizer. The model's own is not checked.
+    def render(self, question: str, special_tokens: Mapping[str, Any]) -> str:
+        """Write the prompt of a question with a template that is not the model's own.
 
-    Raises an InvalidArgumentsError if there is no such template, it cannot be rendered, or its prompt leaves out the
-    question, the system prompt or an example.
-    """
-    if chat_template != NATIVE:
-        prompt = render(chat_template, _PROBE, system_prompt, _NAMED_TOKENS, few_shot)
-        check_prompt(prompt, f"The chat template {_shown(chat_template)}", _PROBE, system_prompt, few_shot)
-
-
-def check_prompt(
-    prompt: str, template: str, question: str, system_prompt: str | None, few_shot: Sequence[Example] = ()
-) -> None:
-    """Raise InvalidArgumentsError if a prompt leaves out a part. `template` is named."""
-    for number, each in enumerate(few_shot, start=1):
-        if not all(part.strip() in prompt for part in (each["question"], each["solution"])):
-            raise InvalidArgumentsError(
-                f"{template} leaves out example {number} of 'few_shot'. Use a template that writes every message."
+        It gets `messages`, as templates of transformers do, and the special tokens of the tokenizer, such as
+        ``bos_token``; those that are missing are empty. Raises an InvalidArgumentsError if there is no such template,
+        or it cannot be rendered.
+        """
+        try:
+            return _compiled(_template_text(self.chat_template)).render(
+                **special_tokens, messages=self.messages(question), add_generation_prompt=True
             )
-    if question.strip() not in prompt:
-        raise InvalidArgumentsError(
-            f"{template} leaves out the question: it writes {_shown(prompt)}. Write "
-            "{{ messages[-1]['content'] }} where the question belongs."
+        except InvalidArgumentsError:
+            raise
+        except Exception as error:  # A template can fail in any way.
+            raise InvalidArgumentsError(
+                f"The chat template {_shown(self.chat_template)} cannot be rendered: {type(error).__name__}: {error}."
+            ) from error
+
+    def check(self) -> None:
+        """Check that a template can write a prompt, without a tokenizer. The model's own is not checked.
+
+        Raises an InvalidArgumentsError if there is no such template, it cannot be rendered, or its prompt leaves out
+        the question, the system prompt or an example.
+        """
+        if self.chat_template != NATIVE:
+            prompt = self.render(_PROBE, _NAMED_TOKENS)
+            self._check_prompt(prompt, f"The chat template {_shown(self.chat_template)}", _PROBE)
+
+    def _check_prompt(self, prompt: str, template: str, question: str) -> None:
+        """Raise InvalidArgumentsError if a prompt leaves out a part. `template` is named."""
+        for number, each in enumerate(self.few_shot, start=1):
+            if not all(part.strip() in prompt for part in (each["question"], each["solution"])):
+                raise InvalidArgumentsError(
+                    f"{template} leaves out example {number} of 'few_shot'. Use a template that writes every message."
+                )
+        if question.strip() not in prompt:
+            raise InvalidArgumentsError(
+                f"{template} leaves out the question: it writes {_shown(prompt)}. Write "
+                "{{ messages[-1]['content'] }} where the question belongs."
+            )
+        if self.system_prompt is not None and self.system_prompt.strip() not in prompt:
+            raise InvalidArgumentsError(
+                f"{template} leaves out the system prompt. Use a template that writes every message, or remove "
+                "'system_prompt'."
+            )
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides the prompts of an LLM besides its tokenizer, as JSON data for job keys.
+
+        It is the same on a machine without the tokenizer. For a given template it is the template's text and the prompt
+        of a probe question, in which names stand for the tokenizer's special tokens. The model's own template is part
+        of the checkpoint, whose hash or commit is in the key.
+        """
+        known: dict[str, Any] = {"chat_template": self.chat_template, "system_prompt": self.system_prompt}
+        if self.few_shot:
+            known["few_shot"] = [dict(each) for each in self.few_shot]
+        if self.chat_template == NATIVE:
+            return known
+        probe = replace(self, few_shot=()).render(_PROBE, _NAMED_TOKENS)
+        return {**known, "chat_template": _template_text(self.chat_template), "probe": probe}
+
+    def text(self, tokenizer: PreTrainedTokenizerBase | None, prefix: Prefix) -> str:
+        """Return the prompt of a prefix. Its steps begin the assistant's turn, each followed by a blank line.
+
+        The special tokens of the tokenizer are those of the template. The model's own template needs one. Raises a
+        PluginFailedError or an InvalidArgumentsError if the template cannot write the prompt, or leaves out the
+        question or the system prompt.
+        """
+        if self.chat_template != NATIVE:
+            special_tokens = {} if tokenizer is None else tokenizer.special_tokens_map
+            return _continued(self.render(prefix.question, special_tokens), prefix)
+        assert tokenizer is not None
+        text = checkpoints.chat_text(tokenizer, self.messages(prefix.question))
+        self._check_prompt(text, f"The chat template of {tokenizer.name_or_path}", prefix.question)
+        return _continued(text, prefix)
+
+    def ids(self, tokenizer: PreTrainedTokenizerBase, prefix: Prefix) -> tuple[int, ...]:
+        """Return the token ids of :meth:`text`."""
+        # The template writes the special tokens.
+        return tuple(
+            tokenizer(self.text(tokenizer, prefix), add_special_tokens=False, verbose=False)["input_ids"]
         )
-    if system_prompt is not None and system_prompt.strip() not in prompt:
-        raise InvalidArgumentsError(
-            f"{template} leaves out the system prompt. Use a template that writes every message, or remove "
-            "'system_prompt'."
-        )
-
-
-def prompt_identity(
-    chat_template: str, system_prompt: str | None, few_shot: Sequence[Example] = ()
-) -> dict[str, Any]:
-    """Return what decides the prompts of an LLM besides its tokenizer, as JSON data for job keys.
-
-    It is the same on a machine without the tokenizer. For a given template it is the template's text and the prompt of
-    a probe question, in which names stand for the tokenizer's special tokens. The model's own template is part of the
-    checkpoint, whose hash or commit is in the key.
-    """
-    known: dict[str, Any] = {"chat_template": chat_template, "system_prompt": system_prompt}
-    if few_shot:
-        known["few_shot"] = [dict(each) for each in few_shot]
-    if chat_template == NATIVE:
-        return known
-    probe = render(chat_template, _PROBE, system_prompt, _NAMED_TOKENS)
-    return {**known, "chat_template": _template_text(chat_template), "probe": probe}
 
 
 def _template_text(chat_template: str) -> str:
@@ -205,31 +223,6 @@ def chat_tokenizer(checkpoint: str, chat_template: str) -> PreTrainedTokenizerBa
     return tokenizer
 
 
-def prompt_text(
-    tokenizer: PreTrainedTokenizerBase | None,
-    prefix: Prefix,
-    chat_template: str,
-    system_prompt: str | None,
-    few_shot: Sequence[Example] = (),
-) -> str:
-    """Return the prompt of a prefix. Its steps begin the assistant's turn, each followed by a blank line.
-
-    The special tokens of the tokenizer are those of the template. The model's own template needs one. The other
-    arguments are as in the LLM `transformers`. Raises a PluginFailedError or an InvalidArgumentsError if the template
-    cannot write the prompt, or leaves out the question or the system prompt.
-    """
-    if chat_template != NATIVE:
-        special_tokens = {} if tokenizer is None else tokenizer.special_tokens_map
-        prompt = render(chat_template, prefix.question, system_prompt, special_tokens, few_shot)
-        return _continued(prompt, prefix)
-    assert tokenizer is not None
-    text = checkpoints.chat_text(tokenizer, messages_of(prefix.question, system_prompt, few_shot))
-    check_prompt(
-        text, f"The chat template of {tokenizer.name_or_path}", prefix.question, system_prompt, few_shot
-    )
-    return _continued(text, prefix)
-
-
 def _continued(prompt: str, prefix: Prefix) -> str:
     """The prompt with the steps so far. If it ends with the tag of a thought, the first step does not repeat it."""
     text = text_so_far(prefix.steps)
@@ -242,19 +235,6 @@ def _continued(prompt: str, prefix: Prefix) -> str:
 def token_count(tokenizer: PreTrainedTokenizerBase, text: str) -> int:
     """Return the number of tokens of a text, without special tokens around it."""
     return len(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
-
-
-def prompt_ids(
-    tokenizer: PreTrainedTokenizerBase,
-    prefix: Prefix,
-    chat_template: str,
-    system_prompt: str | None,
-    few_shot: Sequence[Example] = (),
-) -> tuple[int, ...]:
-    """Return the token ids of :func:`prompt_text`."""
-    text = prompt_text(tokenizer, prefix, chat_template, system_prompt, few_shot)
-    # The template writes the special tokens.
-    return tuple(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
 
 def room_for_completion(
@@ -345,7 +325,7 @@ class ChatLLM(LLM):
     def check_arguments(self) -> None:
         """Raise an error if there is no such checkpoint, or if the chat template cannot write a prompt."""
         checkpoints.check_checkpoint(self.checkpoint)
-        check_chat_template(self.chat_template, self.system_prompt, self.few_shot)
+        self._format.check()
 
     def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
         """Return also why the checkpoint cannot be loaded, as far as the headers of its files tell."""
@@ -357,8 +337,11 @@ class ChatLLM(LLM):
         known = super().identity()
         left_out = (*self.suits_machine, "checkpoint", "chat_template", "system_prompt", "few_shot")
         known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
-        prompt = prompt_identity(self.chat_template, self.system_prompt, self.few_shot)
-        return {**known, "prompt": prompt, "checkpoint": checkpoints.checkpoint_identity(self.checkpoint)}
+        own = {
+            "prompt": self._format.identity(),
+            "checkpoint": checkpoints.checkpoint_identity(self.checkpoint),
+        }
+        return {**known, **own}
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of a text."""
@@ -370,11 +353,14 @@ class ChatLLM(LLM):
 
     def prompt(self, question: str) -> str:
         """Return the prompt of a bare question."""
-        format_ = self.chat_template, self.system_prompt, self.few_shot
-        return prompt_text(self._tokenizer, Prefix(question), *format_)
+        return self._format.text(self._tokenizer, Prefix(question))
 
     def _prompt(self, prefix: Prefix) -> tuple[int, ...]:
-        return prompt_ids(self._tokenizer, prefix, self.chat_template, self.system_prompt, self.few_shot)
+        return self._format.ids(self._tokenizer, prefix)
+
+    @property
+    def _format(self) -> PromptFormat:
+        return PromptFormat(self.chat_template, self.system_prompt, self.few_shot)
 
     @cached_property
     def _tokenizer(self) -> PreTrainedTokenizerBase:

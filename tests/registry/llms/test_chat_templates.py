@@ -21,11 +21,8 @@ from prmcal import Prefix
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.harness.planning.reading import read_grid
 from prmcal.registry.llms.prompts import (
+    PromptFormat,
     chat_tokenizer,
-    prompt_identity,
-    prompt_ids,
-    prompt_text,
-    render,
     shipped_templates,
 )
 from prmcal.registry.plugins import llms
@@ -51,7 +48,7 @@ PAPER = {spec.name: spec.arguments for spec in read_grid(ROOT / "grids" / "paper
 def test_the_papers_grid_has_the_published_prompt(name: str) -> None:
     template, system = PAPER[name]["chat_template"], PAPER[name]["system_prompt"]
     assert template == ("qwen-2.5" if "Qwen" in name else "llama-3-double-bos")
-    prompt = render(template, PROBE, system, {})
+    prompt = PromptFormat(template, system).render(PROBE, {})
     assert hashlib.sha256(prompt.encode()).hexdigest() == PUBLISHED[template]
 
 
@@ -60,21 +57,25 @@ def test_shipped_templates_write_the_formats_of_their_models() -> None:
     end = "<|start_header_id|>assistant<|end_header_id|>\n\n"
     user = f"<|start_header_id|>user<|end_header_id|>\n\n{PROBE}<|eot_id|>"
     system = "<|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>"
-    assert render("llama-3", PROBE, None, LLAMA) == f"<|begin_of_text|>{user}{end}"
-    assert render("llama-3", PROBE, "Be brief.", LLAMA) == f"<|begin_of_text|>{system}{user}{end}"
-    doubled = render("llama-3-double-bos", PROBE, None, LLAMA)
+    assert PromptFormat("llama-3", None).render(PROBE, LLAMA) == f"<|begin_of_text|>{user}{end}"
+    assert (
+        PromptFormat("llama-3", "Be brief.").render(PROBE, LLAMA) == f"<|begin_of_text|>{system}{user}{end}"
+    )
+    doubled = PromptFormat("llama-3-double-bos", None).render(PROBE, LLAMA)
     assert doubled == f"<|begin_of_text|><|begin_of_text|>{user}{end}"
-    assert render("qwen-2.5", PROBE, "Be brief.", {}) == (
+    assert PromptFormat("qwen-2.5", "Be brief.").render(PROBE, {}) == (
         f"<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n{PROBE}<|im_end|>\n<|im_start|>assistant\n"
     )
-    assert render("qwen-2.5", PROBE, None, {"bos_token": "<s>"}).startswith("<s><|im_start|>user\n")
+    assert (
+        PromptFormat("qwen-2.5", None).render(PROBE, {"bos_token": "<s>"}).startswith("<s><|im_start|>user\n")
+    )
 
 
 @given(st.text(min_size=1), st.none() | st.text(min_size=1), st.sampled_from(sorted(shipped_templates())))
 def test_question_and_system_prompt_are_written_as_they_are(
     question: str, system: str | None, name: str
 ) -> None:
-    prompt = render(name, question, system, LLAMA)
+    prompt = PromptFormat(name, system).render(question, LLAMA)
     assert question in prompt
     assert system is None or system in prompt
 
@@ -84,11 +85,11 @@ def test_the_native_template_of_a_model_can_be_written_as_a_file(tmp_path: Path)
     file = tmp_path / "weak.jinja"
     file.write_text(str(tokenizer.chat_template))
     prefix = Prefix(PROBE, ("a) 6*7=42",))
-    native = prompt_text(tokenizer, prefix, "native", "Be brief.")
+    native = PromptFormat("native", "Be brief.").text(tokenizer, prefix)
     assert native.endswith("assistant\na) 6*7=42\n\n")
     for same in (str(file), file.read_text(), "qwen-2.5"):
-        assert prompt_text(tokenizer, prefix, same, "Be brief.") == native
-        assert prompt_ids(tokenizer, prefix, same, None) == prompt_ids(tokenizer, prefix, "native", None)
+        assert PromptFormat(same, "Be brief.").text(tokenizer, prefix) == native
+        assert PromptFormat(same).ids(tokenizer, prefix) == PromptFormat("native").ids(tokenizer, prefix)
 
 
 def _at(moment: datetime) -> type[datetime]:
@@ -114,8 +115,8 @@ def test_a_prompt_is_the_same_on_all_days(dated: Path, monkeypatch: pytest.Monke
     native, given_, unpinned = set(), set(), set()
     for moment in (datetime(2025, 1, 31), datetime(2031, 12, 1)):
         monkeypatch.setattr(transformers_templates, "datetime", _at(moment))
-        native.add(prompt_text(tokenizer, Prefix(PROBE), "native", None))
-        given_.add(prompt_text(tokenizer, Prefix(PROBE), DATED, None))
+        native.add(PromptFormat("native", None).text(tokenizer, Prefix(PROBE)))
+        given_.add(PromptFormat(DATED, None).text(tokenizer, Prefix(PROBE)))
         unpinned.add(str(tokenizer.apply_chat_template(messages, tokenize=False)))
     assert native == given_
     (prompt,) = native
@@ -176,7 +177,7 @@ def test_a_native_template_that_cannot_write_the_prompt_is_named(
     (dated / "chat_template.jinja").write_text(template)
     tokenizer = chat_tokenizer(str(dated), "native")
     with pytest.raises(error, match=rf"The chat template of .*dated .*{message}"):
-        prompt_text(tokenizer, Prefix(PROBE), "native", system)
+        PromptFormat("native", system).text(tokenizer, Prefix(PROBE))
 
 
 def test_no_two_prompts_have_one_identity(tmp_path: Path) -> None:
@@ -200,9 +201,9 @@ def test_no_two_prompts_have_one_identity(tmp_path: Path) -> None:
         assert len(set(found)) == len(prompts)
         again = llms.create(plugin, **arguments, chat_template=str(same))
         assert json.dumps(again.identity()) == found[-1]
-    before = prompt_identity(str(own), None)
+    before = PromptFormat(str(own)).identity()
     own.write_text("Question: {{ messages[-1]['content'] }}\nA:")
-    assert prompt_identity(str(own), None) != before
+    assert PromptFormat(str(own)).identity() != before
 
 
 def test_the_identity_needs_no_tokenizer_and_no_hub(tmp_path: Path) -> None:

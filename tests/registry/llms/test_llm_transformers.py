@@ -17,7 +17,7 @@ from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.registry.conformance import checks_of
 from prmcal.registry.conformance import llm as llm_checks
 from prmcal.registry.conformance import plugin as plugin_checks
-from prmcal.registry.llms.prompts import prompt_ids
+from prmcal.registry.llms.prompts import PromptFormat
 from prmcal.registry.llms.sampling import sample_tokens
 from prmcal.registry.llms.transformers import TransformersLLM
 from prmcal.registry.plugins import llms
@@ -132,7 +132,7 @@ def test_a_prefix_without_room_is_a_clear_failure(policy: TransformersLLM) -> No
 
 
 def test_a_completion_ends_where_the_context_does(policy: TransformersLLM) -> None:
-    used = len(prompt_ids(policy._tokenizer, Prefix("7" * 480), "native", None))
+    used = len(PromptFormat("native").ids(policy._tokenizer, Prefix("7" * 480)))
     completions = policy.generate([Prefix("7" * 480)], 8, Sampling(max_tokens=500), seed=0)[0]
     assert max(completion.tokens for completion in completions) <= 512 - used
     assert all(c.tokens == 512 - used for c in completions if c.finish_reason == "length")

@@ -13,7 +13,7 @@ from prmcal import Completion, Prefix
 from prmcal.errors import InvalidArgumentsError
 from prmcal.harness.jobs.plugin_calls import in_steps
 from prmcal.registry.grading import extract_answer
-from prmcal.registry.llms.prompts import prompt_text
+from prmcal.registry.llms.prompts import PromptFormat
 from prmcal.registry.llms.transformers import TransformersLLM
 from prmcal.registry.plugins import llms
 from prmcal.registry.splitting import StepSplitting, split_text
@@ -175,7 +175,7 @@ def test_a_completion_that_begins_inside_a_thought_gets_its_tag(thinker: Transfo
     assert split_steps(whole.text) == ("<think>\n5 it is.\nYes.\n</think>", "\\boxed{5}")
     assert (cut_off.text, cut_off.finish_reason) == ("<think>\nHmm", "thought")
     # What the model reads when it goes on has the tag of the prompt, and no second one.
-    read = prompt_text(thinker._tokenizer, Prefix(bare.question, split_steps(whole.text)), OPENED, None)
+    read = PromptFormat(OPENED, None).text(thinker._tokenizer, Prefix(bare.question, split_steps(whole.text)))
     assert read.endswith("What is 2 + 3?\n<think>\n5 it is.\n\nYes.\n</think>\n\n\\boxed{5}\n\n")
     assert read.count("<think>") == 1
 
