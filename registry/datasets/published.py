@@ -1,7 +1,6 @@
 """Published data sets, read from a local file or from the Hugging Face hub."""
 
 import re
-from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -73,11 +72,11 @@ class _PublishedDataset(Dataset):
 
     tables: ClassVar[dict[str, _HubTable]]
     sizes: ClassVar[dict[str, int]]
+    files: ClassVar[dict[str, str]] = {"test": "path"}
+    """The argument for the file of each split."""
+    argument = ""
+    """The name of this argument in messages, if the data set is a part of another one."""
     answers: Ways = MARKED
-
-    @abstractmethod
-    def files(self) -> dict[str, tuple[str, str | None]]:
-        """Return for each split the name and the value of the argument for its file."""
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
         """Return the first `count` questions of a split; see :meth:`prmcal.Dataset.questions`.
@@ -96,17 +95,18 @@ class _PublishedDataset(Dataset):
 
     def absent_size(self, split: str) -> int | None:
         """Return the published number of questions if they have to be downloaded from the hub, else None."""
-        _, file = self.files()[split]
-        return None if file is not None or self.tables[split].is_downloaded() else self.sizes[split]
+        given = getattr(self, self.files[split]) is not None
+        return None if given or self.tables[split].is_downloaded() else self.sizes[split]
 
     @property
     def _name(self) -> str:
         return self.plugin_name or type(self).__name__
 
     def _read_split(self, split: str) -> list[Question]:
-        argument, file = self.files()[split]
+        file: str | None = getattr(self, self.files[split])
         if file is None:
             table = self.tables[split]
+            argument = self.argument or self.files[split]
             return self._questions(table.records(self._name, argument), str(table))
         return self._questions(read_records(Path(file)), file)
 
@@ -118,16 +118,10 @@ class _PublishedDataset(Dataset):
 class _TestSet(_PublishedDataset):
     """A data set with a test split only."""
 
-    argument = "path"
-
     path: str | None = None
     """A file of its questions (.jsonl, .json or .parquet). By default they come from the Hugging Face hub."""
     answers: Answers = MARKED
     """Where the answer of a solution stands, as in the data set `jsonl`."""
-
-    def files(self) -> dict[str, tuple[str, str | None]]:
-        """Return the argument for the file of the test split."""
-        return {"test": (self.argument, self.path)}
 
 
 class MATH500(_TestSet):
@@ -227,6 +221,7 @@ class MathCalibration(_PublishedDataset):
     splits = ("calibration",)
     tables: ClassVar = {"calibration": _HubTable("EleutherAI/hendrycks_math", _SUBJECTS, "train")}
     sizes: ClassVar = {"calibration": _TRAINING_PROBLEMS // _EVERY}
+    files: ClassVar = {"calibration": "path"}
 
     path: str | None = None
     """A file of all 7,500 problems (.jsonl, .json or .parquet). By default they come from EleutherAI/hendrycks_math,
@@ -235,10 +230,6 @@ class MathCalibration(_PublishedDataset):
     15th problem."""
     answers: Answers = MARKED
     """Where the answer of a solution stands, as in the data set `jsonl`."""
-
-    def files(self) -> dict[str, tuple[str, str | None]]:
-        """Return the argument for the file of the calibration split."""
-        return {"calibration": ("path", self.path)}
 
     def _questions(self, records: list[Record], source: str) -> list[Question]:
         if len(records) != _TRAINING_PROBLEMS:
@@ -260,6 +251,7 @@ class GSM8K(_PublishedDataset):
         "test": _HubTable("openai/gsm8k", ("main",), "test"),
     }
     sizes: ClassVar = {"calibration": 7473, "test": 1319}
+    files: ClassVar = {"calibration": "calibration", "test": "path"}
 
     path: str | None = None
     """A file of the test questions (.jsonl, .json or .parquet). Without one they come from openai/gsm8k."""
@@ -267,10 +259,6 @@ class GSM8K(_PublishedDataset):
     """A file of the training questions, likewise."""
     answers: Answers = MARKED
     """Where the answer of a solution stands, as in the data set `jsonl`."""
-
-    def files(self) -> dict[str, tuple[str, str | None]]:
-        """Return the arguments for the files of both splits."""
-        return {"calibration": ("calibration", self.calibration), "test": ("path", self.path)}
 
 
 def _without_degrees(answer: str) -> str:
