@@ -27,7 +27,7 @@ from prmcal.harness.report.exhibits import Chart
 from prmcal.harness.report.writer import can_draw
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import storage_errors
-from prmcal.registry.reading.recordings import read_files
+from prmcal.registry.reading.files import read_files
 from prmcal.registry.reading.shapes import Solution
 from prmcal.registry.reading.solutions import Fields
 

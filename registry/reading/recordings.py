@@ -1,7 +1,4 @@
-"""Recordings: the solutions of each question as completions, with their scores, their costs and what is right.
-
-Several files are read together: one after another, or with the scores of one in the records of another.
-"""
+"""Recordings: the solutions of each question as completions, with their scores, their costs and what is right."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +8,11 @@ from typing import Any, Literal
 
 from prmcal.errors import DataError
 from prmcal.registry.contracts.data import Completion
-from prmcal.registry.messages import excerpt, shown
+from prmcal.registry.messages import shown
+from prmcal.registry.reading.files import read_files
 from prmcal.registry.reading.pools import pool_path
-from prmcal.registry.reading.records import Record, read_records
-from prmcal.registry.reading.shapes import SCORES, Solution
+from prmcal.registry.reading.records import Record
+from prmcal.registry.reading.shapes import Solution
 from prmcal.registry.reading.solutions import Fields, Use, is_number, share_of, solutions_of
 from prmcal.steps import join_steps, split_steps
 
@@ -177,78 +175,3 @@ def _follow_ups(values: Any, correct_from: float | None) -> dict[tuple[str, ...]
 
 def _is_follow_up(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, dict) and isinstance(value.get("text"), str))
-
-
-_IDS = ("id", "idx", "index", "uid", "question_id", "doc_id")
-
-
-def read_files(paths: Sequence[Path], only: Mapping[str, Sequence[Any]] | None = None) -> list[Record]:
-    """Return the records of files, one after another. The last file may have the scores of the others.
-
-    Scores belong to records with the same id, or in the same order. `only` keeps the records with one of some values,
-    by the name of the field. Raises a DataError if a file cannot be read, or nothing is left.
-    """
-    files = [read_records(Path(pool_path(str(path)))) for path in paths]
-    records = _numbered(files[:-1], paths)
-    added = _added(records, files[-1])
-    records = _joined(records, files[-1], added, paths) if added else _numbered(files, paths)
-    for name, values in (only or {}).items():
-        wanted = set(map(str, values))
-        of_field = [(place, each) for place, each in records if isinstance(each, Mapping) and name in each]
-        records = [(place, each) for place, each in of_field if str(each[name]) in wanted]
-        if not records:
-            known = ", ".join(dict.fromkeys(str(each[name]) for _, each in of_field)) or "no such field"
-            raise DataError(
-                f"{', '.join(map(str, paths))} has no records whose '{name}' is {' or '.join(wanted)}. It has: {known}."
-            )
-    return records
-
-
-def _numbered(files: Sequence[list[Record]], paths: Sequence[Path]) -> list[Record]:
-    """Return the records of all files. The places of several files end with a number over all of them."""
-    if len(files) == 1:
-        return files[0]
-    every = [
-        (f"{path.name}, {place}", each)
-        for file, path in zip(files, paths, strict=False)
-        for place, each in file
-    ]
-    return [(f"{place}, in all {number}", each) for number, (place, each) in enumerate(every, start=1)]
-
-
-def _added(records: Sequence[Record], last: Sequence[Record]) -> list[str]:
-    """Return the fields with scores that the last file adds to the records of the others."""
-    if not records or not last:
-        return []
-    first, scores = records[0][1], last[0][1]
-    if not isinstance(first, Mapping) or not isinstance(scores, Mapping) or set(first) <= set(scores):
-        return []
-    return [name for name in SCORES if name in scores and name not in first]
-
-
-def _joined(
-    records: Sequence[Record], scores: Sequence[Record], added: Sequence[str], paths: Sequence[Path]
-) -> list[Record]:
-    key = next((name for name in _IDS if name in records[0][1] and name in scores[0][1]), None)
-    if key is None and len(records) != len(scores):
-        raise DataError(
-            f"{', '.join(map(str, paths[:-1]))} has {len(records):,} records and {paths[-1]} has {len(scores):,}, and "
-            f"no field names which belong together. Add one of {', '.join(_IDS)} to both."
-        )
-    others = [content if isinstance(content, Mapping) else {} for _, content in scores]
-    owners = [content if isinstance(content, Mapping) else {} for _, content in records]
-    # Any value can be an id of a stranger's file.
-    ids = [str(each.get(key)) for each in owners] if key else list(map(str, range(len(owners))))
-    known = {str(each.get(key)) if key else str(row): each for row, each in enumerate(others)}
-    if missing := [each for each in ids if each not in known]:
-        raise DataError(
-            f"{paths[-1]} has no scores for {len(missing):,} records of {paths[0]}, such as {excerpt(missing[0])}."
-        )
-    joined = [
-        {**own, **{name: known[each].get(name) for name in added}}
-        for own, each in zip(owners, ids, strict=True)
-    ]
-    return [
-        (place, each if each.keys() - set(added) else content)
-        for (place, content), each in zip(records, joined, strict=True)
-    ]

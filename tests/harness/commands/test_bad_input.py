@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from prmcal.harness.audit.scored import scored
 from prmcal.harness.cli.app import main
-from prmcal.registry.reading.recordings import read_files
+from prmcal.registry.reading.files import read_files
 from prmcal.registry.reading.solutions import Fields
 from tests.mutations import FEW, changed, damaged, reads_or_refuses
 

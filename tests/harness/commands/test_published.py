@@ -17,7 +17,7 @@ from prmcal.errors import DataError, StorageError
 from prmcal.harness.audit.scored import scored
 from prmcal.harness.cli.files import export_success
 from prmcal.registry.plugins import datasets, llms, prms
-from prmcal.registry.reading.recordings import read_files
+from prmcal.registry.reading.files import read_files
 from prmcal.registry.reading.records import read_records
 from prmcal.registry.reading.solutions import Fields
 from tests.conftest import PLUGINS, Prmcal
