@@ -17,7 +17,7 @@ from prmcal.db.text.formats import amount, counted, interval, number
 from prmcal.errors import DataError, PrmcalError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.options import argument, option
+from prmcal.harness.cli.options import WORDS, argument, option
 from prmcal.harness.storage.store import content_key, storage_errors, write_atomically
 from prmcal.harness.terminal import cut, terminal_width, text_table, wrapped
 from prmcal.registry.messages import reading
@@ -31,52 +31,21 @@ if TYPE_CHECKING:
 
 def ask(
     run: options.SourceArgument,
-    question: Annotated[
-        str | None, argument("QUESTION", "The question. Without it, or with -, standard input is read.")
-    ] = None,
-    questions: Annotated[
-        Path | None,
-        option(
-            "FILE",
-            'Answer many questions: JSON lines such as {"question": "1+1?"}, perhaps with an id and the right answer.',
-            "--questions",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        option(
-            "FILE", "Where the answers of --questions are written, as JSON lines. The same command continues."
-        ),
-    ] = None,
+    question: Annotated[str | None, argument("QUESTION", WORDS["ask"]["question"])] = None,
+    questions: Annotated[Path | None, option("FILE", WORDS["ask"]["questions"], "--questions")] = None,
+    out: Annotated[Path | None, option("FILE", WORDS["ask"]["out"])] = None,
     cell: options.CellOption = None,
     llm: options.LLMOption = None,
     prm: options.PRMOption = None,
     calibrator: options.CalibratorOption = None,
-    strategy: Annotated[
-        str | None,
-        option(
-            "NAME",
-            "A strategy. Default: that of the cell, or 'safe choice'; with --target, 'posterior vote'.",
-        ),
-    ] = None,
-    target: Annotated[
-        float | None, option("C", "The target probability C of the strategy, in (0, 1).")
-    ] = None,
-    level: Annotated[
-        float | None, option("BETA", "The level of the reward that best-of-n + IAS reads, such as 0.1.")
-    ] = None,
-    max_samples: Annotated[
-        int | None, option("N", "The largest number of samples of a question.", min=1)
-    ] = None,
-    mean_samples: Annotated[
-        float | None,
-        option("N", "The most samples of a question on average, for the strategy 'safe choice'.", min=1),
-    ] = None,
-    abstain_below: Annotated[
-        float | None, option("P", 'Say "I don\'t know" if the answer is right with a lower probability.')
-    ] = None,
-    seed: Annotated[int, option("SEED", "Another seed gives other samples.")] = 0,
-    output_format: Annotated[str, option("FORMAT", "text or json.", "--format")] = "text",
+    strategy: Annotated[str | None, option("NAME", WORDS["ask"]["strategy"])] = None,
+    target: Annotated[float | None, option("C", WORDS["ask"]["target"])] = None,
+    level: Annotated[float | None, option("BETA", WORDS["ask"]["level"])] = None,
+    max_samples: Annotated[int | None, option("N", WORDS["ask"]["max_samples"], min=1)] = None,
+    mean_samples: Annotated[float | None, option("N", WORDS["ask"]["mean_samples"], min=1)] = None,
+    abstain_below: Annotated[float | None, option("P", WORDS["ask"]["abstain_below"])] = None,
+    seed: Annotated[int, option("SEED", WORDS["ask"]["seed"])] = 0,
+    output_format: Annotated[str, option("FORMAT", WORDS["ask"]["output_format"], "--format")] = "text",
 ) -> None:
     """Answer new questions with a calibrated PRM.
 

@@ -9,41 +9,19 @@ import typer
 
 from prmcal.errors import DataError, PrmcalError
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.options import argument, completing, names_by_kind, one_of, option
+from prmcal.harness.cli.options import WORDS, argument, completing, names_by_kind, one_of, option
 from prmcal.harness.terminal import text_table, wrapped
 
 
 def audit(
-    files: Annotated[
-        list[Path],
-        argument(
-            "FILE...",
-            "Scored solutions, or the folder of a run. The last of several files can have the scores of the others.",
-        ),
-    ],
-    question: Annotated[str | None, option("FIELD", "The field with the question.", "--question")] = None,
-    score: Annotated[str | None, option("FIELD", "The field with the scores.", "--score")] = None,
-    label: Annotated[
-        str | None, option("FIELD", "The field that says whether a solution is right.", "--label")
-    ] = None,
-    scale: Annotated[
-        str | None,
-        option("SCALE", "Meaning of the scores: probability or logit. Default: by their range.", "--as"),
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        option("KIND=NAME", "The llm, prm, dataset or split of a run, or FIELD=VALUE; repeatable.", "--only"),
-    ] = None,
-    against: Annotated[
-        Path | None,
-        option(
-            "DIR", "An earlier audit. An alarm says if questions are no longer like its own.", "--against"
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        option("DIR", "Write report.html, its diagrams, audit.json and the calibrator here.", "--out"),
-    ] = None,
+    files: Annotated[list[Path], argument("FILE...", WORDS["audit"]["files"])],
+    question: Annotated[str | None, option("FIELD", WORDS["audit"]["question"], "--question")] = None,
+    score: Annotated[str | None, option("FIELD", WORDS["audit"]["score"], "--score")] = None,
+    label: Annotated[str | None, option("FIELD", WORDS["audit"]["label"], "--label")] = None,
+    scale: Annotated[str | None, option("SCALE", WORDS["audit"]["scale"], "--as")] = None,
+    only: Annotated[list[str] | None, option("KIND=NAME", WORDS["audit"]["only"], "--only")] = None,
+    against: Annotated[Path | None, option("DIR", WORDS["audit"]["against"], "--against")] = None,
+    out: Annotated[Path | None, option("DIR", WORDS["audit"]["out"], "--out")] = None,
 ) -> None:
     """Say what the scores in a file are worth.
 
@@ -65,10 +43,10 @@ def audit(
 
 
 def apply(
-    directory: Annotated[Path, argument("DIR", "What `prmcal audit --out DIR` has written.")],
-    file: Annotated[Path, argument("FILE", "A file with scores of the same scorer.")],
-    score: Annotated[str | None, option("FIELD", "The field with the scores.", "--score")] = None,
-    out: Annotated[Path | None, option("FILE", "The new file. Default: the terminal.", "--out")] = None,
+    directory: Annotated[Path, argument("DIR", WORDS["apply"]["directory"])],
+    file: Annotated[Path, argument("FILE", WORDS["apply"]["file"])],
+    score: Annotated[str | None, option("FIELD", WORDS["apply"]["score"], "--score")] = None,
+    out: Annotated[Path | None, option("FILE", WORDS["apply"]["out"], "--out")] = None,
 ) -> None:
     """Add calibrated scores to the records of a file.
 
@@ -109,14 +87,9 @@ _ACTIONS = ("list", "check")
 
 def pools(
     action: Annotated[
-        str,
-        argument(
-            "ACTION", "list, or check to say what is wrong with files.", autocompletion=completing(*_ACTIONS)
-        ),
+        str, argument("ACTION", WORDS["pools"]["action"], autocompletion=completing(*_ACTIONS))
     ] = "list",
-    files: Annotated[
-        list[Path] | None, argument("FILE...", "Pools. Default of list: the shipped ones.")
-    ] = None,
+    files: Annotated[list[Path] | None, argument("FILE...", WORDS["pools"]["files"])] = None,
 ) -> None:
     """List pools of recorded samples, or check new ones.
 

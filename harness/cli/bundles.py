@@ -13,7 +13,7 @@ from prmcal.db.text.formats import counted, duration, file_size
 from prmcal.errors import PrmcalError, RunError, StorageError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ending_cleanly
-from prmcal.harness.cli.options import argument, option
+from prmcal.harness.cli.options import WORDS, argument, option
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.share.bundle import About
 from prmcal.harness.share.merge import MergeSummary
@@ -27,34 +27,22 @@ from prmcal.harness.terminal import wrapped
 @ending_cleanly()
 def submit(
     directory: options.RunArgument,
-    out: Annotated[Path, option("BUNDLE", "The file to write.", "--out")],
+    out: Annotated[Path, option("BUNDLE", WORDS["submit"]["out"], "--out")],
     cells: Annotated[
-        list[str] | None,
-        argument(
-            "CELLS",
-            "Cells by number, id or part of an id. Default: all finished ones.",
-            autocompletion=options.completing_cells,
-        ),
+        list[str] | None, argument("CELLS", WORDS["submit"]["cells"], autocompletion=options.completing_cells)
     ] = None,
     llm: options.LLMsOption = None,
     prm: options.PRMsOption = None,
     calibrator: options.CalibratorsOption = None,
     dataset: options.DatasetsOption = None,
     strategy: options.StrategiesOption = None,
-    submitter: Annotated[str, option("NAME", "Who submits: a person or a laboratory.")] = "",
-    licence: Annotated[str, option("LICENCE", "The licence of the results, such as CC-BY-4.0.")] = "",
-    note: Annotated[str, option("TEXT", "A note for the readers.")] = "",
-    texts: Annotated[
-        bool, typer.Option("--texts", help="Include the texts of questions and trajectories.")
-    ] = False,
-    models: Annotated[bool, typer.Option("--models", help="Include the fits that change the PRM.")] = False,
-    key: Annotated[Path | None, option("FILE", "Sign the bundle with this SSH key.", "--key")] = None,
-    with_paths: Annotated[
-        bool,
-        typer.Option(
-            "--with-paths", help="Include arguments that tell of this machine, such as the path of a model."
-        ),
-    ] = False,
+    submitter: Annotated[str, option("NAME", WORDS["submit"]["submitter"])] = "",
+    licence: Annotated[str, option("LICENCE", WORDS["submit"]["licence"])] = "",
+    note: Annotated[str, option("TEXT", WORDS["submit"]["note"])] = "",
+    texts: Annotated[bool, typer.Option("--texts", help=WORDS["submit"]["texts"])] = False,
+    models: Annotated[bool, typer.Option("--models", help=WORDS["submit"]["models"])] = False,
+    key: Annotated[Path | None, option("FILE", WORDS["submit"]["key"], "--key")] = None,
+    with_paths: Annotated[bool, typer.Option("--with-paths", help=WORDS["submit"]["with_paths"])] = False,
 ) -> None:
     """Write results into a bundle for others.
 
@@ -114,14 +102,8 @@ _MOST_CONFLICTS = 5
 
 @ending_cleanly()
 def merge(
-    out: Annotated[Path, argument("OUT", "A new folder, or a merged leaderboard, which is extended.")],
-    inputs: Annotated[
-        list[Path],
-        argument(
-            "DIR_OR_BUNDLE...",
-            "Output folders of runs, bundles, other merged leaderboards, and verifications (JSON).",
-        ),
-    ],
+    out: Annotated[Path, argument("OUT", WORDS["merge"]["out"])],
+    inputs: Annotated[list[Path], argument("DIR_OR_BUNDLE...", WORDS["merge"]["inputs"])],
 ) -> None:
     """Merge runs and bundles into one leaderboard.
 
@@ -208,22 +190,12 @@ _MOST_NAMED = 10
 
 @ending_cleanly()
 def publish(
-    merged: Annotated[Path | None, argument("MERGED", "The folder of a merged leaderboard.")] = None,
-    html: Annotated[
-        Path | None,
-        option("SITE", "Write a static site: to a new or empty folder, or over an earlier site.", "--html"),
-    ] = None,
+    merged: Annotated[Path | None, argument("MERGED", WORDS["publish"]["merged"])] = None,
+    html: Annotated[Path | None, option("SITE", WORDS["publish"]["html"], "--html")] = None,
     every_eval_ever: Annotated[
-        Path | None, option("FOLDER", "Write records of the schema Every Eval Ever 0.3.", "--every-eval-ever")
+        Path | None, option("FOLDER", WORDS["publish"]["every_eval_ever"], "--every-eval-ever")
     ] = None,
-    recipe: Annotated[
-        Path | None,
-        option(
-            "FOLDER",
-            "Write a results repository, in which a pull request with a submission is verified by itself.",
-            "--recipe",
-        ),
-    ] = None,
+    recipe: Annotated[Path | None, option("FOLDER", WORDS["publish"]["recipe"], "--recipe")] = None,
 ) -> None:
     """Publish a merged leaderboard.
 

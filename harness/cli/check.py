@@ -16,7 +16,7 @@ from prmcal.db.metrics import TIERS, Tier
 from prmcal.db.text.formats import duration
 from prmcal.errors import InvalidArgumentsError, PluginError, PrmcalError, UnknownPluginError
 from prmcal.harness.cli.app import ExitCode, ending_cleanly
-from prmcal.harness.cli.options import PluginOption, argument, load_plugins, one_of, option, tier_named
+from prmcal.harness.cli.options import WORDS, PluginOption, argument, load_plugins, one_of, option, tier_named
 from prmcal.harness.planning.reading import parse_yaml
 from prmcal.harness.share.submissions import Check, Verification, write_verification
 from prmcal.harness.storage.folder import check_text
@@ -35,25 +35,12 @@ _LABELS = ("FAILED", "skipped", "passed")
 
 
 def check(
-    name: Annotated[str, argument("NAME", "The name of a plugin, or a Python file that registers plugins.")],
-    kind: Annotated[
-        str | None,
-        option(
-            "KIND",
-            "llm, prm, calibrator, dataset, strategy or metric. Needed if plugins of several kinds have the name.",
-        ),
-    ] = None,
+    name: Annotated[str, argument("NAME", WORDS["check"]["name"])],
+    kind: Annotated[str | None, option("KIND", WORDS["check"]["kind"])] = None,
     argument: Annotated[
-        list[str] | None, option("KEY=VALUE", "A constructor argument; repeatable.", "--argument", "-a")
+        list[str] | None, option("KEY=VALUE", WORDS["check"]["argument"], "--argument", "-a")
     ] = None,
-    weights: Annotated[
-        Path | None,
-        option(
-            "FOLDER",
-            "A folder with the published weights of a PRM: verify that it reproduces the published rewards.",
-            "--weights",
-        ),
-    ] = None,
+    weights: Annotated[Path | None, option("FOLDER", WORDS["check"]["weights"], "--weights")] = None,
     plugin: PluginOption = None,
 ) -> None:
     """Run the conformance checks on a plugin."""
@@ -210,40 +197,18 @@ _SECONDS_BETWEEN_LINES = 5.0
 
 @ending_cleanly()
 def verify(
-    bundle: Annotated[
-        Path, argument("BUNDLE", "A bundle, an unpacked bundle, or the output folder of a run.")
-    ],
-    tier: Annotated[
-        str,
-        option(
-            "TIER",
-            "The highest tier: consistent, graded, scored or reproduced. Each includes those before it.",
-        ),
-    ] = "consistent",
-    by: Annotated[str, option("NAME", "Your name, for the record.")] = "",
-    out: Annotated[
-        Path | None, option("RECORD", "Write the record to this JSON file.", "--out", dir_okay=False)
-    ] = None,
-    texts_from: Annotated[
-        Path | None, option("PATH", "A bundle or a folder with the texts, if the bundle lacks them.")
-    ] = None,
-    share: Annotated[
-        float, typer.Option(min=1e-6, max=1.0, help="The share of trajectories that are scored again.")
-    ] = 0.02,
-    questions: Annotated[
-        int, typer.Option(min=1, help="The questions of each LLM and split that are sampled again, at least.")
-    ] = 30,
-    all_fits: Annotated[
-        bool, typer.Option("--all-fits", help="Repeat also the fits that need the PRM or its hidden states.")
-    ] = False,
+    bundle: Annotated[Path, argument("BUNDLE", WORDS["verify"]["bundle"])],
+    tier: Annotated[str, option("TIER", WORDS["verify"]["tier"])] = "consistent",
+    by: Annotated[str, option("NAME", WORDS["verify"]["by"])] = "",
+    out: Annotated[Path | None, option("RECORD", WORDS["verify"]["out"], "--out", dir_okay=False)] = None,
+    texts_from: Annotated[Path | None, option("PATH", WORDS["verify"]["texts_from"])] = None,
+    share: Annotated[float, typer.Option(min=1e-6, max=1.0, help=WORDS["verify"]["share"])] = 0.02,
+    questions: Annotated[int, typer.Option(min=1, help=WORDS["verify"]["questions"])] = 30,
+    all_fits: Annotated[bool, typer.Option("--all-fits", help=WORDS["verify"]["all_fits"])] = False,
     plugin: PluginOption = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes of the first tier. Default: the number of cores.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="The seed of a record, to repeat its verification.")
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Run all tiers without asking.")] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help=WORDS["verify"]["workers"])] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help=WORDS["verify"]["seed"])] = None,
+    yes: Annotated[bool, typer.Option("--yes", help=WORDS["verify"]["yes"])] = False,
 ) -> None:
     """Check a submission in tiers: consistent, graded again, scored again, reproduced.
 

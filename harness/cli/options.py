@@ -1,6 +1,7 @@
 """The common parts of the commands: arguments and options, what the shell completes, and formats of the output."""
 
 import json
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from prmcal.harness.planning.grid import GridSpec
 
 
+WORDS: dict[str, dict[str, str]] = tomllib.loads(
+    Path(__file__).with_name("options.toml").read_text(encoding="utf-8")
+)
+"""What the options and the arguments of each command mean, and under "common" those of several commands."""
 FORMATS = ("table", "json", "csv", "markdown")
 DEFAULT_RUN = Path("runs/nano")
 
@@ -85,68 +90,24 @@ GridArgument = Annotated[
         autocompletion=completing_grids,
     ),
 ]
-RunArgument = Annotated[Path, argument("DIR", "The output folder of a run.")]
-RunsArgument = Annotated[list[Path], argument("DIR...", "The output folders of one or more runs.")]
-RunOption = Annotated[Path, option("DIR", "The output folder of a run.", "--dir")]
-SourceArgument = Annotated[
-    str,
-    argument(
-        "RUN", "The output folder of a run, a saved calibrated PRM, or a checkpoint of `prmcal export-prm`."
-    ),
-]
-CellArgument = Annotated[
-    str,
-    argument(
-        "CELL",
-        "A cell: its number in the leaderboard (12 or '#12'), its id, or a part of the id that no other cell has.",
-        autocompletion=completing_cells,
-    ),
-]
+RunArgument = Annotated[Path, argument("DIR", WORDS["common"]["run"])]
+RunsArgument = Annotated[list[Path], argument("DIR...", WORDS["common"]["runs"])]
+RunOption = Annotated[Path, option("DIR", WORDS["common"]["run_dir"], "--dir")]
+SourceArgument = Annotated[str, argument("RUN", WORDS["common"]["source"])]
+CellArgument = Annotated[str, argument("CELL", WORDS["common"]["cell"], autocompletion=completing_cells)]
 CellOption = Annotated[
-    str | None,
-    option(
-        "CELL",
-        "A cell with a calibrator, by its number, its id or a part of it. A cell of the scaling leaderboard also "
-        "gives the strategy. By default it is the LLM that is right most often on the calibration questions, the PRM "
-        "whose scores tell right from wrong best there, and the calibrator that is first in the ranking.",
-        autocompletion=completing_cells,
-    ),
+    str | None, option("CELL", WORDS["common"]["cell_option"], autocompletion=completing_cells)
 ]
 FormatOption = Annotated[
-    str, option("FORMAT", "table, json, csv or markdown.", "--format", autocompletion=completing(*FORMATS))
+    str, option("FORMAT", WORDS["common"]["format"], "--format", autocompletion=completing(*FORMATS))
 ]
-AllowedHostsOption = Annotated[
-    list[str] | None,
-    option(
-        "NAME",
-        "A further name by which the server is reached, such as that of a proxy; repeatable. Requests with other names "
-        "in their headers Host and Origin are refused. `*.example.com` stands for all names below.",
-    ),
-]
-WideOption = Annotated[bool, typer.Option("--wide", help="Show all columns, however long the lines become.")]
-PagerOption = Annotated[
-    bool,
-    typer.Option(
-        "--pager/--no-pager",
-        help="Show output that is longer than the terminal in the pager (PAGER, or less).",
-    ),
-]
-OutOption = Annotated[Path, option("DIR", "The output folder: artifacts and the database.", "--out")]
-PluginOption = Annotated[
-    list[Path] | None, option("FILE", "A Python file that registers plugins; repeatable.", "--plugin")
-]
-LimitOption = Annotated[
-    int | None, option("N", "Use only the first N questions of every data set.", "--limit", min=1)
-]
-OnlyOption = Annotated[
-    list[str] | None,
-    option(
-        "KIND=NAME",
-        "Run only what the cells with this llm, prm, calibrator, dataset or strategy need, such as llm=weak; "
-        "repeatable. Other cells stay as they are.",
-        "--only",
-    ),
-]
+AllowedHostsOption = Annotated[list[str] | None, option("NAME", WORDS["common"]["allowed_hosts"])]
+WideOption = Annotated[bool, typer.Option("--wide", help=WORDS["common"]["wide"])]
+PagerOption = Annotated[bool, typer.Option("--pager/--no-pager", help=WORDS["common"]["pager"])]
+OutOption = Annotated[Path, option("DIR", WORDS["common"]["out"], "--out")]
+PluginOption = Annotated[list[Path] | None, option("FILE", WORDS["common"]["plugin"], "--plugin")]
+LimitOption = Annotated[int | None, option("N", WORDS["common"]["limit"], "--limit", min=1)]
+OnlyOption = Annotated[list[str] | None, option("KIND=NAME", WORDS["common"]["only"], "--only")]
 
 
 def given(**names: list[str] | None) -> dict[str, list[str]]:

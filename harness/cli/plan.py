@@ -17,6 +17,7 @@ from prmcal.db.text.formats import counted, duration, time_left
 from prmcal.errors import DatabaseError, PrmcalError, RunError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
+from prmcal.harness.cli.options import WORDS
 from prmcal.harness.cli.run import finding_line, lines_on_failures
 from prmcal.harness.execution.ending import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.execution.machine import default_workers, visible_gpus
@@ -42,15 +43,11 @@ _END = 40
 
 def plan(
     grid: options.GridArgument,
-    out: Annotated[
-        Path | None, options.option("DIR", "An output folder: its finished work is counted as done.", "--out")
-    ] = None,
+    out: Annotated[Path | None, options.option("DIR", WORDS["plan"]["out"], "--out")] = None,
     only: options.OnlyOption = None,
     limit: options.LimitOption = None,
     plugin: options.PluginOption = None,
-    prompt: Annotated[
-        bool, typer.Option("--prompt", help="Show what each LLM reads for the first question instead.")
-    ] = False,
+    prompt: Annotated[bool, typer.Option("--prompt", help=WORDS["plan"]["prompt"])] = False,
 ) -> None:
     """Show the jobs of a grid and what they cost.
 
@@ -187,7 +184,9 @@ _ADVICE = {
 
 def status(
     directory: options.RunArgument,
-    output_format: Annotated[str, options.option("FORMAT", "table or json.", "--format")] = "table",
+    output_format: Annotated[
+        str, options.option("FORMAT", WORDS["status"]["output_format"], "--format")
+    ] = "table",
 ) -> None:
     """Show the progress of a run, the time left, and why cells failed.
 

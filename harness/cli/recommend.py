@@ -12,7 +12,7 @@ from prmcal.db.text.formats import amount, counted, duration, markdown_grid, num
 from prmcal.db.text.overview import quantity
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.options import option
+from prmcal.harness.cli.options import WORDS, option
 from prmcal.harness.recommending.types import Line, Recommendation, ask_command, recommendation_frame
 from prmcal.harness.terminal import UNLIMITED, fit, wrapped
 from prmcal.harness.terminal import show as show_text
@@ -20,28 +20,11 @@ from prmcal.harness.terminal import show as show_text
 
 def recommend(
     directory: options.RunArgument,
-    accuracy: Annotated[
-        float | None,
-        option("SHARE", "The wanted share of right answers, such as 0.9: the cheapest choice with it."),
-    ] = None,
-    samples: Annotated[
-        float | None, option("N", "A budget: at most N samples of a question, on average over questions.")
-    ] = None,
-    tokens: Annotated[
-        float | None, option("N", "A budget: at most N generated tokens of a question, on average.")
-    ] = None,
-    draw: Annotated[
-        int | None,
-        option(
-            "N",
-            "Draw and score trajectories of the calibration questions until each has N, so that larger budgets "
-            "can be chosen. They are kept in DIR.",
-            min=1,
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None, option("N", "Worker processes of --draw. Default: one for each GPU or core.", min=1)
-    ] = None,
+    accuracy: Annotated[float | None, option("SHARE", WORDS["recommend"]["accuracy"])] = None,
+    samples: Annotated[float | None, option("N", WORDS["recommend"]["samples"])] = None,
+    tokens: Annotated[float | None, option("N", WORDS["recommend"]["tokens"])] = None,
+    draw: Annotated[int | None, option("N", WORDS["recommend"]["draw"], min=1)] = None,
+    workers: Annotated[int | None, option("N", WORDS["recommend"]["workers"], min=1)] = None,
     output_format: options.FormatOption = "table",
     llm: options.LLMsOption = None,
     prm: options.PRMsOption = None,

@@ -13,6 +13,7 @@ from prmcal.db.text.formats import counted, duration
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
+from prmcal.harness.cli.options import WORDS
 from prmcal.harness.cluster.actor import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.execution.ending import Ending, FailureGroup, RunSummary
@@ -32,70 +33,28 @@ _ENDINGS: dict[Ending, tuple[ExitCode, str]] = {
 _ExecutorOption = Annotated[
     str,
     options.option(
-        "NAME",
-        "Where the workers are: local (processes on this machine) or ray (on the nodes of a Ray cluster).",
-        "--executor",
-        autocompletion=options.completing(*_EXECUTORS),
+        "NAME", WORDS["run"]["executor"], "--executor", autocompletion=options.completing(*_EXECUTORS)
     ),
 ]
-_AddressOption = Annotated[
-    str | None,
-    options.option(
-        "HOST:PORT",
-        "The head node of the Ray cluster. Default: the cluster that runs on this machine, or a new one.",
-        "--address",
-    ),
-]
+_AddressOption = Annotated[str | None, options.option("HOST:PORT", WORDS["run"]["address"], "--address")]
 
 
 def run(
     grid: options.GridArgument,
     out: options.OutOption,
     only: options.OnlyOption = None,
-    retry_failed: Annotated[
-        bool,
-        typer.Option(
-            "--retry-failed", help="Run only what the cells need that failed in the latest run of DIR."
-        ),
-    ] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help=WORDS["run"]["retry_failed"])] = False,
     limit: options.LimitOption = None,
-    workers: Annotated[
-        int | None,
-        options.option(
-            "N",
-            "Number of worker processes, which share the GPUs evenly. Default: one for each GPU or core.",
-            min=1,
-        ),
-    ] = None,
+    workers: Annotated[int | None, options.option("N", WORDS["run"]["workers"], min=1)] = None,
     executor: _ExecutorOption = "local",
     address: _AddressOption = None,
     plugin: options.PluginOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print failures only.")] = False,
-    log_file: Annotated[
-        Path | None,
-        options.option(
-            "FILE",
-            "The log: a line for each shard with its time, repeated requests, warnings and tracebacks. "
-            "Default: run.log in DIR.",
-            "--log-file",
-        ),
-    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help=WORDS["run"]["quiet"])] = False,
+    log_file: Annotated[Path | None, options.option("FILE", WORDS["run"]["log_file"], "--log-file")] = None,
     max_hours: Annotated[
-        float | None,
-        options.option(
-            "HOURS",
-            "End the run after this time, even in the middle of a shard: 11.5 is eleven and a half hours.",
-            "--max-hours",
-        ),
+        float | None, options.option("HOURS", WORDS["run"]["max_hours"], "--max-hours")
     ] = None,
-    drop_cells: Annotated[
-        bool,
-        typer.Option(
-            "--drop-cells",
-            help="Delete finished cells that the grid no longer has, or that have changed and that --only or "
-            "--retry-failed leave out. Without this option, the run refuses to start if there are any.",
-        ),
-    ] = False,
+    drop_cells: Annotated[bool, typer.Option("--drop-cells", help=WORDS["run"]["drop_cells"])] = False,
 ) -> None:
     """Run a grid.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli.ask import loaded
 from prmcal.harness.cli.options import (
+    WORDS,
     AllowedHostsOption,
     CalibratorOption,
     CellOption,
@@ -38,31 +39,16 @@ def serve(
     llm: LLMOption = None,
     prm: PRMOption = None,
     calibrator: CalibratorOption = None,
-    host: Annotated[
-        str,
-        option("HOST", "The address that the server listens at. With 0.0.0.0, other machines can reach it."),
-    ] = "127.0.0.1",
-    port: Annotated[int, option("PORT", "The port; 0 for any free one.", min=0, max=65535)] = 8000,
-    max_body: Annotated[
-        int, option("BYTES", "The largest body of a request; a larger one gets 413.", min=1)
-    ] = 2**20,
-    max_concurrent: Annotated[
-        int, option("N", "Requests that are answered at one time; others get 503.", min=1)
-    ] = 64,
-    max_rows: Annotated[int, option("N", "The largest number of trajectories in a request.", min=1)] = 256,
-    max_question: Annotated[int, option("CHARACTERS", "The longest question.", min=1)] = 20_000,
-    max_samples: Annotated[
-        int, option("N", "The most samples that a request may ask for; more get 422.", min=1)
-    ] = 256,
+    host: Annotated[str, option("HOST", WORDS["serve"]["host"])] = "127.0.0.1",
+    port: Annotated[int, option("PORT", WORDS["serve"]["port"], min=0, max=65535)] = 8000,
+    max_body: Annotated[int, option("BYTES", WORDS["serve"]["max_body"], min=1)] = 2**20,
+    max_concurrent: Annotated[int, option("N", WORDS["serve"]["max_concurrent"], min=1)] = 64,
+    max_rows: Annotated[int, option("N", WORDS["serve"]["max_rows"], min=1)] = 256,
+    max_question: Annotated[int, option("CHARACTERS", WORDS["serve"]["max_question"], min=1)] = 20_000,
+    max_samples: Annotated[int, option("N", WORDS["serve"]["max_samples"], min=1)] = 256,
     allowed_hosts: AllowedHostsOption = None,
-    batch: Annotated[
-        int,
-        option("N", "Trajectories that are scored together. They come from all requests that wait.", min=1),
-    ] = 64,
-    grace: Annotated[
-        float,
-        option("SECONDS", "Time for running requests to finish when the server is told to end.", min=0.1),
-    ] = 20.0,
+    batch: Annotated[int, option("N", WORDS["serve"]["batch"], min=1)] = 64,
+    grace: Annotated[float, option("SECONDS", WORDS["serve"]["grace"], min=0.1)] = 20.0,
 ) -> None:
     """Serve a calibrated PRM over HTTP.
 

@@ -16,6 +16,7 @@ from prmcal.db.reader import Source, reading
 from prmcal.db.text import formats
 from prmcal.db.text.board import Board, Column, comparison_board, estimate, questions_board
 from prmcal.harness.cli import options
+from prmcal.harness.cli.options import WORDS
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import UNLIMITED, cut, wrapped
 from prmcal.harness.terminal import show as show_text
@@ -154,19 +155,13 @@ _SECTION = with_terminal("")
 
 def compare(
     first: Annotated[
-        str,
-        options.argument(
-            "A",
-            "A cell: its number in the leaderboard, its id or a part of it.",
-            autocompletion=options.completing_cells,
-        ),
+        str, options.argument("A", WORDS["compare"]["first"], autocompletion=options.completing_cells)
     ],
     second: Annotated[
-        str,
-        options.argument("B", "Another cell on the same data set.", autocompletion=options.completing_cells),
+        str, options.argument("B", WORDS["compare"]["second"], autocompletion=options.completing_cells)
     ],
     directory: options.RunOption = options.DEFAULT_RUN,
-    metric: Annotated[str | None, options.option("METRIC", "Compare this metric only.")] = None,
+    metric: Annotated[str | None, options.option("METRIC", WORDS["compare"]["metric"])] = None,
     output_format: options.FormatOption = "table",
     wide: options.WideOption = False,
     pager: options.PagerOption = True,

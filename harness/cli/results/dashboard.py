@@ -10,24 +10,17 @@ import typer
 
 from prmcal.db.run_folder import LOCK_FILE, RECORD_FILE, published_path, refuse_devices
 from prmcal.errors import PrmcalError, RunError
-from prmcal.harness.cli.options import AllowedHostsOption, RunArgument, RunsArgument, option
+from prmcal.harness.cli.options import WORDS, AllowedHostsOption, RunArgument, RunsArgument, option
 from prmcal.harness.serving.access import hosts_of
 
 
 def dashboard(
     directories: RunsArgument,
-    port: Annotated[int, option("PORT", "The port of the server.", min=1, max=65535)] = 8501,
-    host: Annotated[
-        str,
-        option(
-            "HOST", "The address that the server listens at. With 0.0.0.0, other machines can open the pages."
-        ),
-    ] = "127.0.0.1",
-    base_path: Annotated[
-        str, option("PATH", "The path below which a proxy serves the pages, such as /prmcal.")
-    ] = "",
+    port: Annotated[int, option("PORT", WORDS["dashboard"]["port"], min=1, max=65535)] = 8501,
+    host: Annotated[str, option("HOST", WORDS["dashboard"]["host"])] = "127.0.0.1",
+    base_path: Annotated[str, option("PATH", WORDS["dashboard"]["base_path"])] = "",
     allowed_hosts: AllowedHostsOption = None,
-    headless: Annotated[bool, typer.Option("--headless", help="Do not open a browser.")] = False,
+    headless: Annotated[bool, typer.Option("--headless", help=WORDS["dashboard"]["headless"])] = False,
 ) -> None:
     """Open the results in a browser.
 
@@ -53,9 +46,7 @@ def dashboard(
 
 def report(
     directory: RunArgument,
-    out: Annotated[
-        Path, option("REPORT", "The folder of the report: new, empty, or an earlier report.", "--out")
-    ],
+    out: Annotated[Path, option("REPORT", WORDS["report"]["out"], "--out")],
 ) -> None:
     """Write a report with tables and figures.
 
@@ -69,9 +60,7 @@ def report(
 
 def export(
     directories: RunsArgument,
-    html: Annotated[
-        Path, option("SITE", "The folder of the site: new, empty, or an earlier site.", "--html")
-    ],
+    html: Annotated[Path, option("SITE", WORDS["export"]["html"], "--html")],
 ) -> None:
     """Write the leaderboards as a static site.
 

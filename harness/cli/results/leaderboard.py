@@ -30,6 +30,7 @@ from prmcal.db.text.overview import (
 )
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli import options
+from prmcal.harness.cli.options import WORDS
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import UNLIMITED, wrapped
 from prmcal.harness.terminal import show as show_text
@@ -46,7 +47,7 @@ def leaderboard(
         str,
         options.option(
             "TABLE",
-            "overview, calibration, scaling, league or costs.",
+            WORDS["leaderboard"]["table"],
             autocompletion=options.completing("overview", "calibration", "scaling", "league", "costs"),
         ),
     ] = "overview",
@@ -60,17 +61,11 @@ def leaderboard(
         str | None,
         options.option(
             "TIER",
-            "Keep only cells of a merged leaderboard that were verified at least at this tier: consistent, "
-            "'graded again', 'scored again' or reproduced.",
+            WORDS["leaderboard"]["tier"],
             autocompletion=options.completing("consistent", "graded again", "scored again", "reproduced"),
         ),
     ] = None,
-    columns: Annotated[
-        str,
-        options.option(
-            "NAME,...", "Show these columns, the most important first. They have the names of --format csv."
-        ),
-    ] = "",
+    columns: Annotated[str, options.option("NAME,...", WORDS["leaderboard"]["columns"])] = "",
     wide: options.WideOption = False,
     pager: options.PagerOption = True,
 ) -> None:
