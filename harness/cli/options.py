@@ -92,7 +92,7 @@ GridArgument = Annotated[
 ]
 RunArgument = Annotated[Path, argument("DIR", WORDS["common"]["run"])]
 RunsArgument = Annotated[list[Path], argument("DIR...", WORDS["common"]["runs"])]
-RunOption = Annotated[Path, option("DIR", WORDS["common"]["run_dir"], "--dir")]
+RunOption = Annotated[Path, option("DIR", WORDS["common"]["run"], "--dir")]
 SourceArgument = Annotated[str, argument("RUN", WORDS["common"]["source"])]
 CellArgument = Annotated[str, argument("CELL", WORDS["common"]["cell"], autocompletion=completing_cells)]
 CellOption = Annotated[
