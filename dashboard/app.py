@@ -11,16 +11,7 @@ from pathlib import Path
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from prmcal.dashboard.controls.context import (
-    RUN,
-    ask,
-    choose_run,
-    context_of,
-    enter_page,
-    given,
-    run_names,
-    show_links,
-)
+from prmcal.dashboard.controls import context
 from prmcal.dashboard.formats import escaped
 from prmcal.dashboard.views import calibration, leaderboard, runs, scaling, trajectories
 from prmcal.dashboard.views.shared import follow_run
@@ -48,8 +39,8 @@ _PAGES: dict[str, tuple[Callable[..., None], str]] = {
 
 def main(directories: Sequence[Path]) -> None:
     """Show the page that the address names. Show it again whenever the run publishes results."""
-    folders = run_names(directories)
-    named = (given(RUN) or [""])[-1]
+    folders = context.run_names(directories)
+    named = (context.given(context.RUN) or [""])[-1]
     folder = folders.get(named, next(iter(folders.values())))
     path = published_path(folder)
 
@@ -68,9 +59,9 @@ def main(directories: Sequence[Path]) -> None:
         page_title=f"{page.title} · {run} · prmcal", layout="wide", initial_sidebar_state=_SIDEBAR_WIDTH
     )
     st.html(Path(__file__).with_name("pages.css"))
-    enter_page(page.url_path)
-    show_links(pages, page, context_of(path))
-    choose_run(list(folders))
+    context.enter_page(page.url_path)
+    context.show_links(pages, page, context.context_of(path))
+    context.choose_run(list(folders))
     # This comes before the page, so that a page that fails is drawn again when the run publishes.
     _show(page, path, follow_run(path))
 
@@ -78,14 +69,14 @@ def main(directories: Sequence[Path]) -> None:
 def _show(page: StreamlitPage, path: Path, follows: bool) -> None:
     folder = escaped(str(path.parent))
     try:
-        if page.url_path != _RUNS and ask(catalog.cells, path).empty:
+        if page.url_path != _RUNS and context.ask(catalog.cells, path).empty:
             _show_no_results(
                 f"The run in {folder} has started but has not measured anything yet. Page Runs shows its progress.",
                 follows,
             )
         else:
             if page.url_path not in (_RUNS, "", "overview"):  # the overview shows them itself
-                for title, _, sentence in summaries(misleading(ask(health, path))):
+                for title, _, sentence in summaries(misleading(context.ask(health, path))):
                     st.warning(f"**{escaped(title)}**, {escaped(sentence)}")
             page.run()
     except MissingDatabaseError:

@@ -68,9 +68,9 @@ class Audit:
     @property
     def charts(self) -> dict[str, alt.TopLevelMixin]:
         """The diagrams of the tables that have rows, by their names. They need Altair."""
-        from prmcal.harness.audit.pictures import charts
+        from prmcal.harness.audit.pictures import diagrams
 
-        return {name: chart.picture for name, chart in charts(self.tables).items()}
+        return {name: chart.picture for name, chart in diagrams(self.tables).items()}
 
     def __str__(self) -> str:
         return verdict.verdict(self.scored, self.measured, self.choices)
@@ -273,10 +273,10 @@ def _drawn(shown: Mapping[str, pd.DataFrame]) -> dict[str, tuple[Chart, Any]]:
         return {}
     from markupsafe import Markup
 
-    from prmcal.harness.audit.pictures import charts
+    from prmcal.harness.audit.pictures import diagrams
     from prmcal.harness.report.pictures import svg_of
 
-    return {name: (chart, Markup(svg_of(chart.picture))) for name, chart in charts(shown).items()}
+    return {name: (chart, Markup(svg_of(chart.picture))) for name, chart in diagrams(shown).items()}
 
 
 def _contents(found: Audit, directory: str | None) -> dict[str, Any]:

@@ -6,18 +6,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from prmcal.db.charts import (
-    UNIT,
-    Layers,
-    Series,
-    curves,
-    diagonal,
-    intervals,
-    legend,
-    series_of,
-    with_shapes,
-    zero_line,
-)
+from prmcal.db import charts
 from prmcal.harness.audit.detection import WORDS
 from prmcal.harness.report.exhibits import Chart
 from prmcal.harness.report.pictures import styled
@@ -25,11 +14,11 @@ from prmcal.harness.report.pictures import styled
 _WIDTH, _LEAST, _LINE = 335, 120, 24  # pixels: of a diagram, of its values at least, of a row
 _LETTERS, _LETTER = 11, 6.2  # their size, and the mean width of one
 _CURVE = 280, 200
-_ALL = series_of(["", "all"], ["all"])
+_ALL = charts.series_of(["", "all"], ["all"])
 _KINDS = ["fixed setting", "rule that stops early"]
 
 
-def charts(tables: Mapping[str, pd.DataFrame]) -> dict[str, Chart]:
+def diagrams(tables: Mapping[str, pd.DataFrame]) -> dict[str, Chart]:
     """Return the diagrams of the tables of an audit that have rows, by the names of the tables."""
     drawn = {}
     for name, words in WORDS["diagrams"].items():
@@ -42,13 +31,15 @@ def charts(tables: Mapping[str, pd.DataFrame]) -> dict[str, Chart]:
     return drawn
 
 
-def _draw(name: str, table: pd.DataFrame) -> Layers:
+def _draw(name: str, table: pd.DataFrame) -> charts.Layers:
     if name == "reliability":
-        series = with_shapes(series_of(["as they are", "calibrated"], list(dict.fromkeys(table["series"]))))
-        x = alt.X("score:Q", scale=UNIT, title="mean score")
-        y = alt.Y("right:Q", scale=UNIT, title="share that is right")
-        layers = curves(alt.Chart(table).encode(x=x), y, series, _points(series), rule=0.6, point=45)
-        return _styled(alt.layer(diagonal(), *layers), *_CURVE)
+        series = charts.with_shapes(
+            charts.series_of(["as they are", "calibrated"], list(dict.fromkeys(table["series"])))
+        )
+        x = alt.X("score:Q", scale=charts.UNIT, title="mean score")
+        y = alt.Y("right:Q", scale=charts.UNIT, title="share that is right")
+        layers = charts.curves(alt.Chart(table).encode(x=x), y, series, _points(series), rule=0.6, point=45)
+        return _styled(alt.layer(charts.diagonal(), *layers), *_CURVE)
     if name == "learning":
         counts = [int(each) for each in table["labelled"]]
         scale = alt.Scale(type="log", base=2, domain=[counts[0] * 0.9, counts[-1] * 1.1], nice=False)
@@ -56,18 +47,20 @@ def _draw(name: str, table: pd.DataFrame) -> Layers:
         x = alt.X("labelled:Q", scale=scale, title="labelled questions", axis=axis)
         base = alt.Chart(table.assign(series="all")).encode(x=x)
         y = alt.Y("cut:Q", title="cut of the Brier score")
-        return _styled(alt.layer(*curves(base, y, _ALL, None, rule=0.6, point=45)), *_CURVE)
+        return _styled(alt.layer(*charts.curves(base, y, _ALL, None, rule=0.6, point=45)), *_CURVE)
     if name == "choices":
         kinds = np.where(table["against"].notna(), _KINDS[1], _KINDS[0])
         names = [f"{row.choice} ({row.samples:.1f})" for row in table.itertuples()]
-        series = with_shapes(series_of(_KINDS, list(kinds)))
+        series = charts.with_shapes(charts.series_of(_KINDS, list(kinds)))
         return _forest(table.assign(label=names, kind=kinds), "label", "accuracy", "accuracy", series)
     if name == "calibrators":
         return _forest(table.assign(kind="all"), "calibrator", "cut", "cut of the Brier score")
     return _forest(table.assign(kind="all"), "part", "error", "score - label")
 
 
-def _forest(table: pd.DataFrame, name: str, value: str, title: str, series: Series | None = None) -> Layers:
+def _forest(
+    table: pd.DataFrame, name: str, value: str, title: str, series: charts.Series | None = None
+) -> charts.Layers:
     """Draw the values of rows with their intervals. Without kinds of rows there is a line at 0."""
     rows = table.rename(columns={f"{value}_low": "low", f"{value}_high": "high"})
     room = round(_LETTER * max(map(len, rows[name])))  # browsers have fonts of many widths
@@ -77,14 +70,14 @@ def _forest(table: pd.DataFrame, name: str, value: str, title: str, series: Seri
     x = alt.X(f"{value}:Q", title=title, scale=scale, axis=alt.Axis(tickCount=4, grid=True))
     shown, key = series or _ALL, None if series is None else _points(series)
     base = alt.Chart(rows).encode(y=y, color=shown.colour("kind", key))
-    layers = intervals(base, x, shape=shown.shape("kind", key))
-    drawn = alt.layer(*layers) if series else alt.layer(zero_line(), *layers)
+    layers = charts.intervals(base, x, shape=shown.shape("kind", key))
+    drawn = alt.layer(*layers) if series else alt.layer(charts.zero_line(), *layers)
     return _styled(drawn, max(_LEAST, _WIDTH - room), _LINE * len(rows))
 
 
-def _points(series: Series) -> alt.Legend:
-    return legend(series.names, lines=False, width=_CURVE[0])
+def _points(series: charts.Series) -> alt.Legend:
+    return charts.legend(series.names, lines=False, width=_CURVE[0])
 
 
-def _styled(picture: Layers, width: int, height: int) -> Layers:
+def _styled(picture: charts.Layers, width: int, height: int) -> charts.Layers:
     return styled(picture.properties(width=width, height=height), _LETTERS)

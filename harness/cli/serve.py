@@ -8,17 +8,9 @@ import shlex
 from typing import TYPE_CHECKING, Annotated
 
 from prmcal.errors import PrmcalError
+from prmcal.harness.cli import options
 from prmcal.harness.cli.ask import loaded
-from prmcal.harness.cli.options import (
-    WORDS,
-    AllowedHostsOption,
-    CalibratorOption,
-    CellOption,
-    LLMOption,
-    PRMOption,
-    SourceArgument,
-    option,
-)
+from prmcal.harness.cli.options import WORDS, option
 from prmcal.harness.serving.access import Access, hosts_of, is_local, token_for
 
 if TYPE_CHECKING:
@@ -34,11 +26,11 @@ _EXAMPLE = {
 
 
 def serve(
-    run: SourceArgument,
-    cell: CellOption = None,
-    llm: LLMOption = None,
-    prm: PRMOption = None,
-    calibrator: CalibratorOption = None,
+    run: options.SourceArgument,
+    cell: options.CellOption = None,
+    llm: options.LLMOption = None,
+    prm: options.PRMOption = None,
+    calibrator: options.CalibratorOption = None,
     host: Annotated[str, option("HOST", WORDS["serve"]["host"])] = "127.0.0.1",
     port: Annotated[int, option("PORT", WORDS["serve"]["port"], min=0, max=65535)] = 8000,
     max_body: Annotated[int, option("BYTES", WORDS["serve"]["max_body"], min=1)] = 2**20,
@@ -46,7 +38,7 @@ def serve(
     max_rows: Annotated[int, option("N", WORDS["serve"]["max_rows"], min=1)] = 256,
     max_question: Annotated[int, option("CHARACTERS", WORDS["serve"]["max_question"], min=1)] = 20_000,
     max_samples: Annotated[int, option("N", WORDS["serve"]["max_samples"], min=1)] = 256,
-    allowed_hosts: AllowedHostsOption = None,
+    allowed_hosts: options.AllowedHostsOption = None,
     batch: Annotated[int, option("N", WORDS["serve"]["batch"], min=1)] = 64,
     grace: Annotated[float, option("SECONDS", WORDS["serve"]["grace"], min=0.1)] = 20.0,
 ) -> None:

@@ -12,24 +12,10 @@ import numpy as np
 import pandas as pd
 
 from prmcal.errors import DataError, PluginFailedError
-from prmcal.harness.jobs import parameters
+from prmcal.harness.jobs import parameters, plugin_calls
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
-from prmcal.harness.jobs.plugin_calls import (
-    check_completions,
-    checked_scores,
-    in_steps,
-    plugin_guard,
-    require_length,
-)
-from prmcal.registry.contracts.data import (
-    GIVEN,
-    Completion,
-    Prefix,
-    PrefixScores,
-    Question,
-    ScoringRequest,
-)
+from prmcal.registry.contracts.data import GIVEN, Completion, Prefix, PrefixScores, Question, ScoringRequest
 from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset
 from prmcal.registry.grading.extraction import Answer
 from prmcal.registry.grading.rules import Verdict
@@ -127,13 +113,16 @@ def draw(
     if not prefixes:
         return []
     given = shard.parameters
-    with plugin_guard("llm", given.llm.name, "generate"):
+    with plugin_calls.plugin_guard("llm", given.llm.name, "generate"):
         llm = context.llm(given.llm)
         completions = patiently(llm, lambda: llm.generate(prefixes, n, given.sampling, shard.seed))
-        require_length(completions, len(prefixes), "lists of completions")
+        plugin_calls.require_length(completions, len(prefixes), "lists of completions")
         for drawn in completions:
-            check_completions(drawn, n)
-        return [in_steps(llm, prefix, drawn) for prefix, drawn in zip(prefixes, completions, strict=True)]
+            plugin_calls.check_completions(drawn, n)
+        return [
+            plugin_calls.in_steps(llm, prefix, drawn)
+            for prefix, drawn in zip(prefixes, completions, strict=True)
+        ]
 
 
 _Group = tuple[str, tuple[str, ...], int]
@@ -272,8 +261,8 @@ def compute_score(shard: Shard[parameters.ScoreParameters], context: Context) ->
     trajectories = context.table(shard, "rollout", "trajectories")
     requests = scoring_requests(context, shard.parameters.data, trajectories)
     groups = list(trajectories.groupby("question_id", sort=False))
-    with plugin_guard("prm", prm.name, "score"):
-        scored = checked_scores(context.prm(prm), list(requests.values()))
+    with plugin_calls.plugin_guard("prm", prm.name, "score"):
+        scored = plugin_calls.checked_scores(context.prm(prm), list(requests.values()))
     places = [
         (key, trajectory, each)
         for (key, group), scores in zip(groups, scored, strict=True)

@@ -9,12 +9,7 @@ from typing import Any
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import Completion, FinishReason, GenerationRequest, Prefix, Sampling
 from prmcal.registry.contracts.plugin import Count, ShareOrOne
-from prmcal.registry.llms.prompts import (
-    ChatLLM,
-    StopStrings,
-    completion_seed,
-    room_for_completion,
-)
+from prmcal.registry.llms.prompts import ChatLLM, StopStrings, completion_seed, room_for_completion
 from prmcal.registry.models.vllm import start_engine, stop_engine
 
 

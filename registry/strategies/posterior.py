@@ -11,15 +11,8 @@ from prmcal.arrays import Bools, Floats
 from prmcal.registry.contracts.plugin import ShareOrZero
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
+from prmcal.registry.strategies import sequential
 from prmcal.registry.strategies.orders import Orders, highest_so_far
-from prmcal.registry.strategies.sequential import (
-    Drawn,
-    Outcome,
-    ScoreEvidence,
-    SequentialRule,
-    TargetedRule,
-    first_reached,
-)
 from prmcal.remembered import remembered
 
 _CELLS = 24
@@ -185,7 +178,7 @@ def _all_wrong(most: int) -> Floats:
     return found
 
 
-class Bayesian(SequentialRule):
+class Bayesian(sequential.SequentialRule):
     """The base of rules that stop by the belief about a question, and answer with the best-scored trajectory."""
 
     reads = ("scores", "question_rewards")
@@ -195,16 +188,17 @@ class Bayesian(SequentialRule):
 
     def tune(self, pool: Pool, setting: Setting) -> None:
         """Fit what scores and rewards say to the calibration questions; see :meth:`prmcal.PoolStrategy.tune`."""
-        self.evidence_ = ScoreEvidence.fit(pool.scores, pool.correct)
+        self.evidence_ = sequential.ScoreEvidence.fit(pool.scores, pool.correct)
         self.prior_ = SuccessPrior.fit(pool.question_rewards, pool.levels, pool.correct)
 
-    def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
+    def follow(self, drawn: sequential.Drawn, points: tuple[float, ...]) -> sequential.Outcome:
         """Stop where the belief says so."""
         prior = self.prior_.cells(drawn.own["question_rewards"], drawn.pool.levels)
         log_ratio = self.evidence_.log_ratio(drawn.own["scores"])
         lowest = _lowest(prior, log_ratio, drawn.orders, self.evidence_)
-        return Outcome(
-            first_reached(getattr(lowest, self.watched), self.bounds(points)), drawn.right_if_best()
+        return sequential.Outcome(
+            sequential.first_reached(getattr(lowest, self.watched), self.bounds(points)),
+            drawn.right_if_best(),
         )
 
     def bounds(self, points: tuple[float, ...]) -> tuple[float, ...]:
@@ -212,7 +206,7 @@ class Bayesian(SequentialRule):
         return points
 
 
-class SequentialIAS(Bayesian, TargetedRule):
+class SequentialIAS(Bayesian, sequential.TargetedRule):
     """IAS that learns from every sample: stop when at least one of the samples is right with the target probability C.
 
     Before the first sample this is Proposition 1 of the paper with a law of p in place of one value: at least one of n
@@ -262,7 +256,7 @@ class _Lowest(NamedTuple):
 
 
 @remembered
-def _lowest(prior: Floats, log_ratio: Floats, orders: Orders, evidence: ScoreEvidence) -> _Lowest:
+def _lowest(prior: Floats, log_ratio: Floats, orders: Orders, evidence: sequential.ScoreEvidence) -> _Lowest:
     beliefs = believe(prior, log_ratio, orders)
     found = -beliefs.none, -evidence.gain(beliefs.success, beliefs.best)
     return _Lowest(*(highest_so_far(each.T, out=each.T) for each in found))
