@@ -17,16 +17,8 @@ from prmcal.db.tables import Job as JobRow
 from prmcal.db.text.formats import counted
 from prmcal.db.writer import Writer
 from prmcal.errors import RunError
+from prmcal.harness.execution import ending
 from prmcal.harness.execution.comparisons import compared_cells
-from prmcal.harness.execution.ending import (
-    Ending,
-    Failure,
-    RunSummary,
-    failed_cells,
-    grouped,
-    read_failures,
-    write_failures,
-)
 from prmcal.harness.execution.machine import run_environment
 from prmcal.harness.execution.progress import Pace
 from prmcal.harness.execution.schedule import Outcome
@@ -77,8 +69,8 @@ class Recorder:
         self.store = store
         self.record = record
         self.manifests: dict[ArtifactRef, Manifest] = {}
-        self.failures: dict[str, Failure] = {}
-        self._earlier = read_failures(folder.directory)
+        self.failures: dict[str, ending.Failure] = {}
+        self._earlier = ending.read_failures(folder.directory)
         self.pace = Pace(SHARE_FOR_WRITING, SECONDS_BETWEEN_WRITES)
         self._folder = folder
         self.writer = Writer(folder.database, folder.published, reads=store.directory)
@@ -146,7 +138,7 @@ class Recorder:
                 self._write()
 
     def note_failures(
-        self, failures: Mapping[str, Failure] | None = None, but: Collection[ArtifactRef] = ()
+        self, failures: Mapping[str, ending.Failure] | None = None, but: Collection[ArtifactRef] = ()
     ) -> None:
         """Note again why shards failed in earlier runs, except those in `but`, which are tried again.
 
@@ -186,22 +178,22 @@ class Recorder:
         self.writer.publish()
 
     def summary(
-        self, asked: Plan, computed: int, seconds: float, log: Path, ending: Ending | None
-    ) -> RunSummary:
+        self, asked: Plan, computed: int, seconds: float, log: Path, ended_by: ending.Ending | None
+    ) -> ending.RunSummary:
         """Return the summary of the run, which was asked for a part of the plan and computed some shards of it."""
-        failed = failed_cells(asked, self.failures)
+        failed = ending.failed_cells(asked, self.failures)
         done = len(self.manifests.keys() & {shard.ref for shard in asked.shards()})
-        return RunSummary(
+        return ending.RunSummary(
             computed=computed,
             reused=done - computed,
             cells=len(asked.cells),
             done_cells=sum(self.manifests.keys() >= set(cell.job.refs) for cell in asked.cells),
             failed_cells=len(failed),
             grid_cells=len(self.plan.cells),
-            failures=grouped(failed),
+            failures=ending.grouped(failed),
             seconds=seconds,
             log=log,
-            ending=ending,
+            ending=ended_by,
         )
 
     def _status(self, job: Job[Parameters]) -> str:
@@ -225,7 +217,7 @@ class Recorder:
         if begin:
             rows = [*self.run_rows("running"), *self.description(), *rows]
         files = self._tables(new)
-        write_failures(self._folder.directory, self.failures)
+        ending.write_failures(self._folder.directory, self.failures)
         with self.writer.transaction() as transaction:
             if begin:
                 jobs, cells = {job.key for job in self.plan.jobs}, {cell.cell_id for cell in self.plan.cells}

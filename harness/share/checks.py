@@ -29,15 +29,7 @@ from prmcal.errors import BundleError, RunError, StorageError
 from prmcal.harness.jobs.job import job_key
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan
-from prmcal.harness.share.bundle import (
-    SIGNATURE_FILE,
-    SUBMISSION_FILE,
-    BundledFile,
-    Submission,
-    extract,
-    read_submission,
-    signer_of,
-)
+from prmcal.harness.share import bundle
 from prmcal.harness.share.tables import FAILURES, PLAN, checked_digests, needed_tables
 from prmcal.harness.storage.folder import RunFolder, one_problem
 from prmcal.harness.storage.store import MANIFEST, MANIFEST_FILE, content_key, file_sha256, storage_errors
@@ -45,7 +37,7 @@ from prmcal.registry.messages import reading, shown
 from prmcal.registry.plugins import KINDS
 
 _RUN_FILES = (RECORD_FILE, PLAN_FILE, FAILURES_FILE)
-ABOUT_FILES = (SUBMISSION_FILE, SIGNATURE_FILE, *_RUN_FILES)
+ABOUT_FILES = (bundle.SUBMISSION_FILE, bundle.SIGNATURE_FILE, *_RUN_FILES)
 """The files of an unpacked bundle besides its artifacts."""
 
 _LARGEST_JSON, _LARGEST_SIGNATURE = 2**28, 2**16
@@ -54,15 +46,15 @@ _SUFFIXES = (".json", ".parquet", ".safetensors")
 _ADVICE = "Ask the submitter for the bundle that `prmcal submit` wrote."
 
 
-def unpack(bundle: Path, folder: Path) -> Submission:
+def unpack(path: Path, folder: Path) -> bundle.Submission:
     """Check a bundle and write its files into a new or empty folder, which then has the layout of a run's folder.
 
     Raises a BundleError if the bundle is not exactly what was submitted, has something that no run writes, or its
     signature is not valid. The folder is as it was before then. Raises a StorageError if the folder holds files, or the
     disk is full or not writable.
     """
-    if not bundle.is_file():
-        raise BundleError(f"{bundle} is {'a folder' if bundle.is_dir() else 'no file'}. A bundle is a file.")
+    if not path.is_file():
+        raise BundleError(f"{path} is {'a folder' if path.is_dir() else 'no file'}. A bundle is a file.")
     target = folder.resolve()
     with storage_errors(folder):
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -72,7 +64,7 @@ def unpack(bundle: Path, folder: Path) -> Submission:
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
         try:
-            submission = _checked(fresh, extract(bundle, fresh), str(bundle))
+            submission = _checked(fresh, bundle.extract(path, fresh), str(path))
             fresh.chmod(0o755)
             fresh.replace(target)
         except BaseException:
@@ -81,7 +73,7 @@ def unpack(bundle: Path, folder: Path) -> Submission:
     return submission
 
 
-def check_unpacked(folder: Path) -> Submission:
+def check_unpacked(folder: Path) -> bundle.Submission:
     """Check a folder as the bundle that was unpacked into it; see :func:`unpack`.
 
     What is there besides the files of a run, such as a database, is not looked at. Raises a BundleError if a file was
@@ -93,26 +85,26 @@ def check_unpacked(folder: Path) -> Submission:
         with ThreadPoolExecutor() as pool:
             hashes = list(pool.map(file_sha256, paths))
         found = {
-            path.relative_to(folder).as_posix(): BundledFile(path.stat().st_size, sha256)
+            path.relative_to(folder).as_posix(): bundle.BundledFile(path.stat().st_size, sha256)
             for path, sha256 in zip(paths, hashes, strict=True)
         }
     return _checked(folder, found, str(folder))
 
 
-def submission_of(folder: Path, where: str) -> Submission:
+def submission_of(folder: Path, where: str) -> bundle.Submission:
     """Return what an unpacked bundle says of itself, with who signed it. `where` is its name in messages.
 
     The files are not compared with their hashes: see :func:`check_unpacked`.
 
     Raises a BundleError if its submission.json is absent or damaged, or the signature is not valid.
     """
-    signature = folder / SIGNATURE_FILE
-    with reading(f"{SUBMISSION_FILE} of {where} cannot be read", kind=BundleError):
-        content = (folder / SUBMISSION_FILE).read_bytes()
-    found = read_submission(content, where)
+    signature = folder / bundle.SIGNATURE_FILE
+    with reading(f"{bundle.SUBMISSION_FILE} of {where} cannot be read", kind=BundleError):
+        content = (folder / bundle.SUBMISSION_FILE).read_bytes()
+    found = bundle.read_submission(content, where)
     if not signature.exists():
         return found
-    return replace(found, signed_by=signer_of(content, signature.read_bytes(), where))
+    return replace(found, signed_by=bundle.signer_of(content, signature.read_bytes(), where))
 
 
 def check_run_files(folder: Path, where: str) -> Plan:
@@ -145,16 +137,16 @@ def check_run_files(folder: Path, where: str) -> Plan:
     return plan
 
 
-def _checked(folder: Path, found: Mapping[str, BundledFile], where: str) -> Submission:
-    if SUBMISSION_FILE not in found:
-        raise BundleError(f"{where} is not a bundle: it has no {SUBMISSION_FILE}.")
+def _checked(folder: Path, found: Mapping[str, bundle.BundledFile], where: str) -> bundle.Submission:
+    if bundle.SUBMISSION_FILE not in found:
+        raise BundleError(f"{where} is not a bundle: it has no {bundle.SUBMISSION_FILE}.")
     for name, about in found.items():
-        most = {SIGNATURE_FILE: _LARGEST_SIGNATURE}.get(name, _LARGEST_JSON)
+        most = {bundle.SIGNATURE_FILE: _LARGEST_SIGNATURE}.get(name, _LARGEST_JSON)
         if not name.endswith((".parquet", ".safetensors")) and about.size > most:
             raise BundleError(f"{where}: {name} is too large to be read.")
     submission = submission_of(folder, where)
     listed = submission.files
-    for name in sorted(set(listed) ^ (set(found) - {SUBMISSION_FILE, SIGNATURE_FILE})):
+    for name in sorted(set(listed) ^ (set(found) - {bundle.SUBMISSION_FILE, bundle.SIGNATURE_FILE})):
         problem = "lacks a file that its list has" if name in listed else "has a file that its list lacks"
         raise BundleError(f"{where} {problem}: {name}.")
     for name, about in listed.items():
@@ -171,7 +163,7 @@ def _checked(folder: Path, found: Mapping[str, BundledFile], where: str) -> Subm
     return submission
 
 
-def _check_artifacts(folder: Path, files: Mapping[str, BundledFile], where: str) -> None:
+def _check_artifacts(folder: Path, files: Mapping[str, bundle.BundledFile], where: str) -> None:
     """Check that the files, whose hashes are known to be right, are those of a run."""
     for name in _RUN_FILES:
         if name not in files:
