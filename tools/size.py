@@ -115,24 +115,30 @@ def walk(modules: list[Module], module: str, function: str) -> list[str]:
         imported = {
             each.asname or each.name: (node.module, each.name)
             for node in ast.walk(body)
-            if isinstance(node, ast.ImportFrom) and node.module in names
+            if isinstance(node, ast.ImportFrom) and node.module
             for each in node.names
         }
-        calls = [
-            (each.lineno, each.col_offset, each.func.id)
-            for each in ast.walk(own[called])
-            if isinstance(each, ast.Call) and isinstance(each.func, ast.Name)
-        ]
-        for _, _, name in sorted(calls):
-            if name in own:
+        for call in sorted(_calls(own[called]), key=lambda each: (each.lineno, each.col_offset)):
+            match call.func:
+                case ast.Name(id=name):
+                    target = imported.get(name)
+                case ast.Attribute(value=ast.Name(id=name), attr=name_there) if name in imported:
+                    target = (".".join(imported[name]), name_there)
+                case _:
+                    continue
+            if isinstance(call.func, ast.Name) and name in own:
                 follow(here, name, deeper=deeper)
-            elif deeper and name in imported and imported[name] not in seen:
-                stays.append(imported[name][0])
-                follow(*imported[name], deeper=False)
+            elif deeper and target and target[0] in names and target not in seen:
+                stays.append(target[0])
+                follow(*target, deeper=False)
                 stays.append(here)
 
     follow(module, function, deeper=True)
     return [each for each, before in zip(stays, ["", *stays], strict=False) if each != before]
+
+
+def _calls(body: ast.stmt) -> list[ast.Call]:
+    return [each for each in ast.walk(body) if isinstance(each, ast.Call)]
 
 
 def figures(root: Path) -> dict[str, float]:

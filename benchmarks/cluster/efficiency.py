@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.analysis.many_shards import PLUGINS, grid
-from prmcal.harness.cluster.actor import ClusterSettings
+from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.execution.machine import Seat, Slot
 from prmcal.harness.execution.recorder import Recorder

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from prmcal.harness.cli.results.leaderboard import render_leaderboard
-from prmcal.harness.cluster.actor import ClusterSettings
+from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.execution.ending import RunSummary
 from prmcal.harness.execution.run import run_grid

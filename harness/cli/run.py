@@ -14,7 +14,7 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.options import WORDS
-from prmcal.harness.cluster.actor import ClusterSettings
+from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.execution.ending import Ending, FailureGroup, RunSummary
 from prmcal.harness.execution.machine import default_workers

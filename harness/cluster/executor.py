@@ -16,6 +16,7 @@ from typing import Any, Self
 from prmcal.db.run_folder import workers_folder
 from prmcal.errors import ClusterError
 from prmcal.harness.cluster import actor
+from prmcal.harness.cluster.connection import ClusterSettings, connected
 from prmcal.harness.cluster.nodes import Census, cause_of, on_node, slots_of, too_large
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.local import after_death, after_outcome
@@ -68,12 +69,12 @@ class RayExecutor:
         directory: Path,
         grid: GridSpec,
         plugin_files: Sequence[Path] = (),
-        settings: actor.ClusterSettings | None = None,
+        settings: ClusterSettings | None = None,
     ) -> None:
         self._directory = directory.resolve()
         self._grid = grid
         self._plugin_files = tuple(plugin_files)
-        self._settings = settings or actor.ClusterSettings()
+        self._settings = settings or ClusterSettings()
         self._workers: list[_Worker] = []
         self._doubts: list[_Doubt] = []
         self._exit = ExitStack()
@@ -82,7 +83,7 @@ class RayExecutor:
     def __enter__(self) -> Self:
         """Connect, and check the nodes."""
         with ExitStack() as stack:
-            self._ray = stack.enter_context(actor.connected(self._settings.address))
+            self._ray = stack.enter_context(connected(self._settings.address))
             self._census = Census(self._ray, _paths(self._grid))
             slots_of(self._census.usable, self._settings.workers)
             self._exit = stack.pop_all()

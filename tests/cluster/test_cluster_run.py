@@ -17,7 +17,7 @@ import yaml
 from prmcal.errors import ClusterError
 from prmcal.harness.cli.plan import read_status
 from prmcal.harness.cli.results.leaderboard import render_leaderboard
-from prmcal.harness.cluster.actor import ClusterSettings
+from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.execution.ending import RunSummary
 from prmcal.harness.execution.progress import WorkerNow

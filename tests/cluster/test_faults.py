@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from prmcal.harness.cluster.actor import ClusterSettings
+from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.run import run_grid

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal.errors import ClusterError
-from prmcal.harness.cluster.actor import connected
+from prmcal.harness.cluster.connection import connected
 from prmcal.harness.cluster.nodes import Node, slots_of, too_large
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import QuestionSlice, ScoreParameters
