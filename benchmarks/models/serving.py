@@ -43,7 +43,9 @@ def server(directory: Path, *options: str) -> Iterator[str]:
             process.terminate()
 
 
-async def scored(address: str, rows: Sequence[dict[str, Any]], clients: int) -> tuple[float, list[float]]:
+async def scored(
+    address: str, rows: Sequence[list[dict[str, Any]]], clients: int
+) -> tuple[float, list[float]]:
     """Score each trajectory in a request of its own. Return the seconds, and the last reward of each trajectory."""
     waiting = iter(range(len(rows)))
     rewards = [0.0] * len(rows)
@@ -52,8 +54,8 @@ async def scored(address: str, rows: Sequence[dict[str, Any]], clients: int) -> 
 
         async def client() -> None:
             for place in waiting:
-                reply = await session.post(f"{address}/score", json={"rows": [rows[place]]})
-                rewards[place] = reply.json()["rows"][0]["rewards"]["uncalibrated"][-1]
+                reply = await session.post(f"{address}/pooling", json={"messages": rows[place]})
+                rewards[place] = reply.json()["data"][0]["prmcal"]["uncalibrated"][-1]
 
         begun = time.perf_counter()
         await asyncio.gather(*(client() for _ in range(clients)))
@@ -62,7 +64,13 @@ async def scored(address: str, rows: Sequence[dict[str, Any]], clients: int) -> 
 
 def main(directory: str = "runs/demo") -> None:
     problems = generate_split("nano-math", "train", REQUESTS)
-    rows = [{"question": each.text, "steps": list(solution_steps(each))} for each in problems]
+    rows = [
+        [
+            {"role": "user", "content": each.text},
+            {"role": "assistant", "content": "\n\n".join(solution_steps(each))},
+        ]
+        for each in problems
+    ]
     folder = Path(directory)
     with server(folder) as together, server(folder, "--batch", "1") as alone:
         ways = {

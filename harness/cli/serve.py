@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("fastapi", "uvicorn")
 _EXAMPLE = {
-    "rows": [
-        {"question": "Begin at 67, keeping two digits. a) subtract 4, b) add 1.", "steps": ["a) 67-4=63"]}
+    "messages": [
+        {"role": "user", "content": "Begin at 67, keeping two digits. a) subtract 4, b) add 1."},
+        {"role": "assistant", "content": "a) 67-4=63"},
     ]
 }
 
@@ -44,8 +45,8 @@ def serve(
 ) -> None:
     """Serve a calibrated PRM over HTTP.
 
-    POST /score returns the rewards of all prefixes of trajectories, POST /solve answers a question, at once or step by
-    step, and POST /samples says how many samples a question needs. GET /openapi.json describes all of it.
+    It speaks what clients speak. POST /pooling scores the steps of trajectories in vLLM's form of a PRM, and POST
+    /v1/chat/completions answers a question in OpenAI's form. GET /openapi.json describes all of it.
 
     Only this machine can reach the server, unless --host says otherwise. Then requests that compute need the token in
     the environment variable PRMCAL_SERVER_TOKEN, or the one that is printed. Running requests may finish after Ctrl-C
@@ -89,7 +90,8 @@ def _first_lines(prm: CalibratedPRM, token: str, host: str, port: int) -> str:
     lines = [
         f"Serving {prm.prm} calibrated by {prm.calibrator}{llm} at {address}. Ctrl-C ends it.",
         *([prm.chosen_by] if prm.chosen_by else []),
-        f"Try it: curl {address}/score{authorization} -H 'content-type: application/json' -d {body}",
+        *([f"Clients of OpenAI find it at {address}/v1."] if prm.llm else []),
+        f"Try it: curl {address}/pooling{authorization} -H 'content-type: application/json' -d {body}",
     ]
     if not is_local(host):
         lines.append(

@@ -6,18 +6,22 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 
 from prmcal.db.statistics.shift import ShiftAlarm
-from prmcal.errors import PrmcalError
+from prmcal.errors import PluginFailedError, PrmcalError
 from prmcal.harness.inference.asking import asking_of, check_question, check_steps, reward_level
 from prmcal.harness.inference.calibration_questions import familiarity_of
 from prmcal.harness.inference.models import Answerer, each_or_error
 from prmcal.harness.inference.results import Familiarity, PrefixRewards, Solution, Step
 from prmcal.harness.inference.solving import solve
+from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.registry.strategies.scaling import adaptive_samples
+
+if TYPE_CHECKING:
+    from prmcal.registry.prms.transformers import TransformersPRM
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -31,7 +35,7 @@ class Together(Generic[T, R]):
 
     def __init__(self, call: Callable[[Sequence[T]], list[R | PrmcalError]], most: int = 256) -> None:
         self._call = call
-        self._most = most
+        self.most = most
         self._waiting: deque[tuple[T, asyncio.Future[R | PrmcalError]]] = deque()
         self._worker: asyncio.Task[None] | None = None
 
@@ -46,7 +50,7 @@ class Together(Generic[T, R]):
 
     async def _work(self) -> None:
         while self._waiting:
-            taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._most))]
+            taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), self.most))]
             # A client that went away has cancelled its futures.
             taken = [(item, future) for item, future in taken if not future.done()]
             try:
@@ -79,6 +83,8 @@ class CalibratedPRM:
         The levels beta of the calibrated rewards, ascending. One level, 0.5, is a point estimate.
     defaults : Card
         The strategy and its settings where a call does not name others, among others.
+    waiting : Together
+        The trajectories that wait for `ascore_many`, of which at most ``waiting.most`` are scored together.
 
     Examples
     --------
@@ -94,11 +100,26 @@ class CalibratedPRM:
         self.prm, self.calibrator = card.prm.name, card.calibrator.name
         self.levels = models.levels
         self._models = models
-        self._waiting: Together[tuple[str, Sequence[str]], PrefixRewards] = Together(self.score_each)
+        self.waiting: Together[tuple[str, Sequence[str]], PrefixRewards] = Together(self.score_each)
 
     def __repr__(self) -> str:
         llm = f" for {self.llm}" if self.llm else ""
         return f"{self.prm} calibrated by {self.calibrator}{llm} ({self.name})"
+
+    @property
+    def form(self) -> "TransformersPRM | None":
+        """The PRM that has the texts and the outputs of the served one; None if there is none on transformers."""
+        from prmcal.registry.prms.transformers import TransformersPRM
+
+        prm = self._models.prm
+        form = getattr(prm, "form", prm)
+        return form if isinstance(form, TransformersPRM) else None
+
+    def prompt_tokens(self, question: str) -> int:
+        """Return the number of tokens of the LLM's prompt, or of its words. Raise PrmcalError if there is no LLM."""
+        with self._models.models.lock, plugin_guard("llm", self.llm, "count tokens"):
+            llm = self._models.llm
+            return llm.count_tokens(llm.prompt(question) or question)
 
     def score(self, question: str, steps: Sequence[str] = ()) -> PrefixRewards:
         """Score all prefixes of one trajectory, with their uncalibrated rewards.
@@ -207,6 +228,7 @@ class CalibratedPRM:
         references: Sequence[str | None] = (),
         *,
         on_solution: Callable[[int, Solution], None] | None = None,
+        stopped: Callable[[], bool] = lambda: False,
         **settings: Any,
     ) -> list[Solution]:
         """Answer questions together, which is much faster than one after the other.
@@ -222,6 +244,8 @@ class CalibratedPRM:
             As for :meth:`solve`.
         on_solution : callable, optional
             Takes the place of a question and its solution, as soon as it is there. Easy questions come first.
+        stopped : callable, optional
+            Returns True once nobody waits for the solutions. Then no more samples are drawn.
 
         Returns
         -------
@@ -232,13 +256,14 @@ class CalibratedPRM:
             raise PrmcalError(f"There are {len(questions)} questions and {len(references)} references.")
         asking = asking_of(self._models, settings)
         found: dict[int, Solution] = {}
-        for event in solve(self._models, asking, questions, references):
+        for event in solve(self._models, asking, questions, references, stopped=stopped):
             if not isinstance(event, Step):
                 number, solution = event
                 found[number] = solution
                 if on_solution is not None:
                     on_solution(number, solution)
-        return [found[number] for number in range(len(questions))]
+        ended = "It was stopped before it had an answer."
+        return [found.get(number, Solution(each, error=ended)) for number, each in enumerate(questions)]
 
     def stream(
         self, question: str, *, reference: str | None = None, **settings: Any
@@ -276,11 +301,21 @@ class CalibratedPRM:
 
     async def ascore_many(self, items: Sequence[tuple[str, Sequence[str]]]) -> list[PrefixRewards]:
         """As :meth:`score_many`, without blocking the event loop. Calls that wait are made together."""
-        return _without_errors(await self._waiting.ask(items))
+        return _without_errors(await self.waiting.ask(items))
 
-    async def asolve(self, question: str, **settings: Any) -> Solution:
-        """As :meth:`solve`, without blocking the event loop."""
-        return await asyncio.to_thread(self.solve, question, **settings)
+    async def asolve(self, question: str, *, reference: str | None = None, **settings: Any) -> Solution:
+        """As :meth:`solve`, without blocking the event loop. No more samples are drawn once it is cancelled.
+
+        `reference` is the right answer, if it is known. Raises a PluginFailedError if the question fails.
+        """
+        stop, asked = threading.Event(), ([question], [reference])
+        try:
+            (found,) = await asyncio.to_thread(self.solve_many, *asked, stopped=stop.is_set, **settings)
+        finally:
+            stop.set()
+        if found.error:
+            raise PluginFailedError(found.error)
+        return found
 
     async def astream(self, question: str, **settings: Any) -> AsyncIterator[Step | Solution]:
         """As :meth:`stream`, without blocking the event loop. It stops to generate when nobody reads any more."""

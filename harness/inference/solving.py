@@ -6,7 +6,7 @@ except for a strategy that divides a budget between the questions that are open 
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -32,10 +32,12 @@ def solve(
     questions: Sequence[str],
     references: Sequence[str | None] = (),
     by_steps: bool = False,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[Step | tuple[int, Solution]]:
     """Answer questions. With `by_steps`, trajectories are drawn step by step; a search gives no steps.
 
-    `references` are the right answers as far as they are known, for all questions or for none.
+    `references` are the right answers as far as they are known, for all questions or for none. No round begins once
+    `stopped` returns True.
 
     Yields the steps, with `by_steps`, and the solution of each question with its place, as soon as it is there. The
     solution of a question that fails has an `error`.
@@ -54,7 +56,7 @@ def solve(
     waiting = deque(asked)
     going: list[drawing.OpenQuestion] = []
     try:
-        while waiting or going:
+        while (waiting or going) and not stopped():
             new = [waiting.popleft() for _ in range(min(len(waiting), IN_FLIGHT - len(going)))]
             drawing.open_questions(models, new)
             going += new

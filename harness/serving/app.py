@@ -1,26 +1,19 @@
-"""The server from its start to its end: its addresses, the gate before them, and solutions as streams.
-
-A stream has one event on a line, as JSON (``application/x-ndjson``). The field ``event`` of each says what it is:
-
-    step      a step that was generated, with the rewards of the prefix that it ends
-    solution  the last line: the answer and all that belongs to it
-    error     the last line if the question failed: ``error`` is a sentence
-"""
+"""The server from its start to its end: its addresses, and the gate before them."""
 
 import asyncio
-import json
 import math
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import uvicorn
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
@@ -28,11 +21,13 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from prmcal import __version__
-from prmcal.errors import PrmcalError
-from prmcal.harness.inference.calibrated_prm import CalibratedPRM, Together
-from prmcal.harness.inference.results import PrefixRewards, Solution, Step
-from prmcal.harness.serving import bodies
+from prmcal.errors import PluginFailedError, PrmcalError
+from prmcal.harness.inference.calibrated_prm import CalibratedPRM
+from prmcal.harness.inference.results import Solution
+from prmcal.harness.serving import bodies, chat, pooling
 from prmcal.harness.serving.access import Access
+
+T = TypeVar("T")
 
 
 class Gate:
@@ -40,7 +35,7 @@ class Gate:
 
     A large body gets 413 and a slow one 408. If there are too many requests, they get 503, but for those with the
     method GET, so that a busy server still tells its health. A request that is cancelled, because the server ends, gets
-    503, or an ``error`` as the last line of its stream.
+    503, or an ``error`` as the last event of its stream.
 
     `app` gets the requests that pass. The gate counts its requests in `health`.
     """
@@ -98,7 +93,7 @@ class Gate:
             await self._app(scope, limited, noted)
         except asyncio.CancelledError:
             if begun:
-                last = _line("error", {"error": _ENDING}).encode()
+                last = chat.line(bodies.described(503, _ENDING)).encode()
                 await send({"type": "http.response.body", "body": last})
             else:
                 await bodies.refusal(503, _ENDING, close)(scope, receive, send)
@@ -107,58 +102,41 @@ class Gate:
 
 
 _ENDING = "The server is ending. Ask again when it is back."
-MEDIA_TYPE = "application/x-ndjson"
 
 
-async def _lines(first: Step | Solution, rest: AsyncIterator[Step | Solution]) -> AsyncIterator[str]:
-    """Yield the lines of a stream: the first event, which the caller has waited for, and the others."""
+async def _unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of some work. It is cancelled if the client goes away."""
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    task, watch = asyncio.create_task(work), asyncio.create_task(gone())
     try:
-        event: Step | Solution | None = first
-        while event is not None:
-            if isinstance(event, Solution) and event.error:
-                yield _line("error", {"error": event.error})
-            else:
-                yield _line("step" if isinstance(event, Step) else "solution", asdict(event))
-            event = await anext(rest, None)
-    except Exception as error:
-        yield _line("error", {"error": bodies.sentence(error)})
-
-
-def _line(event: str, data: dict[str, Any]) -> str:
-    return json.dumps({"event": event, **data}, allow_nan=False) + "\n"
-
-
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": bodies.Problem, "description": description}
-    for status, description in (
-        (400, "The body is not JSON."),
-        (401, "The token is absent or wrong."),
-        (403, "The header Host or Origin is foreign."),
-        (413, "The body is larger than the limit."),
-        (422, "The request is wrong."),
-        (502, "A model failed or did not answer."),
-        (503, "There are too many requests, or the server is ending."),
-    )
-}
-_STREAM = {
-    "description": "The solution. With `stream`, a stream of events: `step` for each step, then `solution` or `error`.",
-    "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
-}
+        await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise asyncio.CancelledError
+        return task.result()
+    finally:
+        task.cancel()
+        watch.cancel()
 
 
 def create_app(
     prm: CalibratedPRM, access: Access, limits: bodies.Limits, on_failure: Callable[[Exception], None]
 ) -> FastAPI:
     """Return the application. Its models are loaded when it starts; `on_failure` is called if this fails."""
-    scoring: Together[tuple[str, Sequence[str]], PrefixRewards] = Together(prm.score_each, limits.batch)
+    prm.waiting.most = limits.batch
     health = bodies.Health(status="loading", requests=0, version=__version__)
+    form, since = pooling.Form(prm.form), int(time.time())
+    model = "/".join(filter(None, (prm.llm, prm.prm, prm.calibrator)))
 
     async def load() -> None:
         try:
             await asyncio.to_thread(prm.score, "1 + 1", [])
             health.status = "ready"
         except Exception as error:
-            health.status, health.error = "failed", bodies.sentence(error)
+            health.status, health.error = "failed", bodies.problem(error)["error"]["message"]
             on_failure(error)
 
     @asynccontextmanager
@@ -169,9 +147,10 @@ def create_app(
 
     app = FastAPI(
         title="A calibrated PRM",
-        description="Scores prefixes of solutions with the probability that they lead to a right answer, and answers "
-        "questions with as many samples as they need.",
+        description="Scores the steps of solutions with the probability that they lead to a right answer, in vLLM's "
+        "form, and answers questions with as many samples as they need, in OpenAI's form.",
         version=__version__,
+        responses={"4XX": {"description": "The request is wrong, or has no access."}},
         # The interactive pages would load scripts from other servers.
         docs_url=None,
         redoc_url=None,
@@ -180,14 +159,10 @@ def create_app(
     app.add_middleware(Gate, access=access, limits=limits, health=health)
     bodies.add_handlers(app)
 
-    async def checked(question: str) -> None:
+    async def readable(question: str) -> None:
         """Score a bare question, so that one that no model can read is refused as such."""
-        wrong = _wrong(bodies.ScoreRow(question=question), limits)
-        if wrong:
-            raise PrmcalError(wrong)
-        (bare,) = await scoring.ask([(question, ())])
-        if isinstance(bare, PrmcalError):
-            raise bare
+        limits.check(question)
+        (bare,) = await prm.ascore_many([(question, ())])
         if bare.point[0] is None:
             raise PrmcalError(f"question: it is too long for the PRM. It has {len(question):,} characters.")
 
@@ -209,64 +184,51 @@ def create_app(
         health.alarm = prm.alarm
         return health
 
-    @app.post("/score", summary="Score all prefixes of trajectories", responses=_PROBLEMS)
-    async def score(body: bodies.ScoreBody) -> bodies.ScoreReply:
-        """Return the PRM's rewards and the calibrated ones, for the bare question and after every step.
+    @app.get("/v1/models", summary="The model that is served")
+    async def models() -> dict[str, Any]:
+        own = {"id": model, "object": "model", "created": since, "owned_by": "prmcal"}
+        return {"object": "list", "data": [own]}
 
-        Requests that wait together are scored together. A row that is wrong has an error; other rows are not affected.
+    @app.post("/pooling", summary="Score the steps of trajectories, as vLLM does")
+    async def pool(body: pooling.PoolingBody, request: Request) -> dict[str, Any]:
+        """Return the calibrated rewards of every step, and beside them the PRM's own and those of the bare question.
+
+        Requests that wait together are scored together.
         """
-        if len(body.rows) > limits.rows:
+        bodies.check_unknown(body.model_extra or {}, pooling.FOLLOWED)
+        asked = form.read(body)
+        if len(asked) > limits.rows:
             raise PrmcalError(
-                f"rows: a request has at most {limits.rows} trajectories. Got {len(body.rows)}. Send several requests."
+                f"input: a request has at most {limits.rows} trajectories. Got {len(asked)}. Send several requests."
             )
-        replies = [bodies.ScoredRow(error=_wrong(row, limits)) for row in body.rows]
-        right = [(reply, row) for reply, row in zip(replies, body.rows, strict=True) if not reply.error]
-        scored = await scoring.ask([(row.question, row.steps) for _, row in right])
-        for (reply, _), each in zip(right, scored, strict=True):
-            if isinstance(each, PrmcalError):
-                reply.error = str(each)
-            else:
-                reply.rewards = each
-        return bodies.ScoreReply(rows=replies)
+        for question, _ in asked:
+            limits.check(question)
+        found = await _unless_gone(request, prm.ascore_many(asked))
+        rows = [form.row(place, each, body.use_activation is False) for place, each in enumerate(found)]
+        tokens = sum(each.tokens for each in found)
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return {**bodies.head(model), "object": "list", "data": rows, "usage": usage}
 
-    @app.post("/samples", summary="Count the samples that a question needs", responses=_PROBLEMS)
-    async def samples(body: bodies.SamplesBody) -> bodies.SamplesReply:
-        """Return N_IAS: so many samples hold a right one with the target probability."""
-        await checked(body.question)
-        found = await asyncio.to_thread(prm.samples, body.question, target=body.target, level=body.level)
-        return bodies.SamplesReply(samples=found)
-
-    @app.post(
-        "/solve", summary="Answer a question", response_model=Solution, responses={**_PROBLEMS, 200: _STREAM}
-    )
-    async def solve(body: bodies.SolveBody) -> Any:
-        """Answer a question with as many samples as it needs, or say that the answer is not known (`abstained`)."""
+    @app.post("/v1/chat/completions", summary="Answer a question, as OpenAI does")
+    async def complete(body: chat.ChatBody, request: Request) -> Any:
+        """Answer a question with as many samples as it needs, or say that the answer is not known (`refusal`)."""
+        question = body.question(prm.defaults.sampling)
         if (body.max_samples or 0) > limits.samples:
             raise PrmcalError(
                 f"max_samples: the limit of this server is {limits.samples}. Got {body.max_samples}."
             )
-        await checked(body.question)
+        await readable(question)
+        answering = chat.Answering(model, await asyncio.to_thread(prm.prompt_tokens, question))
+        asked = {"reference": body.reference, **body.settings()}
         if not body.stream:
-            (solution,) = await asyncio.to_thread(
-                prm.solve_many, [body.question], [body.reference], **body.settings()
-            )
-            return bodies.refusal(502, solution.error) if solution.error else solution
-        events = prm.astream(body.question, reference=body.reference, **body.settings())
+            return answering.reply(await _unless_gone(request, prm.asolve(question, **asked)))
+        events = prm.astream(question, **asked)
         first = await anext(events)  # A setting that is wrong still has a status of its own.
-        return StreamingResponse(_lines(first, events), media_type=MEDIA_TYPE)
+        if isinstance(first, Solution):
+            raise PluginFailedError(first.error)
+        return StreamingResponse(answering.chunks(first, events), media_type=chat.MEDIA_TYPE)
 
     return app
-
-
-def _wrong(row: bodies.ScoreRow | bodies.Problem, limits: bodies.Limits) -> str:
-    """Return what is wrong with a row; nothing if it can be scored."""
-    if isinstance(row, bodies.Problem):
-        return row.error
-    if not row.question.strip():
-        return "question: it is empty. Give the text of a question."
-    if len(row.question) > limits.characters:
-        return f"question: it has {len(row.question):,} characters. The limit is {limits.characters:,}."
-    return ""
 
 
 _SECONDS_TO_TELL = 5

@@ -1,122 +1,47 @@
-"""Requests and replies: what they hold, how large they may be, and errors as replies.
+"""What requests and replies share: messages, how large they may be, and errors as replies.
 
-Every error is a JSON object ``{"error": "a sentence"}`` with a status that fits. The OpenAPI document is made from the
-bodies.
+Every error is a JSON object ``{"error": {"message": "a sentence", ...}}`` with a status that fits, as clients of OpenAI
+read it. The OpenAPI document is made from the bodies.
 """
 
 import logging
+import time
+import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any, Literal
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-)
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from prmcal.errors import PluginFailedError, PrmcalError
-from prmcal.harness.inference.asking import Level, Settings, Target, in_words
-from prmcal.harness.inference.results import PrefixRewards
+from prmcal.harness.inference.asking import in_words
+from prmcal.registry.messages import shown
 
-_QUESTION = "Begin at 67, keeping two digits. a) subtract 4, b) add 1, c) subtract 12."
-_STEPS = ["a) 67-4=63", "b) 63+1=64"]
-
-Question = Annotated[str, Field(description="The text of the question.", examples=[_QUESTION])]
+QUESTION = "Begin at 67, keeping two digits. a) subtract 4, b) add 1, c) subtract 12."
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class Part(BaseModel):
+    """A part of a message. Only texts are read."""
+
+    type: Literal["text"]
+    text: str
 
 
-class Problem(BaseModel):
-    """The reason why a request, or a row of one, was refused or failed."""
+class Message(BaseModel):
+    """A message of a chat."""
 
-    error: str = Field(description="What was wrong and what to do, as a sentence.")
+    role: str
+    content: str | list[Part]
 
-
-class ScoreRow(_Body):
-    """A trajectory."""
-
-    question: Question
-    steps: list[str] = Field(
-        default=[],
-        description="The steps x_1, ..., x_T so far. Without steps, only the bare question is scored.",
-        examples=[_STEPS],
-    )
-
-
-def _row(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-    """Return a row, or what is wrong with it. The other rows are not affected."""
-    try:
-        return validate(value)
-    except ValidationError as error:
-        return Problem(error=in_words(error.errors()))
-
-
-class ScoreBody(_Body):
-    """Trajectories to score."""
-
-    rows: list[Annotated[ScoreRow, WrapValidator(_row)]] = Field(
-        description="At least one trajectory.", min_length=1
-    )
-
-
-class ScoredRow(BaseModel):
-    """The rewards of a trajectory, or why it has none."""
-
-    rewards: PrefixRewards | None = None
-    error: str = Field(
-        default="", description="Why it was not scored; empty if it was. Other rows are not affected."
-    )
-
-
-class ScoreReply(BaseModel):
-    """A row for each trajectory, in the order of the request."""
-
-    rows: list[ScoredRow]
-
-
-class SolveBody(Settings):
-    """A question to answer. What is left out is as in the grid of the run."""
-
-    question: Question
-    reference: str | None = Field(
-        default=None,
-        description="The right answer, if it is known: for the alarm, and for `correct` in the reply.",
-    )
-    max_samples: int | None = Field(default=None, ge=1, description="The largest number of samples.")
-    stream: bool = Field(
-        default=False,
-        description="Whether the reply is a stream of events, each a JSON object on its own line: steps as they are "
-        "generated, and then the solution or an error.",
-    )
-
-    def settings(self) -> dict[str, Any]:
-        """Return the settings that are given."""
-        return self.model_dump(exclude={"question", "reference", "stream"}, exclude_unset=True)
-
-
-class SamplesBody(_Body):
-    """A question for which samples are counted."""
-
-    question: Question
-    target: Target = 0.99
-    level: Level | None = None
-
-
-class SamplesReply(BaseModel):
-    """The number of samples that hold a right one with the target probability."""
-
-    samples: int = Field(
-        description="N_IAS(p, C), where p is the calibrated reward of the bare question.", ge=1
-    )
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        parts = self.content
+        return parts if isinstance(parts, str) else "".join(each.text for each in parts)
 
 
 class Health(BaseModel):
@@ -153,23 +78,63 @@ class Limits:
     grace_seconds: float
     body_seconds: float = 30.0
 
+    def check(self, question: str) -> None:
+        """Raise PrmcalError if a question is empty or too long."""
+        if not question.strip():
+            raise PrmcalError("question: it is empty. Give the text of a question.")
+        if len(question) > self.characters:
+            raise PrmcalError(
+                f"question: it has {len(question):,} characters. The limit is {self.characters:,}."
+            )
 
-UNEXPECTED = "The server failed. Its output has the details."
+
+_HARMLESS = {
+    *("model", "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"),
+    *("stream_options", "tool_choice", "parallel_tool_calls", "priority", "request_id", "add_special_tokens"),
+}
+"""Fields of OpenAI and vLLM that change no answer of this server."""
+
+
+def check_unknown(given: Mapping[str, Any], followed: Mapping[str, Any]) -> None:
+    """Raise PrmcalError if a request has a field that would change the answer elsewhere, and is not followed here.
+
+    `followed` has the one value of some fields that the server follows. A field that asks for nothing is harmless.
+    """
+    for name, value in given.items():
+        nothing = value is None or value is False or value in ([], {})
+        if nothing or name in _HARMLESS or (name in followed and value == followed[name]):
+            continue
+        instead = f", or give {followed[name]!r}" if name in followed else ""
+        raise PrmcalError(f"{name}: this server cannot follow it. Leave it out{instead}. Got {shown(value)}.")
+
 
 _log = logging.getLogger(__name__)
+_UNEXPECTED = "The server failed. Its output has the details."
+_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
+
+
+def described(status: int, message: str) -> dict[str, Any]:
+    """Return the body of a reply with an error."""
+    kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
+    return {"error": {"message": message, "type": kind, "code": status}}
+
+
+def problem(error: Exception) -> dict[str, Any]:
+    """Return an error as the body of a reply. The message of an unexpected one is for the server's output only."""
+    if isinstance(error, PrmcalError):
+        return described(502 if isinstance(error, PluginFailedError) else 400, str(error))
+    _log.error("A request failed", exc_info=error)
+    return described(500, _UNEXPECTED)
 
 
 def refusal(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
     """Return a reply with an error."""
-    return JSONResponse({"error": message}, status, headers)
+    return JSONResponse(described(status, message), status, headers)
 
 
-def sentence(error: Exception) -> str:
-    """Return the message of an error. The message of an unexpected one is for the server's output only."""
-    if isinstance(error, PrmcalError):
-        return str(error)
-    _log.error("A request failed", exc_info=error)
-    return UNEXPECTED
+def head(model: str) -> dict[str, Any]:
+    """Return the first fields of a reply."""
+    return {"id": f"prmcal-{uuid.uuid4().hex}", "created": int(time.time()), "model": model}
 
 
 _MESSAGES = {
@@ -185,7 +150,8 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(PrmcalError)
     async def ours(_: Request, error: PrmcalError) -> JSONResponse:
-        return refusal(502 if isinstance(error, PluginFailedError) else 422, str(error))
+        found = problem(error)
+        return JSONResponse(found, found["error"]["code"])
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -194,7 +160,7 @@ def add_handlers(app: FastAPI) -> None:
             return refusal(400, _MESSAGES[400])
         if isinstance(first.get("input"), bytes):  # A page of another server could send such a body unasked.
             return refusal(415, _MESSAGES[415])
-        return refusal(422, in_words(error.errors()))
+        return refusal(400, in_words(error.errors()))
 
     @app.exception_handler(HTTPException)
     async def http(_: Request, error: HTTPException) -> JSONResponse:
@@ -203,4 +169,4 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def unexpected(_: Request, error: Exception) -> JSONResponse:
-        return refusal(500, UNEXPECTED)
+        return refusal(500, _UNEXPECTED)

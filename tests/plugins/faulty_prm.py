@@ -1,8 +1,13 @@
-"""The PRM of the nano models with two faults: it gives NaN for some questions, and its server goes away for others."""
+"""The PRM of the nano models with two faults: it gives NaN for some questions, and its server goes away for others.
+
+It writes each question that it scores to the file in the environment variable ``FAULTY_PRM_LOG``, if there is one.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,7 +41,10 @@ class FaultyNanoPRM(QwenPRM):
 
 
 def spoil(request: ScoringRequest, values: NDArray[Any]) -> None:
-    """Show one of the faults."""
+    """Note the question, and show one of the faults."""
+    if log := os.environ.get("FAULTY_PRM_LOG"):
+        with Path(log).open("a", encoding="utf-8") as file:
+            file.write(f"{request.question}\n")
     if GONE in request.question:
         raise NoAnswerError("The server of the PRM does not answer.")
     if NAN in request.question:
