@@ -175,7 +175,11 @@ class CalibratedPRM:
         """
         if not 0 < target < 1:
             raise PrmcalError(f"'target' must be a number in (0, 1). Got {target} instead.")
-        quantiles = self.score(question).quantiles[0]
+        return self.samples_of(self.score(question), target, level)
+
+    def samples_of(self, rewards: PrefixRewards, target: float = 0.99, level: float | None = None) -> int:
+        """As :meth:`samples`, for the question of a trajectory that is scored, and a target that is possible."""
+        quantiles = rewards.quantiles[0]
         if quantiles is None:
             raise PrmcalError("The question is too long for the PRM.")
         own = reward_level(self._models, self.defaults.level if level is None else level)

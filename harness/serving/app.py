@@ -204,7 +204,11 @@ def create_app(
         for question, _ in asked:
             limits.check(question)
         found = await _unless_gone(request, prm.ascore_many(asked))
-        rows = [form.row(place, each, body.use_activation is False) for place, each in enumerate(found)]
+        logits = body.use_activation is False
+        rows = [
+            {**form.row(place, each, logits), "samples": prm.samples_of(each, body.target, body.level)}
+            for place, each in enumerate(found)
+        ]
         tokens = sum(each.tokens for each in found)
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         return {**bodies.head(model), "object": "list", "data": rows, "usage": usage}
@@ -224,7 +228,7 @@ def create_app(
             return answering.reply(await _unless_gone(request, prm.asolve(question, **asked)))
         events = prm.astream(question, **asked)
         first = await anext(events)  # A setting that is wrong still has a status of its own.
-        if isinstance(first, Solution):
+        if isinstance(first, Solution) and first.error:
             raise PluginFailedError(first.error)
         return StreamingResponse(answering.chunks(first, events), media_type=chat.MEDIA_TYPE)
 

@@ -81,11 +81,14 @@ class Answering:
         choice = {"index": 0, "message": message, "logprobs": None, **_end(solution)}
         return {**self._head, "object": "chat.completion", "choices": [choice], **self._usage(solution)}
 
-    async def chunks(self, first: Step, rest: AsyncIterator[Step | Solution]) -> AsyncIterator[str]:
-        """Yield the events of a stream. The caller has waited for the first step."""
-        yield self._chunk({"role": "assistant", "content": ""}, step=asdict(first))
+    async def chunks(
+        self, first: Step | Solution, rest: AsyncIterator[Step | Solution]
+    ) -> AsyncIterator[str]:
+        """Yield the events of a stream. The caller has waited for the first step, or for the solution of a search."""
+        yield self._chunk({"role": "assistant", "content": ""})
+        event: Step | Solution | None = first
         try:
-            async for event in rest:
+            while event is not None:
                 if isinstance(event, Step):
                     yield self._chunk({}, step=asdict(event))
                 elif event.error:
@@ -94,6 +97,7 @@ class Answering:
                     yield self._chunk(_message(event))
                     yield self._chunk({}, self._usage(event), **_end(event))
                     yield "data: [DONE]\n\n"
+                event = await anext(rest, None)
         except Exception as error:
             yield line(bodies.problem(error))
 

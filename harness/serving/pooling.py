@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from prmcal.errors import PrmcalError
+from prmcal.harness.inference.asking import Level, Target
 from prmcal.harness.inference.results import PrefixRewards
 from prmcal.harness.serving.bodies import QUESTION, Message
 from prmcal.steps import split_steps
@@ -44,6 +45,8 @@ class PoolingBody(BaseModel):
     use_activation: bool | None = Field(
         default=None, description="With false, rows are logits whose softmax are the probabilities."
     )
+    target: Target = 0.99
+    level: Level | None = None
 
 
 class Form:

@@ -128,7 +128,10 @@ def test_a_prm_is_asked_as_vllm_documents_it(address: str, here: CalibratedPRM) 
             assert [right for _, right in row["data"]] == pytest.approx(expected.point[1:], abs=1e-5)
             assert [sum(each) for each in row["data"]] == pytest.approx([1, 1])
             assert row["prmcal"]["uncalibrated"] == pytest.approx(expected.uncalibrated, abs=1e-5)
+            assert row["samples"] == here.samples(QUESTION)
             assert row["prmcal"]["levels"] == list(here.levels) and len(row["prmcal"]["quantiles"]) == 3
+    (row,) = pooled(address, input=QUESTION, target=0.9, level=0.5)
+    assert row["samples"] == here.samples(QUESTION, target=0.9, level=0.5)
     before, _, _ = text.partition(STEPS[0])
     for body in ({"input": QUESTION}, {"messages": chat()}, {"input": f"{before}<extra_0>"}):
         (row,) = pooled(address, **body)
@@ -172,6 +175,7 @@ def test_rows_have_the_order_of_the_outputs_of_the_prm() -> None:
             "the steps with '<extra_0>' behind each",
         ),
         ({"input": "1+" * 5000}, 400, "The trajectory 0 is too long for the PRM"),
+        ({"input": QUESTION, "level": 0.123}, 400, "does not predict the level 0.123"),
         ({"input": QUESTION, "truncate_prompt_tokens": 5}, 400, "truncate_prompt_tokens: this server cannot"),
     ],
 )
@@ -230,16 +234,26 @@ def test_a_stream_has_the_steps_and_then_the_chosen_text(openai: OpenAI) -> None
             extra_body={"max_samples": 2, "target": 0.9999},
         )
     )
-    *first, text, end = [each.choices[0] for each in chunks]
-    steps = [each.step for each in first]
-    assert first[0].delta.role == "assistant" and steps[0]["step"] == 0
-    assert not any(each.delta.content for each in first)
+    first, *others, text, end = [each.choices[0] for each in chunks]
+    steps = [each.step for each in others]
+    assert first.delta.role == "assistant" and steps[0]["step"] == 0
+    assert not any(each.delta.content for each in [first, *others])
     for place, drawn in enumerate(end.prmcal["trajectories"]):
         own = [each["text"] for each in steps if each["trajectory"] == place and each["step"]]
         assert "\n\n".join(own) == drawn["text"]
     assert text.delta.content == end.prmcal["trajectories"][end.prmcal["chosen"]]["text"]
     assert end.finish_reason == "stop" and len({each.id for each in chunks}) == 1
     assert chunks[-1].usage.completion_tokens == end.prmcal["spent"]["generated_tokens"] > 0
+
+
+def test_a_search_streams_its_answer_without_steps(openai: OpenAI) -> None:
+    messages: Any = chat()
+    extra = {"strategy": "beam search", "max_samples": 8}
+    chunks = openai.chat.completions.create(model="any", messages=messages, stream=True, extra_body=extra)
+    first, text, end = [each.choices[0] for each in chunks]
+    solution: Any = end.prmcal  # type: ignore[attr-defined]
+    assert first.delta.content == "" and end.finish_reason in ("stop", "length")
+    assert text.delta.content == solution["trajectories"][0]["text"]
 
 
 @pytest.mark.parametrize("stream", [False, True])
