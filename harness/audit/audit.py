@@ -30,6 +30,7 @@ from prmcal.harness.storage.store import storage_errors
 from prmcal.registry.reading.files import read_files
 from prmcal.registry.reading.shapes import Solution
 from prmcal.registry.reading.solutions import Fields
+from prmcal.steps import split_steps
 
 if TYPE_CHECKING:
     import altair as alt
@@ -176,13 +177,19 @@ def is_run(path: Path) -> bool:
 
 
 def scored_run(directory: Path, only: Mapping[str, Sequence[str]]) -> Scored:
-    """Return the scored solutions of one LLM, PRM, data set and split of a run.
+    """Return the scored solutions of one LLM, PRM, data set and split of a run; see :func:`run_solutions`."""
+    solutions, words = run_solutions(directory, only)
+    return rows_of(solutions, str(directory), Fields(scale="logit"), [words])
+
+
+def run_solutions(directory: Path, only: Mapping[str, Sequence[str]]) -> tuple[list[Solution], str]:
+    """Return the solutions of one LLM, PRM, data set and split of a run, and a sentence that says which.
 
     Raises a DataError if the run has nothing that is scored and has follow-ups, or if several places are left. The
     message names the choices. Raises a RunError or a DatabaseError if the folder has no readable results.
 
     `only` has the names that are wanted for ``llm``, ``prm``, ``dataset`` and ``split``. Without a split, it is that of
-    the test questions if there is one.
+    the test questions if there is one. The field `asked` has the text of the question.
     """
     published = RunFolder(directory).results()
     place = _chosen(scored_places(published), directory, only)
@@ -199,7 +206,7 @@ def scored_run(directory: Path, only: Mapping[str, Sequence[str]]) -> Scored:
         f"Run {directory}: LLM {place['llm']}, PRM {place['prm']}, data set {place['dataset']}, {place['split']} "
         "questions."
     )
-    return rows_of(solutions, str(directory), Fields(scale="logit"), [words])
+    return solutions, words
 
 
 def _chosen(places: pd.DataFrame, directory: Path, only: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -238,9 +245,11 @@ def _solution(row: Any, own: pd.DataFrame) -> Solution:
     for step, logit, rate in zip(own["step"], own["logit"], own["rate"], strict=True):
         logits[step] = None if math.isnan(logit) else logit
         rates[step] = None if math.isnan(rate) else rate
+    texts = split_steps(row.text) if isinstance(row.text, str) else []
     return {
         "question": row.question_id,
-        "steps": [""] * int(row.steps),
+        "asked": row.question,
+        "steps": texts if len(texts) == row.steps else [""] * int(row.steps),
         "score": logits,
         "rates": rates,
         "label": bool(row.correct),

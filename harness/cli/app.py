@@ -49,7 +49,8 @@ class ExitCode(IntEnum):
     FAILED_CELLS = 3
     """The grid was run to its end, but cells failed, and `prmcal status` says why. Or a question of `ask` failed."""
     FAILED_CHECKS = 4
-    """A check of `prmcal check` or `prmcal verify` failed, or a grid needs what `prmcal doctor` did not find."""
+    """A check of `prmcal check` or `prmcal verify` failed, a grid needs what `prmcal doctor` did not find, or
+    the PRM of `prmcal train-prm` ranks too badly."""
     TIME_OVER = 5
     """The run reached --max-hours before it was finished. Finished work is kept."""
     HUNG_UP = 129
@@ -62,7 +63,7 @@ class ExitCode(IntEnum):
 
 EXPLANATION = (
     "Exit codes: 0 done, 2 bad input, 3 cells or questions failed (run, status, ask), 4 checks failed (check, doctor, "
-    "verify), 5 not finished within --max-hours, 130 interrupted, 143 ended by SIGTERM (129 by SIGHUP)."
+    "train-prm, verify), 5 not finished within --max-hours, 130 interrupted, 143 ended by SIGTERM (129 by SIGHUP)."
 )
 
 

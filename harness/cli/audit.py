@@ -1,4 +1,4 @@
-"""``prmcal audit``, ``apply`` and ``pools``: what scores in a file are worth, better scores, and recorded samples."""
+"""Commands for files of solutions: audit, apply, train-prm and pools."""
 
 import json
 import shlex
@@ -80,6 +80,41 @@ def apply(
 
     write_atomically(out, text)
     typer.echo(f"Wrote {len(lines):,} records to {out}.", err=True)
+
+
+def train_prm(
+    source: Annotated[Path, argument("RUN|FILE", WORDS["train-prm"]["source"])],
+    model: Annotated[str, option("CHECKPOINT", WORDS["train-prm"]["model"], "--model")],
+    out: Annotated[Path, option("FOLDER", WORDS["train-prm"]["out"], "--out")],
+    question: Annotated[str | None, option("FIELD", WORDS["audit"]["question"], "--question")] = None,
+    label: Annotated[str | None, option("FIELD", WORDS["audit"]["label"], "--label")] = None,
+    only: Annotated[list[str] | None, option("KIND=NAME", WORDS["audit"]["only"], "--only")] = None,
+) -> None:
+    """Train a PRM: fit a value head to a language model.
+
+    It learns from success rates, marks of steps or outcomes, of a run by default those of its calibration questions. No
+    checkpoint is written if, on held-out questions, its AUC within questions is below 0.7, or best-of-n is worse than
+    one sample.
+    """
+    if out.exists():
+        raise PrmcalError(f"{out} already exists. Choose a new folder for --out.")
+    from prmcal.harness.audit.training import fit_value_head, grid_entry, labelled, write_checkpoint
+    from prmcal.harness.audit.verdict import value
+    from prmcal.registry.prms.value_head import ValueHeadPRM
+    from prmcal.registry.reading.solutions import Fields
+
+    data = labelled(source, Fields(question, label=label), names_by_kind(only))
+    prm = ValueHeadPRM(model)
+    typer.echo(f"Reading {len(data.solutions):,} solutions with {model}.", err=True)
+    head = fit_value_head(data, prm)
+    lines = [*head.reading, f"The penalty is {head.penalty:g}. On held-out questions:"]
+    lines += [f"  {name}: {value(each)}" for name, each in head.figures.items()]
+    typer.echo("\n".join(wrapped(line, hanging="  ") for line in lines))
+    if head.refusal:
+        typer.echo(wrapped(f"No checkpoint was written. {head.refusal}"), err=True)
+        raise typer.Exit(ExitCode.FAILED_CHECKS)
+    write_checkpoint(head, prm, out)
+    typer.echo(f"\nWrote {out}, with a card, README.md. In a grid:\n\n{grid_entry(prm, out)}", nl=False)
 
 
 _ACTIONS = ("list", "check")

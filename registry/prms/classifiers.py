@@ -127,10 +127,7 @@ class TokenClassifierPRM(TransformersPRM):
         """Load the trunk and the linear head of the classifier."""
         import transformers
 
-        from prmcal.registry.models.pretrained import load_pretrained
-
-        auto = getattr(transformers, self.auto_class)
-        model: Any = load_pretrained(auto, self.checkpoint, self.dtype, self.device)
+        model = self.load_classifier(getattr(transformers, self.auto_class))
         config = model.config
         # What attends to later tokens, too, gives a prefix another score in a longer text.
         attends_to_all = config.is_encoder_decoder or getattr(config, "use_bidirectional_attention", False)
@@ -141,6 +138,12 @@ class TokenClassifierPRM(TransformersPRM):
                 "Mistral. Write a class for it: see the page 'Add a PRM'."
             )
         return model.base_model, model.score
+
+    def load_classifier(self, auto: Any) -> Any:
+        """Load the whole classifier with an Auto class of transformers."""
+        from prmcal.registry.models.pretrained import load_pretrained
+
+        return load_pretrained(auto, self.checkpoint, self.dtype, self.device)
 
     @cached_property
     def _config(self) -> dict[str, Any]:

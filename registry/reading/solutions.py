@@ -30,9 +30,9 @@ from prmcal.registry.reading.shapes import (
 
 _Fits = Callable[[Any], bool]
 Scale = Literal["logit", "probability"]
-Use = Literal["audit", "recording", "recorded scores"]
-"""The reader of a file. An audit needs a score and a label. A recording needs solutions only, and is graded by its
-answers unless it says what is right. Of recorded scores, only the scores are used."""
+Use = Literal["audit", "training", "recording", "recorded scores"]
+"""The reader of a file. An audit needs a score and a label, and a training a label. A recording needs solutions only,
+and is graded by its answers unless it says what is right. Of recorded scores, only the scores are used."""
 
 
 @dataclass(frozen=True)
@@ -112,16 +112,19 @@ class _Reader:
         self.label = self._label(every, fields.label)
         label = f"'{self.label or self.reference}'"
         graded = "" if self.label else ", against which the answers were graded"
-        solution = f"'{self.many or self.text}'" if self.many or self.text else "not there"
+        solution, score = (
+            f"'{name}'" if name else "not there" for name in (self.many or self.text, self.score)
+        )
         self.words = (
-            f"Fields: the question is '{self.question}', the solution {solution}, the score '{self.score}', the label "
+            f"Fields: the question is '{self.question}', the solution {solution}, the score {score}, the label "
             f"{label}{graded}."
         )
 
     def _score(self, every: Content, given: str | None) -> str | None:
         if self.use != "audit" and given is None and "logits" in every:
             return "logits"
-        return self._chosen("score", SCORES, given, every, _is_score, self.use != "recording")
+        needed = self.use in ("audit", "recorded scores")
+        return self._chosen("score", SCORES, given, every, _is_score, needed)
 
     def _label(self, every: Content, given: str | None) -> str | None:
         if self.use == "recorded scores":
@@ -138,7 +141,7 @@ class _Reader:
 
     def _option(self, role: str, name: str) -> str:
         """Return what a user writes to name a field."""
-        return f"--{role} {name}" if self.use == "audit" else f"fields: {{{role}: {name}}}"
+        return f"--{role} {name}" if self.use in ("audit", "training") else f"fields: {{{role}: {name}}}"
 
     def _chosen(
         self, role: str, names: Sequence[str], given: str | None, every: Content, fits: _Fits, needed: bool

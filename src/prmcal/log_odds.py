@@ -21,4 +21,5 @@ def log_odds(probabilities: "ArrayLike", least: float = LEAST) -> "Floats":
 
 def probability(log_odds: "ArrayLike") -> "Floats":
     """Return the probabilities in [0, 1] of log-odds. NaN stays NaN."""
-    return np.asarray(np.exp(-np.logaddexp(0, -np.asarray(log_odds, dtype=np.float64))))
+    with np.errstate(invalid="ignore"):  # NaN is compared.
+        return np.asarray(np.exp(-np.logaddexp(0, -np.asarray(log_odds, dtype=np.float64))))

@@ -1,0 +1,238 @@
+"""`prmcal train-prm`: a value head on the states of a language model, and what it is worth on held-out questions."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+import numpy as np
+import pandas as pd
+
+from prmcal.arrays import Bools, Floats, Floats32
+from prmcal.errors import DataError
+from prmcal.harness.audit.audit import is_run, run_solutions
+from prmcal.harness.audit.choices import choices, mean_of_questions
+from prmcal.harness.audit.estimates import INNER, OUTER, Number, Rows
+from prmcal.harness.audit.scored import Scored, rows_of
+from prmcal.harness.audit.verdict import value
+from prmcal.harness.storage.store import storage_errors
+from prmcal.registry.calibrators.heads import folds
+from prmcal.registry.calibrators.logit import PlattScaling
+from prmcal.registry.contracts.data import ScoringRequest
+from prmcal.registry.contracts.metric import PrefixRows
+from prmcal.registry.grading.extraction import MARKED, find_answer
+from prmcal.registry.metrics.scores import AUROCWithin
+from prmcal.registry.models.checkpoints import checkpoint_identity
+from prmcal.registry.prms.value_head import ValueHeadPRM
+from prmcal.registry.reading.files import read_files
+from prmcal.registry.reading.shapes import Solution
+from prmcal.registry.reading.solutions import Fields, share_of, solutions_of
+from prmcal.steps import split_steps
+
+LEAST_AUC = 0.7
+"""The smallest AUC within questions of a head that is worth a checkpoint."""
+PENALTIES = tuple(10.0**power for power in range(-4, 3))
+"""In units of the variance of a standardised state."""
+
+_SPLIT = "calibration"
+_FEWEST = 10  # questions
+_MARKS = ("rates", "first_error", "right", "label", "reference")
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Solutions, each with the text of its question in `asked`, its `steps` and what labels it has."""
+
+    source: str
+    solutions: list[Solution]
+    reading: list[str]
+    """Sentences that say how they were read."""
+
+
+def labelled(source: Path, fields: Fields, only: Mapping[str, Sequence[str]]) -> Labelled:
+    """Read a file of solutions as an audit does, or a run, by default its calibration questions.
+
+    Raises a DataError if it cannot be read, or has no steps, no labels or too few questions.
+    """
+    if is_run(source):
+        found, words = run_solutions(source, {"split": [_SPLIT], **only})
+    else:
+        found, (words,) = solutions_of(read_files([source], only), str(source), fields, "training")
+        words = f"File {source.name}. {words}"
+    solutions = [_completed(each) for each in found]
+    questions = len({each["question"] for each in solutions})
+    if not any(each.get(name) not in (None, []) for each in solutions for name in _MARKS):
+        raise DataError(f"{source} has no labels: success rates, marks of steps, or what says who is right.")
+    if not any(step for each in solutions for step in each["steps"]):
+        raise DataError(f"{source} has no texts of steps, and a value head learns from what a model reads.")
+    if questions < _FEWEST:
+        raise DataError(f"{source} has {questions} questions. It takes {_FEWEST}, and better hundreds.")
+    return Labelled(str(source), solutions, [words])
+
+
+def _completed(each: Solution) -> Solution:
+    """Add the texts, and what rates and the outcome say of each other.
+
+    The outcome is one draw of the success of each prefix, and the rate of a solution with an answer is its outcome.
+    """
+    steps = each["steps"] if "steps" in each else split_steps(each.get("text") or "")
+    rates, outcome = each.get("rates") or [], share_of(each.get("label"))
+    if outcome is None and rates and rates[-1] in (0, 1) and find_answer("\n\n".join(steps), MARKED):
+        outcome = float(rates[-1])
+    rates = [outcome if rate is None else rate for rate in rates]
+    asked = str(each.get("asked") or each["question"])
+    return {**each, "asked": asked, "steps": steps, "rates": rates, "label": outcome}
+
+
+@dataclass(frozen=True, eq=False)
+class ValueHead:
+    """A fitted head, and what it is worth on questions that neither its fit nor the choice of its penalty has seen."""
+
+    weight: Floats
+    """Of shape (width,)."""
+    bias: float
+    penalty: float
+    reading: tuple[str, ...]
+    digest: str
+    """A hash of the questions, steps and labels."""
+    figures: dict[str, Number]
+    """AUCs within questions and accuracies on held-out questions, by their names."""
+    refusal: str
+    """The sentence that says why the head is not worth a checkpoint; empty if it is."""
+
+
+def fit_value_head(data: Labelled, prm: ValueHeadPRM) -> ValueHead:
+    """Fit a value head to all questions, and measure heads that were fitted to four fifths of them on the others.
+
+    The penalty is chosen by folds within the questions of each fit.
+    """
+    of_each = _states(data.solutions, prm)
+    states, parts = np.concatenate(of_each), np.cumsum([len(each) for each in of_each])[:-1]
+    # Each score is the number of its state, so that the rows of the prefixes say where their states are.
+    known = np.where(np.isnan(states[:, 0]), np.nan, np.arange(len(states)))
+    numbered = _scored(data, np.split(known, parts))
+    place, rows = numbered.prefixes["score"].to_numpy(np.intp), Rows(numbered.prefixes)
+    owner = np.repeat(numbered.solutions["question"].to_numpy(), [len(each) for each in of_each])
+    scores = np.empty(len(states))
+    for held in folds(owner, OUTER, 0):
+        weight, bias, _ = _fitted(states[place], rows, ~held[place])
+        scores[held] = states[held] @ weight + bias
+    weight, bias, penalty = _fitted(states[place], rows, np.ones(len(place), dtype=np.bool_))
+    found = _scored(data, np.split(scores, parts))
+    decisive = [[each["asked"], each["steps"], *map(each.get, _MARKS)] for each in data.solutions]
+    digest = hashlib.sha256(json.dumps(decisive, default=str).encode()).hexdigest()[:16]
+    return ValueHead(weight, bias, penalty, found.reading, digest, *_worth(found))
+
+
+def _states(solutions: Sequence[Solution], prm: ValueHeadPRM) -> list[Floats32]:
+    """Return the states of all prefixes of each solution. The solutions of a question share what they begin with."""
+    of_question: dict[str, list[int]] = {}
+    for number, each in enumerate(solutions):
+        of_question.setdefault(each["question"], []).append(number)
+    found: dict[int, Floats32] = {}
+    for own in of_question.values():
+        trajectories = tuple(tuple(solutions[number]["steps"]) for number in own)
+        states = prm.states(ScoringRequest(solutions[own[0]]["asked"], trajectories))
+        found.update(zip(own, states, strict=True))
+    return [found[number] for number in range(len(solutions))]
+
+
+def _scored(data: Labelled, scores: Sequence[Floats]) -> Scored:
+    """Return the rows of the solutions with these scores of their prefixes. NaN is no score."""
+    solutions = [
+        {**each, "score": [None if math.isnan(score) else float(score) for score in own]}
+        for each, own in zip(data.solutions, scores, strict=True)
+    ]
+    return rows_of(solutions, data.source, Fields(scale="logit"), data.reading)
+
+
+def _fitted(states: Floats32, rows: Rows, part: Bools) -> tuple[Floats, float, float]:
+    """Return the weight and the bias of a head that is fitted to some rows, and its penalty.
+
+    The penalty has the lowest squared error in folds over the questions, whose predictions also decide how those of the
+    head become log-odds.
+    """
+    states, label, question = states[part], rows.label[part], rows.question[part]
+    predicted = np.empty((len(PENALTIES), len(label)))
+    for held in folds(question, INNER, 1):
+        for number, (weight, bias) in enumerate(_ridges(states[~held], label[~held])):
+            predicted[number, held] = states[held] @ weight + bias
+    best = int(((predicted - label) ** 2).mean(axis=1).argmin())
+    platt = PlattScaling().fit(predicted[best], rows.k[part], rows.n[part])
+    weight, bias = _ridges(states, label)[best]
+    return platt.slope_ * weight, platt.slope_ * bias + platt.offset_, PENALTIES[best]
+
+
+def _ridges(states: Floats32, label: Floats) -> list[tuple[Floats, float]]:
+    """Return the weight and the bias of a ridge regression on standardised states for each penalty.
+
+    scikit-learn's Ridge would decompose the states again for each penalty.
+    """
+    centre, spread = states.mean(axis=0, dtype=np.float64), states.std(axis=0, dtype=np.float64)
+    spread = np.where(spread > 0, spread, 1.0)
+    standard = ((states - centre) / spread).astype(np.float32)
+    sizes, axes = np.linalg.eigh((standard.T @ standard).astype(np.float64) / len(label))
+    slopes = axes.T @ (standard.T @ (label - label.mean())) / len(label)
+    weights = [axes @ (slopes / (sizes.clip(min=0) + penalty)) / spread for penalty in PENALTIES]
+    return [(weight, float(label.mean() - centre @ weight)) for weight in weights]
+
+
+def _worth(found: Scored) -> tuple[dict[str, Number], str]:
+    """Return the figures of scores on held-out questions, and the sentence that refuses them, if they are bad."""
+    steps = found.prefixes[found.prefixes["step"] > 0].drop_duplicates(["question", "step", "score", "label"])
+    whole = found.solutions.dropna(subset=["score", "label"]).astype({"label": np.float64})
+    areas = {
+        "AUC within questions, whole solutions": None if found.target == "step" else _auc(whole),
+        "AUC within questions, prefixes": _auc(steps),
+    }
+    figures = {name: area for name, area in areas.items() if area is not None}
+    if not figures:
+        return {}, "No question has both right and wrong solutions, so no order can be learned or measured."
+    auc = next(iter(figures.values()))
+    chosen = choices(found, "")
+    if chosen is not None:
+        best = f"best-of-{chosen.solutions}"
+        figures |= {row.name: row.accuracy for row in chosen.rows if row.name in ("one sample", best)}
+    if auc.value < LEAST_AUC:
+        return figures, f"The AUC within questions is {value(auc)}, and a PRM needs {LEAST_AUC:g}."
+    if chosen is not None and figures[best].value < figures["one sample"].value:
+        worse = f"The accuracy of {best}, {value(figures[best])}, is below that of one sample"
+        return figures, f"{worse}, {value(figures['one sample'])}."
+    return figures, ""
+
+
+def _auc(frame: pd.DataFrame) -> Number | None:
+    """Return the AUC within questions; None if no question has both outcomes."""
+    if frame.empty:
+        return None
+    rows = Rows(frame)
+    area = AUROCWithin().measure(PrefixRows(rows.reward, rows.k, rows.n, rows.question))
+    return None if area is None else mean_of_questions(area.sums[area.counts > 0])
+
+
+def grid_entry(prm: ValueHeadPRM, folder: Path) -> str:
+    """Return the entry of a checkpoint with a value head in a grid, as YAML."""
+    arguments = json.dumps({"checkpoint": str(folder), "max_tokens": prm.max_tokens}, ensure_ascii=False)
+    return f"prms:\n  - name: {json.dumps(folder.name)}\n    plugin: token-classifier\n    arguments: {arguments}\n"
+
+
+def write_checkpoint(head: ValueHead, prm: ValueHeadPRM, folder: Path) -> None:
+    """Write the model with the head, its tokenizer and its card into a folder. The PRM is closed afterwards."""
+    rows = [f"| {name} | {value(each)} | {each.questions:,} |" for name, each in head.figures.items()]
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        card = Template(Path(__file__).with_name("prm_card.md").read_text(encoding="utf-8")).substitute(
+            name=folder.name,
+            model=prm.checkpoint,
+            penalty=f"{head.penalty:g}",
+            figures="\n".join(rows),
+            reading="\n".join(head.reading),
+            digest=head.digest,
+            identity=checkpoint_identity(prm.checkpoint),
+            entry=grid_entry(prm, folder),
+            served=prm.write(head.weight, head.bias, folder),
+        )
+        (folder / "README.md").write_text(card, encoding="utf-8")
