@@ -15,6 +15,7 @@ from prmcal.registry.conformance import checks_of
 from prmcal.registry.conformance import plugin as plugin_checks
 from prmcal.registry.conformance import prm as prm_checks
 from prmcal.registry.plugins import datasets, llms, prms
+from prmcal.registry.prms.value_head import ValueHeadPRM
 from prmcal.steps import split_steps
 from tests.vllm.server import free_port, serving
 
@@ -74,6 +75,26 @@ def test_a_causal_model_is_served_by_the_logits_of_its_answers(
         )
     assert np.ptp(expected) > 3
     np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_a_value_head_is_served_as_its_card_says(
+    tmp_path: Path, port: int, requests: list[ScoringRequest]
+) -> None:
+    """vLLM takes the weight and the bias of a token classifier for those of a sequence classifier."""
+    weight = np.random.default_rng(2).normal(size=128)
+    architecture = ValueHeadPRM("nano:shepherd", device="cpu").write(weight, 0.5, tmp_path / "trained")
+    pooler = '{"task": "token_classify", "tok_pooling_type": "ALL"}'
+    settings = ("--hf-overrides", f'{{"architectures": ["{architecture}"]}}', "--pooler-config", pooler)
+    folder = str(tmp_path / "trained")
+    local = prms.create("token-classifier", checkpoint=folder, dtype="float32", device="cpu", max_tokens=1024)
+    with serving(folder, "nano-prm", port, tmp_path / "log", "--runner", "pooling", *settings):
+        served = prm(f"http://127.0.0.1:{port}", tokenizer=folder, format="token-classifier")
+        found, expected = (
+            np.concatenate([scores.logit for part in each.score_batch(requests[:3]) for scores in part])
+            for each in (served, local)
+        )
+    assert np.ptp(expected) > 3
+    np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
 @pytest.mark.parametrize("markers", ["every", "last"])
