@@ -12,6 +12,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from prmcal.dashboard.controls import context
+from prmcal.dashboard.controls.address import ask, enter_page, given
 from prmcal.dashboard.formats import escaped
 from prmcal.dashboard.views import calibration, leaderboard, runs, scaling, trajectories
 from prmcal.dashboard.views.shared import follow_run
@@ -40,7 +41,7 @@ _PAGES: dict[str, tuple[Callable[..., None], str]] = {
 def main(directories: Sequence[Path]) -> None:
     """Show the page that the address names. Show it again whenever the run publishes results."""
     folders = context.run_names(directories)
-    named = (context.given(context.RUN) or [""])[-1]
+    named = (given(context.RUN) or [""])[-1]
     folder = folders.get(named, next(iter(folders.values())))
     path = published_path(folder)
 
@@ -59,7 +60,7 @@ def main(directories: Sequence[Path]) -> None:
         page_title=f"{page.title} · {run} · prmcal", layout="wide", initial_sidebar_state=_SIDEBAR_WIDTH
     )
     st.html(Path(__file__).with_name("pages.css"))
-    context.enter_page(page.url_path)
+    enter_page(page.url_path)
     context.show_links(pages, page, context.context_of(path))
     context.choose_run(list(folders))
     # This comes before the page, so that a page that fails is drawn again when the run publishes.
@@ -69,14 +70,14 @@ def main(directories: Sequence[Path]) -> None:
 def _show(page: StreamlitPage, path: Path, follows: bool) -> None:
     folder = escaped(str(path.parent))
     try:
-        if page.url_path != _RUNS and context.ask(catalog.cells, path).empty:
+        if page.url_path != _RUNS and ask(catalog.cells, path).empty:
             _show_no_results(
                 f"The run in {folder} has started but has not measured anything yet. Page Runs shows its progress.",
                 follows,
             )
         else:
             if page.url_path not in (_RUNS, "", "overview"):  # the overview shows them itself
-                for title, _, sentence in summaries(misleading(context.ask(health, path))):
+                for title, _, sentence in summaries(misleading(ask(health, path))):
                     st.warning(f"**{escaped(title)}**, {escaped(sentence)}")
             page.run()
     except MissingDatabaseError:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.controls.context import bound, write_address
+from prmcal.dashboard.controls.address import bound, write_address
 from prmcal.db.metrics import Metric, Metrics
 from prmcal.db.text.board import Board
 

