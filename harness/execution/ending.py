@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from prmcal.db.run_folder import FAILURES_FILE
 from prmcal.db.text.formats import duration
-from prmcal.errors import FaultyPluginError, ModelBrokenError, NoAnswerError, PrmcalError
+from prmcal.errors import FaultyPluginError, ModelBrokenError, NoAnswerError, PluginFailedError, PrmcalError
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import write_atomically
 from prmcal.registry.messages import excerpt, message_of
@@ -127,7 +127,11 @@ _ADVICE: dict[Cause, str] = {
     "error": "This is an error in prmcal or in one of its libraries. The traceback is in {log}.",
 }
 
-
+_CAUSES: dict[type[PrmcalError], Cause] = {
+    NoAnswerError: "network",
+    ModelBrokenError: "model",
+    FaultyPluginError: "plugin",
+}
 _LONGEST_REASON = 600
 
 
@@ -139,14 +143,11 @@ class Failure:
     """The event in a sentence: on one line, without control characters. It ends with an ellipsis if there is more,
     which is in the log."""
     cause: Cause = "plugin"
+    plugin: str = ""
+    """The kind and name of the plugin that failed, as in ``prm:nano-prm``; empty if none did."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", excerpt(self.reason, _LONGEST_REASON))
-
-    def is_of(self, model: str) -> bool:
-        """Return whether it is a model, as shards name it, that failed."""
-        kind, _, name = model.partition(":")
-        return self.reason.startswith(f"The {kind} '{name}' ")
 
     @classmethod
     def of_time(cls, seconds: float) -> Self:
@@ -156,15 +157,10 @@ class Failure:
     @classmethod
     def of(cls, error: Exception, kind: str) -> Self:
         """Return the failure of a shard of this kind of job that raised an error."""
-        if isinstance(error, NoAnswerError):
-            return cls(str(error), "network")
-        if isinstance(error, ModelBrokenError):
-            return cls(str(error), "model")
-        if isinstance(error, FaultyPluginError):
-            return cls(str(error), "plugin")
-        if isinstance(error, PrmcalError):
-            return cls(str(error), "input")
-        return cls(f"{kind}: {message_of(error)}", "error")
+        if not isinstance(error, PrmcalError):
+            return cls(f"{kind}: {message_of(error)}", "error")
+        cause = next((cause for known, cause in _CAUSES.items() if isinstance(error, known)), "input")
+        return cls(str(error), cause, error.plugin if isinstance(error, PluginFailedError) else "")
 
     def with_root(self, lines: Sequence[str]) -> Self:
         """Return the failure of a model with the last lines that its processes wrote and that tell of a fault.

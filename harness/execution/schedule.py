@@ -263,7 +263,7 @@ class Schedule:
             self._open_gates(outcome.ref)
             return [outcome]
         outcomes, failure = [outcome, *self._block(outcome)], outcome.failure
-        if failure and self.is_trial(outcome.ref) and model not in self._proven and failure.is_of(model):
+        if failure and self.is_trial(outcome.ref) and model not in self._proven and failure.plugin == model:
             outcomes += self.give_up(model, failure)
         return outcomes
 

@@ -56,18 +56,20 @@ def plugin_guard(kind: str, name: str, action: str) -> Iterator[None]:
     for mistakes in code or data, such as a TypeError, a ValueError, a KeyError or a ZeroDivisionError. A plugin that
     knows better raises a ModelBrokenError itself.
     """
-    failed: type[PluginFailedError]
     try:
         yield
-    except PluginFailedError as error:
-        failed = type(error)
-        raise failed(f"The {kind} '{name}' failed to {action}: {error}") from error
     except (Exception, SystemExit) as error:
-        if isinstance(error, PrmcalError) and not isinstance(error, StorageError):
+        if isinstance(error, PluginFailedError):
+            failed: type[PluginFailedError] = type(error)
+        elif isinstance(error, PrmcalError) and not isinstance(error, StorageError):
             raise
-        final = kind not in _WITH_MODELS or isinstance(error, (*_MISTAKES, StorageError))
-        failed = FaultyPluginError if final else ModelBrokenError
-        raise failed(f"The {kind} '{name}' failed to {action}: {message_of(error)}") from error
+        else:
+            final = kind not in _WITH_MODELS or isinstance(error, (*_MISTAKES, StorageError))
+            failed = FaultyPluginError if final else ModelBrokenError
+        message = str(error) if isinstance(error, PluginFailedError) else message_of(error)
+        named = failed(f"The {kind} '{name}' failed to {action}: {message}")
+        named.plugin = f"{kind}:{name}"
+        raise named from error
 
 
 def require(condition: bool, message: str) -> None:

@@ -58,6 +58,9 @@ class InvalidArgumentsError(PluginError):
 class PluginFailedError(PrmcalError):
     """A plugin could not work. It says why, for example a checkpoint of another kind, or a server that refused."""
 
+    plugin = ""
+    """Its kind and name, as in ``prm:nano-prm``. Empty until the call that failed is known."""
+
 
 class FaultyPluginError(PluginFailedError):
     """The code of a plugin is at fault: it raised by mistake, or returned something outside its contract."""

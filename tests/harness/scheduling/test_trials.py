@@ -65,7 +65,10 @@ def test_a_model_that_has_worked_before_is_not_tried_out_again() -> None:
 def test_a_model_that_fails_first_is_given_up_and_the_others_go_on() -> None:
     planned = plan(prms=PRMS)
     schedule = Schedule(planned, ())
-    taken = {each.ref for each in work(schedule, {"prm:b": Failure("The prm 'b' failed to score: no key.")})}
+    taken = {
+        each.ref
+        for each in work(schedule, {"prm:b": Failure("The prm 'b' failed to score: no key.", plugin="prm:b")})
+    }
     assert len(taken & refs(planned, "prm:b")) == 1
     for model in MODELS[:-1]:
         assert refs(planned, model) <= taken, model
@@ -75,14 +78,14 @@ def test_what_nothing_reads_any_more_is_not_sampled() -> None:
     one = [{"name": "weak", "plugin": "synthetic-llm"}]
     planned = plan(prms=PRMS[:1], llms=one, strategies=["best-of-n"])
     schedule = Schedule(planned, ())
-    failure = Failure("The prm 'a' failed to score: no key.")
+    failure = Failure("The prm 'a' failed to score: no key.", plugin="prm:a")
     assert [each.ref.kind for each in work(schedule, {"prm:a": failure})] == ["rollout", "score"]
     assert not schedule.unfinished
 
 
 def test_a_model_is_not_given_up_for_what_another_plugin_did() -> None:
     planned = plan(prms=PRMS)
-    failure = Failure("The dataset 'long' failed to grade: it has no answer.")
+    failure = Failure("The dataset 'long' failed to grade: it has no answer.", plugin="dataset:long")
     taken = {each.ref for each in work(Schedule(planned, ()), {"llm:weak": failure})}
     rollouts = {each.ref for each in planned.shards() if each.ref.kind == "rollout"}
     assert rollouts & refs(planned, "llm:weak") <= taken
@@ -92,7 +95,7 @@ def test_a_model_that_fails_first_is_said_at_once() -> None:
     schedule = Schedule(plan(prms=PRMS), ())
     shard = schedule.take()
     assert shard is not None
-    failure = Failure("The llm 'weak' failed to generate: no key.")
+    failure = Failure("The llm 'weak' failed to generate: no key.", plugin="llm:weak")
     *outcomes, notice = after_outcome(schedule, Outcome(shard.ref, failure=failure), "worker 1")
     assert notice == Notice(failure.reason, urgent=True)
     failed = {each.ref for each in outcomes if isinstance(each, Outcome) and not each.blocked}
