@@ -87,7 +87,7 @@ class Ensemble(HeadCalibrator):
     KL(w, equal weights), where CE is the cross-entropy of the n follow-ups, and mu_m is the prediction of head m.
 
     The levels are the weighted quantiles of the heads, or those of a mixture of Beta distributions around them. Any
-    level can be asked for. **The point estimate is the median**, not the weighted mean.
+    level can be asked for. The point estimate is the weighted mean.
 
     Attributes
     ----------
@@ -150,6 +150,7 @@ class Ensemble(HeadCalibrator):
         held_out = held_out_rows(questions, self.held_out, self.seed)
         with networks.one_thread(self.seed):
             heads = networks.Heads(self.heads, inputs.shape[1], self.width)
+            heads.last_bias.data += networks.log_odds_of_all(k, n)
             seen = self._seen(questions, ~held_out)
             networks.train_rows(heads, "heads", self, heads.loss, (inputs, k, n, seen), ~held_out)
             beliefs = networks.BeliefNetwork(self.heads, inputs.shape[1], self.width)
@@ -168,12 +169,13 @@ class Ensemble(HeadCalibrator):
             means, weights = self._means_and_weights(inputs[chosen])
             self.size_ = fit_mixture_size(means, weights, k[chosen], n[chosen])
 
-    def quantiles(self, inputs: Floats, levels: Sequence[float]) -> Floats:
-        """Return the weighted quantiles, of shape (rows, levels)."""
+    def law(self, inputs: Floats, levels: Sequence[float]) -> tuple[Floats, Floats]:
+        """Return the weighted mean, of shape (rows,), and the weighted quantiles, of shape (rows, levels)."""
         means, weights = self._means_and_weights(inputs)
+        mean = (weights * means).sum(1)
         if self.spread == "mixture":
-            return beta_mixture_quantiles(means, weights, self.size_, levels)
-        return weighted_quantiles(means, weights, levels)
+            return mean, beta_mixture_quantiles(means, weights, self.size_, levels)
+        return mean, weighted_quantiles(means, weights, levels)
 
     def _seen(self, questions: Ints, fitted: Bools) -> Floats32:
         """1 where a head sees a row, of shape (rows, heads). Each head sees whole questions, at least one."""
@@ -269,14 +271,15 @@ class MonotoneQuantile(HeadCalibrator):
         held_out = held_out_rows(questions, self.held_out, self.seed)
         with networks.one_thread(self.seed):
             network = networks.MonotoneNetwork(inputs.shape[1], self.width)
+            network.linear.bias.data += networks.log_odds_of_all(k, n)
             loss = partial(network.loss, pinball=self.loss == "pinball")
             self.epoch_ = networks.train_rows(
                 network, "quantile network", self, loss, (inputs, k, n), ~held_out, held_out
             )
         self.width_, self.network_ = self.width, networks.flat_weights(network)
 
-    def quantiles(self, inputs: Floats, levels: Sequence[float]) -> Floats:
-        """Return Q(level | hidden state), of shape (rows, levels)."""
+    def law(self, inputs: Floats, levels: Sequence[float]) -> tuple[Floats, Floats]:
+        """Return the mean over all levels, of shape (rows,), and Q(level | hidden state), of shape (rows, levels)."""
         import torch
         from scipy.special import expit
 
@@ -289,5 +292,6 @@ class MonotoneQuantile(HeadCalibrator):
         below = np.minimum(place.astype(np.int64), knots.shape[1] - 2)
         low, high = knots[:, below], knots[:, below + 1]
         rewards: Floats = expit(low + (place - below) * (high - low))
+        mean: Floats = expit((knots[:, 1:] + knots[:, :-1]) / 2).mean(1)
         # Log-odds rise with the level, and the last bits of a product may not.
-        return np.maximum.accumulate(rewards, axis=1)
+        return mean, np.maximum.accumulate(rewards, axis=1)

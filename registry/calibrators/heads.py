@@ -8,10 +8,13 @@ import numpy as np
 
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.errors import PluginFailedError
+from prmcal.registry.calibrators.beta_law import beta_quantiles, first_law, fit_beta_law, mean_and_size
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import HiddenStates
 
 _LEAST_SCALE = 1e-6
+_LEAST_SIZE = 1e-4
+_POINT = 0.5
 
 
 class HeadCalibrator(Calibrator):
@@ -22,14 +25,26 @@ class HeadCalibrator(Calibrator):
     thousand calibration prefixes. scikit-learn's StandardScaler keeps the noise of numbers that are nearly constant,
     and its PCA ends at other last digits than torch's.
 
+    A head that learns from few questions, or from states that say nothing, is worse than the success rate of all
+    prefixes. So each law is a mean of two: that of the head, and a Beta distribution that reads the logit only and ends
+    on this rate if the logit says nothing. The calibration questions decide the share of the head: a head and a Beta
+    distribution are fitted to each half of them, and the share has the lowest squared error on the other half. A fit
+    takes about twice as long for it. The reward at level 0.5, the point estimate, is the mean of the law. The median
+    would be below the success rate where most prefixes are hopeless.
+
     Attributes
     ----------
+    share_ : float
+        The share of the head, in [0, 1]. It is 0 if there is only one question.
+    reward_law_ : ndarray of shape (2, 2), float64
+        The Beta distribution that reads the logit; see :func:`prmcal.registry.calibrators.beta_law.mean_and_size`.
     mean_, scale_ : ndarray of shape (1 + width,), float64
         Mean and standard deviation of the logit and of the state, over the calibration prefixes.
     axes_ : ndarray of shape (components, width), float64
         The projection. It has no rows if the states are not projected.
     """
 
+    version = "2"
     reads = "hidden"
     grouped = True
     levels = (0.1, 0.5, 0.9)
@@ -45,8 +60,8 @@ class HeadCalibrator(Calibrator):
         """
 
     @abstractmethod
-    def quantiles(self, inputs: Floats, levels: Sequence[float]) -> Floats:
-        """Return the quantiles of the success probability, in [0, 1], of shape (rows, levels)."""
+    def law(self, inputs: Floats, levels: Sequence[float]) -> tuple[Floats, Floats]:
+        """Return mean and quantiles of the success probability by the head, of shapes (rows,) and (rows, levels)."""
 
     def fit(self, features: HiddenStates, k: Ints, n: Ints, questions: Ints | None = None) -> Self:
         """Standardise the states, and train the head on the success counts."""
@@ -56,16 +71,32 @@ class HeadCalibrator(Calibrator):
         self.mean_, spread = raw.mean(0), raw.std(0)
         self.scale_ = np.where(spread > _LEAST_SCALE * np.maximum(np.abs(self.mean_), 1e-30), spread, 1.0)
         self.axes_ = _principal_axes((raw[:, 1:] - self.mean_[1:]) / self.scale_[1:], self.components)
-        self.train(self._inputs(raw), np.asarray(k), np.asarray(n), groups)
+        inputs, k, n = self._inputs(raw), np.asarray(k), np.asarray(n)
+        self.share_ = self._share_of_the_head(inputs, k, n, groups)
+        self.reward_law_ = _reward_law(inputs, k, n)
+        self.train(inputs, k, n, groups)
         return self
 
     def predict(self, features: HiddenStates) -> Floats:
-        """Return the quantiles at `levels`, of shape (rows, levels). The point estimate is the median."""
+        """Return the rewards at `levels`, of shape (rows, levels). The point estimate, at level 0.5, is the mean."""
         return self.predict_at(features, self.levels)
 
     def predict_at(self, features: HiddenStates, levels: Sequence[float]) -> Floats:
-        """Return the quantiles at any levels; see :meth:`prmcal.Calibrator.predict_at`."""
-        return self.quantiles(self.read(features), levels)
+        """Return the mean at level 0.5, and the quantiles at all others; see :meth:`prmcal.Calibrator.predict_at`.
+
+        Where the mean is not between quantiles of lower and of higher levels, they are moved to it.
+        """
+        inputs = self.read(features)
+        mean, rewards = (
+            self.share_ * own + (1 - self.share_) * by_reward
+            for own, by_reward in zip(
+                self.law(inputs, levels), _law_by_reward(self.reward_law_, inputs, levels), strict=True
+            )
+        )
+        for column, level in enumerate(levels):
+            bound = {-1: np.minimum, 1: np.maximum}.get(int(np.sign(level - _POINT)))
+            rewards[:, column] = mean if bound is None else bound(rewards[:, column], mean)
+        return rewards
 
     def read(self, features: HiddenStates) -> Floats:
         """Return the inputs of the head, of shape (rows, inputs).
@@ -83,6 +114,27 @@ class HeadCalibrator(Calibrator):
         if not np.all(np.isfinite(features.states[features.leaves])):
             raise ValueError("Each hidden state must be finite.")
 
+    def _share_of_the_head(self, inputs: Floats, k: Ints, n: Ints, questions: Ints) -> float:
+        """The share in [0, 1] that has the lowest squared error on questions that were not learned from."""
+        halves = folds(questions, 2, 0)
+        if len(halves) < 2:
+            return 0.0
+        own, by_reward = np.empty(len(k)), np.empty(len(k))
+        for held in halves:
+            self.train(inputs[~held], k[~held], n[~held], questions[~held])
+            own[held] = self.law(inputs[held], (_POINT,))[0]
+            law = _reward_law(inputs[~held], k[~held], n[~held])
+            by_reward[held] = _law_by_reward(law, inputs[held], (_POINT,))[0]
+        gap, error = own - by_reward, k / n - by_reward
+        total = max(np.sum(n * gap**2), _LEAST_SCALE)
+        share = np.sum(n * gap * error) / total
+        _, question = np.unique(questions, return_inverse=True)
+        variance = np.sum(np.bincount(question, n * gap * (error - share * gap) / total) ** 2)
+        # A share that questions by chance could have is pulled to 0 (James and Stein, 1961).
+        share = np.clip(share - variance / max(share, _LEAST_SCALE), 0.0, 1.0)
+        # A head that is fitted to all questions has half of the noise of these.
+        return float(2 * share / (1 + share))
+
     def _inputs(self, raw: Floats) -> Floats:
         standard: Floats = (raw - self.mean_) / self.scale_
         if not len(self.axes_):
@@ -97,6 +149,18 @@ def check_width(calibrator: Calibrator, features: HiddenStates, width: int) -> N
             f"The calibrator '{calibrator.plugin_name}' was fitted to hidden states of width {width}, and these have "
             f"width {features.states.shape[1]}. They are from another PRM. Fit the calibrator to this PRM."
         )
+
+
+def _reward_law(inputs: Floats, k: Ints, n: Ints) -> Floats:
+    """The Beta distribution that reads the standardised logit only, and makes k of n likeliest."""
+    start = first_law(1)
+    return fit_beta_law(inputs[:, :1], k, n, start, _LEAST_SIZE, 0.0, 0.0, start)
+
+
+def _law_by_reward(law: Floats, inputs: Floats, levels: Sequence[float]) -> tuple[Floats, Floats]:
+    """Mean and quantiles of the Beta distribution, of shapes (rows,) and (rows, levels)."""
+    mean, size = mean_and_size(law, _LEAST_SIZE, inputs[:, :1])
+    return mean, beta_quantiles(mean, size, levels)
 
 
 def _raw(features: HiddenStates) -> Floats:

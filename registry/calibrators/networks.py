@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from prmcal.arrays import Bools, Floats32
+from prmcal.arrays import Bools, Floats32, Ints
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.calibrator import FitSupport
 
@@ -154,6 +154,14 @@ def fitted(module: Module, weights: Floats32) -> Module:
     """Return a module with these weights, in float64 and in evaluation mode, as it predicts."""
     set_flat_weights(module, weights)
     return module.double().eval()
+
+
+def log_odds_of_all(k: Ints, n: Ints) -> float:
+    """Return the log-odds of the success rate of all follow-ups, at which a network begins. They are finite.
+
+    With few questions, there are too few steps to reach it.
+    """
+    return float(np.log((k.sum() + 0.5) / ((n - k).sum() + 0.5)))
 
 
 class Heads(nn.Module):

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from scipy.stats import beta, betabinom
 
-from prmcal.registry.calibrators import beta_binomial as beta_law
+from prmcal.registry.calibrators import beta_law
 from prmcal.registry.calibrators import networks as monotone_network
-from prmcal.registry.calibrators.beta_binomial import beta_quantiles, mean_and_size, negative_log_likelihood
+from prmcal.registry.calibrators.beta_law import beta_quantiles, mean_and_size, negative_log_likelihood
 from prmcal.registry.calibrators.ensemble import beta_mixture_quantiles, fit_mixture_size, weighted_quantiles
 from prmcal.registry.calibrators.networks import INTERVALS, MonotoneNetwork
 

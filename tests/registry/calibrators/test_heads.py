@@ -96,11 +96,13 @@ def test_the_spread_of_heads_alone_is_too_small() -> None:
     features, k, n, questions, _, _ = world(2000, 5)
     heads = create_as(Ensemble, calibrators, "ensemble").fit(features, k, n, questions=questions)
     features, _, _, _, p, _ = world(2000, 6)
-    assert np.mean(p <= heads.predict(features)[:, 0]) > 0.25
+    mean, quantiles = heads.law(heads.read(features), heads.levels)
+    low, _, high = quantiles.T
+    assert np.mean(p <= low) > 0.25
     means, weights = heads._means_and_weights(heads.read(features))
     reward = (weights * means).sum(1)
     spread = (weights * (means - reward[:, None]) ** 2).sum(1)
-    low, _, high = heads.predict(features).T
+    np.testing.assert_allclose(reward, mean)
     assert ((low <= reward) & (reward <= high)).mean() > 0.95
     assert np.corrcoef(spread, (high - low) ** 2)[0, 1] > 0.9
 

@@ -25,7 +25,7 @@ BUILT_IN = [
     calibrators.create("quantile-lora", epochs=1),
     calibrators.create("quantile-lora", head="full", batches="prefixes", epochs=1),
     calibrators.create("conformal", calibrator="isotonic"),
-    calibrators.create("conformal", calibrator="monotone-quantile", level=0.25),
+    calibrators.create("conformal", calibrator="monotone-quantile", level=0.6),
 ]
 
 
