@@ -9,7 +9,7 @@ from benchmarks.evidence.shown import markdown, measured, paragraph, with_interv
 
 
 def promised(table: pd.DataFrame) -> str:
-    """Return the table and its text, after the assertion that no difference is clear.
+    """Return the table and its text, which counts the differences that are clear.
 
     Parameters
     ----------
@@ -20,7 +20,6 @@ def promised(table: pd.DataFrame) -> str:
         name: [difference(row, name) for _, row in table.iterrows()] for name in ("accuracy", "samples")
     }
     clear = sum(not low <= 0 <= high for found in differences.values() for _, low, high in found)
-    assert clear == 0, "a promise was broken"
     rows = pd.DataFrame(
         {
             "LLM": table["llm"],
@@ -40,10 +39,10 @@ def promised(table: pd.DataFrame) -> str:
     )
     questions, stated, right = int(table["questions"].iloc[0]), table["stated"], table["accuracy"]
     text = paragraph(
-        f"Each row is of {questions} new questions of nano-math. All {2 * len(table)} differences",
-        "are compatible with 0. The probabilities that `prmcal ask` states are",
+        f"Each row is of {questions} new questions of nano-math. Of {2 * len(table)} differences,",
+        f"{2 * len(table) - clear} are compatible with 0. The probabilities that `prmcal ask` states are",
         f"{stated.min():.3f} to {stated.max():.3f} on average, where {right.min():.3f} to",
-        f"{right.max():.3f} of the answers are right: here they are a little too low. Of the questions,",
+        f"{right.max():.3f} of the answers are right. Of the questions,",
         f"{table['unfamiliar'].max() / questions:.0%} at most were told as unlike the calibration",
         "questions. With the weak LLM, 40 questions were answered",
         f"{table['times_as_fast'].iloc[0]:.1f} times as fast together as one after the other.",
