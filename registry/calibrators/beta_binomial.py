@@ -51,21 +51,6 @@ class BetaBinomial(HeadCalibrator):
 
     The fit ends where the likelihood hardly changes, and other weights are about as good. So processors that round
     differently end at other weights. In the nano world this moved Brier scores by up to .003.
-
-    The table has the corrected Brier score in the nano world, of the median of the heads alone: nano-prm, fits to 200
-    calibration questions with n = 8, default arguments, one seed. These fits took 2 to 35 seconds on one core, and 36
-    to 133 for ``quantile-lora``.
-
-    ===========  =========  =============  ========  =================  =============
-    LLM          data set   beta-binomial  ensemble  monotone-quantile  quantile-lora
-    ===========  =========  =============  ========  =================  =============
-    nano-weak    nano-math  .0063          .0086     .0077              .0072
-    nano-middle  nano-math  .0089          .0105     .0104              .0089
-    nano-strong  nano-math  .0078          .0084     .0092              .0080
-    nano-weak    nano-aime  .0037          .0043     .0043              .0102
-    nano-middle  nano-aime  .0150          .0263     .0259              .0400
-    nano-strong  nano-aime  .0666          .0790     .0735              .0869
-    ===========  =========  =============  ========  =================  =============
     """
 
     citation = "Li et al. (2026), arXiv:2605.15529"
