@@ -104,7 +104,7 @@ def train_prm(
     from prmcal.registry.reading.solutions import Fields
 
     data = labelled(source, Fields(question, label=label), names_by_kind(only))
-    prm = ValueHeadPRM(model)
+    prm = ValueHeadPRM.to_train(model)
     typer.echo(f"Reading {len(data.solutions):,} solutions with {model}.", err=True)
     head = fit_value_head(data, prm)
     lines = [*head.reading, f"The penalty is {head.penalty:g}. On held-out questions:"]

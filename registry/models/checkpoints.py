@@ -15,7 +15,7 @@ from pydantic import Field
 
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.registry.messages import reading
-from prmcal.registry.models.gguf import converted, converted_folder, gguf_file, gguf_identity
+from prmcal.registry.models.gguf import check_readable, converted, converted_folder, gguf_file, gguf_identity
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -52,9 +52,12 @@ _TIMEOUT_SECONDS = 10.0
 def check_checkpoint(checkpoint: str) -> None:
     """Check that a checkpoint can exist, without network access.
 
-    Raises an InvalidArgumentsError if the nano model or the folder does not exist, or if it is none of the three.
+    Raises an InvalidArgumentsError if the nano model, the folder, the GGUF file or its reader does not exist, or if it
+    is none of these.
     """
-    if gguf_file(checkpoint) is None:
+    if (file := gguf_file(checkpoint)) is not None:
+        check_readable(file)
+    else:
         _local_folder(checkpoint)
 
 

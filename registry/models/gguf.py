@@ -77,10 +77,9 @@ def converted(file: Path) -> Path:
     Raises an InvalidArgumentsError if the package gguf is absent, or the file holds no model that transformers reads.
     """
     target = converted_folder(file)
+    check_readable(file)
     if target.is_dir():
         return target
-    if importlib.util.find_spec("gguf") is None:
-        raise InvalidArgumentsError(f"{file} is a GGUF file. To read it, install a package: pip install gguf")
     target.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(dir=target.parent, prefix=f"{target.name}."))
     try:
@@ -92,6 +91,12 @@ def converted(file: Path) -> Path:
     finally:
         shutil.rmtree(made, ignore_errors=True)
     return target
+
+
+def check_readable(file: Path) -> None:
+    """Check that a GGUF file is converted, or can be. Raise an InvalidArgumentsError if the package gguf is absent."""
+    if importlib.util.find_spec("gguf") is None and not converted_folder(file).is_dir():
+        raise InvalidArgumentsError(f"{file} is a GGUF file. To read it, install a package: pip install gguf")
 
 
 def _convert(file: Path, target: Path) -> None:

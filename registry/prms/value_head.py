@@ -1,34 +1,92 @@
-"""A value head for a language model: the states that it is fitted to, and the checkpoint with it."""
+"""The PRM `value-head`, a language model with a linear head: the states that it is fitted to, and its checkpoint."""
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prmcal.arrays import Floats, Floats32
-from prmcal.errors import PluginFailedError
+from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.registry.contracts.data import ScoringRequest
+from prmcal.registry.messages import reading
 from prmcal.registry.models.checkpoints import read_config, resolve_checkpoint
+from prmcal.registry.models.files import LANGUAGE_HEAD, Head
 from prmcal.registry.prms.classifiers import TokenClassifierPRM
+
+if TYPE_CHECKING:
+    import torch
 
 _CONTEXT = 4096
 
 
+@dataclass(eq=False)
 class ValueHeadPRM(TokenClassifierPRM):
-    """A causal language model in the format of `token-classifier`, whose head means nothing until it is written.
+    """A causal language model with a linear head from a small file, in the format of `token-classifier`.
 
-    `max_tokens` is the model's context, or 4096 if that is less.
+    The checkpoint that ``prmcal train-prm`` writes holds the whole language model. Its head alone, with the language
+    model from where it is anyway, is the same PRM. Without a head, it has one that means nothing until it is written.
     """
 
-    plugin_name = "token-classifier"
+    plugin_name = "value-head"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        config = read_config(resolve_checkpoint(self.checkpoint))
+    head: str = ""
+    """A file of safetensors with `score.weight` of shape (2, width) and `score.bias`, for the outputs bad and good. It
+    may be the ``model.safetensors`` that ``prmcal train-prm`` writes. Other weights in it are ignored."""
+
+    @classmethod
+    def to_train(cls, checkpoint: str) -> ValueHeadPRM:
+        """Return a language model without a head. `max_tokens` is its context, or 4096 if that is less."""
+        config = read_config(resolve_checkpoint(checkpoint))
         most = (_CONTEXT, config.get("max_position_embeddings"), config.get("sliding_window"))
-        self.max_tokens = min(each for each in most if each)
+        return cls(checkpoint, max_tokens=min(each for each in most if each))
+
+    def check_arguments(self) -> None:
+        """Raise an error also if there is no file with a head."""
+        super().check_arguments()
+        self._read_head()
+
+    def identity(self) -> dict[str, Any]:
+        """Return the identity, with a hash of the head, wherever its file is."""
+        known = super().identity()
+        known["arguments"].pop("head", None)
+        digest = hashlib.sha256(b"".join(each.tobytes() for each in self._read_head()))
+        return {**known, "head": digest.hexdigest()[:16]}
+
+    def head_weights(self) -> Head:
+        """Return the head of a causal language model: the checkpoint has no other."""
+        return LANGUAGE_HEAD
+
+    def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
+        """Load the trunk of the language model, and the head from its file, if there is one.
+
+        Raises a PluginFailedError if the head is for states of another width.
+        """
+        import torch
+
+        trunk, score = super().load_model()
+        assert isinstance(score, torch.nn.Linear)
+        if self.head:
+            for own, read in zip((score.weight, score.bias), self._read_head(), strict=True):
+                if own.shape != read.shape:
+                    raise PluginFailedError(
+                        f"The head in {self.head} has the shape {list(read.shape)}, and {self.checkpoint} needs "
+                        f"{list(own.shape)}. It was fitted to another language model."
+                    )
+                own.data = torch.from_numpy(read)
+        return trunk, score
+
+    def _read_head(self) -> list[Floats32]:
+        """Return the weight and the bias of the head in float32."""
+        from safetensors import safe_open
+
+        advice = "Give 'head' a file of safetensors with score.weight and score.bias, as `prmcal train-prm` writes."
+        unread = reading(f"The head {self.head!r} cannot be read", advice, InvalidArgumentsError)
+        with unread, safe_open(self.head, "numpy") as file:
+            return [file.get_tensor(f"score.{name}").astype(np.float32) for name in ("weight", "bias")]
 
     def load_classifier(self, auto: Any) -> Any:
         """Load the trunk of the language model into a token classifier.
