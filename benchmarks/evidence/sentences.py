@@ -15,6 +15,7 @@ from benchmarks.evidence.claims import claims, nano_places, pool_findings
 from benchmarks.evidence.figures import FIGURES, Figures
 from benchmarks.evidence.promised import promised
 from benchmarks.evidence.shown import markdown, numbered, paragraph, with_interval
+from benchmarks.evidence.smollm import smollm_findings, smollm_summary
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.text.board import leaderboard_board
 from prmcal.db.text.formats import LEADERBOARDS
@@ -391,12 +392,13 @@ PLACES: Mapping[str, Callable[[Figures], str]] = {
     "league": _league,
     "league-reading": _league_reading,
     "overestimation": _overestimation,
-    "pool-findings": lambda _: numbered(pool_findings()),
+    "pool-findings": lambda _: numbered([*pool_findings(), smollm_summary()]),
     "promise": lambda figures: promised(figures.promise),
     "reading": _reading,
     "recommend": _recommend,
     "overestimation-of-the-prm": _overestimation_of_the_prm,
     "scaling-example": _scaling_example,
+    "smollm-findings": lambda _: numbered(smollm_findings()),
     "searches": _searches,
     "strategies": _strategies,
     "verification": _verification,

@@ -1,0 +1,180 @@
+"""What a real language model of 135 million parameters shows, for the page "A real language model on a laptop".
+
+    prmcal run smollm --out runs/smollm
+    python -m benchmarks.evidence.smollm runs/smollm
+
+keeps the figures of the finished run in ``docs/smollm``. `benchmarks.evidence.documents` writes the texts.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from benchmarks.evidence.shown import measured
+from prmcal import open_run
+from prmcal.db.overview.query import league, league_frame
+from prmcal.db.run_folder import published_path
+
+KEPT = Path(__file__).parents[2] / "docs" / "smollm"
+HEAD, YES_NO, RAW = "smollm2-head", "smollm2-yes-no", "uncalibrated"
+BEST, IAS, FIXED, ONE, VOTE = (
+    "best-of-n",
+    "best-of-n + IAS",
+    "fixed n of equal cost",
+    "pass@1",
+    "majority vote",
+)
+_METRICS = {"calibration": ("signed_error", "brier_corrected"), "scaling": ("accuracy", "samples")}
+
+
+def record(directory: Path) -> None:
+    """Keep the figures of a finished run of the grid `smollm`."""
+    KEPT.mkdir(exist_ok=True)
+    run, source = open_run(directory), published_path(directory)
+    boards = {name: run.leaderboard(name) for name in _METRICS}  # type: ignore[arg-type]  # names of leaderboards
+    for name, metrics in _METRICS.items():
+        values = [f"{metric}{end}" for metric in metrics for end in ("", "_low", "_high")]
+        columns = ["prm", "strategy", "calibrator", *values, "questions"]
+        _keep(boards[name][columns], name)
+    _keep(league_frame(league(source)), "league")
+    _keep(pd.DataFrame(_differences(run, boards)), "differences")
+
+
+def _keep(table: pd.DataFrame, name: str) -> None:
+    table.round(6).to_csv(KEPT / f"{name}.csv", index=False, lineterminator="\n")
+
+
+def _differences(run: Any, boards: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
+    """Return the paired differences that the texts quote: A minus B, for each PRM."""
+
+    def cell(board: str, prm: str | None, strategy: str | None, calibrator: str | None) -> str:
+        rows = boards[board]
+        for column, value in (("prm", prm), ("strategy", strategy), ("calibrator", calibrator)):
+            rows = rows[rows[column].isna() if value is None else rows[column] == value]
+        return str(rows["cell_id"].item())
+
+    found = []
+
+    def compare(metric: str, prm: str, a: str, first: str, b: str, second: str) -> None:
+        row = run.compare(first, second, metric).table.iloc[0]
+        values = {
+            "difference": row["difference"],
+            "difference_low": row["low"],
+            "difference_high": row["high"],
+        }
+        found.append({"metric": metric, "prm": prm, "a": a, "b": b, **values})
+
+    for prm in (HEAD, YES_NO):
+        best = cell("scaling", prm, BEST, None)
+        for name in (ONE, VOTE):
+            compare("accuracy", prm, BEST, best, name, cell("scaling", None, name, None))
+        scaling, calibration = boards["scaling"], boards["calibration"]
+        for calibrator in scaling[scaling["strategy"] == FIXED]["calibrator"].unique():
+            named, own = f"{IAS}, {calibrator}", cell("scaling", prm, IAS, calibrator)
+            compare("accuracy", prm, named, own, BEST, best)
+            compare("accuracy", prm, named, own, FIXED, cell("scaling", prm, FIXED, calibrator))
+        raw = cell("calibration", prm, None, RAW)
+        for calibrator in calibration["calibrator"].unique():
+            if calibrator != RAW:
+                other = cell("calibration", prm, None, calibrator)
+                compare("brier_corrected", prm, calibrator, other, RAW, raw)
+    return found
+
+
+def _kept(name: str) -> pd.DataFrame:
+    return pd.read_csv(KEPT / f"{name}.csv")
+
+
+def _row(table: pd.DataFrame, **values: str | None) -> pd.Series:
+    """Return the only row with these values; None is no value."""
+    for column, value in values.items():
+        table = table[table[column].isna() if value is None else table[column] == value]
+    (_, row), *others = table.iterrows()
+    assert not others
+    return row
+
+
+def _points(row: pd.Series) -> str:
+    low, high = (f"{100 * row[f'difference_{end}']:+.1f}" for end in ("low", "high"))
+    return f"{100 * row['difference']:+.1f} [{low}, {high}]"
+
+
+def _raw() -> dict[str, pd.Series]:
+    return {prm: _row(_kept("calibration"), prm=prm, calibrator=RAW) for prm in (HEAD, YES_NO)}
+
+
+def smollm_findings() -> list[str]:
+    """Return what holds for SmolLM2 at two places, each with its interval, its n and where it does not hold."""
+    scaling, differences, raw = _kept("scaling"), _kept("differences"), _raw()
+    n = int(raw[HEAD]["questions"])
+    one, vote = (_row(scaling, prm=None, strategy=name) for name in (ONE, VOTE))
+    best = {prm: _row(scaling, prm=prm, strategy=BEST) for prm in raw}
+    to_one = {prm: _row(differences, prm=prm, a=BEST, b=ONE) for prm in raw}
+    to_vote = _row(differences, prm=HEAD, a=BEST, b=VOTE)
+    cuts = differences[differences["metric"] == "brier_corrected"]
+    isotonic = {prm: _row(cuts, prm=prm, a="isotonic") for prm in raw}
+    assert raw[YES_NO]["signed_error_low"] > 0 > raw[HEAD]["signed_error_high"], "too high, and too low"
+    assert to_one[HEAD]["difference_low"] > 0 > to_one[YES_NO]["difference_high"], "the head ranks"
+    assert to_vote["difference_low"] < 0 < to_vote["difference_high"], "and a vote is no worse"
+    assert isotonic[YES_NO]["difference_high"] < 0, "isotonic regression repairs Yes or No"
+    assert isotonic[HEAD]["difference_low"] < 0 < isotonic[HEAD]["difference_high"], (
+        "and leaves the head as it is"
+    )
+    return [
+        f"Read as probabilities, its own Yes or No is too high by {measured(raw[YES_NO], 'signed_error')}. The scores "
+        f"of a value head, which was fitted to the outcomes of other stories, are off by "
+        f"{measured(raw[HEAD], 'signed_error')}, so too high at 1 of 2 places, not at 1 (n = {n}).",
+        f"Best-of-16 by the head is right on {measured(best[HEAD], 'accuracy')} of the stories, and one sample on "
+        f"{measured(one, 'accuracy')}: {_points(to_one[HEAD])} points. By Yes or No it is worse than one sample, "
+        f"{_points(to_one[YES_NO])}. A majority vote, which needs no PRM, has {measured(vote, 'accuracy')}: the head "
+        f"differs by {_points(to_vote)} points (n = {n}). So a PRM helps at 1 of 2 places, and surely beats a vote at "
+        "none.",
+        f"Isotonic regression changes the corrected Brier score of Yes or No by {_ends(isotonic[YES_NO])}, and that of "
+        f"the head by {_ends(isotonic[HEAD])} (n = {n}): it helps at 1 of 2 places, not where the scores are nearly "
+        "right.",
+    ]
+
+
+def smollm_summary() -> str:
+    """Return the same in a sentence or two."""
+    scaling, raw = _kept("scaling"), _raw()
+    one, vote = (_row(scaling, prm=None, strategy=name) for name in (ONE, VOTE))
+    head, yes_no = (_row(scaling, prm=prm, strategy=BEST) for prm in (HEAD, YES_NO))
+    return (
+        f"A small real one, [SmolLM2-135M](docs/tutorials/real-model.md), is right on {measured(one, 'accuracy')} of "
+        f"{one['questions']} stories; with best-of-16 on {measured(head, 'accuracy')} by a value head that was trained "
+        f"for it, on {measured(yes_no, 'accuracy')} by its own Yes or No, which is too high by "
+        f"{measured(raw[YES_NO], 'signed_error')}, and on {measured(vote, 'accuracy')} with a vote."
+    )
+
+
+def _ends(row: pd.Series) -> str:
+    return f"{row['difference']:+.3f} [{row['difference_low']:+.3f}, {row['difference_high']:+.3f}]"
+
+
+def smollm_claims() -> dict[str, str]:
+    """Return what SmolLM2 says of some claims of the paper, by their names."""
+    raw, differences = _raw(), _kept("differences")
+    n = int(raw[HEAD]["questions"])
+    ias = differences[differences["a"].str.startswith(IAS) & (differences["metric"] == "accuracy")]
+    kept, fixed = (ias[ias["b"] == name] for name in (BEST, FIXED))
+    worst, against = (rows.loc[rows["difference"].idxmin()] for rows in (kept, fixed))
+    own = _row(kept, prm=HEAD, a=f"{IAS}, {RAW}")
+    samples = _row(_kept("scaling"), prm=HEAD, strategy=IAS, calibrator=RAW)
+    return {
+        "too high": f"Yes or No: {measured(raw[YES_NO], 'signed_error')}; a head that was fitted to outcomes: "
+        f"{measured(raw[HEAD], 'signed_error')} (n = {n}). Above 0 at 1 of 2 places, not at 1.",
+        "kept": f"Between {_points(worst)} and {_points(kept.loc[kept['difference'].idxmax()])} points at {len(kept)} "
+        f"pairs of PRM and calibrator; surely lower at {(kept['difference_high'] < 0).sum()}. Against a fixed n of the "
+        f"same cost at worst {_points(against)} (n = {n}).",
+        "raw": f"With the head's own scores {_points(own)} points with {measured(samples, 'samples', 1)} of 16 samples "
+        f"(n = {n}).",
+    }
+
+
+if __name__ == "__main__":
+    record(Path(sys.argv[1]))
