@@ -3,8 +3,8 @@
     prmcal run pools --out runs/pools
     python -m benchmarks.evidence.claims runs/pools
 
-keeps the figures of the recorded pools in ``docs/pools``. `benchmarks.evidence.documents` writes the texts. The nano
-pools are left out, since nano has a run of its own. Whatever is not recorded there is an empty claim.
+keeps the figures of the recorded pools in ``docs/pools``. `benchmarks.evidence.documents` writes the texts. The pools
+of nano and SmolLM2 are left out, since they have runs of their own. Whatever is not recorded there is an empty claim.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pandas as pd
 import prmcal
 from benchmarks.evidence.figures import Figures
 from benchmarks.evidence.shown import markdown, with_interval
+from benchmarks.evidence.smollm import smollm_claims
 from prmcal.db.catalog import leaderboard
 from prmcal.db.run_folder import published_path
 
@@ -27,6 +28,8 @@ _CODE, _RAW, _PAPERS, _SIMPLE = (
     "quantile-lora",
     ["temperature", "isotonic", "histogram"],
 )
+_OTHERS = ("nano-", "smollm2-")
+"""The LLMs of pools that have grids of their own, whose figures say more."""
 _KEY = ["dataset", "llm", "prm"]
 _ERROR, _BRIER = "signed_error", "brier_corrected"
 
@@ -51,10 +54,10 @@ def record(directory: Path) -> None:
             "questions": each.difference.questions,
         }
         for each in compared(directory)
-        if not each.place.startswith("nano-")
+        if not each.place.startswith(_OTHERS)
     )
     table = leaderboard(published_path(directory), "calibration")
-    table = table[~table["llm"].str.startswith("nano-")]
+    table = table[~table["llm"].str.startswith(_OTHERS)]
     values = [f"{metric}{part}" for metric in (_ERROR, "brier") for part in ("", "_low", "_high")]
     audited = prmcal.audit("pool:humaneval-codegen-16b")
     parts = audited.tables["difficulty"].assign(questions=audited.solutions["question"].nunique())
@@ -173,18 +176,20 @@ def claims(figures: Figures) -> str:
     hardest, easiest = parts.iloc[0], parts.iloc[-1]
     searches = _at_places(figures.scaling, "accuracy").dropna(subset=["beam search"])
     spent = _at_places(figures.scaling, "budget_ratio").dropna(subset=["beam search"])
-    adaptive = "beam search + IAS-of-M"
+    adaptive, real = "beam search + IAS-of-M", smollm_claims()
     big = "a GPU and `prmcal run math500-small`, then `paper`"
     found = [
         (
             "PRMs overestimate the chance of a right answer.",
             f"Not seen. {_CODE}: {_ends(code, _ERROR)} (n = {code['questions']}). No pool has a PRM.",
+            real["too high"],
             f"{_ends(raw, _ERROR)} (n = 100 and 60); above 0 {at['too high']}.",
             f"Recorded scores of published PRMs, or {big}.",
         ),
         (
             "More so for weaker LLMs.",
             "Not seen: no pool has one PRM for several LLMs.",
+            "Not possible with one LLM.",
             f"Weak above middle above strong {at['weaker']}.",
             f"One PRM with LLMs of several sizes: {big}.",
         ),
@@ -193,12 +198,14 @@ def claims(figures: Figures) -> str:
             f"{_CODE}: {_ends(hardest, 'error')} where no other sample is right, {_ends(easiest, 'error')} where half "
             f"or more are (n = {hardest['questions']} in all). A score that knows nothing of a "
             "question does this too.",
+            "Not measured: nearly all stories take one step.",
             f"nano-aime above nano-math {at['harder']}.",
             f"MATH-500 and AIME with the same PRM: {big}.",
         ),
         (
             "Quantile regression with LoRA corrects better than temperature, isotonic regression and histograms.",
             "Not possible: a pool has no hidden states.",
+            "Not run: a fit takes minutes on a CPU.",
             f"A cut of {100 * papers['cut']:.0f}% [{100 * papers['cut_low']:.0f}, {100 * papers['cut_high']:.0f}] of "
             f"the corrected Brier score (n = 100 and 60); lower than all three {at['lora']}. `beta-binomial`, which is "
             "no part of the paper, is not worse.",
@@ -207,6 +214,7 @@ def claims(figures: Figures) -> str:
         (
             "Simple calibrators fail out of distribution.",
             "Not seen: each pool calibrates on its own kind of question.",
+            "Not seen: the calibration questions are of the same kind.",
             f"After isotonic regression on nano-math, the error on nano-aime is {at['far span']}; above 0 {at['far']} "
             "(n = 60).",
             "`prmcal run published` has AIME with calibrators of MATH.",
@@ -214,6 +222,7 @@ def claims(figures: Figures) -> str:
         (
             "IAS keeps the accuracy of best-of-n with fewer samples.",
             "Not possible: no pool has a score of the bare question. Rules that stop are above.",
+            real["kept"],
             f"{_points(papers, 'ias_to_best_of_n')} points at {_ends(papers, 'ias_samples', 1)} of 64 samples; not "
             f"lower {at['kept']}. But {_points(papers, 'ias_to_equal_cost')} points against a fixed n of the same "
             f"cost, which is not worse {at['fixed']} (n = 100 and 60).",
@@ -222,6 +231,7 @@ def claims(figures: Figures) -> str:
         (
             "IAS with uncalibrated scores spends too little and loses accuracy.",
             "Not possible, for the same reason.",
+            real["raw"],
             f"{_points(raw, 'ias_to_best_of_n')} points against best-of-64 with {_ends(raw, 'ias_samples', 1)} samples "
             "(n = 100 and 60).",
             "As above.",
@@ -229,6 +239,7 @@ def claims(figures: Figures) -> str:
         (
             "IAS saves steps in beam search.",
             "Not possible: a search samples anew.",
+            "Not run.",
             f"IAS of M with `{_PAPERS}` takes {spent[adaptive].min():.2f} to {spent[adaptive].max():.2f} of the steps; "
             f"its accuracy is not lower {_not_at(searches[adaptive] >= searches['beam search'])} (n = 100 and 60).",
             f"An LLM that is sampled step by step: {big}.",
@@ -237,11 +248,14 @@ def claims(figures: Figures) -> str:
             "A PRM of 72B overestimates too, and a calibrated one of 7B is better.",
             "Not seen.",
             "Not possible.",
+            "Not possible.",
             "Four GPUs of 80 GB and `prmcal run published` with the lines on the 72B PRM.",
         ),
     ]
     return markdown(
-        pd.DataFrame(found, columns=["claim", "recorded pools", "nano", "what the rest would need"])
+        pd.DataFrame(
+            found, columns=["claim", "recorded pools", "SmolLM2-135M", "nano", "what the rest would need"]
+        )
     )
 
 

