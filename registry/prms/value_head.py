@@ -85,7 +85,7 @@ class ValueHeadPRM(TokenClassifierPRM):
 
         advice = "Give 'head' a file of safetensors with score.weight and score.bias, as `prmcal train-prm` writes."
         unread = reading(f"The head {self.head!r} cannot be read", advice, InvalidArgumentsError)
-        with unread, safe_open(self.head, "numpy") as file:
+        with unread, safe_open(Path(self.head).expanduser(), "numpy") as file:
             return [file.get_tensor(f"score.{name}").astype(np.float32) for name in ("weight", "bias")]
 
     def load_classifier(self, auto: Any) -> Any:
