@@ -9,7 +9,7 @@ import streamlit as st
 
 from prmcal.dashboard.controls.address import bound, write_address
 from prmcal.db.metrics import Metric, Metrics
-from prmcal.db.text.board import Board
+from prmcal.db.text.board import Board, narrow_board
 
 SELECT_WIDTH = 260
 """The width of a select box that does not need the width of the page, in pixels."""
@@ -87,18 +87,41 @@ def choose_target(targets: Sequence[float], parameter: str, about: str) -> float
 _ROW, _HIGHEST = 35, 700  # pixels of a row, and of a table that scrolls
 
 
-def show_board(board: Board, key: str, *, select: bool = False) -> list[int]:
+_NARROW_ROW, _NARROW_WIDTHS = (
+    78,
+    (46, 132, 58, 88),
+)  # pixels of a row whose cells wrap, and of the first columns
+
+
+def show_leaderboard(board: Board, key: str, *, select: bool = False) -> list[int]:
+    """Show a board of cells as :func:`show_board` does; on a narrow screen with its first metric on the first screen.
+
+    `pages.css` shows one of the two tables.
+    """
+    with st.container(key=f"wide {key}"):
+        chosen = show_board(board, key, select=select)
+    with st.container(key=f"narrow {key}"):
+        of_narrow = show_board(narrow_board(board), f"{key} narrow", select=select, narrow=True)
+    return chosen or of_narrow
+
+
+def show_board(board: Board, key: str, *, select: bool = False, narrow: bool = False) -> list[int]:
     """Show a board in a table that sorts and searches. Return the rows that the reader selects, if that is possible.
 
-    A new key clears the selection.
+    A new key clears the selection. With `narrow`, names have two lines, and the first columns have small widths.
     """
     frame, config = frame_of(board)
+    row = _NARROW_ROW if narrow else _ROW
+    if narrow:
+        for title, width in zip(frame, _NARROW_WIDTHS, strict=False):
+            config.setdefault(title, st.column_config.Column())["width"] = width
     chosen: Any = st.dataframe(
         frame,
         hide_index=True,
         column_config=config,
         placeholder="",
-        height=min(_ROW * (len(frame) + 1) + 3, _HIGHEST),
+        height=min(_ROW + row * len(frame) + 3, _HIGHEST),
+        row_height=row,
         key=key,
         on_select="rerun" if select else "ignore",
         selection_mode="multi-row",

@@ -96,11 +96,11 @@ def _show_board(path: Path, cells: pd.DataFrame, table: Leaderboard, shown: Sequ
     )
     board = web_board(cells, table, described, shown)
     st.caption(escaped(board.legend))
-    rows = widgets.show_board(board, f"board {table} {hash(board.cells)}", select=True)
+    rows = widgets.show_leaderboard(board, f"board {table} {hash(board.cells)}", select=True)
     if len(references):
         st.caption("References: uncalibrated rewards, and strategies that need the truth")
         other = web_board(references, table, described, shown)
-        widgets.show_board(other, f"references {table} {hash(other.cells)}")
+        widgets.show_leaderboard(other, f"references {table} {hash(other.cells)}")
     here, selected = context.context_of(path), cells.iloc[rows]
     names = list(selected["cell_id"])
     with links:

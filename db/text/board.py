@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prmcal.db.metrics import COSTS, PARTS_OF_COSTS, SCALING, Leaderboard, Metrics, cell_number
+from prmcal.db.metrics import COSTS, PARTS_OF_COSTS, PLACE, SCALING, Leaderboard, Metrics, cell_number
 from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.formats import (
     COORDINATE_TITLES,
@@ -208,6 +208,25 @@ def web_board(
     named = ("number", *COORDINATE_TITLES, *VARIANT_TITLES)
     names = sum(each.key in named for each in columns)
     return replace(board, columns=tuple(columns), names=names, legend="".join(same) + board.legend)
+
+
+def narrow_board(board: Board) -> Board:
+    """Return a board of cells with one column for its names: what competes, and the place where it does.
+
+    The settings C and beta come after the metrics.
+    """
+    number, *names = board.columns[: board.names]
+    settings = [each for each in names if each.numbers]
+    parts = [
+        [each.values for each in names if each not in settings and (each.key in PLACE) == of_place]
+        for of_place in (False, True)
+    ]
+    texts = (
+        [", ".join(filter(None, (each[row] for each in part))) for part in parts]
+        for row in range(len(number.values))
+    )
+    who = Column("Who and where", tuple(" · ".join(filter(None, both)) for both in texts))
+    return replace(board, columns=(number, who, *board.columns[board.names :], *settings), names=2)
 
 
 def cost_board(frame: pd.DataFrame) -> Board:

@@ -241,7 +241,7 @@ def grid(page: Page, rows: int | None = None, place: int = 0) -> list[list[str]]
     """The cells of an interactive table, from its markup for screen readers, once it has some rows below its head."""
     from playwright.sync_api import expect
 
-    table = page.get_by_test_id("stDataFrame").nth(place).locator("table[role=grid]")
+    table = page.get_by_test_id("stDataFrame").filter(visible=True).nth(place).locator("table[role=grid]")
     table.locator("tbody tr").first.wait_for(state="attached")
     if rows is not None:
         expect(table.locator("tbody tr")).to_have_count(rows)

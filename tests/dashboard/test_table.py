@@ -16,9 +16,9 @@ from prmcal.db import catalog
 from prmcal.db.html.boards import board_json
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.run_folder import published_path
-from prmcal.db.text.board import web_board
+from prmcal.db.text.board import narrow_board, web_board
 from prmcal.db.text.formats import SYMBOLS
-from tests.dashboard.conftest import HOSTILE, as_shown, choose, drawn
+from tests.dashboard.conftest import HOSTILE, as_shown, choose, drawn, grid
 from tests.db import factory
 from tests.measured import DESCRIBED
 
@@ -75,12 +75,34 @@ def test_hostile_names_are_text_in_a_table_of_a_site(run_folder: Path) -> None:
 def test_a_reader_filters_and_chooses_columns_and_the_address_keeps_them(page: Page, address: str) -> None:
     page.goto(leaderboard(address, llms="weak", columns="ece"))
     drawn(page)
-    expect(page.get_by_test_id("stDataFrame")).to_have_count(2)  # references have a table of their own
+    shown = page.get_by_test_id("stDataFrame").filter(visible=True)
+    expect(shown).to_have_count(2)  # references have a table of their own
     page.get_by_text("6 of 12 rows").wait_for()
     page.get_by_text("11 of 12 cells done · 1 failed").wait_for()
     drawn(page)
     choose(page, "Columns", "Signed error")
     expect(page).to_have_url(re.compile("llms=weak.*columns=ece&columns=signed_error"))
+
+
+def test_the_first_columns_on_a_phone_are_who_where_and_a_metric(run_folder: Path) -> None:
+    stored = catalog.leaderboard(published_path(run_folder), "scaling")
+    board = narrow_board(web_board(stored, "scaling", DESCRIBED))
+    assert board.head[:3] == ["#", "Who and where", DESCRIBED.title("accuracy")] and board.names == 2
+    assert board.head[-2:] == ["C", "β"]
+    row = stored[stored["calibrator"].notna() & stored["strategy"].notna()].iloc[0]
+    who = f"{row['strategy']}, {row['calibrator']} · {row['dataset']}, {row['llm']}"
+    assert board.columns[1].values[row.name].startswith(who)
+
+
+def test_a_phone_needs_no_swipe_for_the_first_metric(page: Page, address: str, run_folder: Path) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(leaderboard(address))
+    drawn(page)
+    table = page.get_by_test_id("stDataFrame").filter(visible=True).first
+    title = DESCRIBED.title("brier_corrected")
+    assert [each for each in grid(page)[0] if each][:4] == ["#", "Who and where", title, f"{title}, 95%"]
+    table.click(position={"x": 16, "y": 75})
+    page.get_by_role("link", name="Compare it with another cell").wait_for()
 
 
 def test_selected_rows_lead_to_their_pages(page: Page, address: str, run_folder: Path) -> None:
