@@ -20,7 +20,7 @@ from prmcal.db.html.boards import league_html, overview_html
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.overview.types import Entry, League, Overview, levels_of
 from prmcal.db.queries.cells import kept
-from prmcal.db.text.board import cost_board, web_board
+from prmcal.db.text.board import Board, cost_board, web_board
 from prmcal.db.text.formats import LEADERBOARDS, SECONDS_LEGEND
 
 
@@ -57,6 +57,11 @@ def show_ranking(
     if filters is None:
         filters = context.filter_by(grid, *(kind for kind in context.KINDS if cells[kind].notna().any()))
         tier = context.choose_tier(path)
+    known = {
+        "table": table,
+        "tier": tier,
+        "filters": {kind: names for kind, names in filters.items() if names},
+    }
     shown = kept(ask(catalog.leaderboard, path, table=table, tier=tier), **filters)
     if shown.empty:
         st.info("No cell matches the filters in the sidebar.")
@@ -67,42 +72,53 @@ def show_ranking(
     )
     with columns:
         chosen = _choose_columns(path, shown, table)
-    _show_board(path, shown, table, chosen)
+    _show_board(path, shown, table, ask(_boards, path, **known, shown=chosen))
     widgets.show_download(table, ask(_csv, path, table))
 
 
 def _choose_columns(path: Path, cells: pd.DataFrame, table: Leaderboard) -> list[str]:
     """Let the reader choose the metrics that are shown. The first are the main ones that were measured."""
     measured = [name for name in cells if f"{name}_low" in cells and cells[name].notna().any()]
-    main = [name for name in LEADERBOARDS[table].main_metrics if name in measured]
     chosen: list[str] = st.multiselect(
         "Columns",
         measured,
         format_func=ask(catalog.metrics, path).title,
         placeholder="Names only",
-        **bound_several("columns", measured, main),
+        **bound_several("columns", measured, _main_metrics(cells, table)),
     )
     return chosen
 
 
-def _show_board(path: Path, cells: pd.DataFrame, table: Leaderboard, shown: Sequence[str]) -> None:
-    """Show metrics of cells in a table that sorts and searches. Rows that the reader selects lead to their pages."""
+def _main_metrics(cells: pd.DataFrame, table: Leaderboard) -> list[str]:
+    return [name for name in LEADERBOARDS[table].main_metrics if name in cells and cells[name].notna().any()]
+
+
+def _boards(
+    path: Path,
+    table: Leaderboard,
+    tier: str | None,
+    filters: Mapping[str, Sequence[str]],
+    shown: Sequence[str],
+) -> list[Board]:
+    """Return the metrics `shown` of the cells that compete, the best first, and of the references, if there are any."""
     described = ask(catalog.metrics, path)
-    main = [name for name in LEADERBOARDS[table].main_metrics if name in cells and cells[name].notna().any()]
-    links = st.container()
-    apart = _references(path, cells)
-    cells, references = (
-        best_first(part, described[main[0]] if main else None) for part in (cells[~apart], cells[apart])
-    )
-    board = web_board(cells, table, described, shown)
+    cells = kept(ask(catalog.leaderboard, path, table=table, tier=tier), **filters)
+    apart, main = _references(path, cells), _main_metrics(cells, table)
+    best = described[main[0]] if main else None
+    parts = [best_first(part, best) for part in (cells[~apart], cells[apart])]
+    return [web_board(part, table, described, shown) for part in parts if len(part)]
+
+
+def _show_board(path: Path, cells: pd.DataFrame, table: Leaderboard, boards: Sequence[Board]) -> None:
+    """Show boards of cells in tables that sort and search. Rows that the reader selects lead to their pages."""
+    links, (board, *references) = st.container(), boards
     st.caption(escaped(board.legend))
     rows = widgets.show_leaderboard(board, f"board {table} {hash(board.cells)}", select=True)
-    if len(references):
+    for other in references:
         st.caption("References: uncalibrated rewards, and strategies that need the truth")
-        other = web_board(references, table, described, shown)
         widgets.show_leaderboard(other, f"references {table} {hash(other.cells)}")
-    here, selected = context.context_of(path), cells.iloc[rows]
-    names = list(selected["cell_id"])
+    here, names = context.context_of(path), [board.cells[row] for row in rows]
+    selected = cells[cells["cell_id"].isin(names)]
     with links:
         if not names:
             st.caption("Select a row to open its cell, or two rows to compare them.")
@@ -137,7 +153,9 @@ def read_ahead(path: Path) -> None:
     """
     ask(catalog.overview, path, dataset=None, llm=None, prm=None, tier=None)
     for table in LEADERBOARDS:
-        if not ask(catalog.leaderboard, path, table=table).empty:
+        cells = ask(catalog.leaderboard, path, table=table)
+        if not cells.empty:
+            ask(_boards, path, table=table, tier=None, filters={}, shown=_main_metrics(cells, table))
             ask(_csv, path, table)
 
 

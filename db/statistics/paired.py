@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import string
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, islice
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -160,38 +160,42 @@ def standings(
     The result has "standing" and "letters", each with an entry per row: see
     :func:`prmcal.db.queries.leaderboard.measurements`.
     """
-    real = _real_differences(compared)
-    standing: list[str | None] = [None] * len(found)
-    letters: list[str | None] = [None] * len(found)
-    for metric, rows in _groups(found, better):
-        row_of = {cell: row for row, cell in rows}
-        differs = {cell: real[metric, cell] for cell in row_of}
-        best, *others = row_of
-        for cell in others:
-            if cell in differs[best]:
-                standing[row_of[cell]] = "worse" if differs[best][cell] else "tied"
-                standing[row_of[best]] = "best"
-        competing = [cell for cell in row_of if not differs[cell].keys().isdisjoint(row_of)]
-        distinct = {frozenset((a, b)) for a, b in combinations(competing, 2) if differs[a].get(b)}
-        for cell, each in tie_letters(competing, distinct).items():
-            letters[row_of[cell]] = each
-    return {"standing": standing, "letters": letters}
+    import pandas as pd
+
+    groups = list(_groups(found, better))
+    standing, letters = np.full((2, len(found)), None, dtype=object)
+    rows = np.concatenate(groups or [np.empty(0, dtype=np.intp)])
+    starts = np.cumsum([0, *map(len, groups)])
+    group = np.repeat(np.arange(len(groups)), np.diff(starts))
+    # The places in `rows` by metric and cell. The last ones are for those that are not there.
+    kinds, cells = pd.Index(list(better)), pd.Index(found["cell_id"].unique())
+    places = np.full((len(kinds) + 1, len(cells) + 1), -1)
+    ranked = found.iloc[rows]
+    places[kinds.get_indexer(ranked["metric"]), cells.get_indexer(ranked["cell_id"])] = np.arange(len(rows))
+    made = compared[compared["p_adjusted"].notna()]  # Others have too few questions.
+    kind = kinds.get_indexer(made["metric"])
+    pairs = np.sort([places[kind, cells.get_indexer(made[name])] for name in ("cell_a", "cell_b")], axis=0)
+    here = pairs[0] >= 0
+    here[here] = group[pairs[0, here]] == group[pairs[1, here]]
+    first, second = pairs[:, here]
+    real = made["p_adjusted"].to_numpy(np.float64)[here] < SIGNIFICANCE
+
+    of_best = np.isin(first, starts)
+    standing[rows[second[of_best]]] = np.where(real[of_best], "worse", "tied")
+    standing[rows[first[of_best]]] = "best"
+    competing = np.unique([first, second])
+    ends = np.searchsorted(competing, starts).tolist()
+    order = np.argsort(first[real], kind="stable")
+    distinct = np.searchsorted(competing, np.stack([first, second], axis=1)[real][order])
+    of_pairs = np.searchsorted(distinct[:, 0], ends).tolist()
+    for low, high, pair, last in zip(ends, ends[1:], of_pairs, of_pairs[1:], strict=False):
+        apart = frozenset(map(tuple, (distinct[pair:last] - low).tolist()))
+        letters[rows[competing[low:high]]] = tie_letters(high - low, apart) or None
+    return {"standing": standing.tolist(), "letters": letters.tolist()}
 
 
-def _real_differences(compared: pd.DataFrame) -> dict[tuple[str, str], dict[str, bool]]:
-    """Return the cells that each cell was compared with in a metric, and whether the difference is significant."""
-    real: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
-    columns = (compared[name].tolist() for name in ("metric", "cell_a", "cell_b", "p_adjusted"))
-    for metric, a, b, p_value in zip(*columns, strict=True):
-        if p_value is not None and p_value == p_value:  # NaN: too few questions to compare
-            real[metric, a][b] = real[metric, b][a] = p_value < SIGNIFICANCE
-    return real
-
-
-def _groups(
-    found: pd.DataFrame, better: Mapping[str, str | None]
-) -> Iterator[tuple[str, list[tuple[int, str]]]]:
-    """Yield each metric with the rows and cells that compete in a group, the best first. Ties are ordered by cell."""
+def _groups(found: pd.DataFrame, better: Mapping[str, str | None]) -> Iterator[NDArray[np.intp]]:
+    """Yield the rows that compete in a metric and a group, the best first. Ties are ordered by cell."""
     for metric, wins in better.items():
         rows = np.flatnonzero((found["metric"] == metric) & found["value"].notna())
         if wins is None or not len(rows):
@@ -201,36 +205,33 @@ def _groups(
         cells = own["cell_id"].to_numpy(dtype=object)
         order = np.lexsort((cells, -merit(own["value"].astype(float), wins).to_numpy(), group))
         starts = np.flatnonzero(np.diff(group[order])) + 1
-        for members in np.split(order, starts):
-            yield metric, list(zip(rows[members].tolist(), cells[members].tolist(), strict=True))
+        yield from np.split(rows[order], starts)
 
 
-def tie_letters(cells: Sequence[str], distinct: Set[frozenset[str]]) -> dict[str, str]:
+@lru_cache(maxsize=4096)
+def tie_letters(count: int, distinct: frozenset[tuple[int, int]]) -> tuple[str, ...]:
     """Give letters to cells, the best first, such that two cells share a letter unless they differ significantly.
 
     A letter stands for a maximal set of cells without a significant difference, and "a" for a set with the best cell
     (Piepho, 2004, "An algorithm for a letter-based representation of all-pairwise comparisons"). Ties are not
-    transitive: the best cell may tie with two cells that differ, and then has two letters. `distinct` has the pairs
-    that differ significantly. The letters of each cell are in alphabetical order. There are none if the alphabet is too
-    short.
+    transitive: the best cell may tie with two cells that differ, and then has two letters. Cells are numbers below
+    `count`, and `distinct` has the pairs that differ significantly. The letters of each cell are in alphabetical order.
+    There are none if the alphabet is too short.
     """
-    place = {cell: index for index, cell in enumerate(cells)}
     # A set of cells is an integer with a bit for each cell.
-    everyone = (1 << len(cells)) - 1
-    ties = [everyone & ~(1 << index) for index in range(len(cells))]
-    for pair in distinct:
-        first, second = (place[cell] for cell in pair)
+    everyone = (1 << count) - 1
+    ties = [everyone & ~(1 << index) for index in range(count)]
+    for first, second in distinct:
         ties[first] &= ~(1 << second)
         ties[second] &= ~(1 << first)
-    sets = list(islice(_maximal_sets(ties, everyone), len(string.ascii_letters) + 1)) if cells else []
+    sets = list(islice(_maximal_sets(ties, everyone), len(string.ascii_letters) + 1)) if count else []
     if len(sets) > len(string.ascii_letters):
-        return {}
-    members = sorted([index for index in range(len(cells)) if each >> index & 1] for each in sets)
-    letters: dict[str, str] = dict.fromkeys(cells, "")
-    for letter, places in zip(string.ascii_letters, members, strict=False):
+        return ()
+    letters = [""] * count
+    for letter, places in zip(string.ascii_letters, sorted(map(_bits, sets)), strict=False):
         for index in places:
-            letters[cells[index]] += letter
-    return letters
+            letters[index] += letter
+    return tuple(letters)
 
 
 def _maximal_sets(ties: Sequence[int], everyone: int) -> Iterator[int]:
