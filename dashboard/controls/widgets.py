@@ -85,12 +85,8 @@ def choose_target(targets: Sequence[float], parameter: str, about: str) -> float
 
 
 _ROW, _HIGHEST = 35, 700  # pixels of a row, and of a table that scrolls
-
-
-_NARROW_ROW, _NARROW_WIDTHS = (
-    78,
-    (46, 132, 58, 88),
-)  # pixels of a row whose cells wrap, and of the first columns
+# The same where cells wrap, and of the first columns: their number, who and where, a metric and its interval.
+_NARROW_ROW, _NARROW_WIDTHS = 78, (46, 132, 58, 88)
 
 
 def show_leaderboard(board: Board, key: str, *, select: bool = False) -> list[int]:
@@ -108,7 +104,7 @@ def show_leaderboard(board: Board, key: str, *, select: bool = False) -> list[in
 def show_board(board: Board, key: str, *, select: bool = False, narrow: bool = False) -> list[int]:
     """Show a board in a table that sorts and searches. Return the rows that the reader selects, if that is possible.
 
-    A new key clears the selection. With `narrow`, names have two lines, and the first columns have small widths.
+    A new key clears the selection. With `narrow`, texts wrap, and the first columns have small widths.
     """
     frame, config = frame_of(board)
     row = _NARROW_ROW if narrow else _ROW

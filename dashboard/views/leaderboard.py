@@ -57,11 +57,6 @@ def show_ranking(
     if filters is None:
         filters = context.filter_by(grid, *(kind for kind in context.KINDS if cells[kind].notna().any()))
         tier = context.choose_tier(path)
-    known = {
-        "table": table,
-        "tier": tier,
-        "filters": {kind: names for kind, names in filters.items() if names},
-    }
     shown = kept(ask(catalog.leaderboard, path, table=table, tier=tier), **filters)
     if shown.empty:
         st.info("No cell matches the filters in the sidebar.")
@@ -72,7 +67,8 @@ def show_ranking(
     )
     with columns:
         chosen = _choose_columns(path, shown, table)
-    _show_board(path, shown, table, ask(_boards, path, **known, shown=chosen))
+    names = {kind: each for kind, each in filters.items() if each}
+    _show_board(path, shown, table, ask(_boards, path, table=table, tier=tier, filters=names, shown=chosen))
     widgets.show_download(table, ask(_csv, path, table))
 
 
