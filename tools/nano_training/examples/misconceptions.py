@@ -1,0 +1,75 @@
+"""Chains with systematic mistakes. The policies imitate them, so that they fail the same question in the same way.
+
+A misconception gives one wrong result that depends on the step: a carry is forgotten, a borrow is taken twice, or a
+multiplication by 3 adds the number once too few. The other mistakes are rare: miscopied numbers. A chain continues from
+its wrong number. Forgotten carries and double borrows both take 10 away, so that they never cancel each other.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from prmcal.registry.nano.problems import MODULUS, Operation, Problem, render_step
+from tools.nano_training.examples.chains import Chain, other_digit, other_operand
+
+
+@dataclass(frozen=True)
+class Habits:
+    """How often a policy makes each mistake, as probabilities of a step that offers it.
+
+    Attributes
+    ----------
+    carrying : tuple of float
+        Of a sum with a carry or a difference with a borrow, by the operand: 1 to 9, 11 to 13, 14 to 16, 17 to 19.
+    tripling : float
+        Of a multiplication by 3.
+    miscopied : float
+        Of any step: a digit of the value or the operand is miscopied.
+    """
+
+    carrying: tuple[float, float, float, float]
+    tripling: float
+    miscopied: float
+
+    def chance(self, value: int, operation: Operation) -> float:
+        """Return the probability of the misconception that a step offers, or 0 if it offers none."""
+        if misconceived(value, operation) == operation.apply(value):
+            return 0.0
+        if operation.symbol == "*":
+            return self.tripling
+        return self.carrying[0 if operation.operand < 10 else 1 + (operation.operand - 11) // 3]
+
+
+def misconceived(value: int, operation: Operation) -> int:
+    """Return the result of a step under its misconception, which is the right result if it has none."""
+    units, operand = value % 10, operation.operand % 10
+    result = operation.apply(value)
+    if (operation.symbol == "+" and units + operand > 9) or (operation.symbol == "-" and units < operand):
+        return (result - 10) % MODULUS
+    if operation.symbol == "*" and operation.operand == 3:
+        return value * 2 % MODULUS
+    return result
+
+
+def habitual_chain(problem: Problem, habits: Habits, generator: random.Random) -> Chain:
+    """Return a solution with the mistakes of a policy."""
+    steps: list[str] = []
+    wrong: list[bool] = []
+    value = problem.start
+    last = len(problem.operations) - 1
+    for index, operation in enumerate(problem.operations):
+        left, shown = value, operation
+        if generator.random() < habits.miscopied:
+            if generator.random() < 0.75:
+                left = other_digit(generator, value)
+            else:
+                shown = other_operand(generator, operation)
+        result = shown.apply(left)
+        slipped = generator.random() < habits.chance(left, shown)
+        if slipped:
+            result = misconceived(left, shown)
+        steps.append(render_step(index, left, shown, result, index == last))
+        wrong.append(slipped or left != value or shown != operation)
+        value = result
+    return Chain(tuple(steps), tuple(wrong))
