@@ -52,10 +52,22 @@ def verification(directory: Path) -> pd.DataFrame:
 
 def _areas(source: Path, cell: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return the area under the ROC curve for each question that has both right and wrong trajectories."""
+    last = last_rewards(source, cell)
+    mixed = [group for _, group in last.groupby("question_id") if group["correct"].nunique() == 2]
+    return np.array([roc_auc_score(group["correct"], group["logit"]) for group in mixed])
+
+
+def last_rewards(source: Path, cell: dict[str, Any]) -> pd.DataFrame:
+    """Return the test trajectories of a data set and an LLM, with the last score of a PRM and the final answer."""
     rollout, score = sa.orm.aliased(Job), sa.orm.aliased(Job)
     query = (
         sa.select(
-            Trajectory.question_id, Trajectory.trajectory, Trajectory.correct, Reward.step, Reward.logit
+            Trajectory.question_id,
+            Trajectory.trajectory,
+            Trajectory.answer,
+            Trajectory.correct,
+            Reward.step,
+            Reward.logit,
         )
         .join(rollout, rollout.job_key == Trajectory.job_key)
         .join(
@@ -74,9 +86,7 @@ def _areas(source: Path, cell: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.fl
         )
     )
     rows: pd.DataFrame = frame(source, query)
-    last = rows.sort_values("step").drop_duplicates(["question_id", "trajectory"], keep="last")
-    mixed = [group for _, group in last.groupby("question_id") if group["correct"].nunique() == 2]
-    return np.array([roc_auc_score(group["correct"], group["logit"]) for group in mixed])
+    return rows.sort_values("step").drop_duplicates(["question_id", "trajectory"], keep="last")
 
 
 if __name__ == "__main__":

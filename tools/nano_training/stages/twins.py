@@ -8,7 +8,7 @@ reward model in Qwen's format.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -21,7 +21,7 @@ from torch.nn import functional
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Model, Qwen2PreTrainedModel
 
 from prmcal.registry.models.architectures import Qwen2ReasonEval
-from prmcal.registry.nano.problems import Problem, longest, solution_steps
+from prmcal.registry.nano.problems import longest, solution_steps
 from prmcal.registry.prms.token_tree import build_token_tree
 from prmcal.registry.prms.transformers import TransformersPRM
 from tools.nano_training.examples.facts import Facts
@@ -125,11 +125,11 @@ class TwinExamples:
             return self._writing_batch(generator)
         if kind < LABELLED_SHARE:
             return [
-                self._example(rows[0].question, map(labelled_chain, rows))
+                scored(self.adapter, rows[0].question, map(labelled_chain, rows))
                 for rows in draw_labelled(self.labels, generator)
             ]
         return [
-            self._example(problem.text, chains)
+            scored(self.adapter, problem.text, chains)
             for problem, chains in drilled_chains(
                 generator, self.facts, remember=generator.random() < remember
             )
@@ -138,34 +138,56 @@ class TwinExamples:
     def _writing_batch(self, generator: random.Random) -> Sequence[Example]:
         """Draw right chains to write in the twin's own format. A twin cannot judge what it cannot write."""
         dataset, level = draw_shape(generator)
-        return [
-            self._written(draw_focused_problem(self.facts, generator, dataset, level, FOCUSED_SHARE))
+        problems = [
+            draw_focused_problem(self.facts, generator, dataset, level, FOCUSED_SHARE)
             for _ in range(max(1, BATCH_TOKENS // (50 + 11 * longest(dataset, level))))
         ]
+        return [written(self.adapter, problem.text, solution_steps(problem)) for problem in problems]
 
-    def _written(self, problem: Problem) -> Example:
-        asked = self.adapter.prefix_ids(problem.text, ())
-        whole = self.adapter.prefix_ids(problem.text, tuple(solution_steps(problem)))
-        assert asked is not None and whole is not None, FITS
-        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(asked, whole, strict=False)))
-        targets = np.full(len(whole), IGNORED, dtype=np.int64)
-        targets[shared - 1 : -1] = whole[shared:]
-        nothing = np.full(len(whole), -1, dtype=np.float32)
-        return Example(build_token_tree([whole]), targets, nothing, nothing)
 
-    def _example(self, question: str, chains: Any) -> Example:
-        marked: dict[tuple[int, ...], float] = {}
-        chain: Judged
-        for chain in chains:
-            for count, chance in chain.scores.items():
-                ids = self.adapter.prefix_ids(question, chain.steps[:count])
-                assert ids is not None, FITS
-                marked.setdefault(ids, chance)
-        tree = build_token_tree(list(marked))
-        scores = np.full(len(tree), -1, dtype=np.float32)
-        scores[tree.leaves] = list(marked.values())
-        nothing = np.full(len(tree), IGNORED, dtype=np.int64)
-        return Example(tree, nothing, scores, np.full(len(tree), -1, dtype=np.float32))
+def written(adapter: TransformersPRM, question: str, steps: Sequence[str]) -> Example:
+    """Return the example in which the trunk learns to write a chain, in the format of an adapter."""
+    asked = adapter.prefix_ids(question, ())
+    whole = adapter.prefix_ids(question, tuple(steps))
+    assert asked is not None and whole is not None, FITS
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(asked, whole, strict=False)))
+    targets = np.full(len(whole), IGNORED, dtype=np.int64)
+    targets[shared - 1 : -1] = whole[shared:]
+    nothing = np.full(len(whole), -1, dtype=np.float32)
+    return Example(build_token_tree([whole]), targets, nothing, nothing)
+
+
+def scored(adapter: TransformersPRM, question: str, chains: Iterable[Judged]) -> Example:
+    """Return the example in which the head learns the scores of chains, in the format of an adapter."""
+    marked: dict[tuple[int, ...], float] = {}
+    for chain in chains:
+        for count, chance in chain.scores.items():
+            ids = adapter.prefix_ids(question, chain.steps[:count])
+            assert ids is not None, FITS
+            marked.setdefault(ids, chance)
+    tree = build_token_tree(list(marked))
+    scores = np.full(len(tree), -1, dtype=np.float32)
+    scores[tree.leaves] = list(marked.values())
+    nothing = np.full(len(tree), IGNORED, dtype=np.int64)
+    return Example(tree, nothing, scores, np.full(len(tree), -1, dtype=np.float32))
+
+
+def load_twin(twin_format: Format, folder: Path, log_odds: Callable[[torch.Tensor], torch.Tensor]) -> Twin:
+    """Read what `save_twin` wrote, in float32."""
+    saved: Any
+    if twin_format == "shepherd":
+        from transformers import AutoTokenizer
+
+        saved = Qwen2ForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        rows = AutoTokenizer.from_pretrained(folder).convert_tokens_to_ids(["+", "-"])
+        head = saved.lm_head.weight[rows]
+    else:
+        saved = Qwen2ReasonEval.from_pretrained(folder, dtype=torch.float32)
+        head = saved.score_head.weight
+    twin = Twin(saved.config, OUTPUTS[twin_format], log_odds)
+    twin.model.load_state_dict(saved.model.state_dict())
+    twin.head.weight.data.copy_(head.detach())
+    return twin
 
 
 def save_twin(twin: Twin, twin_format: Format, tokenizer: Any, folder: Path) -> None:
