@@ -16,6 +16,7 @@ import pandas as pd
 
 from benchmarks.evidence.overestimation import overestimation
 from benchmarks.evidence.verification import verification
+from benchmarks.evidence.world import world
 from prmcal.db.catalog import leaderboard, runs
 from prmcal.db.metrics import COORDINATES, MAIN_METRICS, Leaderboard
 from prmcal.db.overview.query import league, league_frame, overview, ranking_frame
@@ -35,7 +36,7 @@ _METRICS: dict[Leaderboard, tuple[str, ...]] = {
     "scaling": (*MAIN_METRICS["scaling"], "samples"),
 }
 _PARTS = ("", "_low", "_high", "_standing", "_letters")
-_TABLES = ("ranking", "calibration", "scaling", "league", "overestimation", "verification")
+_TABLES = ("ranking", "calibration", "scaling", "league", "overestimation", "verification", "world")
 _DEMO_WIDTH = 100
 
 
@@ -54,6 +55,8 @@ class Figures:
         The ranking of the strategies at equal cost, in the same form.
     overestimation, verification : DataFrame
         The tables of the benchmarks with these names, as text.
+    world : DataFrame
+        The statistics of each data set, LLM and PRM that `benchmarks.evidence.world` compares with recorded models.
     promise : DataFrame
         What new questions got, which :mod:`benchmarks.evidence.promise` measures and writes.
     demo : str
@@ -70,6 +73,7 @@ class Figures:
     league: pd.DataFrame
     overestimation: pd.DataFrame
     verification: pd.DataFrame
+    world: pd.DataFrame
     promise: pd.DataFrame
     demo: str
     recommend: str
@@ -90,6 +94,7 @@ def record(directory: Path, demo: Path) -> None:
         "league": league_frame(league(source)).round(6),
         "overestimation": overestimation(directory),
         "verification": verification(directory),
+        "world": world(directory).round(6),
         "calibration": _main_columns(leaderboard(source, "calibration"), "calibration"),
         "scaling": _main_columns(leaderboard(source, "scaling"), "scaling"),
     }

@@ -16,6 +16,7 @@ from benchmarks.evidence.figures import FIGURES, Figures
 from benchmarks.evidence.promised import promised
 from benchmarks.evidence.shown import markdown, numbered, paragraph, with_interval
 from benchmarks.evidence.smollm import smollm_findings, smollm_summary
+from benchmarks.evidence.world import comparison
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.text.board import leaderboard_board
 from prmcal.db.text.formats import LEADERBOARDS
@@ -402,5 +403,6 @@ PLACES: Mapping[str, Callable[[Figures], str]] = {
     "searches": _searches,
     "strategies": _strategies,
     "verification": _verification,
+    "world": lambda figures: comparison(figures.world),
 }
 """The text of each place, by its name."""

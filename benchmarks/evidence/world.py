@@ -1,21 +1,22 @@
-"""The statistics of a world of LLMs and PRMs: hard and easy questions, wrong answers that agree, and verification.
+"""The statistics of the nano world beside those of recorded models, for the model card.
 
     python -m benchmarks.evidence.world runs/nano
 
-It prints a table with one line per data set, LLM and PRM. `theta`, `never` and `always` are those of the LLM: two wrong
-answers of a question are equal with probability 1/(1 + theta), and `never` and `always` are the shares of questions of
-which no sample, or every sample, is right. `optimum` is the n at which best-of-n is most accurate.
+It prints the statistics of each data set, LLM and PRM of a finished run. The model card has a table of them with what
+the second edition aimed at, the same statistics of the first edition, and those of recorded models.
 """
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from sklearn.metrics import roc_auc_score
 
+from benchmarks.evidence.shown import markdown
 from benchmarks.evidence.verification import last_rewards
 from prmcal.db.catalog import leaderboard
 from prmcal.db.run_folder import published_path
@@ -23,23 +24,48 @@ from prmcal.registry.strategies.best_of import best_of_n
 from prmcal.registry.strategies.posterior_vote import diversity_of
 
 _PLACE = ["dataset", "llm", "prm"]
+_MATH, _AIME = "nano-math", "nano-aime"
+_ISOTONIC = "isotonic"
 
 
 def world(directory: Path) -> pd.DataFrame:
-    """Return the statistics of each data set, LLM and PRM of a finished run."""
+    """Return the statistics of each data set, LLM and PRM of a finished run.
+
+    `auc`, `pass_at_1`, `theta`, `never` and `always` are those of :func:`statistics`. `brier` and `adaptive_ce` are of
+    the uncalibrated rewards, and `isotonic_brier` and `isotonic_adaptive_ce` of the calibrated ones.
+    """
     source = published_path(directory)
-    scaling = leaderboard(source, "scaling")
+    scaling, calibration = leaderboard(source, "scaling"), leaderboard(source, "calibration")
     places = scaling.loc[scaling["strategy"] == "best-of-n", _PLACE].to_dict("records")
-    return pd.DataFrame({**place, **statistics(last_rewards(source, place))} for place in places)
+    table = pd.DataFrame({**place, **statistics(last_rewards(source, place))} for place in places)
+    for calibrator, prefix in (("uncalibrated", ""), (_ISOTONIC, f"{_ISOTONIC}_")):
+        errors = calibration.loc[calibration["calibrator"] == calibrator, [*_PLACE, "brier", "adaptive_ce"]]
+        names = {name: f"{prefix}{name}" for name in ("brier", "adaptive_ce")}
+        table = table.merge(errors.rename(columns=names), on=_PLACE, how="left")
+    return table
 
 
 def statistics(samples: pd.DataFrame) -> dict[str, float]:
-    """Return the statistics of samples, which have a question, a number, an answer, a verdict and a score each."""
-    shaped = samples.assign(named=pd.factorize(samples["answer"])[0]).pivot(
-        index="question_id", columns="trajectory", values=["correct", "named", "logit"]
-    )
-    correct = shaped["correct"].to_numpy(bool)
-    scores = shaped["logit"].to_numpy(float)
+    """Return the statistics of samples of several questions.
+
+    Parameters
+    ----------
+    samples : DataFrame
+        The columns `question_id`, `trajectory`, `answer`, `correct` and `logit`, with equally many trajectories of each
+        question.
+
+    Returns
+    -------
+    dict
+        `auc`: the mean over questions with right and wrong samples of the area under the ROC curve of the last score.
+        `pass_at_1`: the share of right samples. `theta`: two wrong answers of a question are equal with probability
+        1 / (1 + theta). `never`, `always`: the shares of questions of which no sample, or every sample, is right.
+        `optimum`, `at_optimum`: the n for which best-of-n is most accurate, and its accuracy. `n`, `at_n`: the number
+        of samples, and the accuracy of best-of-n with all of them.
+    """
+    answers = pd.Series(pd.factorize(samples["answer"])[0], index=samples.index)
+    shaped = samples.assign(answer=answers).pivot(index="question_id", columns="trajectory")
+    correct, scores = shaped["correct"].to_numpy(bool), shaped["logit"].to_numpy(float)
     counts = np.arange(1, correct.shape[1] + 1)
     curve = best_of_n(scores, correct, counts).mean(axis=0)
     share = correct.mean(axis=1)
@@ -47,25 +73,145 @@ def statistics(samples: pd.DataFrame) -> dict[str, float]:
     return {
         "auc": float(np.mean([roc_auc_score(correct[row], scores[row]) for row in mixed])),
         "pass_at_1": float(share.mean()),
-        "theta": diversity_of(shaped["named"].to_numpy(np.int64), correct),
+        "theta": diversity_of(shaped["answer"].to_numpy(np.int64), correct),
         "never": float((share == 0).mean()),
         "always": float((share == 1).mean()),
         "optimum": int(counts[np.argmax(curve)]),
         "at_optimum": float(curve.max()),
-        "at_n": float(curve[-1]),
         "n": int(counts[-1]),
+        "at_n": float(curve[-1]),
     }
 
 
-def held(name: str, low: float, high: float, value: float) -> None:
-    """Raise an error if a statistic of the model card is not in its range.
+@dataclass(frozen=True)
+class Aim:
+    """One statistic of the world.
 
-    Raises
-    ------
-    AssertionError
-        If the value is not between both limits.
+    Attributes
+    ----------
+    name : str
+        What the statistic is.
+    aim : str
+        The range that the second edition aimed at, in words.
+    first, recorded : str
+        The statistic of the first edition, and of recorded or published models.
+    found : str
+        The statistic of this edition.
+    met : bool
+        Whether it is in the range.
     """
-    assert low <= value <= high, f"{name} is {value:.3f}, and the model card says {low:g} to {high:g}"
+
+    name: str
+    aim: str
+    first: str
+    recorded: str
+    found: str
+    met: bool
+
+
+def aims(table: pd.DataFrame) -> list[Aim]:
+    """Return the statistics of the nano world, from what :func:`world` returns."""
+    math, aime = (table[table["dataset"] == name] for name in (_MATH, _AIME))
+    llms = math.drop_duplicates("llm").set_index("llm")
+    far = aime.drop_duplicates("llm").set_index("llm")
+    order = ["nano-weak", "nano-middle", "nano-strong"]
+    passed, harder = llms.loc[order, "pass_at_1"], far.loc[order, "pass_at_1"]
+    ranges = ((0.3, 0.45), (0.5, 0.6), (0.75, 0.85))
+    cut, far_cut = (1 - float(each["isotonic_brier"].mean() / each["brier"].mean()) for each in (math, aime))
+    worse = (1 - aime["isotonic_brier"] / aime["brier"] < cut) | (
+        aime["isotonic_adaptive_ce"] > aime["adaptive_ce"]
+    )
+    losses = (math["at_optimum"] - math["at_n"]).groupby(math["prm"], sort=False).mean()
+    return [
+        Aim(
+            "pass@1 on nano-math: weak, middle, strong",
+            ".30 to .45, .50 to .60, .75 to .85; lower on nano-aime",
+            ".34, .61, .84",
+            "",
+            ", ".join(f"{each:.2f}" for each in passed),
+            all(low <= each <= high for each, (low, high) in zip(passed, ranges, strict=True))
+            and bool((harder < passed).all()),
+        ),
+        Aim(
+            "AUC of the last score within a question, on nano-math",
+            ".70 to .92",
+            ".96 to .995",
+            ".68 (ReasonEval-7B), .88 (Shepherd, ReasonEval-34B), .90 (Qwen ORM)",
+            _span(math["auc"]),
+            bool(math["auc"].between(0.70, 0.92).all()),
+        ),
+        Aim(
+            "theta, on nano-math",
+            "below 4",
+            "16 to 49",
+            "3.8, .33, .94",
+            _span(llms["theta"]),
+            bool((llms["theta"] < 4).all()),
+        ),
+        Aim(
+            "questions of nano-math that are never right",
+            "15% to 40% for some policy",
+            "0%",
+            "42%, 8%, 4%",
+            _percents(llms.loc[order, "never"]),
+            bool(llms["never"].between(0.15, 0.40).any()),
+        ),
+        Aim(
+            "questions of nano-math that are always right",
+            "5% to 20% for some policy",
+            "0% to 1%",
+            "18%, 45%, 86%",
+            _percents(llms.loc[order, "always"]),
+            bool(llms["always"].between(0.05, 0.20).any()),
+        ),
+        Aim(
+            "cut of the Brier score by isotonic regression, on nano-math",
+            "15% to 45%",
+            "66%",
+            "23% (MATH)",
+            f"{cut:.0%}",
+            0.15 <= cut <= 0.45,
+        ),
+        Aim(
+            "the same on nano-aime, out of distribution",
+            "less, or AdaptiveCE worse, in most places",
+            "34%",
+            "8% (AIME); AdaptiveCE worse in 10 of 12 rows",
+            f"{far_cut:.0%}; so in {worse.sum()} of {len(worse)} places",
+            bool(worse.mean() > 0.5),
+        ),
+        Aim(
+            "best-of-64 on nano-math, against the best n: mean loss over the LLMs, by PRM",
+            "above .02 for one PRM, below .005 for another",
+            "prm .036",
+            "",
+            ", ".join(f"{prm.removeprefix('nano-')} {loss:.3f}" for prm, loss in losses.items()),
+            bool(losses.max() > 0.02 and losses.min() < 0.005),
+        ),
+    ]
+
+
+def comparison(table: pd.DataFrame) -> str:
+    """Return the table of the model card: each statistic with its aim and those of other models, in Markdown."""
+    rows = [
+        {
+            "statistic": each.name,
+            "aim": each.aim,
+            "first edition": each.first,
+            "this edition": each.found if each.met else f"{each.found} (missed)",
+            "recorded or published": each.recorded,
+        }
+        for each in aims(table)
+    ]
+    return markdown(pd.DataFrame(rows))
+
+
+def _span(values: pd.Series) -> str:
+    return f"{values.min():.2f} to {values.max():.2f}"
+
+
+def _percents(values: pd.Series) -> str:
+    return ", ".join(f"{each:.0%}" for each in values)
 
 
 if __name__ == "__main__":
