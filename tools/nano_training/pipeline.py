@@ -59,9 +59,9 @@ class Pipeline:
         problems = generate_split("nano-math", "train", self.scaled(questions))
         trajectories: list[list[tuple[str, ...]]] = [[] for _ in problems]
         for index, name in enumerate(("weak", "middle", "strong")):
-            llm = TransformersLLM(str(folder / name))
+            llm = TransformersLLM(str(folder / name), dtype="float32")
             found = sample_trajectories(llm, problems, LABELLED_TRAJECTORIES, self.seed + index)
             for all_of_one, more in zip(trajectories, found, strict=True):
                 all_of_one.extend(more)
-        strong = TransformersLLM(str(folder / "strong"))
+        strong = TransformersLLM(str(folder / "strong"), dtype="float32")
         write_labels(output, label_prefixes(strong, problems, trajectories, FOLLOW_UPS, self.seed + 3))

@@ -14,6 +14,7 @@ from typing import Any
 from prmcal.registry.plugins import KINDS
 from tools.nano_training.examples.labels import read_labels
 from tools.nano_training.examples.token_trees import Encoder, Example, Judged
+from tools.nano_training.examples.tokenizer import build_tokenizer
 from tools.nano_training.fitting.folders import load_trained, save_policy, save_reward_model
 from tools.nano_training.pipeline import Pipeline
 from tools.nano_training.stages import habitual, sharing, twins
@@ -26,7 +27,8 @@ class SecondEdition(Pipeline):
     def run(self, first: Path) -> None:
         """Run all stages, from the models of the first edition in a folder."""
         self.first = first
-        self.encoder = Encoder(first / "strong")
+        self.stage("tokenizer", self.work / "tokenizer", lambda: build_tokenizer(self.work / "tokenizer"))
+        self.encoder = Encoder(self.work / "tokenizer")
         for name in habitual.HABITS:
             self.stage(name, self.models / name, partial(self.train_policy, name))
         self.labels = self.work / "second-labels.jsonl"
@@ -75,7 +77,7 @@ class SecondEdition(Pipeline):
     def teach(self, name: str, model: Any, encode: Callable[[str, Sequence[Judged]], Example]) -> None:
         """Fine-tune a PRM on its share of labels and chains."""
         teaching = sharing.TEACHINGS[name]
-        labels = group_by_question(sharing.first_questions(read_labels(self.labels), teaching.questions))
+        labels = group_by_question(read_labels(self.labels))
         self.train(
             name,
             model,

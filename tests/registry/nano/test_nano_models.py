@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from sklearn.metrics import roc_auc_score
 from prmcal.registry.contracts.data import Prefix, Sampling
 from prmcal.registry.plugins import datasets, llms, prms
 from prmcal.registry.strategies.best_of import best_of_n
+from prmcal.registry.strategies.posterior_vote import diversity_of
 from prmcal.steps import split_steps
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -28,9 +30,13 @@ QUESTIONS, SAMPLES = 30, 16
 
 @dataclass(frozen=True)
 class Scored:
-    """The samples of one policy: whether each is right, and its last logit by PRM. Arrays are (questions, samples)."""
+    """The samples of one policy: whether each is right, its answer (-1 for none), and its last logit by PRM.
+
+    Arrays are (questions, samples).
+    """
 
     correct: NDArray[np.bool_]
+    answers: NDArray[np.int64]
     logits: dict[str, NDArray[np.float64]]
 
 
@@ -49,14 +55,17 @@ def scored(one_thread: None) -> dict[str, Scored]:
         completions = llm.generate(prefixes, SAMPLES, Sampling(max_tokens=256), seed=0)
         llm.close()
         correct = np.zeros((QUESTIONS, SAMPLES), dtype=bool)
+        answers = np.full((QUESTIONS, SAMPLES), -1)
         logits = {name: np.zeros((QUESTIONS, SAMPLES)) for name in judges}
         for row, (question, drawn) in enumerate(zip(questions, completions, strict=True)):
             texts = [completion.text for completion in drawn]
             correct[row] = [dataset.grade(question, text)[0] == "correct" for text in texts]
+            boxed = [re.findall(r"boxed{(\d+)}", text) for text in texts]
+            answers[row] = [int(box[-1]) if box else -1 for box in boxed]
             for judge, prm in judges.items():
                 scores = prm.score(question.text, [split_steps(text) for text in texts])
                 logits[judge][row] = [score.logit[-1] for score in scores]
-        found[name] = Scored(correct, logits)
+        found[name] = Scored(correct, answers, logits)
     return found
 
 
@@ -67,24 +76,31 @@ def test_the_policies_are_as_good_as_their_names(scored: dict[str, Scored]) -> N
 
 
 @pytest.mark.parametrize("judge", FORMATS)
-def test_a_reward_model_tells_right_from_wrong_within_a_question(
+def test_a_reward_model_tells_right_from_wrong_within_a_question_but_not_always(
     judge: str, scored: dict[str, Scored]
 ) -> None:
-    found = scored["weak"]
-    mixed = [row for row in range(QUESTIONS) if 0 < found.correct[row].sum() < SAMPLES]
-    areas = [roc_auc_score(found.correct[row], found.logits[judge][row]) for row in mixed]
-    assert len(areas) >= QUESTIONS // 2
-    assert np.mean(areas) > 0.85
+    areas = []
+    for found in scored.values():
+        mixed = [row for row in range(QUESTIONS) if 0 < found.correct[row].sum() < SAMPLES]
+        areas += [roc_auc_score(found.correct[row], found.logits[judge][row]) for row in mixed]
+    assert len(areas) >= QUESTIONS
+    assert 0.7 < np.mean(areas) < 0.95
 
 
 @pytest.mark.parametrize("judge", FORMATS)
-@pytest.mark.parametrize(("name", "margin"), [("weak", 0.2), ("middle", 0.15), ("strong", 0.02)])
-def test_the_best_scored_sample_is_better_than_any(
+@pytest.mark.parametrize(("name", "margin"), [("weak", 0.05), ("middle", 0.05), ("strong", -0.05)])
+def test_a_few_scored_samples_are_better_than_one(
     name: str, margin: float, judge: str, scored: dict[str, Scored]
 ) -> None:
     found = scored[name]
-    best = best_of_n(found.logits[judge], found.correct, [SAMPLES])
+    best = best_of_n(found.logits[judge], found.correct, [4])
     assert best.mean() > found.correct.mean() + margin
+
+
+def test_the_weak_policy_fails_many_questions_in_the_same_way(scored: dict[str, Scored]) -> None:
+    found = scored["weak"]
+    assert 0.1 < np.mean(found.correct.sum(axis=1) == 0) < 0.6
+    assert diversity_of(found.answers, found.correct) < 4
 
 
 def test_the_reward_model_has_the_weights_of_its_format_and_no_others() -> None:
@@ -126,8 +142,9 @@ def test_the_training_command_makes_all_models_and_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from tools.nano_training import __main__ as training
+    from tools.nano_training import pipeline
 
-    monkeypatch.setattr(training, "FOLLOW_UPS", 2)
+    monkeypatch.setattr(pipeline, "FOLLOW_UPS", 2)
 
     def train(*more: str) -> str:
         """Run the training command with a five-thousandth of its steps, and return what it prints."""
@@ -138,15 +155,18 @@ def test_the_training_command_makes_all_models_and_resumes(
 
     work, models = tmp_path / "work", tmp_path / "models"
     first = train("--until", "policies")
-    assert sorted(path.name for path in models.iterdir()) == sorted(POLICIES)
+    assert sorted(path.name for path in (work / "first-models").iterdir()) == sorted(POLICIES)
     assert "skipped" not in first
     second = train()
-    assert {path.name for path in models.iterdir()} == {*POLICIES, *FORMATS.values()}
     made = {
         line.split(":")[0] for line in second.splitlines() if "skipped" not in line and " step " not in line
     }
-    assert {"labels", "drilled", *FORMATS.values()} <= made
-    assert not made & {"tokenizer", "base", "solver", "polished", "weak"}
+    assert {"labels", "drilled", *POLICIES, *FORMATS.values()} <= made
+    assert not made & {"tokenizer", "base", "solver", "polished"}
+    assert {path.name for path in models.iterdir()} == {*POLICIES, *FORMATS.values()}
+    (work / "second-labels.jsonl").unlink()
+    third = train("--first", str(work / "first-models"))
+    assert [line.split(":")[0] for line in third.splitlines() if "skipped" not in line] == ["labels"]
     for name, folder in FORMATS.items():
         (score,) = prms.create(name, checkpoint=str(models / folder)).score(
             "Start with 10.", [["a) 10+1=11"]]
