@@ -19,7 +19,7 @@ ALWAYS = Habits((1.0, 1.0, 1.0, 1.0), tripling=1.0, miscopied=0.0)
     [
         (28, Operation("+", 15), 33),
         (23, Operation("+", 15), 38),
-        (43, Operation("-", 18), 24),
+        (43, Operation("-", 18), 15),
         (48, Operation("-", 18), 30),
         (21, Operation("*", 3), 42),
         (21, Operation("*", 2), 42),

@@ -1,8 +1,8 @@
 """Chains with systematic mistakes. The policies imitate them, so that they fail the same question in the same way.
 
-A misconception gives one wrong result that depends on the step: a carry is forgotten, counting back across a ten ends
-one too low, or a multiplication by 3 adds the number once too few. The other mistakes are rare: miscopied numbers. A
-chain continues from its wrong number. Both sums and differences become too low, so that mistakes seldom cancel.
+A misconception gives one wrong result that depends on the step: a carry is forgotten, a borrow is taken twice, or a
+multiplication by 3 adds the number once too few. The other mistakes are rare: miscopied numbers. A chain continues from
+its wrong number. Forgotten carries and double borrows both take 10 away, so that they seldom cancel in short chains.
 """
 
 from __future__ import annotations
@@ -45,10 +45,8 @@ def misconceived(value: int, operation: Operation) -> int:
     """Return the result of a step under its misconception, which is the right result if it has none."""
     units, operand = value % 10, operation.operand % 10
     result = operation.apply(value)
-    if operation.symbol == "+" and units + operand > 9:
+    if (operation.symbol == "+" and units + operand > 9) or (operation.symbol == "-" and units < operand):
         return (result - 10) % MODULUS
-    if operation.symbol == "-" and units < operand:
-        return (result - 1) % MODULUS
     if operation.symbol == "*" and operation.operand == 3:
         return value * 2 % MODULUS
     return result

@@ -19,8 +19,8 @@ BATCH_TOKENS = 3000
 LONG_SHARE = 0.25
 CHAINS = 3
 HABITS = {
-    "weak": Habits((0.08, 0.12, 0.45, 0.985), tripling=0.60, miscopied=0.010),
-    "middle": Habits((0.02, 0.04, 0.12, 0.94), tripling=0.30, miscopied=0.005),
+    "weak": Habits((0.08, 0.15, 0.60, 0.99), tripling=0.80, miscopied=0.010),
+    "middle": Habits((0.02, 0.04, 0.18, 0.95), tripling=0.40, miscopied=0.005),
     "strong": Habits((0.004, 0.01, 0.05, 0.45), tripling=0.08, miscopied=0.001),
 }
 
