@@ -22,20 +22,17 @@ from tools.nano_training.examples.facts import Facts, wrong_shares
 from tools.nano_training.examples.labels import read_labels
 from tools.nano_training.examples.token_trees import Encoder
 from tools.nano_training.examples.tokenizer import build_tokenizer
-from tools.nano_training.fitting.folders import load_trained, save_policy, save_reward_model
+from tools.nano_training.fitting.folders import load_trained, save_policy
 from tools.nano_training.fitting.model import SolverAndJudge, nano_config
 from tools.nano_training.fitting.probe import BATCHES, Probe
 from tools.nano_training.pipeline import Pipeline
 from tools.nano_training.stages import base, drill, policies, polish, reward_model, twins
 from tools.nano_training.stages.cycles import CYCLES, Cycle
-from tools.nano_training.stages.settle import settle
 
 POLICIES = ("strong", "middle", "weak")
 REWARD_RATE, HINT_WEIGHT = 4e-4, 0.5
 FIRST_REWARD_STEPS, SEEING_STEPS, REMEMBERING_STEPS = 240, 800, 950
 FIRST_QUESTIONS, QUESTIONS = 320, 640
-SETTLED_EVERY = 3
-"""Only every third label is used: it suffices for the two numbers that settling fits."""
 REFRESH = 150
 """Training steps between two measurements of what the model gets wrong."""
 
@@ -95,7 +92,13 @@ class FirstEdition(Pipeline):
             work / "remembering",
             lambda: self.train_reward_model("remembering", "seeing", True, REMEMBERING_STEPS),
         )
-        self.stage("prm", models / "prm", self.ship_reward_model)
+        self.stage(
+            "prm",
+            models / "prm",
+            lambda: self.ship_reward_model(
+                load_trained(work / "remembering"), read_labels(work / "labels.jsonl")
+            ),
+        )
         for name in twins.OUTPUTS:
             self.stage(name, models / name, partial(self.train_twin, name))
 
@@ -236,15 +239,6 @@ class FirstEdition(Pipeline):
         )
         model.save_pretrained(self.work / name)
 
-    def ship_reward_model(self) -> None:
-        """Rescale the reward model to the labels, and write it as a checkpoint of its format."""
-        model = load_trained(self.work / "remembering")
-        save_reward_model(model, self.encoder.tokenizer, self.work / "unsettled")
-        unsettled = KINDS["prm"].create("qwen", checkpoint=str(self.work / "unsettled"), dtype="float32")
-        labels = read_labels(self.work / "labels.jsonl")
-        settle(model.score[2], 0, unsettled, labels[::SETTLED_EVERY])
-        save_reward_model(model, self.encoder.tokenizer, self.models / "prm")
-
     def train_twin(self, name: twins.Format) -> None:
         """Train a reward model in another format, on the labels and the drill of the first one."""
         source = load_trained(self.work / "remembering")
@@ -268,7 +262,4 @@ class FirstEdition(Pipeline):
                 self.scaled(each.steps),
                 each.learning_rate,
             )
-        twins.save_twin(twin, name, self.encoder.tokenizer, self.work / "unsettled")
-        unsettled = KINDS["prm"].create(name, checkpoint=str(self.work / "unsettled"), dtype="float32")
-        settle(twin.head, twins.NEGATIVE[name], unsettled, labels[::SETTLED_EVERY])
-        twins.save_twin(twin, name, self.encoder.tokenizer, self.models / name)
+        self.ship_twin(name, twin, labels)

@@ -9,11 +9,23 @@ from typing import Any
 
 from prmcal.registry.llms.transformers import TransformersLLM
 from prmcal.registry.nano.problems import generate_split
-from tools.nano_training.examples.labels import label_prefixes, sample_trajectories, write_labels
+from prmcal.registry.plugins import KINDS
+from tools.nano_training.examples.labels import (
+    Labelled,
+    label_prefixes,
+    sample_trajectories,
+    write_labels,
+)
 from tools.nano_training.examples.token_trees import Encoder, Example
+from tools.nano_training.fitting.folders import save_reward_model
+from tools.nano_training.fitting.model import SolverAndJudge
 from tools.nano_training.fitting.trainer import train
+from tools.nano_training.stages import twins
+from tools.nano_training.stages.settle import settle
 
 LABELLED_TRAJECTORIES, FOLLOW_UPS = 2, 8
+SETTLED_EVERY = 3
+"""Only every third label is used: it suffices for the two numbers that settling fits."""
 
 
 class Pipeline:
@@ -65,3 +77,17 @@ class Pipeline:
                 all_of_one.extend(more)
         strong = TransformersLLM(str(folder / "strong"), dtype="float32")
         write_labels(output, label_prefixes(strong, problems, trajectories, FOLLOW_UPS, self.seed + 3))
+
+    def ship_reward_model(self, model: SolverAndJudge, labels: Sequence[Labelled]) -> None:
+        """Rescale a reward model in Qwen's format to labels, and write it as a checkpoint of its format."""
+        save_reward_model(model, self.encoder.tokenizer, self.work / "unsettled")
+        unsettled = KINDS["prm"].create("qwen", checkpoint=str(self.work / "unsettled"), dtype="float32")
+        settle(model.score[2], 0, unsettled, labels[::SETTLED_EVERY])
+        save_reward_model(model, self.encoder.tokenizer, self.models / "prm")
+
+    def ship_twin(self, name: twins.Format, twin: twins.Twin, labels: Sequence[Labelled]) -> None:
+        """Rescale a reward model in another format to labels, and write it as a checkpoint of its format."""
+        twins.save_twin(twin, name, self.encoder.tokenizer, self.work / "unsettled")
+        unsettled = KINDS["prm"].create(name, checkpoint=str(self.work / "unsettled"), dtype="float32")
+        settle(twin.head, twins.NEGATIVE[name], unsettled, labels[::SETTLED_EVERY])
+        twins.save_twin(twin, name, self.encoder.tokenizer, self.models / name)

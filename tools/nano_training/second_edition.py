@@ -15,7 +15,7 @@ from prmcal.registry.plugins import KINDS
 from tools.nano_training.examples.labels import read_labels
 from tools.nano_training.examples.token_trees import Encoder, Example, Judged
 from tools.nano_training.examples.tokenizer import build_tokenizer
-from tools.nano_training.fitting.folders import load_trained, save_policy, save_reward_model
+from tools.nano_training.fitting.folders import load_trained, save_policy
 from tools.nano_training.pipeline import Pipeline
 from tools.nano_training.stages import habitual, sharing, twins
 from tools.nano_training.stages.reward_model import group_by_question
@@ -59,7 +59,7 @@ class SecondEdition(Pipeline):
             model,
             lambda question, chains: self.encoder.example(question, chains, system=True, hinted=False),
         )
-        save_reward_model(model, self.encoder.tokenizer, self.models / "prm")
+        self.ship_reward_model(model, read_labels(self.labels))
 
     def train_twin(self, name: twins.Format) -> None:
         """Fine-tune a PRM in another format."""
@@ -72,7 +72,10 @@ class SecondEdition(Pipeline):
             return twins.written(adapter, question, chains[0].steps)
 
         self.teach(name, twin, encode)
-        twins.save_twin(twin, name, self.encoder.tokenizer, self.models / name)
+        if sharing.TEACHINGS[name].labelled:
+            self.ship_twin(name, twin, read_labels(self.labels))
+        else:
+            twins.save_twin(twin, name, self.encoder.tokenizer, self.models / name)
 
     def teach(self, name: str, model: Any, encode: Callable[[str, Sequence[Judged]], Example]) -> None:
         """Fine-tune a PRM on its share of labels and chains."""
