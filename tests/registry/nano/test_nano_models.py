@@ -21,8 +21,8 @@ from prmcal.steps import split_steps
 
 ROOT = Path(__file__).resolve().parents[3]
 MODELS = ROOT / "registry" / "nano" / "models"
-POLICIES = {"weak": 0.33, "middle": 0.60, "strong": 0.84}
-"""Pass@1 on the test split of nano-math."""
+POLICIES = {"weak": 0.43, "middle": 0.54, "strong": 0.78}
+"""Pass@1 on the calibration split of nano-math."""
 FORMATS = {"qwen": "prm", "shepherd": "shepherd", "reasoneval": "reasoneval"}
 """The shipped PRM of each format."""
 QUESTIONS, SAMPLES = 30, 16
@@ -76,7 +76,7 @@ def test_the_policies_are_as_good_as_their_names(scored: dict[str, Scored]) -> N
 
 
 @pytest.mark.parametrize("judge", FORMATS)
-def test_a_reward_model_tells_right_from_wrong_within_a_question_but_not_always(
+def test_a_reward_model_tells_right_from_wrong_within_a_question(
     judge: str, scored: dict[str, Scored]
 ) -> None:
     areas = []
@@ -84,11 +84,11 @@ def test_a_reward_model_tells_right_from_wrong_within_a_question_but_not_always(
         mixed = [row for row in range(QUESTIONS) if 0 < found.correct[row].sum() < SAMPLES]
         areas += [roc_auc_score(found.correct[row], found.logits[judge][row]) for row in mixed]
     assert len(areas) >= QUESTIONS
-    assert 0.7 < np.mean(areas) < 0.95
+    assert np.mean(areas) > 0.7
 
 
 @pytest.mark.parametrize("judge", FORMATS)
-@pytest.mark.parametrize(("name", "margin"), [("weak", 0.05), ("middle", 0.05), ("strong", -0.05)])
+@pytest.mark.parametrize(("name", "margin"), [("weak", 0.03), ("middle", 0.02), ("strong", 0.0)])
 def test_a_few_scored_samples_are_better_than_one(
     name: str, margin: float, judge: str, scored: dict[str, Scored]
 ) -> None:

@@ -9,7 +9,6 @@ PRM is also taught to detect slips, the wrong results that are no misconceptions
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from prmcal.registry.nano.problems import Operation, Problem, longest, render_step
@@ -63,7 +62,7 @@ SLIPPED_CHAINS = 6
 
 
 def draw_questions(
-    teaching: Teaching, labels: Mapping[int, list[list[Labelled]]], seed: int, number: int
+    teaching: Teaching, labels: dict[int, list[list[Labelled]]], seed: int, number: int
 ) -> Asked:
     """Draw the questions and chains of one batch."""
     generator = random.Random(f"{seed + teaching.seed} sharing {number}")
