@@ -146,8 +146,8 @@ def _findings(figures: Figures) -> str:
         "At equal cost, over all budgets, `" + first["strategy"] + f"` changes the accuracy of a fixed n by "
         f"{_points(first, 'area_gain')} points ([league](docs/how-to/league.md)), `first good enough` by "
         f"{_points(known, 'area_gain')}, IAS from the bare question by {_points(ias, 'area_gain')}, and rules that see "
-        f"only answers by {votes.min():.1f} to {votes.max():.1f}. Our rules were developed with pools of these LLMs in "
-        "sight; on 47 recorded questions, no rule differs clearly.",
+        f"only answers by {votes.min():.1f} to {votes.max():.1f}. Our rules were developed with the first edition of "
+        "these LLMs in sight, and not changed after this run; on 47 recorded questions, no rule differs clearly.",
     )
     return numbered(sentences)
 

@@ -159,7 +159,8 @@ class Failure:
         """Return the failure of a shard of this kind of job that raised an error."""
         if not isinstance(error, PrmcalError):
             return cls(f"{kind}: {message_of(error)}", "error")
-        cause = next((cause for known, cause in _CAUSES.items() if isinstance(error, known)), "input")
+        found = (cause for known, cause in _CAUSES.items() if isinstance(error, known))
+        cause: Cause = next(found, "input")
         return cls(str(error), cause, error.plugin if isinstance(error, PluginFailedError) else "")
 
     def with_root(self, lines: Sequence[str]) -> Self:
