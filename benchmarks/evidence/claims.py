@@ -107,8 +107,7 @@ def pool_findings() -> list[str]:
         f"{-agents[_ERROR].min():.2f} (n = {n[1]}; every interval leaves out 0).",
         f"Isotonic regression lowers the Brier score of an agent's verifier, such as from "
         f"{_ends(before.iloc[1], 'brier')} to {_ends(after.iloc[1], 'brier')} (n = {n[1]}). The intervals are apart at "
-        f"{cut.sum()} of {len(cut)} places, and not at {len(cut) - cut.sum()}: where scores were right already, there "
-        "is nothing to gain.",
+        f"{cut.sum()} of {len(cut)} places, and not at {len(cut) - cut.sum()}, where scores were right already.",
         f"No rule for stopping early is surely more accurate than the best fixed number of samples at its cost, at any "
         f"of {places} places. `learned stopping` differs by {100 * stopping['difference'].min():+.1f} to "
         f"{100 * stopping['difference'].max():+.1f} points, at worst {_points(widest, 'difference')} "

@@ -27,8 +27,8 @@ from prmcal.harness.terminal import UNLIMITED, text_table
 
 _ROOT = Path(__file__).parents[2]
 _NARROW = 100
-_SHOWN = 3
-"""The calibrators of the demo that the README shows."""
+_SHOWN = 1
+"""The calibrators of the demo that the README shows, without the others."""
 _MATH, _AIME, _PRM = "nano-math", "nano-aime", "nano-prm"
 _PAPERS, _RAW, _RIVAL = "quantile-lora", "uncalibrated", "beta-binomial"
 _MANY = (_PAPERS, _RIVAL, "ensemble", "monotone-quantile")
@@ -106,8 +106,7 @@ def _demo(figures: Figures) -> str:
 
 
 def _recommend(figures: Figures) -> str:
-    """The recommendation as it is printed, with an assertion that there was something to choose."""
-    assert "This is the plain best-of-n" not in figures.recommend
+    """The recommendation as it is printed."""
     return f"```text\n{figures.recommend.rstrip()}\n```"
 
 
@@ -123,9 +122,6 @@ def _findings(figures: Figures) -> str:
     if len(best) > 1:
         lead = f"No test tells the {len(best)} best calibrators apart. They lower the corrected Brier "
         lead += f"score: {cuts}."
-    named = (
-        f"`{_PAPERS}` and `{_RIVAL}`, a linear head on the PRM's frozen hidden states (after Li et al., 2026)"
-    )
     also = "" if _PAPERS in best.index else f" The paper's `{_PAPERS}` cuts {_percents(papers, 'cut')}."
     league = figures.league
     first = league.iloc[0]
@@ -133,23 +129,30 @@ def _findings(figures: Figures) -> str:
     ias = league[(league["strategy"] == "best-of-n + IAS") & (league["calibrator"] == _PAPERS)].iloc[0]
     votes = 100 * league[league["strategy"].isin(_ANSWERS_ONLY)]["area_gain"]
     at = nano_places(figures)
+    gains = "At equal cost, no rule surely gains over a fixed n"
+    if first["area_gain_low"] > 0:
+        gains = "At equal cost, some rules gain over a fixed n"
     sentences = (
-        f"Read as probabilities, the uncalibrated scores are too high by {_ends(raw, 'signed_error')} on average, "
+        f"Read as probabilities, raw scores are too high by {_ends(raw, 'signed_error')} on average, "
         f"{at['too high']}.",
-        f"{lead}{also} Calibrators that read only the score cut at most {single['cut'].max():.0%}. One of "
-        f"{named} is the best, or tied with it, {at['best']}. Their fits take "
-        f"{papers['fit_seconds']:.0f} and {rows.loc[_RIVAL, 'fit_seconds']:.0f} seconds.",
+        f"{lead}{also} Calibrators that read only the score cut at most {single['cut'].max():.0%}. `{_PAPERS}` or "
+        f"`{_RIVAL}` is the best, or tied with it, {at['best']}.",
         f"Best-of-n with IAS and `{_PAPERS}` answers {_percents(papers, 'ias_accuracy', 1)} of the questions correctly "
         f"with {_ends(papers, 'ias_samples', 1)} of 64 samples. Compared with best-of-64, the accuracy differs by "
         f"{_points(papers, 'ias_to_best_of_n')} points, and compared with a fixed n of the same cost by "
         f"{_points(papers, 'ias_to_equal_cost')}; the fixed n is not worse {at['fixed']}.",
-        "At equal cost, over all budgets, `" + first["strategy"] + f"` changes the accuracy of a fixed n by "
-        f"{_points(first, 'area_gain')} points ([league](docs/how-to/league.md)), `first good enough` by "
-        f"{_points(known, 'area_gain')}, IAS from the bare question by {_points(ias, 'area_gain')}, and rules that see "
-        f"only answers by {votes.min():.1f} to {votes.max():.1f}. Our rules were developed with the first edition of "
-        "these LLMs in sight, and not changed after this run; on 47 recorded questions, no rule differs clearly.",
+        f"{gains} ([league](docs/how-to/league.md)): {_entry(first)} differs by {_points(first, 'area_gain')} points, "
+        f"`first good enough` by {_points(known, 'area_gain')}, IAS with `{_PAPERS}` by {_points(ias, 'area_gain')}, "
+        f"and rules that see only answers by {votes.min():.1f} to {votes.max():.1f}. No rule was changed after this "
+        "run.",
     )
     return numbered(sentences)
+
+
+def _entry(row: pd.Series) -> str:
+    """Return the name of an entry of the league."""
+    with_one = "" if pd.isna(row["calibrator"]) else f" with `{row['calibrator']}`"
+    return f"`{row['strategy']}`{with_one}"
 
 
 def _and(names: Sequence[str]) -> str:
@@ -205,7 +208,7 @@ def _league_reading(figures: Figures) -> str:
     learning, votes = best.loc[list(_LEARNING)], best.loc[list(_ANSWERS_ONLY)]
     ahead = "is ahead of" if first["rank_high"] == 1 else "leads, but is not clearly ahead of all of"
     return paragraph(
-        f"`{first['strategy']}` {ahead} the other {others} entries: it changes the accuracy of a fixed n by",
+        f"{_entry(first)} {ahead} the other {others} entries: it changes the accuracy of a fixed n by",
         f"{_points(first, 'area_gain')} points and saves {_percents(first, 'saving_95')} of the samples at 95% of the",
         f"accuracy of best-of-64. {_gaining(learning)} of the {len(learning)} rules that learn from the scores of the",
         "samples in hand surely gain over a fixed n, with the best calibrator for each:",

@@ -137,7 +137,7 @@ def aims(table: pd.DataFrame) -> list[Aim]:
             ".70 to .92",
             ".96 to .995",
             ".68 (ReasonEval-7B), .88 (Shepherd, ReasonEval-34B), .90 (Qwen ORM)",
-            _span(math["auc"]),
+            _span(math["auc"], 3),
             bool(math["auc"].between(0.70, 0.92).all()),
         ),
         Aim(
@@ -206,8 +206,8 @@ def comparison(table: pd.DataFrame) -> str:
     return markdown(pd.DataFrame(rows))
 
 
-def _span(values: pd.Series) -> str:
-    return f"{values.min():.2f} to {values.max():.2f}"
+def _span(values: pd.Series, digits: int = 2) -> str:
+    return f"{values.min():.{digits}f} to {values.max():.{digits}f}"
 
 
 def _percents(values: pd.Series) -> str:
