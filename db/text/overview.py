@@ -123,9 +123,11 @@ def _saved(saving: types.Saving | None) -> tuple[str, str]:
         return "unknown", "Not measured: a league of strategies (`league: true` in the grid file) shows it."
     share = saving.share
     said = {"gain": "", "no gain": ": no clear saving", "loss": ": the rule needs more samples"}
-    return f"{number(100 * share.value, 0)}%", (
-        f"{interval(100 * share.low, 100 * share.high, 0)} for equal accuracy, by '{saving.entry.name}' against the "
-        f"best fixed setting, both chosen on other questions{said[verdict(share.low, share.high)]}"
+    percent, found = f"{number(100 * share.value, 0)}%", verdict(share.low, share.high)
+    shown, before = (percent, "") if found == "gain" else ("none", f"{percent} ")
+    return shown, (
+        f"{before}{interval(100 * share.low, 100 * share.high, 0)} for equal accuracy, by '{saving.entry.name}' "
+        f"against the best fixed setting, both chosen on other questions{said[found]}"
     )
 
 
