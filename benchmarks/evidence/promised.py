@@ -39,7 +39,8 @@ def promised(table: pd.DataFrame) -> str:
     )
     questions, stated, right = int(table["questions"].iloc[0]), table["stated"], table["accuracy"]
     text = paragraph(
-        f"Each row is of {questions} new questions of nano-math. Of {2 * len(table)} differences,",
+        f"Each row is of {questions} new questions of nano-math, with the first edition of the models. Of",
+        f"{2 * len(table)} differences,",
         f"{2 * len(table) - clear} are compatible with 0. The probabilities that `prmcal ask` states are",
         f"{stated.min():.3f} to {stated.max():.3f} on average, where {right.min():.3f} to",
         f"{right.max():.3f} of the answers are right. Of the questions,",
