@@ -16,7 +16,7 @@ import pandas as pd
 
 import prmcal
 from benchmarks.evidence.figures import Figures
-from benchmarks.evidence.shown import markdown, with_interval
+from benchmarks.evidence.shown import markdown, measured
 from benchmarks.evidence.smollm import smollm_claims
 from prmcal.db.catalog import leaderboard
 from prmcal.db.run_folder import published_path
@@ -73,10 +73,6 @@ def _kept(name: str) -> pd.DataFrame:
     return pd.read_csv(KEPT / f"{name}.csv")
 
 
-def _ends(row: pd.Series, name: str, digits: int = 3) -> str:
-    return with_interval(row[name], row[f"{name}_low"], row[f"{name}_high"], digits)
-
-
 def _points(row: pd.Series, name: str) -> str:
     low, high = (f"{100 * row[f'{name}_{end}']:+.1f}" for end in ("low", "high"))
     return f"{100 * row[name]:+.1f} [{low}, {high}]"
@@ -102,12 +98,13 @@ def pool_findings() -> list[str]:
     n = code["questions"], int(agents["questions"].min())
     return [
         f"Scores are not probabilities by themselves, in either direction. Those of {_CODE}'s programs, the share of "
-        f"the model's own tests that pass, are off by {_ends(code, _ERROR)} (n = {n[0]}), so too high or too low is "
+        f"the model's own tests that pass, are off by {measured(code, _ERROR)} (n = {n[0]}), so too high or too low is "
         f"open. Those of two agents, made of time and length, are too low by {-agents[_ERROR].max():.2f} to "
         f"{-agents[_ERROR].min():.2f} (n = {n[1]}; every interval leaves out 0).",
         f"Isotonic regression lowers the Brier score of an agent's verifier, such as from "
-        f"{_ends(before.iloc[1], 'brier')} to {_ends(after.iloc[1], 'brier')} (n = {n[1]}). The intervals are apart at "
-        f"{cut.sum()} of {len(cut)} places, and not at {len(cut) - cut.sum()}, where scores were right already.",
+        f"{measured(before.iloc[1], 'brier')} to {measured(after.iloc[1], 'brier')} (n = {n[1]}). The intervals are "
+        f"apart at {cut.sum()} of {len(cut)} places, and not at {len(cut) - cut.sum()}, where scores were "
+        "right already.",
         f"No rule for stopping early is surely more accurate than the best fixed number of samples at its cost, at any "
         f"of {places} places. `learned stopping` differs by {100 * stopping['difference'].min():+.1f} to "
         f"{100 * stopping['difference'].max():+.1f} points, at worst {_points(widest, 'difference')} "
@@ -180,9 +177,9 @@ def claims(figures: Figures) -> str:
     found = [
         (
             "PRMs overestimate the chance of a right answer.",
-            f"Not seen. {_CODE}: {_ends(code, _ERROR)} (n = {code['questions']}). No pool has a PRM.",
+            f"Not seen. {_CODE}: {measured(code, _ERROR)} (n = {code['questions']}). No pool has a PRM.",
             real["too high"],
-            f"{_ends(raw, _ERROR)} (n = 100 and 60); above 0 {at['too high']}.",
+            f"{measured(raw, _ERROR)} (n = 100 and 60); above 0 {at['too high']}.",
             f"Recorded scores of published PRMs, or {big}.",
         ),
         (
@@ -194,8 +191,8 @@ def claims(figures: Figures) -> str:
         ),
         (
             "More so for harder questions.",
-            f"{_CODE}: {_ends(hardest, 'error')} where no other sample is right, {_ends(easiest, 'error')} where half "
-            f"or more are (n = {hardest['questions']} in all). A score that knows nothing of a "
+            f"{_CODE}: {measured(hardest, 'error')} where no other sample is right, {measured(easiest, 'error')} where "
+            f"half or more are (n = {hardest['questions']} in all). A score that knows nothing of a "
             "question does this too.",
             "Not measured: nearly all stories take one step.",
             f"nano-aime above nano-math {at['harder']}.",
@@ -222,7 +219,7 @@ def claims(figures: Figures) -> str:
             "IAS keeps the accuracy of best-of-n with fewer samples.",
             "Not possible: no pool has a score of the bare question. Rules that stop are above.",
             real["kept"],
-            f"{_points(papers, 'ias_to_best_of_n')} points at {_ends(papers, 'ias_samples', 1)} of 64 samples; not "
+            f"{_points(papers, 'ias_to_best_of_n')} points at {measured(papers, 'ias_samples', 1)} of 64 samples; not "
             f"lower {at['kept']}. But {_points(papers, 'ias_to_equal_cost')} points against a fixed n of the same "
             f"cost, which is not worse {at['fixed']} (n = 100 and 60).",
             f"A PRM that reads bare questions, with a real LLM: {big}.",
@@ -231,8 +228,8 @@ def claims(figures: Figures) -> str:
             "IAS with uncalibrated scores spends too little and loses accuracy.",
             "Not possible, for the same reason.",
             real["raw"],
-            f"{_points(raw, 'ias_to_best_of_n')} points against best-of-64 with {_ends(raw, 'ias_samples', 1)} samples "
-            "(n = 100 and 60).",
+            f"{_points(raw, 'ias_to_best_of_n')} points against best-of-64 with {measured(raw, 'ias_samples', 1)} "
+            "samples (n = 100 and 60).",
             "As above.",
         ),
         (

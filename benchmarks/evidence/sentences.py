@@ -14,7 +14,7 @@ import pandas as pd
 from benchmarks.evidence.claims import claims, nano_places, pool_findings
 from benchmarks.evidence.figures import FIGURES, Figures
 from benchmarks.evidence.promised import promised
-from benchmarks.evidence.shown import markdown, numbered, paragraph, with_interval
+from benchmarks.evidence.shown import markdown, measured, numbered, paragraph, with_interval
 from benchmarks.evidence.smollm import smollm_findings, smollm_summary
 from benchmarks.evidence.world import comparison
 from prmcal.db.metrics import Leaderboard, Metrics
@@ -133,12 +133,12 @@ def _findings(figures: Figures) -> str:
     if first["area_gain_low"] > 0:
         gains = "At equal cost, some rules gain over a fixed n"
     sentences = (
-        f"Read as probabilities, raw scores are too high by {_ends(raw, 'signed_error')} on average, "
+        f"Read as probabilities, raw scores are too high by {measured(raw, 'signed_error')} on average, "
         f"{at['too high']}.",
         f"{lead}{also} Calibrators that read only the score cut at most {single['cut'].max():.0%}. `{_PAPERS}` or "
         f"`{_RIVAL}` is the best, or tied with it, {at['best']}.",
         f"Best-of-n with IAS and `{_PAPERS}` answers {_percents(papers, 'ias_accuracy', 1)} of the questions correctly "
-        f"with {_ends(papers, 'ias_samples', 1)} of 64 samples. Compared with best-of-64, the accuracy differs by "
+        f"with {measured(papers, 'ias_samples', 1)} of 64 samples. Compared with best-of-64, the accuracy differs by "
         f"{_points(papers, 'ias_to_best_of_n')} points, and compared with a fixed n of the same cost by "
         f"{_points(papers, 'ias_to_equal_cost')}; the fixed n is not worse {at['fixed']}.",
         f"{gains} ([league](docs/how-to/league.md)): {_entry(first)} differs by {_points(first, 'area_gain')} points, "
@@ -159,18 +159,14 @@ def _and(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _ends(row: pd.Series, name: str, digits: int = 3) -> str:
-    return with_interval(row[name], row[f"{name}_low"], row[f"{name}_high"], digits)
-
-
 def _percents(row: pd.Series, name: str, digits: int = 0) -> str:
     low, high = (f"{100 * row[f'{name}_{end}']:.{digits}f}" for end in ("low", "high"))
     return f"{100 * row[name]:.{digits}f}% [{low}, {high}]"
 
 
-def _points(row: pd.Series, name: str, sign: int = 1) -> str:
-    low, high = sorted(100 * sign * row[f"{name}_{end}"] for end in ("low", "high"))
-    return f"{100 * sign * row[name]:.1f} [{low:.1f}, {high:.1f}]"
+def _points(row: pd.Series, name: str) -> str:
+    value, low, high = (100 * row[f"{name}{end}"] for end in ("", "_low", "_high"))
+    return with_interval(value, low, high, 1)
 
 
 def _league(figures: Figures) -> str:
@@ -212,19 +208,15 @@ def _league_reading(figures: Figures) -> str:
         f"{_points(first, 'area_gain')} points and saves {_percents(first, 'saving_95')} of the samples at 95% of the",
         f"accuracy of best-of-64. {_gaining(learning)} of the {len(learning)} rules that learn from the scores of the",
         "samples in hand surely gain over a fixed n, with the best calibrator for each:",
-        f"{_span_of(100 * learning['area_gain'])} points. IAS from the bare question alone changes it by",
-        f"{_span_of(ias)} points, by the calibrator. Rules that look at answers only change it by",
-        f"{_span_of(100 * votes['area_gain'])} points. The random orders leave a standard",
+        f"{_span(100 * learning['area_gain'], '+.1f')} points. IAS from the bare question alone changes it by",
+        f"{_span(ias, '+.1f')} points, by the calibrator. Rules that look at answers only change it by",
+        f"{_span(100 * votes['area_gain'], '+.1f')} points. The random orders leave a standard",
         f"error of at most {100 * figures.league['order_error'].max():.2f} points.",
     )
 
 
 def _gaining(rows: pd.DataFrame) -> int:
     return int((rows["area_gain_low"] > 0).sum())
-
-
-def _span_of(values: pd.Series) -> str:
-    return f"{values.min():+.1f} to {values.max():+.1f}"
 
 
 def _overestimation_of_the_prm(figures: Figures) -> str:
@@ -244,7 +236,7 @@ def _overestimation_of_the_prm(figures: Figures) -> str:
         "The PRM was trained on success rates of the strong policy, and on long chains only on whether their steps",
         f"are right. On nano-math it overestimates more for the weaker policies: by {_listing(signed[_MATH])} for the",
         f"weak, the middle and the strong one. On nano-aime the signed errors are {_listing(signed[_AIME])}: IAS with",
-        f"its rewards draws {_span(drawn, 1)} samples where {_span(needed, 0)} are needed.",
+        f"its rewards draws {_span(drawn, '.1f')} samples where {_span(needed, '.0f')} are needed.",
     )
     return f"{markdown(chosen)}\n\n{text}"
 
@@ -308,13 +300,9 @@ def _best_of_n(figures: Figures) -> str:
     own = [gap for (_, _, prm), gap in gaps.items() if prm == _PRM]
     twins = [gap for (_, _, prm), gap in gaps.items() if prm != _PRM]
     return paragraph(
-        f"With `nano-prm`, best-of-64 differs from pass@1 by {_signed_span(own)}, and with the other PRMs by",
-        f"{_signed_span(twins)}.",
+        f"With `nano-prm`, best-of-64 differs from pass@1 by {_span(own, '+.2f')}, and with the other PRMs by",
+        f"{_span(twins, '+.2f')}.",
     )
-
-
-def _signed_span(values: Sequence[float]) -> str:
-    return f"{min(values):+.2f} to {max(values):+.2f}"
 
 
 def _reading(figures: Figures) -> str:
@@ -328,11 +316,11 @@ def _reading(figures: Figures) -> str:
         [_value(each) for each in hard[name]] for name in ("IAS samples, uncalibrated", "pass@1")
     )
     return paragraph(
-        f"The AUC within a question is {_span(areas, 2)} on nano-math and {_span(far, 2)} on nano-aime.",
+        f"The AUC within a question is {_span(areas)} on nano-math and {_span(far)} on nano-aime.",
         _best_of_n(figures),
         f"On nano-math, {ordered[_MATH].sum()} of the {len(ordered[_MATH])} PRMs overestimate more for each weaker",
-        f"policy. On nano-aime the signed errors are {_signed_span(list(hard['signed error'].map(_value)))}:",
-        f"uncalibrated IAS draws {_span(drawn, 1)} samples, while {_span(passed, 2)} of the samples succeed.",
+        f"policy. On nano-aime the signed errors are {_span(list(hard['signed error'].map(_value)), '+.2f')}:",
+        f"uncalibrated IAS draws {_span(drawn, '.1f')} samples, while {_span(passed)} of the samples succeed.",
     )
 
 
@@ -358,9 +346,9 @@ def _searches(figures: Figures) -> str:
     ratios = {name: list(rows["budget_ratio"]) for name, rows in adaptive.groupby("calibrator")}
     return paragraph(
         "A beam search asks the PRM after every step. With 4 x 4 steps a round, its accuracy on nano-math is",
-        f"{_span(list(fixed['accuracy']), 2)}. With",
-        f"IAS of K or of M it is {_span(list(adaptive['accuracy']), 2)}, at {_span(ratios[_RAW], 2)} of the steps",
-        f"with the uncalibrated reward and at {_span(ratios[_PAPERS], 2)} with `quantile-lora`.",
+        f"{_span(list(fixed['accuracy']))}. With",
+        f"IAS of K or of M it is {_span(list(adaptive['accuracy']))}, at {_span(ratios[_RAW])} of the steps",
+        f"with the uncalibrated reward and at {_span(ratios[_PAPERS])} with `quantile-lora`.",
     )
 
 
@@ -378,8 +366,9 @@ def _value(shown: str) -> float:
     return float(shown.split()[0])
 
 
-def _span(values: list[float], digits: int) -> str:
-    low, high = (f"{each:.{digits}f}" for each in (min(values), max(values)))
+def _span(values: Sequence[float] | pd.Series, shape: str = ".2f") -> str:
+    """Return the range of values, in a format such as ``+.1f``."""
+    low, high = (f"{each:{shape}}" for each in (min(values), max(values)))
     return low if low == high else f"{low} to {high}"
 
 

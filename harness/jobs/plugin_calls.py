@@ -59,14 +59,14 @@ def plugin_guard(kind: str, name: str, action: str) -> Iterator[None]:
     try:
         yield
     except (Exception, SystemExit) as error:
+        failed: type[PluginFailedError]
         if isinstance(error, PluginFailedError):
-            failed: type[PluginFailedError] = type(error)
+            failed, message = type(error), str(error)
         elif isinstance(error, PrmcalError) and not isinstance(error, StorageError):
             raise
         else:
             final = kind not in _WITH_MODELS or isinstance(error, (*_MISTAKES, StorageError))
-            failed = FaultyPluginError if final else ModelBrokenError
-        message = str(error) if isinstance(error, PluginFailedError) else message_of(error)
+            failed, message = FaultyPluginError if final else ModelBrokenError, message_of(error)
         named = failed(f"The {kind} '{name}' failed to {action}: {message}")
         named.plugin = f"{kind}:{name}"
         raise named from error
