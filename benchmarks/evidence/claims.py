@@ -201,7 +201,8 @@ def claims(figures: Figures) -> str:
         (
             "Quantile regression with LoRA corrects better than temperature, isotonic regression and histograms.",
             "Not possible: a pool has no hidden states.",
-            "Not run: a fit takes minutes on a CPU.",
+            "Not seen: with 80 solutions to learn from, a fit on a GPU "
+            "[changed little](../reference/measured-on-a-gpu.md#smollm).",
             f"A cut of {100 * papers['cut']:.0f}% [{100 * papers['cut_low']:.0f}, {100 * papers['cut_high']:.0f}] of "
             f"the corrected Brier score (n = 100 and 60); lower than all three {at['lora']}. `beta-binomial`, which is "
             "no part of the paper, is not worse.",
