@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.evidence.documents import DOCUMENTS, written
-from benchmarks.evidence.figures import keys_of_the_nano_grid, load
+from benchmarks.documents.__main__ import DOCUMENTS, written
+from benchmarks.documents.figures import keys_of_the_nano_grid, load
 from benchmarks.evidence.world import aims, statistics
 
-AGAIN = "Run the nano grid, then `python -m benchmarks.evidence.documents runs/nano runs/demo`."
+AGAIN = "Run the nano grid, then `python -m benchmarks.documents runs/nano runs/demo`."
 
 MISSED = {
     "AUC of the last score within a question, on nano-math",

@@ -1,1 +1,1 @@
-"""Benchmarks that run no model: metrics, strategies, the database and the dashboard."""
+"""Benchmarks of speed that run no model: metrics, the database and the dashboard."""

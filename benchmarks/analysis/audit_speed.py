@@ -4,7 +4,7 @@
 
 A file has a record for each question, with four solutions of two to six steps, their texts, scores, answers and
 outcomes. The audit is a process of its own, so that its memory is that of the whole command. With a table, the text of
-`docs/how-to/audit.md` comes from it: run `python -m benchmarks.evidence.documents` then.
+`docs/how-to/audit.md` comes from it: run `python -m benchmarks.documents` then.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.analysis.audit_coverage import SETTINGS, SOLUTIONS, drawn
+from benchmarks.statistics.audit_coverage import SETTINGS, SOLUTIONS, drawn
 
 SIZES = (10_000, 1_000_000)
 _CORES = 2

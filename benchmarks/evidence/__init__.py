@@ -1,1 +1,1 @@
-"""Tables from a finished run. They measure no speed."""
+"""What finished runs show, as tables. Nothing here measures speed but `promise`."""

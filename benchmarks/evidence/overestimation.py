@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import sqlalchemy as sa
 
-from benchmarks.evidence.shown import markdown, measured, with_interval
+from benchmarks.documents.shown import markdown, measured, with_interval
 from prmcal.db.catalog import leaderboard
 from prmcal.db.reader import frame
 from prmcal.db.run_folder import published_path

@@ -21,7 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import prmcal
-from benchmarks.evidence.figures import FIGURES
+from benchmarks.documents.figures import FIGURES
 from prmcal import CalibratedPRM, Question, Solution
 from prmcal.db.statistics.intervals import bounded_interval
 from prmcal.registry.grading import grade_answer

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 import sqlalchemy.orm
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.evidence.shown import markdown, measured, with_interval
+from benchmarks.documents.shown import markdown, measured, with_interval
 from prmcal.db.catalog import leaderboard
 from prmcal.db.reader import frame
 from prmcal.db.run_folder import published_path

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.evidence.shown import markdown
+from benchmarks.documents.shown import markdown
 from benchmarks.evidence.verification import last_rewards
 from prmcal.db.catalog import leaderboard
 from prmcal.db.run_folder import published_path

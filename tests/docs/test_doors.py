@@ -6,8 +6,8 @@ import re
 import subprocess
 
 import prmcal
-from benchmarks.evidence.figures import load
-from benchmarks.evidence.sentences import PLACES
+from benchmarks.documents.figures import load
+from benchmarks.documents.sentences import PLACES
 from tests.conftest import ROOT
 
 DOCS = ROOT / "docs"

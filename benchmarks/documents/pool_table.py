@@ -1,7 +1,7 @@
 """The table of all pools: every rule against the best fixed setting of its cost, in `docs/how-to/add-a-pool.md`.
 
     prmcal run pools --out runs/pools
-    python -m benchmarks.evidence.pool_table runs/pools
+    python -m benchmarks.documents.pool_table runs/pools
 
 It also makes pools whose verifiers have an AUC within questions of .55 to .99 and whose wrong answers agree, and runs
 the rules of the grid on them. None of it is shipped.
@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from benchmarks.analysis.safe_choice import World
+from benchmarks.statistics.safe_choice import World
 from prmcal import run
 from prmcal.arrays import Floats
 from prmcal.errors import DataError

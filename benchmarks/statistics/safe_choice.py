@@ -1,6 +1,6 @@
 """How often the strategy `safe choice` breaks its promise, and what it reaches, where the truth is known.
 
-python -m benchmarks.analysis.safe_choice [--write DOCUMENT] [RESAMPLES [POOL...]]
+python -m benchmarks.statistics.safe_choice [--write DOCUMENT] [RESAMPLES [POOL...]]
 
 A pool has questions with 16 trajectories each. Their success probabilities follow a Beta law, wrong answers agree as
 theta says, and scores of right and of wrong trajectories are normal, with the given AUC within questions. A file in

@@ -1,4 +1,4 @@
-"""How often the alarm is raised within 30 questions: ``python -m benchmarks.analysis.shift_alarm``.
+"""How often the alarm is raised within 30 questions: ``python -m benchmarks.statistics.shift_alarm``.
 
 One of four values moves by some standard deviations. With a change of 0, 500 questions come.
 """

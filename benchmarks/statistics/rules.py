@@ -1,8 +1,8 @@
 """All rules against the best fixed setting of equal cost and against each other, on pools of many kinds.
 
-python -m benchmarks.analysis.rules [--write DOCUMENT] [POOL...]
+python -m benchmarks.statistics.rules [--write DOCUMENT] [POOL...]
 
-A pool is the name of a synthetic one (`benchmarks.analysis.safe_choice`), a file that this reads, or the folder of a
+A pool is the name of a synthetic one (`benchmarks.statistics.safe_choice`), a file that this reads, or the folder of a
 run of the grid `demo` whose calibration questions have 16 trajectories (`prmcal recommend DIR --samples 8 --draw 16`).
 Rules are tuned on one half of the questions and measured on the other, and the reverse; those of a run on its
 calibration questions. A rule's number is its accuracy over budgets from 1 to N samples, as in the league, less that of
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.analysis.safe_choice import WORLDS, insert, of_run, recorded
+from benchmarks.statistics.safe_choice import WORLDS, insert, of_run, recorded
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.db.statistics.budgets import Curve
 from prmcal.db.statistics.intervals import bounded_interval

@@ -1,6 +1,6 @@
 """Exact best-of-n, against the usual 100 random trials: means and times.
 
-python -m benchmarks.analysis.best_of_n
+python -m benchmarks.statistics.best_of_n
 """
 
 from __future__ import annotations

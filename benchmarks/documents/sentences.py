@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.evidence.claims import claims, nano_places, pool_findings
-from benchmarks.evidence.figures import FIGURES, Figures
-from benchmarks.evidence.promised import promised
-from benchmarks.evidence.shown import markdown, measured, numbered, paragraph, with_interval
-from benchmarks.evidence.smollm import smollm_findings, smollm_summary
+from benchmarks.documents.claims import claims, nano_places, pool_findings
+from benchmarks.documents.figures import FIGURES, Figures
+from benchmarks.documents.promised import promised
+from benchmarks.documents.shown import markdown, measured, numbered, paragraph, with_interval
+from benchmarks.documents.smollm import smollm_findings, smollm_summary
 from benchmarks.evidence.world import comparison
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.text.board import leaderboard_board

@@ -1,6 +1,6 @@
 """Write the figures of the finished nano grid into the README, the documentation and the model card.
 
-    python -m benchmarks.evidence.documents [runs/nano runs/demo]
+    python -m benchmarks.documents [runs/nano runs/demo]
 
 With the folders of finished runs of the grids `nano` and `demo`, it first keeps their figures in ``docs/nano``.
 Without, it uses those kept.
@@ -14,8 +14,8 @@ import re
 import sys
 from pathlib import Path
 
-from benchmarks.evidence.figures import Figures, load, record
-from benchmarks.evidence.sentences import PLACES
+from benchmarks.documents.figures import Figures, load, record
+from benchmarks.documents.sentences import PLACES
 
 _ROOT = Path(__file__).parents[2]
 DOCUMENTS = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from benchmarks.documents.shown import markdown, measured, paragraph, with_interval
 from benchmarks.evidence.promise import difference
-from benchmarks.evidence.shown import markdown, measured, paragraph, with_interval
 
 
 def promised(table: pd.DataFrame) -> str:

@@ -1,9 +1,9 @@
 """The claims that have been examined, where, and how strongly: for the README and `docs/concepts/claims.md`.
 
     prmcal run pools --out runs/pools
-    python -m benchmarks.evidence.claims runs/pools
+    python -m benchmarks.documents.claims runs/pools
 
-keeps the figures of the recorded pools in ``docs/pools``. `benchmarks.evidence.documents` writes the texts. The pools
+keeps the figures of the recorded pools in ``docs/pools``. `benchmarks.documents` writes the texts. The pools
 of nano and SmolLM2 are left out, since they have runs of their own. Whatever is not recorded there is an empty claim.
 """
 
@@ -15,9 +15,9 @@ from pathlib import Path
 import pandas as pd
 
 import prmcal
-from benchmarks.evidence.figures import Figures
-from benchmarks.evidence.shown import markdown, measured
-from benchmarks.evidence.smollm import smollm_claims
+from benchmarks.documents.figures import Figures
+from benchmarks.documents.shown import markdown, measured
+from benchmarks.documents.smollm import smollm_claims
 from prmcal.db.catalog import leaderboard
 from prmcal.db.run_folder import published_path
 
@@ -36,7 +36,7 @@ _ERROR, _BRIER = "signed_error", "brier_corrected"
 
 def record(directory: Path) -> None:
     """Keep the figures of a finished run of the grid `pools`, and of the audit of the programs."""
-    from benchmarks.evidence.pool_table import (
+    from benchmarks.documents.pool_table import (
         compared,
     )  # It loads half of prmcal, and texts need only the figures.
 

@@ -1,6 +1,6 @@
 """How far estimates of calibration errors lie from the truth, and how often their intervals contain it.
 
-python -m benchmarks.analysis.calibration_errors [WORLDS]
+python -m benchmarks.statistics.calibration_errors [WORLDS]
 
 Each setting draws worlds (300 by default) in which the success probabilities are known. The true error is that of
 400,000 questions without noise of the follow-ups.

@@ -1,9 +1,9 @@
 """What a real language model of 135 million parameters shows, for the page "A real language model on a laptop".
 
     prmcal run smollm --out runs/smollm
-    python -m benchmarks.evidence.smollm runs/smollm
+    python -m benchmarks.documents.smollm runs/smollm
 
-keeps the figures of the finished run in ``docs/smollm``. `benchmarks.evidence.documents` writes the texts.
+keeps the figures of the finished run in ``docs/smollm``. `benchmarks.documents` writes the texts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.evidence.shown import measured
+from benchmarks.documents.shown import measured
 from prmcal import open_run
 from prmcal.db.overview.query import league, league_frame
 from prmcal.db.run_folder import published_path

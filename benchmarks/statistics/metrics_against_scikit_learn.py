@@ -1,6 +1,6 @@
 """Calibration metrics on 0/1 labels, against scikit-learn: values, and the time of their intervals.
 
-python -m benchmarks.analysis.metrics_against_scikit_learn
+python -m benchmarks.statistics.metrics_against_scikit_learn
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Write the tables and sentences of documents from finished runs."""
