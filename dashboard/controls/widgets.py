@@ -1,7 +1,7 @@
 """Choosing an option, a row or a value, and downloading a table."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -144,10 +144,10 @@ def frame_of(board: Board) -> tuple[pd.DataFrame, dict[str, Any]]:
     return pd.DataFrame(content), config
 
 
-def show_download(name: str, csv: str) -> None:
+def show_download(name: str, csv: Callable[[], str]) -> None:
     """Show the button that downloads a table as CSV. `prmcal leaderboard` and `prmcal report` write other formats.
 
-    A file that is made on demand would be lost if the page is drawn again before the browser has fetched it.
+    `csv` makes the file when the reader asks for it, because that takes seconds for thousands of cells.
     """
     st.download_button(
         "CSV",

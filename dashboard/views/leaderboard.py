@@ -46,7 +46,7 @@ def show_ranking(
 
     `grid` has the names of each kind, and `filters` those to keep (None for all). Without filters, the page asks.
     """
-    cells = ask(catalog.leaderboard, path, table=table)
+    cells = _cells(path, table)
     if cells.empty:
         st.info("The grid of this run has no such cells.")
         return
@@ -57,7 +57,7 @@ def show_ranking(
     if filters is None:
         filters = context.filter_by(grid, *(kind for kind in context.KINDS if cells[kind].notna().any()))
         tier = context.choose_tier(path)
-    shown = kept(ask(catalog.leaderboard, path, table=table, tier=tier), **filters)
+    shown = kept(_cells(path, table, tier), **filters)
     if shown.empty:
         st.info("No cell matches the filters in the sidebar.")
         return
@@ -69,7 +69,17 @@ def show_ranking(
         chosen = _choose_columns(path, shown, table)
     names = {kind: each for kind, each in filters.items() if each}
     _show_board(path, shown, table, ask(_boards, path, table=table, tier=tier, filters=names, shown=chosen))
-    widgets.show_download(table, ask(_csv, path, table))
+    widgets.show_download(table, lambda: _csv(_cells(path, table)))
+
+
+def _cells(path: Path, table: Leaderboard, tier: str | None = None) -> pd.DataFrame:
+    """Return the cells of a leaderboard. It takes the longest of all queries, so it is asked in one way only."""
+    found: pd.DataFrame = ask(catalog.leaderboard, path, table=table, tier=tier)
+    return found
+
+
+def _csv(cells: pd.DataFrame) -> str:
+    return str(cells.to_csv(index=False, lineterminator="\n"))
 
 
 def _choose_columns(path: Path, cells: pd.DataFrame, table: Leaderboard) -> list[str]:
@@ -98,7 +108,7 @@ def _boards(
 ) -> list[Board]:
     """Return the metrics `shown` of the cells that compete, the best first, and of the references, if there are any."""
     described = ask(catalog.metrics, path)
-    cells = kept(ask(catalog.leaderboard, path, table=table, tier=tier), **filters)
+    cells = kept(_cells(path, table, tier), **filters)
     apart, main = _references(path, cells), _main_metrics(cells, table)
     best = described[main[0]] if main else None
     parts = [best_first(part, best) for part in (cells[~apart], cells[apart])]
@@ -145,18 +155,16 @@ def _link(text: str, address: str) -> str:
 def read_ahead(path: Path) -> None:
     """Compute what the first pages show of a published database without filters, into the cache of the server.
 
-    Raises a DatabaseError if the database is missing or damaged.
+    The overview comes first, since a browser may open it as soon as the server answers. Raises a DatabaseError if the
+    database is missing or damaged.
     """
+    ask(catalog.cells, path)
+    context.grid_names(path)
     ask(catalog.overview, path, dataset=None, llm=None, prm=None, tier=None)
     for table in LEADERBOARDS:
-        cells = ask(catalog.leaderboard, path, table=table)
+        cells = _cells(path, table)
         if not cells.empty:
             ask(_boards, path, table=table, tier=None, filters={}, shown=_main_metrics(cells, table))
-            ask(_csv, path, table)
-
-
-def _csv(path: Path, table: Leaderboard) -> str:
-    return str(ask(catalog.leaderboard, path, table=table).to_csv(index=False, lineterminator="\n"))
 
 
 def _summary(cells: pd.DataFrame) -> None:
@@ -180,7 +188,7 @@ def _show_costs(path: Path, grid: dict[str, list[str]]) -> None:
         f"Costs per question / in total. {SECONDS_LEGEND} Where a cost is unknown, there is none. Costs are not "
         "ranked, since a low cost alone does not make a strategy better."
     )
-    widgets.show_download("costs", str(cells.to_csv(index=False, lineterminator="\n")))
+    widgets.show_download("costs", lambda: _csv(cells))
 
 
 _DRAWN = 7
@@ -254,9 +262,5 @@ def show_overview(path: Path) -> None:
     filters = context.filter_by(context.grid_names(path), "dataset", "llm", "prm")
     found: Overview = ask(catalog.overview, path, **filters, tier=context.choose_tier(path))
     here = context.context_of(path)
-    cells = found.cells.set_index("cell_id")
-
-    def link(cell_id: str) -> str:
-        return here.link("calibration", **{kind: cells.at[cell_id, kind] for kind in context.CHOICES})
-
-    show_html(overview_html(found, link))
+    chosen = found.cells.set_index("cell_id")[list(context.CHOICES)].to_dict("index")
+    show_html(overview_html(found, lambda cell_id: here.link("calibration", **chosen[cell_id])))

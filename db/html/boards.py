@@ -178,11 +178,13 @@ def _split_interval(text: str) -> Any:
 
 
 def _places(found: Overview, calibrators: list[str], link: Callable[[str], str]) -> list[dict[str, Any]]:
+    places: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
+    for row in found.cells.to_dict("records"):
+        places.setdefault(tuple(row[name] for name in PLACE), {})[row["calibrator"]] = row
     rows = []
-    for names, place in found.cells.groupby(PLACE, sort=False):
-        by_calibrator = {row["calibrator"]: row for row in place.to_dict("records")}
+    for names, by_calibrator in places.items():
         cells = [_heat_cell(by_calibrator.get(name), link) for name in calibrators]
-        *place_names, conditions = map(str, names)
+        *place_names, conditions = names
         if conditions:
             place_names[-1] += f"; {conditions}"
         rows.append({"names": place_names, "cells": cells})

@@ -53,10 +53,11 @@ def overview(
     shown = _with_values(calibration, found, tests, baseline, described)
     counts = reading.counted_tests(tests, lower_wins=True)
     base = values[values["calibrator"] == baseline]
+    measured = dict(iter(_of_places(found, values).groupby("calibrator", observed=True)))
     ranked = []
     for name, rank in ranking.rank_by_means(values, "calibrator").items():
         own = values[values["calibrator"] == name]
-        results = _of_places(found, own)
+        results = measured.get(name, found.head(0))
         ranked.append(
             types.Standing(
                 **vars(rank),

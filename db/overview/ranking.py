@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -297,8 +297,6 @@ def _means_of_places(here: pd.DataFrame, competitor: str) -> list[tuple[list[Any
     return found
 
 
-def _ranks(values: Floats, method: str) -> Floats:
-    from scipy.stats import rankdata
-
-    ranked: Floats = rankdata(values, method=method, axis=1).astype(np.float64)
+def _ranks(values: Floats, method: Literal["average", "min"]) -> Floats:
+    ranked: Floats = pd.DataFrame(values).rank(axis=1, method=method).to_numpy(np.float64)
     return ranked

@@ -43,6 +43,27 @@ def test_cells_share_a_letter_exactly_where_no_difference_is_real(
         assert bool(shared) == (frozenset((first, second)) not in distinct)
 
 
+@settings(deadline=None)
+@given(families(), st.lists(st.integers(0, 20), min_size=1, max_size=7), st.integers(0, 20))
+def test_no_letter_could_have_another_cell(
+    family: tuple[list[str], set[frozenset[str]]], values: list[int], least: int
+) -> None:
+    # Values that differ from a distance on have letters for runs of them, and other families for any sets.
+    places = dict(zip("ABCDEFG", sorted(values), strict=False))
+    far = {
+        frozenset(pair) for pair in combinations(places, 2) if abs(places[pair[0]] - places[pair[1]]) > least
+    }
+    for cells, distinct in (family, (list(places), far)):
+        letters = letters_of(cells, distinct)
+        sets = [
+            {cell for cell in cells if letter in letters[cell]} for letter in set("".join(letters.values()))
+        ]
+        assert len(set(map(frozenset, sets))) == len(sets)
+        for own in sets:
+            others = [cell for cell in cells if cell not in own]
+            assert all(any(frozenset((cell, each)) in distinct for each in own) for cell in others)
+
+
 def test_letters_follow_the_order() -> None:
     assert letters_of("BA", set()) == {"B": "a", "A": "a"}
     assert letters_of("ABCD", differing("AC", "AD", "BC", "BD")) == {"A": "a", "B": "a", "C": "b", "D": "b"}
