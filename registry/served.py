@@ -4,13 +4,16 @@ The client knows the address and the key, limits the replies, and sends many req
 """
 
 import asyncio
+import base64
+import html
+import logging
 import os
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
@@ -18,7 +21,7 @@ from pydantic import AfterValidator, Field
 
 from prmcal.errors import PluginFailedError, PrmcalError
 from prmcal.registry.contracts.plugin import Count, Plugin, Positive, errors_of
-from prmcal.registry.messages import excerpt
+from prmcal.registry.messages import causes_of, excerpt
 from prmcal.registry.models.checkpoints import is_on_this_machine
 from prmcal.registry.models.files import tokenizer_problems
 from prmcal.registry.network import DEFAULT_PATIENCE, IncompleteReplyError, answered, policy, temporary
@@ -40,17 +43,47 @@ _KEY_ADVICE = "Set 'key_variable' to the environment variable that holds its key
 
 def _checked_address(url: str) -> str:
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
-        raise ValueError("It is not an HTTP address, or one with a password, which would be stored.")
+    secret = parts.username or parts.password or parts.query
+    if parts.scheme not in ("http", "https") or not parts.hostname or secret:
+        raise ValueError(
+            "It is not an HTTP address, or one with a password or a query, which would be stored."
+        )
     return url
 
 
 def redacted(text: str, secret: str | None) -> str:
-    """Return a text without a secret, also where JSON or an address has escaped its characters."""
+    """Return a text without a secret, also where JSON, HTML, an address, hex digits or base64 write it.
+
+    White space between its characters does not hide it. A server that wants to hide it can, in ways without end.
+    """
     if secret is None or len(secret) < _SHORTEST_SECRET:
         return text
-    each = (rf"(?:\\?{re.escape(c)}|\\u{ord(c):04x}|%{ord(c):02x})" for c in secret)
-    return re.sub("".join(each), "[redacted]", text, flags=re.IGNORECASE)
+    for form in _written(secret):
+        text = form.sub("[redacted]", text)
+    return text
+
+
+@cache
+def _written(secret: str) -> list[re.Pattern[str]]:
+    """Return what matches a secret in each of its forms. One pattern for all of them would take ten times as long."""
+    content = secret.encode(errors="replace")
+    forms = [secret, content.hex()]
+    for before in range(3):  # Three bytes are four digits, so it depends on the bytes before the secret.
+        encoded = base64.b64encode(bytes(before) + content).decode()
+        forms.append(encoded[-(-before * 8 // 6) : (before + len(content)) * 8 // 6])
+    return [re.compile(_BETWEEN.join(map(_ways, form)), re.IGNORECASE) for form in forms]
+
+
+def _ways(sign: str) -> str:
+    """Return what matches a character. No text matches in two ways, since a search would try all combinations."""
+    plain = {"+": "[+-]", "/": "[/_]"}.get(sign, re.escape(sign))  # Base64 for addresses has other signs.
+    name = "" if html.escape(sign) == sign else f"|{html.escape(sign)}"
+    code = ord(sign)
+    return rf"(?:{plain}|\\u{code:04x}|\\x{code:02x}|%(?:25)*{code:02x}|&#0*{code};|&#x0*{code:x};{name})"
+
+
+_BETWEEN = r"(?:\s|[\u200b-\u200f\u2060\ufeff]|\\+(?:[nrt]|u200[b-f]|u2060|ufeff))*\\*"
+"""White space, and characters without a width."""
 
 
 Address = Annotated[
@@ -117,6 +150,9 @@ class ServerClient:
         gate = asyncio.Semaphore(self.concurrency)
         whom = f"the server {self.base_url}"
         key = self._key()
+        logging.getLogger("httpx2").setLevel(
+            logging.WARNING
+        )  # Below, it repeats what servers say of the status.
         headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
         limits = httpx2.Limits(max_connections=self.concurrency, max_keepalive_connections=self.concurrency)
         timeout = httpx2.Timeout(None, connect=min(self.timeout, _CONNECT_TIMEOUT))
@@ -163,7 +199,8 @@ class ServerClient:
                 client.stream("POST", url, json=dict(request)) as streamed,
             ):
                 if (encoding := streamed.headers.get("content-encoding", "identity").lower()) != "identity":
-                    raise IncompleteReplyError(f"its reply is compressed ({excerpt(encoding)}), unasked")
+                    text = excerpt(redacted(encoding, key))
+                    raise IncompleteReplyError(f"its reply is compressed ({text}), unasked")
                 async for piece in streamed.aiter_raw():
                     content += piece
                     if len(content) > _MOST_BYTES:
@@ -173,6 +210,10 @@ class ServerClient:
                         )
         except TimeoutError as error:
             raise TimeoutError(f"no whole reply in {self.timeout:g} s") from error
+        except httpx2.HTTPError as error:
+            for each in causes_of(error, suppressed=True):  # They quote what is no HTTP.
+                each.args = tuple(redacted(str(part), key) for part in each.args)
+            raise
         status = streamed.status_code
         clean = redacted(content.decode(errors="surrogateescape"), key).encode(errors="surrogateescape")
         pause = {name: streamed.headers[name] for name in ("Retry-After",) if name in streamed.headers}
@@ -194,7 +235,7 @@ class ServerClient:
     def _key(self) -> str | None:
         if self.key_variable is None:
             return None
-        key = os.environ.get(self.key_variable)
+        key = os.environ.get(self.key_variable, "").strip()
         if not key:
             raise PluginFailedError(
                 f"The environment variable {self.key_variable} is not set. Set it to the server's key: "

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
+import html
 import json
 import re
 import socket
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -193,12 +197,52 @@ KEY = "sk-Very+Secret/Key_4711"
         "".join(f"\\u{ord(each):04x}" for each in KEY),
         "sk-Very%2BSecret%2fKey_4711",
         KEY.upper(),
+        quote(quote(KEY, safe=""), safe=""),
+        "".join(f"&#{ord(each)};" for each in KEY),
+        html.escape(f"<{KEY}>"),
+        KEY.encode().hex(),
+        *(base64.b64encode(before + KEY.encode()).decode() for before in (b"", b"a", b"Bearer ", b"user:")),
+        base64.urlsafe_b64encode(KEY.encode()).decode(),
+        "\n".join(KEY),
+        json.dumps(json.dumps("\n\u200b".join(KEY))),
     ],
 )
 def test_a_key_is_found_however_it_is_written(written: str) -> None:
     text = redacted(f'{{"headers": "{written}"}}', KEY)
     assert "[redacted]" in text
-    assert "4711" not in text
+    for each in (KEY, written.strip('"\\')):
+        assert each.lower() not in text.lower()
+
+
+def test_a_text_without_the_key_stays() -> None:
+    text = (
+        "sk-Very secret: " + base64.b64encode(b"sk-Very+Secret/Kez_4711").decode() + KEY[:-1].encode().hex()
+    )
+    assert redacted(text, KEY) == text
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        f"{KEY}\r\n\r\n",
+        f"HTTP/1.1 200 OK\r\n{KEY}\r\n\r\n",
+        f"HTTP/1.1 500 {KEY}\r\nContent-Length: 0\r\n\r\n",
+        f"HTTP/1.1 200 OK\r\nContent-Encoding: {KEY}\r\n\r\n",
+        f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{KEY}\r\n",
+    ],
+)
+def test_a_key_in_what_is_no_http_is_neither_told_nor_logged(
+    head: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("SERVER_KEY", f"{KEY}\n")  # A file with a key ends with a line break.
+    with (
+        caplog.at_level("INFO"),
+        serving(lambda: iter([head.encode()])) as server,
+        pytest.raises(NoAnswerError) as caught,
+    ):
+        ask(server, key_variable="SERVER_KEY")
+    told = "".join(traceback.format_exception(caught.value)) + caplog.text
+    assert KEY.lower() not in told.lower()
 
 
 @pytest.mark.parametrize("status", ["200 OK", "400 Bad Request", "401 Unauthorized", "503 Busy"])
