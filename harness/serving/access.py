@@ -7,12 +7,12 @@ this machine (DNS rebinding). Then the headers Host and Origin have foreign name
 import hmac
 import ipaddress
 import os
+import re
 import secrets
 import socket
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 TOKEN_VARIABLE = "PRMCAL_SERVER_TOKEN"
 """The environment variable with the token of the server."""
@@ -58,7 +58,7 @@ class Access:
         """Return the status and the reason if a request with these headers is refused. `computes` needs the token."""
         if not self._knows(f"//{host}"):
             return 403, _FOREIGN.format("Host", host, "name")
-        if origin is not None and urlsplit(origin).netloc != host and not self._knows(origin):
+        if origin is not None and origin.partition("://")[2] != host and not self._knows(origin):
             return 403, _FOREIGN.format("Origin", origin, "page")
         given = authorization.removeprefix("Bearer ").encode()
         if computes and self.token and not hmac.compare_digest(given, self.token.encode()):
@@ -69,13 +69,14 @@ class Access:
         return None
 
     def _knows(self, address: str) -> bool:
-        with suppress(ValueError):
-            name = (urlsplit(address).hostname or "").rstrip(".")
-            return any(
-                name == each or each == "*" or (each[:2] == "*." and name.endswith(each[1:]))
-                for each in self.hosts
-            )
-        return False
+        found = _ADDRESS.fullmatch(address.lower())
+        name = found[1].strip("[]").rstrip(".") if found else ""
+        return bool(name) and any(
+            name == each or each == "*" or (each[:2] == "*." and name.endswith(each[1:]))
+            for each in self.hosts
+        )
 
 
+# More than a name and a port is no address of a server, and libraries do not agree which part of it is the name.
+_ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//(\[[0-9a-f:.]+\]|[^\s\[\]:/@?#\\,]+)(?::[0-9]{1,5})?")
 _FOREIGN = "The {} {!r} is no {} of this server. If it should be one, start the server with --allowed-hosts."

@@ -49,7 +49,9 @@ class Gate:
             await self._app(scope, receive, send)
             return
         headers, computes = Headers(scope=scope), scope["method"] not in ("GET", "HEAD", "OPTIONS")
-        names = headers.get("host", ""), headers.get("origin"), headers.get("authorization", "")
+        # Several origins are no origin.
+        origin = ", ".join(headers.getlist("origin")) or headers.get("origin")
+        names = headers.get("host", ""), origin, headers.get("authorization", "")
         if refused := self._access.refusal(*names, computes):
             await bodies.refusal(*refused, {"connection": "close"})(scope, receive, send)
             return
