@@ -50,7 +50,8 @@ def apply(
 ) -> None:
     """Add calibrated scores to the records of a file.
 
-    The result is a file of JSON lines. The new field is called `calibrated`.
+    The result is a file of JSON lines. The new field is called `calibrated`, and stands beside the scores, also in a
+    list of solutions.
     """
     from prmcal.harness.audit.saved import load_calibrator
     from prmcal.registry.reading.records import read_records
@@ -63,15 +64,33 @@ def apply(
             return [calibrated(each) for each in value]
         return None if value is None else float(calibrator.predict(value))
 
+    def added(value: Any) -> Any:
+        """Return a value with calibrated scores beside the scores in it; None if it has none."""
+        if isinstance(value, list):
+            parts = [added(each) for each in value]
+            known = any(each is not None for each in parts)
+            return (
+                [old if new is None else new for old, new in zip(value, parts, strict=True)]
+                if known
+                else None
+            )
+        if not isinstance(value, dict):
+            return None
+        name = score or next((name for name in SCORES if name in value), None)
+        if name in value:
+            try:
+                return {**value, "calibrated": calibrated(value[name])}
+            except (TypeError, ValueError) as error:
+                raise DataError(f"{file}, {place}: '{name}' cannot be calibrated: {error}") from error
+        changed = {key: new for key, each in value.items() if (new := added(each)) is not None}
+        return {**value, **changed} if changed else None
+
     lines = []
     for place, record in read_records(file):
-        name = score or next((name for name in SCORES if isinstance(record, dict) and name in record), None)
-        if name is None or not isinstance(record, dict) or name not in record:
+        found = added(record) if isinstance(record, dict) else None
+        if found is None:
             raise DataError(f"{file}, {place}: no field has scores. Name it: --score FIELD.")
-        try:
-            lines.append(json.dumps({**record, "calibrated": calibrated(record[name])}, ensure_ascii=False))
-        except (TypeError, ValueError) as error:
-            raise DataError(f"{file}, {place}: '{name}' cannot be calibrated: {error}") from error
+        lines.append(json.dumps(found, ensure_ascii=False))
     text = "".join(f"{line}\n" for line in lines)
     if out is None:
         typer.echo(text, nl=False)

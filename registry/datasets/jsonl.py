@@ -197,6 +197,7 @@ class JsonlDataset(Dataset):
     skip_bad_rows: bool = False
     """Leave out rows that cannot be read, and warn of them, instead of raising an error that names them."""
     fields: FieldNames | None = None
+    """The names of fields in files of recorded solutions, as in the LLM `recorded`."""
     only: RowValues | None = None
     """As in the LLM `recorded`."""
 

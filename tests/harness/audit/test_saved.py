@@ -15,7 +15,7 @@ from prmcal.errors import DataError
 from prmcal.harness.audit.audit import Audit, audit
 from prmcal.harness.audit.estimates import CALIBRATORS, Rows, fitted, predicted
 from prmcal.harness.audit.saved import parameters_of, save
-from tests.conftest import Prmcal
+from tests.conftest import ROOT, Prmcal
 from tests.harness.audit import files
 
 
@@ -73,6 +73,16 @@ def test_the_command_says_how_it_read_the_file_and_leaves_a_calibrator(
     assert applied.returncode == 0, applied.stderr
     first = json.loads(applied.stdout.splitlines()[0])
     assert [len(each) for each in first["calibrated"]] == [len(each) for each in first["scores"]]
+    # The file that ships has its scores in the solutions of a question.
+    nested = prmcal("apply", "out", ROOT / "grids" / "scored.jsonl", folder=tmp_path)
+    assert nested.returncode == 0, nested.stderr
+    record = json.loads(nested.stdout.splitlines()[0])
+    predict = load_calibrator(tmp_path / "out").predict
+    assert [each["calibrated"] for each in record["solutions"]] == [
+        predict(each["scores"]).tolist() for each in record["solutions"]
+    ]
+    bare = prmcal("apply", "out", ROOT / "grids" / "scored.jsonl", "--score", "no", folder=tmp_path)
+    assert "line 1: no field has scores" in bare.stderr
     wrong = prmcal("audit", "scored.jsonl", "--score", "rewards", folder=tmp_path)
     assert wrong.returncode == 2
     assert wrong.stderr.startswith("prmcal: error: scored.jsonl has no field 'rewards'.")
