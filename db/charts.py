@@ -30,16 +30,7 @@ DARK = {INK: "#E3E5EA", PAPER: "#12151C", **dict(zip(_COLOURS, _ON_DARK, strict=
 _DASHES = ([1, 0], [8, 3], [2, 2], [8, 2, 2, 2])
 _MARKS = ("circle", "square", "triangle-up", "diamond")
 _DASH_OF_OTHERS = [4, 4]
-_SHAPES = (
-    "circle",
-    "square",
-    "triangle-up",
-    "diamond",
-    "cross",
-    "triangle-down",
-    "triangle-right",
-    "triangle-left",
-)
+_SHAPES = (*_MARKS, "cross", "triangle-down", "triangle-right", "triangle-left")
 _LEGEND_COLUMN, _LEGEND_SYMBOL, _LETTER, _LONGEST_LABEL = 110, 30, 6, 240  # pixels
 _ERRORS = alt.Scale(domain=[-1, 1], nice=False)
 

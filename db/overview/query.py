@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from prmcal.db.metrics import LEAGUE_BUDGETS, OTHER_METRICS, PLACE, RANKING_METRIC, Metrics, accuracy_at_name
 from prmcal.db.overview import ranking, reading, types
-from prmcal.db.overview.reading import saving
+from prmcal.db.overview.savings import saving
 from prmcal.db.queries.cells import kept, metrics, numbered_cells, with_role
 from prmcal.db.queries.health import health
 from prmcal.db.reader import Source, connection_of, frame
