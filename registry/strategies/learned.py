@@ -10,8 +10,9 @@ from prmcal.errors import DataError
 from prmcal.registry.contracts.plugin import ShareOrZero
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
+from prmcal.registry.strategies.evidence import ScoreEvidence
 from prmcal.registry.strategies.orders import Orders, highest_so_far, sum_so_far
-from prmcal.registry.strategies.sequential import Drawn, Outcome, ScoreEvidence, SequentialRule
+from prmcal.registry.strategies.sequential import Drawn, Outcome, SequentialRule
 from prmcal.registry.strategies.votes import right_if_most_votes
 
 _PRICES = (*(-float(each) for each in np.geomspace(0.3, 1e-4, 23)), 0.0)
@@ -114,8 +115,7 @@ def _terms(states: Floats) -> Floats:
     """Return 1, all states, and all products of two, of shape (..., terms)."""
     with_one = np.concatenate([np.ones((*states.shape[:-1], 1)), states], axis=-1)
     first, second = np.triu_indices(with_one.shape[-1])
-    found: Floats = with_one[..., first] * with_one[..., second]
-    return found
+    return np.asarray(with_one[..., first] * with_one[..., second], dtype=np.float64)
 
 
 def _fitted(terms: Floats, targets: Floats, known: Floats, later: Floats) -> Floats:

@@ -5,7 +5,6 @@ score, not at a right answer.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from scipy.special import gammaln, stdtr, stdtrit
@@ -191,7 +190,7 @@ def one_step_gain(lead: Floats, freedom: float) -> Floats:
     return np.asarray(np.maximum(gain, 0.0), dtype=np.float64)
 
 
-@lru_cache(maxsize=8)
+@remembered
 def reservation_costs(most: int) -> Floats:
     """Return h_k(z) on a grid, by backward induction from N.
 
@@ -219,7 +218,6 @@ def reservation_costs(most: int) -> Floats:
         # The gain falls with the cost. Its root is h.
         found[k] = [np.interp(0.0, -row, costs) for row in gain]
         later = np.maximum(gain, 0.0)
-    found.flags.writeable = False
     return found
 
 

@@ -12,7 +12,6 @@ since programs go from draw to draw.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Self, TypeVar
 
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.arrays import Floats, Ints
+from prmcal.remembered import remembered
 
 ORDERS = 256
 """The smallest number of orders."""
@@ -70,7 +70,7 @@ class Orders:
         return values.take(self.trajectories.T, axis=0).swapaxes(0, 1)
 
 
-@lru_cache(maxsize=8)
+@remembered
 def orders_of(size: int) -> Ints:
     """Return the orders of a pool with M trajectories of each question, of shape (blocks, M, M).
 
@@ -83,24 +83,18 @@ def orders_of(size: int) -> Ints:
     ring, steps = random.random((blocks, size)).argsort(axis=1), random.random((blocks, size))
     steps[:, 0] = -1.0  # The first step is none.
     places = ring.argsort(axis=1)[:, :, None] + steps.argsort(axis=1)[:, None, :]
-    found: Ints = np.take_along_axis(ring[:, None, :], places % size, axis=2)
-    found.flags.writeable = False
-    return found
+    return np.take_along_axis(ring[:, None, :], places % size, axis=2)
 
 
-@lru_cache(maxsize=8)
+@remembered
 def _first_of(size: int, draws: int) -> Ints:
     """The first trajectories of the orders of a pool, of shape (N, orders)."""
-    found = np.ascontiguousarray(orders_of(size).reshape(-1, size)[:, :draws].T)
-    found.flags.writeable = False
-    return found
+    return np.ascontiguousarray(orders_of(size).reshape(-1, size)[:, :draws].T)
 
 
-@lru_cache(maxsize=8)
+@remembered
 def _positions_of(size: int, draws: int) -> NDArray[np.unsignedinteger]:
-    found = _positions(_first_of(size, draws).T, size)
-    found.flags.writeable = False
-    return found
+    return _positions(_first_of(size, draws).T, size)
 
 
 def _positions(trajectories: Ints, size: int) -> NDArray[np.unsignedinteger]:

@@ -1,7 +1,6 @@
 """Beliefs about the success probability of a question before its first trajectory is drawn."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -12,6 +11,7 @@ from prmcal.registry.contracts.plugin import ShareOrZero
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies import sequential
+from prmcal.registry.strategies.evidence import ScoreEvidence
 from prmcal.registry.strategies.orders import Orders, highest_so_far
 from prmcal.remembered import remembered
 
@@ -75,8 +75,7 @@ class SuccessPrior:
         if not np.isfinite(rewards).all():
             return self.overall
         law = _law(rewards[None], levels, self.concentration)[0]
-        mixed: Floats = (1 - self.share) * law + self.share * self.overall
-        return mixed
+        return np.asarray((1 - self.share) * law + self.share * self.overall, dtype=np.float64)
 
 
 def beta_of(correct: Bools) -> tuple[float, float]:
@@ -170,12 +169,10 @@ def believe(prior: Floats, log_ratio: Floats, orders: Orders) -> Beliefs:
     return Beliefs(success, best, np.minimum(none, 1.0, out=none))
 
 
-@lru_cache(maxsize=8)
+@remembered
 def _all_wrong(most: int) -> Floats:
     """The probability that all of 1, 2, ..., `most` trajectories are wrong, of shape (`most`, cells)."""
-    found: Floats = (1 - GRID) ** np.arange(1, most + 1)[:, None]
-    found.flags.writeable = False
-    return found
+    return np.asarray((1 - GRID) ** np.arange(1, most + 1)[:, None], dtype=np.float64)
 
 
 class Bayesian(sequential.SequentialRule):
@@ -188,7 +185,7 @@ class Bayesian(sequential.SequentialRule):
 
     def tune(self, pool: Pool, setting: Setting) -> None:
         """Fit what scores and rewards say to the calibration questions; see :meth:`prmcal.PoolStrategy.tune`."""
-        self.evidence_ = sequential.ScoreEvidence.fit(pool.scores, pool.correct)
+        self.evidence_ = ScoreEvidence.fit(pool.scores, pool.correct)
         self.prior_ = SuccessPrior.fit(pool.question_rewards, pool.levels, pool.correct)
 
     def follow(self, drawn: sequential.Drawn, points: tuple[float, ...]) -> sequential.Outcome:
@@ -256,7 +253,7 @@ class _Lowest(NamedTuple):
 
 
 @remembered
-def _lowest(prior: Floats, log_ratio: Floats, orders: Orders, evidence: sequential.ScoreEvidence) -> _Lowest:
+def _lowest(prior: Floats, log_ratio: Floats, orders: Orders, evidence: ScoreEvidence) -> _Lowest:
     beliefs = believe(prior, log_ratio, orders)
     found = -beliefs.none, -evidence.gain(beliefs.success, beliefs.best)
     return _Lowest(*(highest_so_far(each.T, out=each.T) for each in found))

@@ -16,16 +16,10 @@ from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.contracts.plugin import Count, Share
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
+from prmcal.registry.strategies.evidence import ScoreEvidence
 from prmcal.registry.strategies.orders import Orders, highest_so_far, sum_so_far
 from prmcal.registry.strategies.posterior import beta_of
-from prmcal.registry.strategies.sequential import (
-    Drawn,
-    Outcome,
-    ScoreEvidence,
-    SequentialRule,
-    TargetedRule,
-    first_reached,
-)
+from prmcal.registry.strategies.sequential import Drawn, Outcome, SequentialRule, TargetedRule, first_reached
 from prmcal.registry.strategies.votes import numbered, places_of, right_of_answers
 from prmcal.remembered import remembered
 
@@ -319,29 +313,27 @@ class CertifiedSelfConsistency(SequentialRule):
         return Outcome(stops, votes.right, np.stack([highest[:, -1] < point for point in points]))
 
 
-@lru_cache(maxsize=8)
+@remembered
 def _doubt(most: int) -> Floats:
     """P(X <= 1/2) for 0, 1, ..., `most` votes v1 and v2."""
     votes = np.arange(most + 1)
     return np.asarray(betainc(votes[:, None] + 1, votes + 1, 0.5), dtype=np.float64)
 
 
-@lru_cache(maxsize=8)
+@remembered
 def _log_prices(most: int) -> Floats:
     """log(k (k + 1)) for the answer that appeared as the k-th of all, at k; infinite at 0, which is no answer."""
     k = np.arange(1, most + 1)
     return np.append(np.inf, np.log(k * (k + 1.0)))
 
 
-@lru_cache(maxsize=8)
+@remembered
 def log_evidence(most: int) -> Floats:
     """Return log e(s, f) for 0, 1, ..., `most` votes s and f, of shape (most + 1, most + 1)."""
     likely = np.sin(np.pi / 4 * (1 + (np.arange(_MIXED) + 0.5) / _MIXED)) ** 2
     votes = np.arange(most + 1)
     terms = votes[:, None, None] * np.log(2 * likely) + votes[:, None] * np.log(2 * (1 - likely))
-    found: Floats = np.logaddexp.reduce(terms, axis=2) - np.log(_MIXED)
-    found.flags.writeable = False
-    return found
+    return np.asarray(np.logaddexp.reduce(terms, axis=2) - np.log(_MIXED), dtype=np.float64)
 
 
 def _after_agreement(answers: NDArray[np.signedinteger], window: int) -> Ints:
@@ -351,5 +343,4 @@ def _after_agreement(answers: NDArray[np.signedinteger], window: int) -> Ints:
         return np.full(orders, draws, dtype=np.int64)
     windows = answers[:, : draws // window * window].reshape(orders, -1, window)
     agree = (windows == windows[..., :1]).all(axis=2) & (windows[..., 0] >= 0)
-    found: Ints = np.where(agree.any(axis=1), (agree.argmax(axis=1) + 1) * window, draws)
-    return found
+    return np.asarray(np.where(agree.any(axis=1), (agree.argmax(axis=1) + 1) * window, draws), dtype=np.int64)

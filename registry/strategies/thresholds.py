@@ -11,7 +11,7 @@ from prmcal.registry.contracts.plugin import Count, Share
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, Asked, Choice, PoolStrategy, Setting
 from prmcal.registry.strategies import best_of
-from prmcal.registry.strategies.sequential import ScoreEvidence
+from prmcal.registry.strategies.evidence import ScoreEvidence
 
 
 @dataclass(eq=False)

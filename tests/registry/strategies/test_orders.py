@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from inspect import unwrap
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -51,7 +53,7 @@ def test_the_error_is_what_it_is_said_to_be_and_less_than_of_independent_orders(
     estimates, errors, independent = [], [], []
     for seed in range(SEEDS):
         monkeypatch.setattr(orders, "_SEED", seed)
-        balanced = orders_of.__wrapped__(SIZE).reshape(-1, SIZE)
+        balanced = unwrap(orders_of)(SIZE).reshape(-1, SIZE)
         mean, error = mean_of_blocks(block_means(stops_and_answers(balanced), SIZE))
         estimates.append(mean.mean(axis=1))
         errors.append(np.sqrt((error**2).sum(axis=1)) / QUESTIONS)

@@ -18,6 +18,7 @@ from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
 from prmcal.registry.strategies.best_of import best_of_n
+from prmcal.registry.strategies.evidence import FirstGoodEnough, ScoreEvidence
 from prmcal.registry.strategies.orders import Orders
 from prmcal.registry.strategies.posterior import (
     GRID,
@@ -28,7 +29,6 @@ from prmcal.registry.strategies.posterior import (
     beta_of,
 )
 from prmcal.registry.strategies.posterior_vote import PosteriorVote, diversity_of
-from prmcal.registry.strategies.sequential import FirstGoodEnough, ScoreEvidence
 from tests.arrays import Floats
 from tests.registry.create import create_as
 from tests.registry.strategies.sequential.every_order import (
