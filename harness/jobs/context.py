@@ -30,7 +30,7 @@ from prmcal.registry.contracts.data import (
 )
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.models import LLM, PRM
-from prmcal.registry.grading.rules import Verdict
+from prmcal.registry.grading import Verdict
 from prmcal.registry.messages import shown
 from prmcal.registry.plugins import Registry, calibrators, datasets, llms, prms
 from prmcal.remembered import Memory, content_digest

@@ -17,8 +17,8 @@ from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.registry.contracts.data import GIVEN, Completion, Prefix, PrefixScores, Question, ScoringRequest
 from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset
+from prmcal.registry.grading import Verdict
 from prmcal.registry.grading.extraction import Answer
-from prmcal.registry.grading.rules import Verdict
 from prmcal.registry.network import patiently
 from prmcal.steps import join_steps, split_steps, text_so_far
 

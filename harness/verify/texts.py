@@ -20,7 +20,7 @@ from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.harness.verify.again import NO_TEXTS, TEXT_TABLES, Again, Tolerance
 from prmcal.harness.verify.subject import Flaw, Subject
 from prmcal.registry.contracts.data import GIVEN
-from prmcal.registry.grading.rules import Verdict
+from prmcal.registry.grading import Verdict
 from prmcal.registry.messages import excerpt, message_of
 from prmcal.steps import split_steps
 

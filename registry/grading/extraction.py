@@ -2,7 +2,6 @@ r"""The final answer of a solution: where it can stand, and how it is found ther
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, Field
@@ -166,14 +165,9 @@ def _last_number(text: str) -> str | None:
     return found[-1].replace("$", "") if found else None
 
 
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.MULTILINE)
-
-
 def _last_match(pattern: str, text: str) -> str | None:
     """Return the group of the last match, or all of the match if there is no group."""
-    matches = list(_compiled(pattern).finditer(text))
+    matches = list(re.finditer(pattern, text, re.MULTILINE))
     return next(filter(None, matches[-1].groups() or [matches[-1][0]]), "").strip() if matches else None
 
 

@@ -7,7 +7,6 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 
 _TABLE = """
 time: 1 s sec secs second seconds | 60 min mins minute minutes | 3600 h hr hrs hour hours | 86400 day days
@@ -35,15 +34,12 @@ class Unit:
     size: Fraction
 
 
-@cache
-def _known() -> dict[str, tuple[str, Fraction]]:
-    found: dict[str, tuple[str, Fraction]] = {}
-    for line in _TABLE.strip().splitlines():
-        dimension, _, units = line.partition(": ")
-        for unit in units.split("|"):
-            size, *names = unit.split()
-            found |= {name: (dimension, Fraction(size)) for name in names}
-    return found
+_KNOWN = {
+    name: (dimension, Fraction(size))
+    for dimension, units in (line.split(": ") for line in _TABLE.strip().splitlines())
+    for size, *names in map(str.split, units.split("|"))
+    for name in names
+}
 
 
 def unit_of(text: str) -> Unit | None:
@@ -58,14 +54,14 @@ def unit_of(text: str) -> Unit | None:
             again = (int(token[1]) if token[1] else _POWERS[word]) - 1
             if not last:
                 return None
-            dimension, factor = _known()[last]
+            dimension, factor = _KNOWN[last]
             direction = 1 if powers[dimension] > 0 else -1
             powers[dimension] += direction * again
             size *= factor ** (direction * again)
         elif word in _POWERS:
             power = _POWERS[word]
-        elif word in _known():
-            dimension, factor = _known()[word]
+        elif word in _KNOWN:
+            dimension, factor = _KNOWN[word]
             powers[dimension] = powers.get(dimension, 0) + sign * power
             size *= factor ** (sign * power)
             sign, power, last = 1, 1, word
@@ -190,8 +186,6 @@ _NUMBER = re.compile(
     r"|(\d{1,30})?\\frac\{([-+]?\d{1,30})\}\{([-+]?\d{1,30})\})"
 )
 _REPEATING = re.compile(r"([-+]?)(\d{0,30}\.\d{0,30})\\overline\{(\d{1,30})\}")
-
-
 _SCIENTIFIC = re.compile(
     r"([-+]?)(?:(\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})\\(?:times|cdot))?10\^\{?([-+]?\d{1,3})\}?"
 )
@@ -315,26 +309,22 @@ def exact_number(text: str) -> Fraction | None:
     text = text.replace(",", "") if _THOUSANDS.fullmatch(text) else text.replace(" ", "")
     if power := _SCIENTIFIC.fullmatch(text):
         return Fraction(power[1] + (power[2] or "1")) * Fraction(10) ** int(power[3])
-    repeating = _REPEATING.fullmatch(text)
-    if repeating:
-        return _repeating_decimal(*repeating.groups())
+    if repeating := _REPEATING.fullmatch(text):
+        sign, start, period = repeating.groups()
+        places = len(start.partition(".")[2])
+        value = Fraction(f"0{start}0") + Fraction(int(period), (10 ** len(period) - 1) * 10**places)
+        return -value if sign == "-" else value
     match = _NUMBER.fullmatch(text)
     if match is None:
         return None
     sign, decimal, divisor, whole, numerator, denominator = match.groups()
     if decimal is not None:
         below = int(divisor or 1)
-        value = Fraction(decimal) / below if below else None
+        ratio = Fraction(decimal) / below if below else None
     else:
         below = int(denominator)
-        value = Fraction(int(numerator), below) + int(whole or 0) if below else None
-    return -value if sign == "-" and value is not None else value
-
-
-def _repeating_decimal(sign: str, start: str, period: str) -> Fraction:
-    places = len(start.partition(".")[2])
-    value = Fraction(f"0{start}0") + Fraction(int(period), (10 ** len(period) - 1) * 10**places)
-    return -value if sign == "-" else value
+        ratio = Fraction(int(numerator), below) + int(whole or 0) if below else None
+    return -ratio if sign == "-" and ratio is not None else ratio
 
 
 _FRACTION = re.compile(r"\\[dt]?frac\{(-?\d+)\}\{(\d+)\}")

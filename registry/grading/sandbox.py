@@ -1,6 +1,6 @@
 """The program that runs programs of a model. It reads them as JSON lines on stdin, and writes one word each to stdout.
 
-``prmcal.registry.grading.rules`` runs it as a file. It first gives up its rights for good: it has namespaces of its
+``prmcal.registry.grading.processes`` runs it as a file. It first gives up its rights for good: it has namespaces of its
 own for the network and for processes, an empty root folder, and no capabilities; root becomes nobody. Then it forks a
 child for each program, with limits of processor time, memory and files and without further processes. The words are:
 

@@ -1,6 +1,6 @@
 """The program that compares mathematics. It reads requests as JSON lines on stdin, and writes one word each to stdout.
 
-``prmcal.registry.grading.rules`` runs it as a file. The process that reads the requests does not evaluate them. It
+``prmcal.registry.grading.processes`` runs it as a file. The process that reads the requests does not evaluate them. It
 forks a process that does, and replaces the fork when it exceeds its limits. The words are:
 
 - ``equal`` and ``different``;
@@ -166,54 +166,22 @@ def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
         raise PermissionError(event)
 
 
-class _Fork:
-    """The comparing process, and the pipes to it."""
-
-    def __init__(self, seconds: float, memory: int) -> None:
-        requests, self._requests = os.pipe()
-        self._replies, replies = os.pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            os.close(self._requests)
-            os.close(self._replies)
-            _compare_forever(requests, replies, seconds, memory)
-        os.close(requests)
-        os.close(replies)
-
-    def ask(self, line: str, patience: float) -> str:
-        """Return the reply of the fork, "late" if it took longer than `patience` seconds, or "" if the fork ended."""
-        try:
-            os.write(self._requests, line.encode())
-        except BrokenPipeError:
-            return ""
-        ready, _, _ = select.select([self._replies], [], [], patience)
-        return os.read(self._replies, 64).decode() if ready else "late"
-
-    def end(self) -> int:
-        """End the fork, and return the signal that ended it. This is SIGKILL unless the fork ended before."""
-        os.kill(self.pid, signal.SIGKILL)
-        _, status = os.waitpid(self.pid, 0)
-        os.close(self._requests)
-        os.close(self._replies)
-        return -os.waitstatus_to_exitcode(status)
-
-
 class _Comparing:
-    """The current fork, which is replaced when it ends."""
+    """The fork that compares, which is replaced when it ends, and the pipes to it."""
 
     def __init__(self, seconds: float, memory: int) -> None:
         self._limits = seconds, memory
-        self._fork = _Fork(*self._limits)
+        self._fork()
 
     def reply(self, line: str, patience: float) -> str:
         """Ask until the fork answers or exceeds its limits. How busy the machine is decides no verdict."""
         reply = ""
         for _ in range(_ATTEMPTS):
-            reply = self._fork.ask(line, patience)
+            reply = self._ask(line, patience)
             if reply in ("equal", "different"):
                 return reply
-            ended_by = self._fork.end()
-            self._fork = _Fork(*self._limits)
+            ended_by = self.end()
+            self._fork()
             if reply != "late":
                 reply = "killed" if ended_by == signal.SIGKILL and not reply else "over"
             if reply == "over":
@@ -221,8 +189,33 @@ class _Comparing:
             patience *= _MORE_PATIENCE
         return reply
 
-    def end(self) -> None:
-        self._fork.end()
+    def end(self) -> int:
+        """End the fork, and return the signal that ended it. This is SIGKILL unless the fork ended before."""
+        os.kill(self._pid, signal.SIGKILL)
+        _, status = os.waitpid(self._pid, 0)
+        os.close(self._requests)
+        os.close(self._replies)
+        return -os.waitstatus_to_exitcode(status)
+
+    def _fork(self) -> None:
+        requests, self._requests = os.pipe()
+        self._replies, replies = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            os.close(self._requests)
+            os.close(self._replies)
+            _compare_forever(requests, replies, *self._limits)
+        os.close(requests)
+        os.close(replies)
+
+    def _ask(self, line: str, patience: float) -> str:
+        """Return the reply of the fork, "late" if it took longer than `patience` seconds, or "" if the fork ended."""
+        try:
+            os.write(self._requests, line.encode())
+        except BrokenPipeError:
+            return ""
+        ready, _, _ = select.select([self._replies], [], [], patience)
+        return os.read(self._replies, 64).decode() if ready else "late"
 
 
 def main(seconds: float, megabytes: int, patience: float) -> None:

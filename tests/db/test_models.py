@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from prmcal.db.tables import Base, Search, Trajectory
-from prmcal.registry.grading.rules import Verdict
+from prmcal.registry.grading import Verdict
 
 TABLES = Base.metadata.sorted_tables
 

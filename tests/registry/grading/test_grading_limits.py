@@ -16,7 +16,7 @@ import pytest
 
 from prmcal.errors import DataError
 from prmcal.registry.grading import grade_answer, rules
-from prmcal.registry.grading.rules import SymbolicComparer
+from prmcal.registry.grading.processes import SymbolicComparer
 from prmcal.registry.grading.structure import Every, Pair
 from tests.conftest import ROOT
 from tests.registry.grading.grading_pairs import hostile
@@ -25,7 +25,7 @@ TOWER = "5^{5^{5^{5^{5}}}}"
 HUNGRY = r"""
 import resource
 from prmcal.registry.grading.structure import Pair
-from prmcal.registry.grading.rules import SymbolicComparer
+from prmcal.registry.grading.processes import SymbolicComparer
 comparer = SymbolicComparer(seconds=20, megabytes=300)
 verdicts = [comparer.verdict(Pair(each, "7")) for each in ("2^{2^{31}}", r"\sqrt{49}")]
 comparer.close()

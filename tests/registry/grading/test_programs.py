@@ -12,7 +12,7 @@ import pytest
 from prmcal.errors import DataError
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.grading import grade_answer
-from prmcal.registry.grading.rules import ProgramRunner, run_tests
+from prmcal.registry.grading.processes import ProgramRunner, Verdict
 from prmcal.registry.plugins import datasets
 from prmcal.registry.reading.pools import read_pool, shipped_pools
 from tests.conftest import ROOT
@@ -20,6 +20,10 @@ from tests.conftest import ROOT
 SQUARE = "def f(x): return x * x"
 TESTS = "assert f(2) == 4 and f(3) == 9"
 DATA = ROOT.parent / "shared" / "data"
+
+
+def run_tests(program: str, tests: str) -> Verdict:
+    return grade_answer(program, tests, "unit-tests")
 
 
 def isolated() -> bool:
