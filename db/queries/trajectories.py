@@ -195,13 +195,9 @@ def scored_places(source: Source) -> pd.DataFrame:
 def scored_prefixes(source: Source, place: Mapping[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the trajectories and the prefixes of a row of :func:`scored_places`.
 
-    Returns
-    -------
-    DataFrame
-        The trajectories, as :func:`trajectories` returns them.
-    DataFrame
-        All prefixes with a score: question_id, trajectory, step, logit (null if the prefix is too long), and successes
-        and follow_ups (null without follow-ups, and for prefixes with a final answer that no metric of the run counts).
+    The trajectories are as :func:`trajectories` returns them. The prefixes are all that have a score: question_id,
+    trajectory, step, logit (null if the prefix is too long), and successes and follow_ups (null without follow-ups, and
+    for prefixes with a final answer that no metric of the run counts).
     """
     counts = success_counts([place["success"]]).subquery()
     cell = (Cell.llm == place["llm"], Cell.prm == place["prm"], Cell.dataset == place["dataset"])

@@ -26,8 +26,7 @@ def whole_samples_needed(probability: ArrayLike, target: float) -> Floats:
     """
     p = np.clip(np.asarray(probability, dtype=np.float64), _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE)
     needed = np.log1p(-target) / np.log1p(-p)
-    samples: Floats = np.maximum(np.ceil(needed * (1 - _CEILING_TOLERANCE)), 1)
-    return samples
+    return np.asarray(np.maximum(np.ceil(needed * (1 - _CEILING_TOLERANCE)), 1), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +135,7 @@ def against_fixed(own: Floats, samples: Floats | Ints, accuracy: Floats) -> Floa
     """
     mean = np.asarray(samples.mean(axis=0), dtype=np.float64)
     of_fixed, slope = _fixed_at(accuracy, mean)
-    values: Floats = own - of_fixed - slope * (samples - mean)
-    return values
+    return np.asarray(own - of_fixed - slope * (samples - mean), dtype=np.float64)
 
 
 def _fixed_at(accuracy: Floats, samples: Floats) -> tuple[Floats, Floats]:
@@ -194,8 +192,7 @@ def more_accurate(accuracies: Floats) -> Bools:
     variance = np.maximum(variances[:, None] + variances[None, :] - 2 * products, 0)
     difference = mean[:, None] - mean[None, :]
     enough = -stdtrit(questions - 1, _TAIL) * np.sqrt(variance / questions)
-    real: Bools = difference > np.maximum(enough, _ROUNDING)
-    return real
+    return np.asarray(difference > np.maximum(enough, _ROUNDING), dtype=np.bool_)
 
 
 def frontier(costs: ArrayLike, accuracy: ArrayLike, better: Bools) -> Bools:

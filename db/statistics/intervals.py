@@ -74,8 +74,7 @@ def _likelihood_end(values: Floats, weights: Floats, critical: Floats) -> Floats
     size = top - values.min(axis=0)
     gaps = (top - values) / size
     shares = weights / (gaps + np.exp(_log_distance(gaps, weights, critical)))
-    ends: Floats = top - size * (shares * gaps).sum(axis=0) / shares.sum(axis=0)
-    return ends
+    return np.asarray(top - size * (shares * gaps).sum(axis=0) / shares.sum(axis=0), dtype=np.float64)
 
 
 def _log_distance(gaps: Floats, weights: Floats, critical: Floats) -> Floats:
@@ -148,8 +147,7 @@ def _without_skewness(t: float, skewness: Floats, n: int) -> Floats:
     shifted = t / np.sqrt(n) - skewness / (6 * n)
     root = np.cbrt(1 + skewness * shifted)
     # (root - 1) * 3 / skewness, in a form that also holds for a skewness of 0.
-    solved: Floats = 3 * shifted / (root**2 + root + 1)
-    return solved
+    return np.asarray(3 * shifted / (root**2 + root + 1), dtype=np.float64)
 
 
 def cautious_interval(values: Floats, lower: float, upper: float) -> Ends:
@@ -237,8 +235,7 @@ def without_noise(terms: Floats, noise: Floats) -> Floats:
     """
     relative = terms / np.where(noise > 0, noise, 1.0)
     density = np.exp(-(relative**2) / 2) / np.sqrt(2 * np.pi)
-    sums: Floats = (np.abs(terms) - 2 * noise * density).sum(axis=1)
-    return sums
+    return np.asarray((np.abs(terms) - 2 * noise * density).sum(axis=1), dtype=np.float64)
 
 
 def absolute_sum_interval(terms: Floats, drawn: Floats, questions: int) -> tuple[float, float]:
@@ -298,8 +295,7 @@ def bin_edges(bins: int, lower: float = 0.0, upper: float = 1.0) -> Floats:
     not .30000000000000004, which ``numpy.linspace`` returns.
     """
     above = np.arange(bins + 1)
-    edges: Floats = (lower * (bins - above) + upper * above) / bins
-    return edges
+    return np.asarray((lower * (bins - above) + upper * above) / bins, dtype=np.float64)
 
 
 def bin_index(values: Floats, edges: Floats) -> NDArray[np.integer[Any]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
+from scipy.special import betaincinv
 
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.contracts.calibrator import Calibrator
@@ -206,8 +207,6 @@ class ConformalBound(Calibrator):
     def _labels(self, k: Ints, n: Ints) -> Floats:
         if self.covers == "success_rate":
             return k / n
-        from scipy.special import betaincinv
-
         limits = betaincinv(np.maximum(k, 1), n - k + 1, self.level / 2)
         return np.where(k > 0, limits, 0.0)
 

@@ -36,15 +36,16 @@ class Trained(Protocol):
 
 
 @contextmanager
-def one_thread(seed: int) -> Iterator[None]:
-    """Seed torch's random numbers and use one CPU thread; restore both at the end.
+def one_thread(seed: int, on_gpu: bool = False) -> Iterator[None]:
+    """Seed torch's random numbers and use one CPU thread, unless a GPU computes; restore both at the end.
 
     Sums of floating-point numbers depend on the number of threads. With one thread, a fit is reproducible to the bit.
     """
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    if not on_gpu:
+        torch.set_num_threads(1)
     try:
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=list(range(torch.cuda.device_count())) if on_gpu else []):
             torch.manual_seed(seed)
             yield
     finally:

@@ -52,8 +52,7 @@ def calibration_data(plugin: Calibrator, rows: int | None = None, seed: int = 0)
 
 def scores_of(features: Any) -> Floats:
     """Return the score of each prefix: the features themselves, or their logits."""
-    scores: Floats = features.logit if hasattr(features, "logit") else features
-    return scores
+    return np.asarray(features.logit if hasattr(features, "logit") else features, dtype=np.float64)
 
 
 def extremes(plugin: Calibrator) -> Any:

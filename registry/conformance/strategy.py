@@ -55,8 +55,7 @@ def _step_scores(scores: Floats, bare: Floats, random: np.random.Generator) -> F
 
 
 def _at_levels(rewards: Floats) -> Floats:
-    found: Floats = np.clip(rewards[..., None] + np.array([-0.1, 0.0, 0.1]), 0, 1)
-    return found
+    return np.asarray(np.clip(rewards[..., None] + np.array([-0.1, 0.0, 0.1]), 0, 1), dtype=np.float64)
 
 
 _World = dict[str, dict[str, NDArray[Any]]]

@@ -128,8 +128,7 @@ def _share_below(masses: Floats, group: NDArray[np.intp], wanted: Floats) -> Flo
     resample = np.arange(len(wanted))
     left, right = up_to_groups[whole, resample], up_to_groups[whole + 1, resample]
     groups_below = whole + (wanted - left) / (right - left)
-    share: Floats = np.clip(groups_below - group[:, None], 0.0, 1.0)
-    return share
+    return np.asarray(np.clip(groups_below - group[:, None], 0.0, 1.0), dtype=np.float64)
 
 
 Errors = Callable[[Floats], Floats]

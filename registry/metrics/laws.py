@@ -104,8 +104,7 @@ def fit_mixing(
 
     def inverse_of(density: Floats) -> Floats:
         chance = np.einsum("bg,og->bo", density, likelihood)
-        inverse: Floats = np.divide(1.0, chance, where=mass > 0, out=np.zeros_like(chance))
-        return inverse
+        return np.asarray(np.divide(1.0, chance, where=mass > 0, out=np.zeros_like(chance)), dtype=np.float64)
 
     for _ in range(_ITERATIONS):
         inverse = inverse_of(density)
@@ -220,8 +219,7 @@ def _equal_mass(reward: Floats, weight: Floats) -> NDArray[np.intp]:
     """Return the bin of each prefix, numbered from 0 without gaps. Equal rewards are in the same bin."""
     shares = np.arange(1, _BINS) / _BINS
     edges = np.unique(np.quantile(reward, shares, weights=weight, method="inverted_cdf"))
-    index: NDArray[np.intp] = np.unique(np.searchsorted(edges, reward), return_inverse=True)[1]
-    return index
+    return np.asarray(np.unique(np.searchsorted(edges, reward), return_inverse=True)[1], dtype=np.intp)
 
 
 _ELEMENTS = 100_000

@@ -109,8 +109,7 @@ class LogLoss(Metric):
         """Return the cross-entropy of each row."""
         reward = np.clip(rows.reward, _SMALLEST, 1 - _SMALLEST)
         y = rows.success_rate
-        loss: Floats = -(y * np.log(reward) + (1 - y) * np.log1p(-reward))
-        return loss
+        return np.asarray(-(y * np.log(reward) + (1 - y) * np.log1p(-reward)), dtype=np.float64)
 
 
 class AUROCWithin(Metric):
@@ -266,8 +265,7 @@ class _Scores:
     def constant(self, weights: Floats) -> Floats:
         """Compute S(c) under each row of `weights`: the variance of the success rates."""
         n, k, squares, _ = self._under(weights)
-        variance: Floats = np.maximum(squares / n - (k / n) ** 2, 0.0)
-        return variance
+        return np.asarray(np.maximum(squares / n - (k / n) ** 2, 0.0), dtype=np.float64)
 
     def _isotonic(self, weights: Floats) -> Floats:
         """Compute S(isotonic) under each row of `weights`."""
@@ -278,8 +276,7 @@ class _Scores:
             lambda: np.concatenate([self._explained(part) for part in parts]),
         )
         n, _, squares, _ = self._under(weights)
-        scores: Floats = np.maximum(squares - explained, 0.0) / n
-        return scores
+        return np.asarray(np.maximum(squares - explained, 0.0) / n, dtype=np.float64)
 
     def _explained(self, weights: Floats) -> Floats:
         """Return the sum of n f^2 over all rows, for the recalibrated rewards f, under each row of `weights`.

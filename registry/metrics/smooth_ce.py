@@ -186,8 +186,7 @@ def _errors(series: Floats, scale: Floats) -> Floats:
     )
     # At point i the series is even + odd, and at the point opposite to it even - odd: |a + b| + |a - b| is twice the
     # larger of |a| and |b|.
-    errors: Floats = 2 * np.maximum(even, odd, out=even).sum(axis=1)
-    return errors
+    return np.asarray(2 * np.maximum(even, odd, out=even).sum(axis=1), dtype=np.float64)
 
 
 def _drawn(random: np.random.Generator, n: NDArray[np.integer[Any]], p: Floats) -> Floats:
@@ -254,5 +253,4 @@ def _by_pairs(weights: Floats, totals: BinTotals) -> Floats:
     known = pairs > 0.5
     squares = np.divide(total**2 - own, pairs, out=np.zeros_like(pairs), where=known)
     share = np.where(known, mass, 0.0)
-    found: Floats = (squares * share).sum(axis=1) / np.maximum(share.sum(axis=1), 1.0)
-    return found
+    return np.asarray((squares * share).sum(axis=1) / np.maximum(share.sum(axis=1), 1.0), dtype=np.float64)

@@ -6,10 +6,11 @@ import json
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import AfterValidator, Field
+from scipy.special import expit
 
 from prmcal.arrays import Floats, Ints
 from prmcal.errors import DataError, PluginFailedError
@@ -21,8 +22,6 @@ from prmcal.registry.prms.transformers import TransformersPRM
 
 if TYPE_CHECKING:
     from peft import PeftModel
-
-    from prmcal.registry.calibrators.lora.model import QuantileRewardModel
 
 
 def _distinct(layers: str | tuple[int, ...]) -> str | tuple[int, ...]:
@@ -53,6 +52,7 @@ Quantiles = Annotated[
 ]
 
 _CARD_FILE = "calibrator.json"
+_WHAT = "A LoRA adapter that makes a process reward model predict quantiles of the success probability"
 
 
 @dataclass(eq=False)
@@ -87,9 +87,6 @@ class QuantileLora(Calibrator):
 
     citation = "Park et al. (2025), NeurIPS, arXiv:2506.09338"
     reads = "prm"
-    _what: ClassVar[str] = (
-        "A LoRA adapter that makes a process reward model predict quantiles of the success probability"
-    )
 
     rank: Count = 2
     """The rank of the low-rank updates."""
@@ -129,37 +126,39 @@ class QuantileLora(Calibrator):
 
         The PRM itself is not changed.
         """
-        from prmcal.registry.calibrators.lora.fitting import row_loss
+        from prmcal.registry.calibrators.lora.fitting import fit_adapter
+        from prmcal.registry.calibrators.lora.model import quantile_model
 
         self.check_calibration_data(features, k, n)
-        rates = np.asarray(k, dtype=np.float64) / n
-        self._train(features, k, n, rates, row_loss(self.loss, self.levels))
-        return self.compared(features, rates)
-
-    def _train(self, features: ScoredPrefixes, k: Ints, n: Ints, targets: Floats, loss: Any) -> None:
-        """Train an adapter on targets of the prefixes, and write the card."""
-        from prmcal.registry.calibrators.lora.fitting import fit_adapter
-
-        prm = transformers_prm(features)
+        prm, rates = transformers_prm(features), np.asarray(k, dtype=np.float64) / n
         settings = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
         rows = [[each.question, *each.steps] for each in features.prefixes]
         decisive = [prm.identity(), settings, self.levels, rows, k.tolist(), n.tolist()]
         fit = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
+        base = quantile_model(prm, len(self.levels))
         self.adapter_, self.config_, steps = fit_adapter(
-            prm, self._base(prm), features.prefixes, targets, loss, settings, self.support, fit
+            prm, base, features.prefixes, rates, self.levels, settings, self.support, fit
         )
         self.card_: dict[str, Any] = {
-            "what": self._what,
+            "what": _WHAT,
             "prm": _plain(prm.identity()),
             "arguments": _plain(settings),
             "rows": len(k),
             "questions": len({each.question for each in features.prefixes}),
             "steps": steps,
         }
+        return self.compared(features, rates)
 
     def predict(self, features: ScoredPrefixes) -> Floats:
         """Return calibrated rewards, of shape (rows, levels); see :meth:`prmcal.Calibrator.predict`."""
-        return self._rewards(self._forward(features))
+        from prmcal.registry.calibrators.lora.fitting import predict_log_odds
+
+        self.check_fitted()
+        self.check_features(features)
+        prm = transformers_prm(features)
+        self._check_prm(prm)
+        log_odds = predict_log_odds(self._model(prm), prm, features.prefixes, len(self.levels))
+        return np.sort(_reward(log_odds), axis=1)
 
     def compared(self, features: ScoredPrefixes, rates: Floats) -> Self:
         """Add the mean losses of the PRM's own and of the calibrated rewards to the card, and return self."""
@@ -219,41 +218,16 @@ class QuantileLora(Calibrator):
         The checkpoint has an output for every level.
         """
         from prmcal.registry.calibrators.lora.export import check_head, export_checkpoint, exportable
-        from prmcal.registry.calibrators.lora.model import adapted
+        from prmcal.registry.calibrators.lora.model import adapted, quantile_model
 
         self.check_fitted()
         known = exportable(prm, self.levels, level)
         self._check_prm(known)
-        base = self._base(known)
+        base = quantile_model(known, len(self.levels))
         check_head(base.score)
         model = adapted(base, self.config_, self.adapter_)
         card = {**self.card_, "levels": list(self.levels), "reward_level": level}
         export_checkpoint(model, known, self.levels, level, card, folder)
-
-    def _forward(self, features: ScoredPrefixes) -> Floats:
-        """The log-odds of the outputs."""
-        from prmcal.registry.calibrators.lora.fitting import predict_log_odds
-
-        self.check_fitted()
-        self.check_features(features)
-        prm = transformers_prm(features)
-        self._check_prm(prm)
-        return predict_log_odds(self._model(prm), prm, features.prefixes, self._outputs)
-
-    @property
-    def _outputs(self) -> int:
-        """The number of outputs of the head."""
-        return len(self.levels)
-
-    def _base(self, prm: TransformersPRM) -> "QuantileRewardModel":
-        """The PRM with the outputs of the head, before training."""
-        from prmcal.registry.calibrators.lora.model import quantile_model
-
-        return quantile_model(prm, self._outputs)
-
-    def _rewards(self, log_odds: Floats) -> Floats:
-        """The rewards at `levels`, of shape (rows, levels), for log-odds of shape (rows, outputs)."""
-        return np.sort(_reward(log_odds), axis=1)
 
     def _check_prm(self, prm: TransformersPRM) -> None:
         # A PRM may rank with other markers than those that it is calibrated with.
@@ -268,11 +242,11 @@ class QuantileLora(Calibrator):
 
     def _model(self, prm: TransformersPRM) -> "PeftModel":
         """The PRM with the adapter. It is kept while both are the same, since a search predicts many times."""
-        from prmcal.registry.calibrators.lora.model import adapted
+        from prmcal.registry.calibrators.lora.model import adapted, quantile_model
 
         kept = self.__dict__.get("_kept")
         if kept is None or kept[0] is not prm.modules or kept[1] is not self.adapter_:
-            model = adapted(self._base(prm), self.config_, self.adapter_)
+            model = adapted(quantile_model(prm, len(self.levels)), self.config_, self.adapter_)
             kept = self._kept = (prm.modules, self.adapter_, model)
         found: PeftModel = kept[2]
         return found
@@ -298,10 +272,7 @@ def transformers_prm(features: ScoredPrefixes) -> TransformersPRM:
 
 
 def _reward(log_odds: Floats) -> Floats:
-    from scipy.special import expit
-
-    reward: Floats = expit(np.asarray(log_odds, dtype=np.float64))
-    return reward
+    return np.asarray(expit(np.asarray(log_odds, dtype=np.float64)), dtype=np.float64)
 
 
 def _plain(value: Any) -> Any:

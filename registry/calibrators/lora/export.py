@@ -25,38 +25,7 @@ from prmcal.registry.models.architectures import QUANTILE_ARCHITECTURE
 from prmcal.registry.prms.qwen import QwenPRM
 
 _OWN_HEAD = r"^score\.layers\."
-_CARD = """\
----
-library_name: transformers
-tags: [process-reward-model, prmcal]
----
-
-# {name}, calibrated
-
-A process reward model whose scores are probabilities of success: {prm}, fine-tuned by LoRA{trained_on} to predict the
-quantiles {levels} of the success probability of one language model (Park et al., "Know What You Don't Know", NeurIPS
-2025, Appendix C). The adapter is merged into the weights. The calibration is valid for that language model, with the
-same sampling.
-
-It reads the same text as the original, at most {max_tokens} tokens, with the marker `{marker}` (`markers: {markers}`).
-Its head has an output for each quantile. The sigmoids of the sorted outputs at the marker are the quantiles, in
-ascending order. Its reward in prmcal is {reward}, as `reward_level` in `config.json` says. Its weights are {dtype}.
-
-```yaml
-prms:    # in a grid of prmcal: the reward is {reward}
-  - {{name: calibrated, plugin: {plugin}, arguments: {{checkpoint: {folder}, markers: {markers}}}}}       # transformers
-  - {{name: calibrated, plugin: qwen-vllm, arguments: {{checkpoint: {folder}, markers: {markers}}}}}  # vLLM
-```
-
-```python
-from prmcal.registry.models.architectures import QwenRewardModel  # of the package prmcal
-
-model = QwenRewardModel.from_pretrained("{folder}")  # (batch, tokens, {count}) logits
-```
-
-`vllm serve {folder} --runner pooling` serves it where prmcal and vLLM are installed. `calibrator.json` says how it was
-fitted.
-"""
+_CARD = Path(__file__).with_name("card.md")
 
 
 def exportable(prm: PRM, levels: Sequence[float], level: float) -> QwenPRM:
@@ -133,7 +102,7 @@ def _readme(
     dtype: torch.dtype,
 ) -> str:
     known = prm.checkpoint if not Path(prm.checkpoint).exists() else Path(prm.checkpoint).name
-    return _CARD.format(
+    return _CARD.read_text(encoding="utf-8").format(
         name=known.removeprefix("nano:").rpartition("/")[2],
         prm=known,
         plugin=prm.plugin_name or "qwen",

@@ -61,18 +61,17 @@ def fit_adapter(
     prm: TransformersPRM,
     base: QuantileRewardModel,
     prefixes: Sequence[Prefix],
-    targets: Floats,
-    loss: RowLoss,
+    rates: Floats,
+    levels: Sequence[float],
     settings: Mapping[str, Any],
     support: FitSupport,
     fit: str,
 ) -> tuple[dict[str, torch.Tensor], LoraConfig, int]:
     """Train an adapter. Return its weights on the CPU, its settings, and the number of training batches.
 
-    The PRM is not changed. `base` is the PRM with the outputs to train. The targets, of shape (rows,) or (rows,
-    numbers), are what the loss compares the outputs of each prefix with. The loss maps log-odds, of shape (...,
-    outputs), and targets to losses of shape (...). `settings` are the calibrator's arguments, and `fit` is a hash of
-    everything else. Checkpoints of other fits are ignored.
+    The PRM is not changed. `base` is the PRM with an output for each level, which are trained on the success rates of
+    the prefixes, of shape (rows,). `settings` are the calibrator's arguments, and `fit` is a hash of everything else.
+    Checkpoints of other fits are ignored.
     """
     sequences, packing = token_ids(prm, prefixes), Packing.of(prm)
     whole = settings["batches"] == "trajectories"
@@ -88,8 +87,8 @@ def fit_adapter(
         train(
             model,
             prm.tokenizer,
-            lambda number: batch_parts(batches[number], prefixes, sequences, targets, packing),
-            loss,
+            lambda number: batch_parts(batches[number], prefixes, sequences, rates, packing),
+            row_loss(settings["loss"], levels),
             [len(epoch) for epoch in epochs],
             settings,
             support,
@@ -103,7 +102,7 @@ def batch_parts(
     rows: Ints,
     prefixes: Sequence[Prefix],
     sequences: Sequence[Sequence[int]],
-    targets: Floats,
+    rates: Floats,
     packing: "Packing",
 ) -> Parts:
     """Return the forward passes of a batch. Each prefix has the weight one over the batch size."""
@@ -111,8 +110,8 @@ def batch_parts(
     chosen = [sequences[row] for row in rows]
     for trees in pack([prefixes[row] for row in rows], chosen, packing):
         batch = collate(chosen, trees, packing)
-        target = np.zeros((*batch.taken.shape, *targets.shape[1:]), dtype=np.float32)
-        target[batch.taken] = targets[rows[batch.rows]]
+        target = np.zeros(batch.taken.shape, dtype=np.float32)
+        target[batch.taken] = rates[rows[batch.rows]]
         weight = np.where(batch.taken, 1.0 / len(rows), 0.0).astype(np.float32)
         parts.append(
             {"inputs": batch.inputs, "target": torch.from_numpy(target), "weight": torch.from_numpy(weight)}

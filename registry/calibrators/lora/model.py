@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model, set_peft_model_state_dict
+from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
 from torch import nn
 from transformers import PreTrainedModel
 
@@ -241,8 +241,6 @@ def adapted(
 
 def load_adapter(model: PeftModel, adapter: Mapping[str, torch.Tensor]) -> None:
     """Set all weights of a model's adapter."""
-    from peft import get_peft_model_state_dict
-
     expected = get_peft_model_state_dict(model, adapter_name=ADAPTER, save_embedding_layers=False)
     shapes = {name: tuple(tensor.shape) for name, tensor in expected.items()}
     if shapes != {name: tuple(tensor.shape) for name, tensor in adapter.items()}:

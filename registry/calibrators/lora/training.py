@@ -26,6 +26,7 @@ from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
 from prmcal.errors import PluginFailedError
 from prmcal.registry.calibrators.lora.export import newest_whole, read_adapter, seal, write_adapter
 from prmcal.registry.calibrators.lora.model import ADAPTER, load_adapter
+from prmcal.registry.calibrators.networks import one_thread
 from prmcal.registry.contracts.calibrator import FitSupport
 from prmcal.registry.models.memory import advise, free_reserved, too_small
 
@@ -253,22 +254,14 @@ def _configuration(folder: Path, steps: int, settings: Mapping[str, Any], keep: 
 
 @contextmanager
 def isolated(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed all random numbers, use one CPU thread, and silence the libraries; restore all of it at the end.
-
-    Sums of floating-point numbers depend on the number of threads. With one thread, a fit is reproducible to the bit.
-    """
+    """Do the same as :func:`one_thread`, also for the random numbers of Python and NumPy, and silence the libraries."""
     python_state, numpy_state = random.getstate(), np.random.get_state()
-    environment, threads, verbosity = dict(os.environ), torch.get_num_threads(), logging.get_verbosity()
-    devices = range(torch.cuda.device_count()) if device.type == "cuda" else ()
+    environment, verbosity = dict(os.environ), logging.get_verbosity()
     logging.set_verbosity_error()
-    if device.type == "cpu":
-        torch.set_num_threads(1)
     try:
-        with torch.random.fork_rng(devices=list(devices)):
-            torch.manual_seed(seed)
+        with one_thread(seed, device.type == "cuda"):
             yield
     finally:
-        torch.set_num_threads(threads)
         logging.set_verbosity(verbosity)
         random.setstate(python_state)
         np.random.set_state(numpy_state)
