@@ -11,7 +11,7 @@ from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.datasets.jsonl import first_questions, questions_of
 from prmcal.registry.grading import Answers, Grading
-from prmcal.registry.grading.extraction import MARKED, Ways
+from prmcal.registry.grading.extraction import MARKED
 from prmcal.registry.messages import excerpt, shown
 from prmcal.registry.reading.records import Record, read_records
 
@@ -67,6 +67,7 @@ class _HubTable:
         return [(f"row {number}", dict(row)) for number, row in enumerate(rows, start=1)]
 
 
+@dataclass(eq=False)
 class _PublishedDataset(Dataset):
     """Questions from a file for each split, if one is given, or else from the hub. Each split is read once."""
 
@@ -76,7 +77,11 @@ class _PublishedDataset(Dataset):
     """The argument for the file of each split."""
     argument = ""
     """The name of this argument in messages, if the data set is a part of another one."""
-    answers: Ways = MARKED
+
+    path: str | None = None
+    """A file of its questions (.jsonl, .json or .parquet). By default they come from the Hugging Face hub."""
+    answers: Answers = MARKED
+    """Where the answer of a solution stands, as in the data set `jsonl`."""
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
         """Return the first `count` questions of a split; see :meth:`prmcal.Dataset.questions`.
@@ -114,25 +119,13 @@ class _PublishedDataset(Dataset):
         return questions_of(records, source)
 
 
-@dataclass(eq=False)
-class _TestSet(_PublishedDataset):
-    """A data set with a test split only."""
-
-    path: str | None = None
-    """A file of its questions (.jsonl, .json or .parquet). By default they come from the Hugging Face hub."""
-    answers: Answers = MARKED
-    """Where the answer of a solution stands, as in the data set `jsonl`."""
-
-
-class MATH500(_TestSet):
+class MATH500(_PublishedDataset):
     """MATH-500: 500 problems of the MATH test set (Lightman et al. 2023).
 
     Parameters
     ----------
     path : str, optional
         A file of its questions (.jsonl, .json or .parquet). By default they come from HuggingFaceH4/MATH-500.
-    answers : str, mapping or list, default=["boxed", "hashes", "phrase"]
-        Where the answer of a solution stands, as in the data set `jsonl`.
     """
 
     citation = "Lightman et al. (2024), ICLR, arXiv:2305.20050"
@@ -140,7 +133,7 @@ class MATH500(_TestSet):
     sizes: ClassVar = {"test": 500}
 
 
-class _AIME(_TestSet):
+class _AIME(_PublishedDataset):
     grading: Grading = "integer"
     sizes: ClassVar = {"test": 30}
 
@@ -228,8 +221,6 @@ class MathCalibration(_PublishedDataset):
     subject by subject in alphabetical order, as in the authors' code since the original data set,
     hendrycks/competition_math, is no longer on the hub. Files differ in the order of problems, and therefore in every
     15th problem."""
-    answers: Answers = MARKED
-    """Where the answer of a solution stands, as in the data set `jsonl`."""
 
     def _questions(self, records: list[Record], source: str) -> list[Question]:
         if len(records) != _TRAINING_PROBLEMS:
@@ -257,8 +248,6 @@ class GSM8K(_PublishedDataset):
     """A file of the test questions (.jsonl, .json or .parquet). Without one they come from openai/gsm8k."""
     calibration: str | None = None
     """A file of the training questions, likewise."""
-    answers: Answers = MARKED
-    """Where the answer of a solution stands, as in the data set `jsonl`."""
 
 
 def _without_degrees(answer: str) -> str:

@@ -41,6 +41,7 @@ class PublishedLLM(LLM):
         )
 
 
+@dataclass(eq=False)
 class SuccessRates(FollowedUpDataset):
     """Published prefixes with their success rates. The LLM is not loaded and generates nothing.
 
@@ -54,22 +55,16 @@ class SuccessRates(FollowedUpDataset):
     The formats of openr (lists and trees) and of Math-Shepherd are read too.
 
     Whole solutions are not published, so no strategy can be run on the test split.
-
-    Parameters
-    ----------
-    files : dict of str to (str or list of str)
-        The file or files (.jsonl, .json or .parquet) for each LLM, by its name in the grid, such as
-        ``{Llama-3.2-1B: prm_calibration/math500train/Llama-3.2-1B-Instruct/data.json}``.
-    expected : int, default=500
-        The number of questions that a plan assumes as long as a file is not on this machine.
     """
 
     citation = "Park et al. (2025), NeurIPS, arXiv:2506.09338"
     splits = ("calibration", "test")
 
-    def __init__(self, files: dict[str, str | list[str]], expected: Count = 500) -> None:
-        self.files = files
-        self.expected = expected
+    files: dict[str, str | list[str]]
+    """The file or files (.jsonl, .json or .parquet) for each LLM, by its name in the grid, such as
+    ``{Llama-3.2-1B: prm_calibration/math500train/Llama-3.2-1B-Instruct/data.json}``."""
+    expected: Count = 500
+    """The number of questions that a plan assumes as long as a file is not on this machine."""
 
     def check_arguments(self) -> None:
         """Raise ValueError if an LLM has no file."""
@@ -216,11 +211,7 @@ def _of_solutions(records: Sequence[Record], path: str) -> Iterator[_Row]:
 def _row(place: str, record: Any, llm: str, split: str) -> _Row | None:
     """Return the row of a record, or None if it has another LLM, another split or no prefix."""
     fields: Mapping[str, Any] = record if isinstance(record, dict) else {}
-    question, prefix, rate = (
-        fields.get("question"),
-        known(fields, PREFIXES),
-        known(fields, RATES),
-    )
+    question, prefix, rate = fields.get("question"), known(fields, PREFIXES), known(fields, RATES)
     if not isinstance(question, str) or not question.strip() or not fields.keys() & set(PREFIXES):
         raise ValueError(
             "it must have a 'question', a 'reasoning_prefix' and a 'success_prob'. "
