@@ -96,22 +96,11 @@ Address = Annotated[
 
 @dataclass(frozen=True)
 class ServerClient:
-    """A client of one endpoint of a server. The numbers are those of :class:`Served`.
+    """A client of the endpoint of a plugin. `timeout` and `patience` are the plugin's, or less for a probe."""
 
-    `path` is appended to the address of the server. `key_variable` is the environment variable with the server's key.
-    `not_found` and `refused` say what to do if the server answers 404, and if it refuses a request with another status.
-    A refusal in which `understood` finds a match is no error: it is read like a reply.
-    """
-
-    base_url: str
-    path: str
-    key_variable: str | None
-    concurrency: int
+    plugin: "Served"
     timeout: float
     patience: float
-    not_found: str
-    refused: str
-    understood: re.Pattern[str] | None = None
 
     def ask(
         self, requests: Sequence[Mapping[str, Any]], read: "Callable[[httpx2.Response, Mapping[str, Any]], T]"
@@ -139,7 +128,7 @@ class ServerClient:
         try:
             replace(self, patience=0.0, timeout=min(self.timeout, _PROBE_TIMEOUT)).ask([request], read)
         finally:
-            answered(f"the server {self.base_url}")
+            answered(f"the server {self.plugin.base_url}")
 
     async def _ask(
         self, requests: Sequence[Mapping[str, Any]], read: "Callable[[httpx2.Response, Mapping[str, Any]], T]"
@@ -147,14 +136,14 @@ class ServerClient:
         import httpx2
         from tenacity import AsyncRetrying
 
-        gate = asyncio.Semaphore(self.concurrency)
-        whom = f"the server {self.base_url}"
+        most = self.plugin.concurrency
+        gate = asyncio.Semaphore(most)
+        whom = f"the server {self.plugin.base_url}"
         key = self._key()
-        logging.getLogger("httpx2").setLevel(
-            logging.WARNING
-        )  # Below, it repeats what servers say of the status.
+        # Below, it repeats what servers say of the status.
+        logging.getLogger("httpx2").setLevel(logging.WARNING)
         headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
-        limits = httpx2.Limits(max_connections=self.concurrency, max_keepalive_connections=self.concurrency)
+        limits = httpx2.Limits(max_connections=most, max_keepalive_connections=most)
         timeout = httpx2.Timeout(None, connect=min(self.timeout, _CONNECT_TIMEOUT))
         async with httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits) as client:
 
@@ -192,7 +181,8 @@ class ServerClient:
         """
         import httpx2
 
-        url, content = f"{self.base_url.rstrip('/')}{self.path}", bytearray()
+        plugin = self.plugin
+        url, content = f"{plugin.base_url.rstrip('/')}{plugin.path}", bytearray()
         try:
             async with (
                 asyncio.timeout(self.timeout),
@@ -205,8 +195,8 @@ class ServerClient:
                     content += piece
                     if len(content) > _MOST_BYTES:
                         raise PluginFailedError(
-                            f"The server {self.base_url} sent a reply of more than {_MOST_BYTES / 2**20:.0f} MiB. The "
-                            "rest was not read. Check that it is the kind of server that the plugin expects."
+                            f"The server {plugin.base_url} sent a reply of more than {_MOST_BYTES / 2**20:.0f} MiB. "
+                            "The rest was not read. Check that it is the kind of server that the plugin expects."
                         )
         except TimeoutError as error:
             raise TimeoutError(f"no whole reply in {self.timeout:g} s") from error
@@ -221,25 +211,25 @@ class ServerClient:
         text = response.text
         if temporary(status):
             raise IncompleteReplyError(f"it answered {status} {excerpt(text)}", response=response)
-        if status != 200 and not (self.understood and self.understood.search(text)):
+        if status != 200 and not (plugin.understood and plugin.understood.search(text)):
             raise PluginFailedError(
-                f"The server {self.base_url} refused a request with {status}: {excerpt(text)}. {self._advice(status)}"
+                f"The server {plugin.base_url} refused a request with {status}: {excerpt(text)}. {self._advice(status)}"
             )
         return response
 
     def _advice(self, status: int) -> str:
-        key = f"Check the key in the environment variable {self.key_variable}."
-        key = key if self.key_variable else _KEY_ADVICE
-        return {401: key, 403: key, 404: self.not_found}.get(status, self.refused)
+        variable = self.plugin.key_variable
+        key = f"Check the key in the environment variable {variable}." if variable else _KEY_ADVICE
+        return {401: key, 403: key, 404: self.plugin.not_found}.get(status, self.plugin.refused)
 
     def _key(self) -> str | None:
-        if self.key_variable is None:
+        variable = self.plugin.key_variable
+        if variable is None:
             return None
-        key = os.environ.get(self.key_variable, "").strip()
+        key = os.environ.get(variable, "").strip()
         if not key:
             raise PluginFailedError(
-                f"The environment variable {self.key_variable} is not set. Set it to the server's key: "
-                f"export {self.key_variable}=..."
+                f"The environment variable {variable} is not set. Set it to the server's key: export {variable}=..."
             )
         return key
 
@@ -253,7 +243,7 @@ class Served(Plugin):
     refused: ClassVar[str]
     """Advice if the server refuses a request with another status."""
     understood: ClassVar[re.Pattern[str] | None] = None
-    """Matches a refusal that is read like a reply; see :class:`ServerClient`."""
+    """Matches a refusal that is no error: it is read like a reply."""
 
     base_url: Address
     """The address, such as ``http://localhost:8000/v1``. The path of the interface is appended."""
@@ -294,14 +284,4 @@ class Served(Plugin):
     @property
     def client(self) -> ServerClient:
         """The client of the endpoint."""
-        return ServerClient(
-            self.base_url,
-            self.path,
-            self.key_variable,
-            self.concurrency,
-            self.timeout,
-            self.patience,
-            not_found=self.not_found,
-            refused=self.refused,
-            understood=self.understood,
-        )
+        return ServerClient(self, self.timeout, self.patience)

@@ -122,10 +122,8 @@ class ServedLLM(Served, LLM):
         choice = reply["choices"][0]
         reason = choice["finish_reason"]
         text = self.text_of(choice, request)
-        tokens, prompt = (
-            int(reply["usage"]["completion_tokens"]),
-            int(reply["usage"].get("prompt_tokens") or 0),
-        )
+        usage = reply["usage"]
+        tokens, prompt = int(usage["completion_tokens"]), int(usage.get("prompt_tokens") or 0)
         if not isinstance(text, str) or reason not in ("stop", "length"):
             raise IncompleteReplyError(
                 f"it did not finish a completion (finish_reason {excerpt(repr(reason))})"
@@ -238,7 +236,7 @@ class OpenAILLM(ServedLLM):
 
     def prompt(self, question: str) -> str:
         """Return the prompt of a bare question."""
-        return self._text(Prefix(question))
+        return self._format.text(self._tokenizer, Prefix(question))
 
     @cached_property
     def _tokenizer(self) -> "PreTrainedTokenizerBase | None":
@@ -246,11 +244,8 @@ class OpenAILLM(ServedLLM):
 
     def _prompt(self, prefix: Prefix) -> str | list[int]:
         if self._tokenizer is None:
-            return self._text(prefix)
+            return self._format.text(None, prefix)
         return list(self._format.ids(self._tokenizer, prefix))
-
-    def _text(self, prefix: Prefix) -> str:
-        return self._format.text(self._tokenizer, prefix)
 
     @property
     def _format(self) -> prompts.PromptFormat:
