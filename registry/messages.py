@@ -9,6 +9,8 @@ from pathlib import Path
 
 from prmcal.errors import DataError, PrmcalError
 
+LFS_POINTER = b"version https://git-lfs"
+"""The beginning of a pointer of Git LFS."""
 _LONGEST_TEXT = 300
 _LONGEST_VALUE = 80
 
@@ -84,6 +86,14 @@ def reading(what: str, advice: str = "", kind: type[PrmcalError] = DataError) ->
         raise
     except Exception as error:
         raise kind(f"{what}: {_problem(error)}. {advice}".rstrip()) from error
+
+
+def refuse_pointer(path: Path, content: bytes) -> None:
+    """Raise a DataError if the content of a file, or its beginning, says that it is a pointer of Git LFS."""
+    if content.startswith(LFS_POINTER):
+        raise DataError(
+            f"{path} is a pointer of Git LFS and not the file itself. Fetch it with: git lfs pull"
+        )
 
 
 def is_file(path: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -15,6 +14,7 @@ from pydantic import AfterValidator, Field
 from prmcal.errors import InvalidArgumentsError, PluginFailedError, PrmcalError
 from prmcal.registry.contracts.data import Prefix, Sampling
 from prmcal.registry.contracts.models import LLM
+from prmcal.registry.messages import excerpt, meant
 from prmcal.registry.models import checkpoints
 from prmcal.registry.models.checkpoints import Dtype
 from prmcal.registry.models.files import LANGUAGE_HEAD, checkpoint_problems
@@ -89,7 +89,7 @@ class PromptFormat:
         or it cannot be rendered.
         """
         try:
-            return _compiled(_template_text(self.chat_template)).render(
+            return compiled(_template_text(self.chat_template)).render(
                 **special_tokens, messages=self.messages(question), add_generation_prompt=True
             )
         except InvalidArgumentsError:
@@ -174,19 +174,21 @@ def _template_text(chat_template: str) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError, ValueError) as error:
         known = [NATIVE, *shipped]
-        close = difflib.get_close_matches(chat_template, known, n=1)
-        hint = f" Did you mean '{close[0]}'?" if close else ""
+        hint = meant(chat_template, known, "Check its name or its path.")
         reason = error.strerror if isinstance(error, OSError) else error
         raise InvalidArgumentsError(
-            f"There is no chat template {_shown(chat_template)}.{hint} Give one of {', '.join(known)}, the path of a "
+            f"There is no chat template {_shown(chat_template)}. {hint} Give one of {', '.join(known)}, the path of a "
             f"Jinja file, or Jinja text with {{{{ messages }}}}. As a path: {reason}."
         ) from error
 
 
 @cache
-def _compiled(text: str) -> Template:
-    """Compile a template as transformers does, but with the line end at its end."""
-    from jinja2 import TemplateError
+def compiled(text: str, strict: bool = False) -> Template:
+    """Compile a template as transformers does, but with the line end at its end.
+
+    A name that it is not given is empty, or an error if it is `strict`.
+    """
+    from jinja2 import StrictUndefined, TemplateError, Undefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     def raise_exception(message: str) -> None:
@@ -197,14 +199,14 @@ def _compiled(text: str) -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,  # What a template ends with is where the model begins.
         extensions=["jinja2.ext.loopcontrols"],
+        undefined=StrictUndefined if strict else Undefined,
     )
     environment.globals |= {"raise_exception": raise_exception, "strftime_now": checkpoints.pinned_date}
     return environment.from_string(text)
 
 
 def _shown(text: str) -> str:
-    flat = " ".join(text.split())
-    return repr(flat if len(flat) <= 100 else f"{flat[:97]}...")
+    return repr(excerpt(text, 100))
 
 
 def chat_tokenizer(checkpoint: str, chat_template: str) -> PreTrainedTokenizerBase:

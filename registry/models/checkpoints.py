@@ -15,7 +15,14 @@ from pydantic import Field
 
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.registry.messages import reading
-from prmcal.registry.models.gguf import check_readable, converted, converted_folder, gguf_file, gguf_identity
+from prmcal.registry.models.gguf import (
+    check_readable,
+    content_hash,
+    converted,
+    converted_folder,
+    gguf_file,
+    gguf_identity,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -140,16 +147,9 @@ def is_hub_id(checkpoint: str) -> bool:
 def checkpoint_identity(checkpoint: str) -> str:
     """Return the identity of a model for job keys.
 
-    Returns
-    -------
-    str
-        For a folder, a hash of the contents of its model files (SHA-256, 16 hexadecimal digits), which does not depend
-        on its path. For a GGUF file, a hash of it. For a hub id, the commit.
-
-    Raises
-    ------
-    InvalidArgumentsError
-        As :func:`resolve_checkpoint`.
+    For a folder, it is a hash of the contents of its model files (SHA-256, 16 hexadecimal digits), which does not
+    depend on its path. For a GGUF file, it is a hash of it, and for a hub id the commit. Raises an
+    InvalidArgumentsError as :func:`resolve_checkpoint`.
     """
     if (file := gguf_file(checkpoint)) is not None:
         return gguf_identity(file)
@@ -158,8 +158,7 @@ def checkpoint_identity(checkpoint: str) -> str:
         return _hub_commit(checkpoint)
     digest = hashlib.sha256()
     for path in sorted({path for pattern in MODEL_FILES for path in folder.glob(pattern)}):
-        state = path.stat()
-        digest.update(f"{path.name}:{_file_hash(path, state.st_mtime_ns, state.st_size)}\n".encode())
+        digest.update(f"{path.name}:{content_hash(path)}\n".encode())
     return digest.hexdigest()[:16]
 
 
@@ -230,12 +229,6 @@ def _not_on_hub(checkpoint: str, error: Exception) -> InvalidArgumentsError:
         f"The checkpoint {checkpoint!r} is not on this machine and cannot be downloaded from the Hugging Face hub "
         f"({reason}). {advice}"
     )
-
-
-@cache
-def _file_hash(path: Path, modified: int, size: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 Message = Mapping[str, str]

@@ -8,7 +8,7 @@ from typing import Any
 
 from prmcal.errors import DataError, PluginFailedError, PrmcalError
 from prmcal.registry.contracts.plugin import errors_of
-from prmcal.registry.messages import reading
+from prmcal.registry.messages import LFS_POINTER, reading, refuse_pointer
 from prmcal.registry.models.checkpoints import folder_here, read_config
 
 Head = Mapping[str, int]
@@ -18,7 +18,6 @@ LANGUAGE_HEAD: Head = {"lm_head.weight": 0}
 """The head of a causal language model."""
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json")
 _INDEX = "model.safetensors.index.json"
-_POINTER = b"version https://git-lfs"
 _AGAIN = "Download or copy the checkpoint again."
 _LENGTH_BYTES = 8
 
@@ -53,7 +52,7 @@ def check_tokenizer(folder: Path, checkpoint: str) -> None:
         )
     for file in found:
         with file.open("rb") as stream:
-            _refuse_pointer(file, stream.read(len(_POINTER)))
+            refuse_pointer(file, stream.read(len(LFS_POINTER)))
         if file.suffix == ".json":
             _read_json(file)
 
@@ -103,8 +102,8 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
 def _shapes_of(file: Path) -> dict[str, tuple[int, ...]]:
     with reading(f"{file} cannot be read", _AGAIN), file.open("rb") as stream:
         size = file.stat().st_size
-        begin = stream.read(len(_POINTER))
-        _refuse_pointer(file, begin)
+        begin = stream.read(len(LFS_POINTER))
+        refuse_pointer(file, begin)
         length = int.from_bytes(begin[:_LENGTH_BYTES], "little")
         stream.seek(_LENGTH_BYTES)
         weights: dict[str, Any] = {}
@@ -120,12 +119,5 @@ def _shapes_of(file: Path) -> dict[str, tuple[int, ...]]:
 def _read_json(file: Path) -> Any:
     with reading(f"{file} cannot be read", _AGAIN):
         content = file.read_bytes()
-        _refuse_pointer(file, content)
+        refuse_pointer(file, content)
         return json.loads(content)
-
-
-def _refuse_pointer(file: Path, content: bytes) -> None:
-    if content.startswith(_POINTER):
-        raise DataError(
-            f"{file} is a pointer of Git LFS and not the file itself. Fetch it with: git lfs pull"
-        )

@@ -61,8 +61,13 @@ def converted_folder(file: Path) -> Path:
 
 def gguf_identity(file: Path) -> str:
     """Return the identity of the model in a GGUF file for job keys: a hash of its content."""
+    return f"gguf{_FORMAT}-{content_hash(file)[:16]}"
+
+
+def content_hash(file: Path) -> str:
+    """Return the SHA-256 of a file, which is computed again if its time or size has changed."""
     state = file.stat()
-    return f"gguf{_FORMAT}-{_hash(file, state.st_mtime_ns, state.st_size)[:16]}"
+    return _hash(file, state.st_mtime_ns, state.st_size)
 
 
 @cache

@@ -93,17 +93,9 @@ def answer_token(tokenizer: PreTrainedTokenizerBase, text: str) -> int | None:
 
 
 def answer_head(model: Any, tokens: Sequence[int], prm: TransformersPRM) -> torch.nn.Linear:
-    """Return the rows of some tokens of a model's language-model head.
+    """Return the rows of some tokens of the language-model head of a causal language model.
 
-    Raises a PluginFailedError if the model transforms its logits.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        A causal language model.
-    tokens : sequence of int
-    prm : TransformersPRM
-        The PRM that error messages name.
+    Raises a PluginFailedError, which names the PRM, if the model transforms its logits.
     """
     import torch
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import Field
+from scipy.special import expit
 
 from prmcal.arrays import Floats
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.log_odds import log_odds
 from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
 from prmcal.registry.contracts.plugin import Count, FinitePositive, Own, ShareOrOne, own
-from prmcal.registry.llms.prompts import StopStrings, messages_of
+from prmcal.registry.llms.prompts import StopStrings, compiled, messages_of
 from prmcal.registry.models.checkpoints import chat_text
 from prmcal.registry.models.files import LANGUAGE_HEAD, Head
 from prmcal.registry.prms.answers import answer_head, answer_token, language_model
@@ -26,7 +27,6 @@ from prmcal.steps import STEP_SEPARATOR, THOUGHT_ENDS, in_thought
 
 if TYPE_CHECKING:
     import torch
-    from jinja2 import Template
     from transformers import PreTrainedModel
 
     from prmcal.registry.llms.sampling import Row
@@ -57,7 +57,9 @@ def filled(template: str, question: str, steps: Sequence[str], between: str = ST
     bare question). Raises an InvalidArgumentsError if it cannot be filled in.
     """
     try:
-        return _compiled(template).render(question=question, steps=list(steps), solution=between.join(steps))
+        return compiled(template, strict=True).render(
+            question=question, steps=list(steps), solution=between.join(steps)
+        )
     except Exception as error:  # A template can fail in any way.
         raise InvalidArgumentsError(
             f"The 'template' of the PRM cannot be filled in: {type(error).__name__}: {error}."
@@ -85,17 +87,6 @@ def check_words(right: Sequence[str], wrong: Sequence[str]) -> None:
             "The 'right' and 'wrong' parameters must be lists of different texts that are not empty. "
             f"Got {list(right)} and {list(wrong)} instead."
         )
-
-
-@cache
-def _compiled(template: str) -> Template:
-    from jinja2 import StrictUndefined
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
-    )
-    return environment.from_string(template)
 
 
 _Prefix = tuple[str, tuple[str, ...]]
@@ -310,8 +301,6 @@ class GenerativePRM(TransformersPRM):
 
     def _probabilities(self, read: dict[_Prefix, TokenizedTrajectory | None]) -> dict[_Prefix, Floats]:
         """The probability of Yes behind each verification, of shape (thoughts,), by prefix."""
-        from scipy.special import expit
-
         prefixes = [(prefix, texts) for prefix, texts in read.items() if texts is not None]
         found: dict[_Prefix, Floats] = {}
         for batch in self._batches([texts for _, texts in prefixes]):
@@ -351,8 +340,6 @@ def _mean_scores(
     probabilities: dict[_Prefix, Floats],
 ) -> PrefixScores:
     """The scores of a trajectory, given by its prefixes."""
-    from scipy.special import expit
-
     texts = [read[prefix] for prefix in prefixes]
     over_long = np.array([each is None for each in texts])
     means = np.array(

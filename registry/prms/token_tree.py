@@ -44,18 +44,7 @@ class TokenTree:
 
 
 def build_token_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
-    """Merge token sequences into a trie.
-
-    Parameters
-    ----------
-    sequences : sequence of sequences of int
-        Token ids. No sequence may be empty.
-
-    Returns
-    -------
-    TokenTree
-        `leaves[i]` belongs to `sequences[i]`.
-    """
+    """Merge token sequences, none of which is empty, into a trie. `leaves[i]` belongs to `sequences[i]`."""
     if not sequences:
         raise ValueError("A token tree needs at least one sequence. Got none.")
     children: dict[tuple[int, int], int] = {}
@@ -94,20 +83,10 @@ def build_token_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
 
 
 def subtree(tree: TokenTree, sequences: Ints) -> tuple[Ints, TokenTree]:
-    """Return the part of a tree that some of its sequences need.
+    """Return the part of a tree that some of its sequences need, which are given by their numbers.
 
-    Parameters
-    ----------
-    tree : TokenTree
-    sequences : ndarray of int64, shape (some,)
-        Their numbers.
-
-    Returns
-    -------
-    nodes : ndarray of int64, shape (nodes of the part,)
-        The nodes of the part in the whole tree, in ascending order.
-    part : TokenTree
-        `leaves[i]` belongs to the sequence `sequences[i]`.
+    The array has the nodes of the part in the whole tree, ascending, of shape (nodes of the part,), int64. `leaves[i]`
+    of the part belongs to the sequence `sequences[i]`.
     """
     needed = np.zeros(len(tree), dtype=np.bool_)
     needed[tree.leaves[sequences]] = True
@@ -147,19 +126,10 @@ def shared_length(first: Sequence[int], second: Sequence[int]) -> int:
 
 
 def depth_first(parents: Ints) -> tuple[Ints, Ints]:
-    """Number the nodes of a forest depth first.
+    """Number the nodes of a forest depth first. Return the place of each, and the place behind its last descendant.
 
-    Node j is an ancestor of node i, or i itself, if and only if ``place[j] <= place[i] < end[j]``.
-
-    Parameters
-    ----------
-    parents : ndarray of int64, shape (nodes,)
-        The parent of every node, -1 for a first token. Parents come before their children.
-
-    Returns
-    -------
-    place, end : ndarrays of int64, shape (nodes,)
-        The place of every node, and the place behind its last descendant.
+    Node j is an ancestor of node i, or i itself, if and only if ``place[j] <= place[i] < end[j]``. `parents` has the
+    parent of every node, -1 for a first token, and parents come before their children. All shapes are (nodes,), int64.
     """
     sizes = [1] * len(parents)
     above = parents.tolist()
@@ -183,26 +153,12 @@ def collate_token_trees(
     dtype: torch.dtype | None = None,
     device: torch.device | str = "cpu",
 ) -> dict[str, torch.Tensor]:
-    """Pad trees to a batch, as the keyword arguments of a transformers model.
+    """Pad B trees to the size L of the largest. Return the keyword arguments of a transformers model.
 
-    Parameters
-    ----------
-    trees : sequence of TokenTree
-        The B trees of the batch. L is the size of the largest.
-    pad_id : int
-        The token of the padding nodes.
-    dtype : torch.dtype, optional
-        The floating-point type of the mask, which must be the model's. The default is float32.
-    device : torch.device or str, default="cpu"
-        Where the tensors are. The mask is made there, since it is by far the largest.
+    These are `input_ids` (B, L), `position_ids` (B, L) and `attention_mask` (B, 1, L, L). Padding nodes have the token
+    `pad_id`. The mask has the floating-point type `dtype`, which must be the model's, by default float32. It is made on
+    `device`, since it is by far the largest of the tensors.
 
-    Returns
-    -------
-    dict of tensors
-        `input_ids` (B, L), `position_ids` (B, L) and `attention_mask` (B, 1, L, L).
-
-    Notes
-    -----
     The mask is additive: 0 where attention is allowed, and the lowest number of the type elsewhere. A boolean mask
     would be wrong without an error under eager attention, which adds it to the scores. A padding node attends to
     itself, since a softmax needs at least one allowed entry.
@@ -254,21 +210,11 @@ class TokenizedTrajectory:
 def pack_trajectories(
     trajectories: Sequence[TokenizedTrajectory], tree_tokens: int, batch_tokens: int, least_share: float = 0.0
 ) -> list[list[list[int]]]:
-    """Pack trajectories into token trees, and trees of similar size into batches.
+    """Pack trajectories into token trees, and trees of similar size into batches of trees of indices.
 
-    Parameters
-    ----------
-    trajectories : sequence of TokenizedTrajectory
-        In an order in which neighbours share the most tokens.
-    tree_tokens : int
-        A tree takes no further trajectory beyond this number of nodes. A longer trajectory has a tree of its own.
-    batch_tokens, least_share
-        As in :func:`batch_by_size`.
-
-    Returns
-    -------
-    list of lists of lists of int
-        Batches of trees of indices into `trajectories`.
+    The trajectories are in an order in which neighbours share the most tokens. A tree takes no further one beyond
+    `tree_tokens` nodes. A longer trajectory has a tree of its own. The last two arguments are those of
+    :func:`batch_by_size`.
     """
     trees: list[list[int]] = []
     sizes: list[int] = []
@@ -287,21 +233,11 @@ def pack_trajectories(
 
 
 def batch_by_size(sizes: Sequence[int], batch_tokens: int, least_share: float = 0.0) -> list[list[int]]:
-    """Put token trees of similar size into the same batch, the largest trees first.
+    """Put token trees with these numbers of nodes into batches of indices, the largest trees first.
 
-    Parameters
-    ----------
-    sizes : sequence of int
-        The number of nodes in each tree.
-    batch_tokens : int
-        The largest size of a batch, padding included. A larger tree has a batch of its own.
-    least_share : float, default=0
-        Share in [0, 1] of a batch's largest tree. A smaller tree goes into another batch, where it needs less padding.
-
-    Returns
-    -------
-    list of lists of int
-        Batches of indices into `sizes`.
+    A batch has at most `batch_tokens` nodes, padding included. A larger tree has a batch of its own. A tree that is
+    smaller than the share `least_share`, in [0, 1], of a batch's largest tree goes into another batch, where it needs
+    less padding.
     """
     batches: list[list[int]] = []
     largest = 0

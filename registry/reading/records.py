@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from prmcal.errors import DataError
-from prmcal.registry.messages import excerpt, reading
+from prmcal.registry.messages import excerpt, reading, refuse_pointer
 
 Record = tuple[str, Any]
 """The place of a record ("line 3"), and its content. A ValueError in place of the content says why it is unreadable."""
@@ -22,7 +22,6 @@ T = TypeVar("T")
 
 _SURROGATE = re.compile(rb"\\ud[89a-f]", re.IGNORECASE)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_LFS_POINTER = b"version https://git-lfs"
 _SHOWN = 5
 
 
@@ -59,10 +58,7 @@ def read_records(path: Path) -> list[Record]:
             content = _UNPACKED[path.suffix](content)
             path = path.with_suffix("")
         content = content.removeprefix(_BYTE_ORDER_MARK)
-    if content.startswith(_LFS_POINTER):
-        raise DataError(
-            f"{path} is a pointer of Git LFS and not the file itself. Fetch it with: git lfs pull"
-        )
+    refuse_pointer(path, content)
     if path.suffix == ".eval":
         return _eval_samples(path, content)
     if path.suffix == ".parquet":
