@@ -298,4 +298,4 @@ def _means_of_places(here: pd.DataFrame, competitor: str) -> list[tuple[list[Any
 
 
 def _ranks(values: Floats, method: Literal["average", "min"]) -> Floats:
-    return pd.DataFrame(values).rank(axis=1, method=method).to_numpy(np.float64)
+    return np.asarray(pd.DataFrame(values).rank(axis=1, method=method), dtype=np.float64)
