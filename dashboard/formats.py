@@ -29,9 +29,19 @@ _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _SPACES = re.compile(r"[ \t\r\n]+")
 
 
+# Streamlit rewrites these even if they are escaped: addresses become links, dashes and arrows become symbols.
+_REWRITTEN = re.compile(r"//|www\.|@|--|->|<-|>=|<=|~=|:streamlit:")
+
+
 def escaped(text: str) -> str:
-    """Return Markdown that shows a text unchanged, on one line: without markup, formulas or HTML."""
-    return _PUNCTUATION.sub(r"\\\1", _SPACES.sub(" ", text))
+    """Return Markdown that shows a text unchanged, on one line: without markup, formulas, HTML or links.
+
+    Words that Streamlit would rewrite are code.
+    """
+    words = _SPACES.sub(" ", text).split(" ")
+    return " ".join(
+        _code(each) if _REWRITTEN.search(each) else _PUNCTUATION.sub(r"\\\1", each) for each in words
+    )
 
 
 def visible(text: str) -> str:
@@ -104,8 +114,6 @@ _FORMULA = re.compile(
     rf"|(?P<boxed>\\boxed{_BRACES})",
     re.DOTALL,
 )
-# Streamlit rewrites these even if they are escaped: addresses become links, dashes and arrows become symbols.
-_REWRITTEN = re.compile(r"//|www\.|@|--|->|<-|>=|<=|~=")
 # The commands, and in the last line the environments.
 _KNOWN = Path(__file__).with_name("formulas.txt").read_text(encoding="utf-8").splitlines()
 _COMMANDS, _ENVIRONMENTS = frozenset(" ".join(_KNOWN[:-1]).split()), frozenset(_KNOWN[-1].split())
@@ -153,15 +161,9 @@ def _is_harmless(formula: str) -> bool:
 
 def _lines(text: str) -> str:
     """Return escaped text with its line breaks."""
-    return "  \n".join(_words(line) for line in re.split(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", text))
-
-
-def _words(line: str) -> str:
-    words = (
-        _code(each) if _REWRITTEN.search(each) else escaped(each)
-        for each in re.split(r"(\s+)", visible(line))
+    return "  \n".join(
+        escaped(visible(line)) for line in re.split(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", text)
     )
-    return "".join(words)
 
 
 def _code(word: str) -> str:

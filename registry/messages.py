@@ -104,6 +104,16 @@ def is_file(path: str) -> bool:
         return False
 
 
+def refuse_device(path: Path) -> None:
+    """Raise ValueError for a pipe or a device in the place of a file, since to read it may take forever.
+
+    What the shell gives for another command's output may be read.
+    """
+    given = str(path).startswith(("/dev/stdin", "/dev/fd/"))
+    if path.exists() and not (path.is_file() or path.is_dir() or given):
+        raise ValueError("it is a pipe or a device, where a file belongs")
+
+
 def file_hash(path: str) -> str:
     """Return the first 16 hexadecimal digits of the SHA-256 of a file.
 

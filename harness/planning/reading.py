@@ -17,7 +17,7 @@ from pydantic import ValidationError
 import prmcal
 from prmcal.errors import GridError
 from prmcal.harness.planning.grid import DEFAULT_STRATEGIES, GridSpec
-from prmcal.registry.messages import is_file, reading, shown
+from prmcal.registry.messages import is_file, reading, refuse_device, shown
 from prmcal.registry.plugins import KINDS
 from prmcal.registry.sources import arguments_model, documented_arguments
 
@@ -105,6 +105,7 @@ def read_grid(path: Path) -> GridSpec:
     what is wrong.
     """
     with reading(f"The grid file {path} cannot be read", kind=GridError):
+        refuse_device(path)
         with path.open("rb") as file:
             content = file.read(_LARGEST_FILE + 1)
         if len(content) > _LARGEST_FILE:

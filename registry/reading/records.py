@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from prmcal.errors import DataError
-from prmcal.registry.messages import excerpt, reading, refuse_pointer
+from prmcal.registry.messages import excerpt, reading, refuse_device, refuse_pointer
 
 Record = tuple[str, Any]
 """The place of a record ("line 3"), and its content. A ValueError in place of the content says why it is unreadable."""
@@ -53,6 +53,7 @@ def read_records(path: Path) -> list[Record]:
         path = path.expanduser()
         if path.is_dir():
             return _folder_rows(path)
+        refuse_device(path)
         content = path.read_bytes()
         if path.suffix in _UNPACKED:
             content = _UNPACKED[path.suffix](content)

@@ -9,16 +9,27 @@ from hypothesis import strategies as st
 
 from prmcal.dashboard.formats import escaped, estimate, integer, number
 
-
-@given(st.text())
-def test_all_punctuation_is_escaped(text: str) -> None:
-    unescaped = re.sub(r"\\[!-/:-@\[-`{-~]", "", escaped(text))
-    assert re.search(r"[!-/:-@\[-`{-~\n\r\t]", unescaped) is None
+# An escaped character, or a word as code.
+READ = re.compile(r"\\([!-/:-@\[-`{-~])|(`+)(?!`) ?(.*?) ?(?<!`)\2(?!`)", re.DOTALL)
+TEXTS = st.text() | st.text(alphabet=st.sampled_from("a:/.w@-><=~`\\ \n"))
 
 
-@given(st.text())
+@given(TEXTS)
+def test_all_punctuation_is_escaped_or_in_code(text: str) -> None:
+    assert re.search(r"[!-/:-@\[-`{-~\n\r\t]", READ.sub("", escaped(text))) is None
+
+
+@given(TEXTS)
 def test_escaped_text_is_unchanged_without_its_escapes(text: str) -> None:
-    assert re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", escaped(text)) == re.sub(r"[ \t\r\n]+", " ", text)
+    read = READ.sub(lambda found: found[1] or found[3], escaped(text))
+    assert read == re.sub(r"[ \t\r\n]+", " ", text)
+
+
+@pytest.mark.parametrize(
+    "word", ["http://a.b", "www.a.b", "a@b.c", "a--b", "->", "<-", ">=", "<=", "~=", ":streamlit:"]
+)
+def test_what_streamlit_would_rewrite_is_code(word: str) -> None:
+    assert escaped(f"a* {word} b") == f"a\\* `{word}` b"
 
 
 @pytest.mark.parametrize(
