@@ -11,7 +11,7 @@ import numpy as np
 from prmcal.db.statistics.shift import ShiftAlarm
 from prmcal.errors import DataError
 from prmcal.log_odds import log_odds, probability
-from prmcal.registry.messages import reading
+from prmcal.registry.messages import reading, refuse_device
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,6 +112,7 @@ def load_calibrator(directory: str | Path) -> SavedCalibrator:
     """
     path = Path(directory) / FILE
     with reading(f"There is no calibrator in {directory}", "Make one: prmcal audit FILE --out DIR."):
+        refuse_device(path)
         saved = json.loads(path.read_text(encoding="utf-8"))
         newer = saved["format"] > _FORMAT
         found = SavedCalibrator(saved)

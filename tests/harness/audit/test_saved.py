@@ -56,6 +56,12 @@ def test_what_is_no_calibrator_is_refused(tmp_path: Path) -> None:
         load_calibrator(tmp_path).predict([3.0])
 
 
+def test_a_device_in_the_place_of_a_calibrator_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "calibrator.json").symlink_to("/dev/zero")
+    with pytest.raises(DataError, match="it is a pipe or a device, where a file belongs"):
+        load_calibrator(tmp_path)
+
+
 def test_the_command_says_how_it_read_the_file_and_leaves_a_calibrator(
     tmp_path: Path, prmcal: Prmcal
 ) -> None:
