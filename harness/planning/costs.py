@@ -16,6 +16,10 @@ _SECONDS_OF_SHARD = 0.05
 """Measured on one core with the grid `nano`: a replicate of one question, a trajectory that a calibrator reads, and the
 reading and writing of files."""
 
+_ENOUGH = 0.05
+"""The share of all work that is finished before a time left is estimated. The first shards are small, and what they
+take besides their work would make the rest look several times as long as it is."""
+
 _Row = tuple[str, bool | None]
 """A kind of job, and whether its shards run a model: (kind, True or False). ("", True or False) has all kinds, and
 (kind, None) has also the shards of other plans, of which only the size is known."""
@@ -61,6 +65,7 @@ class CostModel:
     def __init__(self, plan: Plan, past: Mapping[ArtifactRef, Manifest], on_gpus: bool = False) -> None:
         self.model_seconds = model_seconds(plan)
         self._on_gpus = on_gpus
+        self._spent = 0.0
         self._assumed = {
             shard.ref: self.model_seconds[shard.ref] or _seconds_without_model(shard)
             for shard in plan.shards()
@@ -73,6 +78,7 @@ class CostModel:
 
     def learn(self, ref: ArtifactRef, manifest: Manifest) -> None:
         """Take a finished shard into account."""
+        self._spent += manifest.seconds
         table = self._loading if manifest.loading else self._seen
         table[ref.kind, None].add(manifest)
         if ref in self._assumed:
@@ -87,6 +93,10 @@ class CostModel:
     def share(self, shard: Shard[parameters.Parameters]) -> int:
         """Return how many workers could be there instead of the one that computes a shard: one for each of its GPUs."""
         return max(1, gpus_needed(shard)) if self._on_gpus else 1
+
+    def is_known(self, seconds: float) -> bool:
+        """Return whether enough is finished to estimate that the rest takes so many single-worker seconds."""
+        return self._on_gpus or self._spent >= _ENOUGH * (self._spent + seconds)
 
     def _rows(self, ref: ArtifactRef) -> tuple[_Row, _Row]:
         """Return the rows of the table that a shard of the plan belongs to, the one most like it first."""
@@ -172,7 +182,7 @@ def seconds_left(
     Either all workers are busy to the end, or the longest chain of shards that wait for each other decides.
 
     `shards` are unfinished, each after its inputs, and `workers` processes work on them. `elapsed` has the seconds
-    since running shards began. Returns None if the time of a shard cannot be estimated yet.
+    since running shards began. Returns None if the time of a shard cannot be estimated yet, or too little is finished.
     """
     running = elapsed or {}
     total = longest = 0.0
@@ -192,4 +202,4 @@ def seconds_left(
             begin = max(begin, inputs_until[id(refs)])
         until[shard.ref] = begin + needed
         longest = max(longest, until[shard.ref])
-    return max(total / workers, longest)
+    return max(total / workers, longest) if cost.is_known(total) else None
