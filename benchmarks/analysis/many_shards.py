@@ -87,9 +87,7 @@ def write_artifacts(plan: Plan, store: Store) -> None:
     content = bytes(range(250)) * (BYTES // 250)
     for shard in list(plan.shards())[:ARTIFACTS]:
         figures = {"seconds": 1.0, "size": shard.size}
-        store.write(
-            shard.ref.kind, shard.ref.key, lambda folder: _write(folder / "rewards.parquet", content), figures
-        )
+        store.write(shard.ref, lambda folder: _write(folder / "rewards.parquet", content), figures)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -65,7 +65,7 @@ def write_synthetic_run(out: Path, grid: GridSpec, seed: int) -> Path:
     for job in plan.jobs:
         for shard in job.shards:
             tables = _Drawn(job, shard, calibration).tables()
-            store.write(shard.ref.kind, shard.ref.key, partial(_write, tables), {"seconds": 1.0})
+            store.write(shard.ref, partial(_write, tables), {"seconds": 1.0})
     started = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=seed)
     record = RunRecord(
         grid=seeded.model_dump(mode="json"),

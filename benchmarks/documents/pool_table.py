@@ -116,7 +116,7 @@ def compared(directory: Path) -> Iterator[Compared]:
     for shard, cell in _cells(plan):
         if cell.strategy in LEFT_OUT:
             continue
-        table = context.store.read(shard.ref.kind, shard.ref.key, "question_results").to_pandas()
+        table = context.store.read(shard.ref, "question_results").to_pandas()
         values = table.pivot(index="question_id", columns="metric", values="value").sort_index()
         accuracy, budget = values["accuracy"].to_numpy(), float(values["samples"].mean())
         for (llm, prm, dataset), fixed in known.items():

@@ -121,7 +121,7 @@ def rows_of_run(run: Path, columns: Mapping[str, str]) -> pd.DataFrame:
     questions = {each.id: each for data in plan.datasets if data.split == "test" for each in data.questions}
 
     def tables(refs: Iterable[ArtifactRef], name: str) -> pd.DataFrame:
-        return pd.concat(store.read(ref.kind, ref.key, name).to_pandas() for ref in refs)
+        return pd.concat(store.read(ref, name).to_pandas() for ref in refs)
 
     found: dict[str, pd.DataFrame] = {}
     for rollout in plan.jobs_of(RolloutParameters):

@@ -62,7 +62,7 @@ def export_success(
         counts = [
             _success_rows(context, shard, texts[labels["dataset"], labels["split"]]).assign(**labels)
             for shard in job.shards
-            if job.kind == "success" and store.manifest(shard.ref.kind, shard.ref.key) is not None
+            if job.kind == "success" and store.manifest(shard.ref) is not None
         ]
         if counts:
             frames.append(_added_up(pd.concat(counts, ignore_index=True)))
@@ -83,7 +83,7 @@ def _success_rows(context: Context, shard: Shard[Parameters], questions: Mapping
     """Return the prefixes of a shard with their counts and texts. `questions` are the texts by question id."""
     trajectories = context.table(shard, "rollout", "trajectories").set_index(["question_id", "trajectory"])
     steps = {key: split_steps(text) for key, text in trajectories["text"].items()}
-    counts = context.store.read(shard.ref.kind, shard.ref.key, "successes").to_pandas()
+    counts = context.store.read(shard.ref, "successes").to_pandas()
     prefixes = [
         join_steps(steps[row.question_id, row.trajectory][: row.step])
         for row in counts.itertuples(index=False)
@@ -222,14 +222,14 @@ def export_prm(
     wanted = find_cell(folder.results(), cell)
     ref, fit = _fit(existing_plan(folder), wanted, directory)
     store = Store(directory)
-    if store.manifest(ref.kind, ref.key) is None:
+    if store.manifest(ref) is None:
         raise PrmcalError(
             f"The calibrator of the cell '{wanted}' is not fitted yet. Run the grid again to continue it."
         )
     load_plugins_of(folder)
     calibrator, prm = fit.calibrator.build(calibrators), fit.prm.build(prms)
     with plugin_guard("calibrator", fit.calibrator.name, "export the PRM"):
-        calibrator.load(store.folder(ref.kind, ref.key)).export(prm, out, level)
+        calibrator.load(store.folder(ref)).export(prm, out, level)
     typer.echo(f"Wrote the calibrated PRM to {out}. See {out / 'README.md'}.", err=True)
 
 

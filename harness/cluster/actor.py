@@ -130,7 +130,7 @@ def token_file(directory: Path) -> Path:
 
 def _wait_until_shared(store: Store, ref: ArtifactRef) -> None:
     end = time.monotonic() + _SECONDS_UNTIL_SHARED
-    while store.manifest(ref.kind, ref.key, verify=False) is None:
+    while store.manifest(ref, verify=False) is None:
         if time.monotonic() > end:
-            raise DataError(f"The artifact {store.folder(ref.kind, ref.key)} does not appear on this node.")
+            raise DataError(f"The artifact {store.folder(ref)} does not appear on this node.")
         time.sleep(_SECONDS_BETWEEN_LOOKS)

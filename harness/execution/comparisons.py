@@ -35,7 +35,7 @@ def compared_cells(
         measured: dict[str, dict[str, Replicated]] = defaultdict(dict)
         for cell in group if len(group) > 1 else ():
             (ref,) = cell.job.refs
-            for metric, each in read_replicates(store.folder(ref.kind, ref.key)).items():
+            for metric, each in read_replicates(store.folder(ref)).items():
                 if metric not in NOT_COMPARED:
                     measured[metric][cell.cell_id] = each.comparable(better.get(metric))
         for metric, by_cell in measured.items():

@@ -242,7 +242,7 @@ class Recorder:
         return files
 
     def _files(self, job: Job[Parameters], table: str) -> list[Path]:
-        paths = [self.store.folder(s.ref.kind, s.ref.key) / f"{table}.parquet" for s in job.shards]
+        paths = [self.store.folder(s.ref) / f"{table}.parquet" for s in job.shards]
         return [path for path in paths if path.exists()]
 
     def run_rows(self, status: str) -> list[Base]:

@@ -123,9 +123,7 @@ def run_shard(shard: Shard[Parameters], context: Context) -> Outcome:
                 "scored_tokens": output.scored_tokens,
                 "loading": context.models_loaded > models,
             }
-            manifest = context.store.write(
-                shard.ref.kind, shard.ref.key, lambda folder: _write(output, folder), figures
-            )
+            manifest = context.store.write(shard.ref, lambda folder: _write(output, folder), figures)
             context.store.drop_checkpoints(shard.ref)
             return Outcome(shard.ref, manifest, log=tuple(log))
         except Exception as error:

@@ -117,13 +117,13 @@ def _of_run(directory: Path, name: str | int | None, names: Mapping[str, str]) -
         fit = fit_of(cell, plan, directory)
         title, chosen_by = f"{cell_number(numbered(published)[cell_id])} {cell_id}", ""
     (shard,) = fit.shards
-    if store.manifest(shard.ref.kind, shard.ref.key) is None:
+    if store.manifest(shard.ref) is None:
         raise RunError(
             f"The calibrator '{fit.labels.calibrator}' is not fitted yet for this cell. Run the grid again to continue "
             "it."
         )
     load_plugins_of(folder)
-    fitted = store.folder(shard.ref.kind, shard.ref.key)
+    fitted = store.folder(shard.ref)
     models = Answerer.fitted_in(
         _card(plan, fit, cell), fitted, CalibrationQuestions.of_run(plan, store, shard)
     )
@@ -243,7 +243,7 @@ def best_fit(folder: RunFolder, plan: Plan, store: Store, names: Mapping[str, st
             known = ", ".join(dict.fromkeys(getattr(job.labels, kind) for job in fits))
             raise RunError(f"The run in {folder.directory} has no {kind} '{name}'. It has: {known}.")
         fits = found
-    fits = [job for job in fits if store.manifest(job.refs[0].kind, job.refs[0].key) is not None]
+    fits = [job for job in fits if store.manifest(job.refs[0]) is not None]
     if not fits:
         raise RunError(
             f"No calibrator with these names is fitted yet in {folder.directory}. Run the grid again to continue it."

@@ -264,7 +264,7 @@ def _stored(context: Context, shard: Shard[CalibratorParameters], rows: pd.DataF
     parts, tables = [], []
     for ref in shard.inputs["hidden"]:
         table = context.store.table([ref], "hidden_prefixes")
-        arrays = load_file(context.store.folder(ref.kind, ref.key) / "states.safetensors")
+        arrays = load_file(context.store.folder(ref) / "states.safetensors")
         logit = table["logit"].to_numpy(np.float64)
         parts.append(
             HiddenStates(

@@ -234,7 +234,7 @@ class Context(Models):
     def fitted(self, shard: Shard[Parameters], reference: PluginReference) -> Calibrator:
         """Return the calibrator that the only input artifact of the role "fit" is."""
         (ref,) = shard.inputs["fit"]
-        return self.calibrator(reference, self.store.folder(ref.kind, ref.key))
+        return self.calibrator(reference, self.store.folder(ref))
 
 
 def successes_of(context: Context, shard: Shard[Parameters]) -> "pd.DataFrame":

@@ -59,7 +59,7 @@ def rewards_by_fold(
     name = shard.parameters.calibrator.name
     with plugin_guard("calibrator", name, "load"):
         own = context.calibrator(shard.parameters.calibrator)
-        own.load(context.store.folder(shard.ref.kind, shard.ref.key))
+        own.load(context.store.folder(shard.ref))
     rows = scored_prefixes(context, shard)
     if own.reads in ("reward", "logit"):  # Hidden states are known of the measured trajectories only.
         rows = scores[~scores["over_long"]].sort_values(PREFIX, ignore_index=True)

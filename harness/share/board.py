@@ -180,7 +180,7 @@ def _seed_spreads(union: Union, store: Store) -> Iterator[tables.SeedSpread]:
         measured = [each.cell for each in cells if each.done]
         values: dict[str, list[float]] = defaultdict(list)
         for ref in (ref for cell in measured for ref in cell.job.refs):
-            for row in store.read(ref.kind, ref.key, "results").to_pylist():
+            for row in store.read(ref, "results").to_pylist():
                 if row["question_level"] is None and math.isfinite(row["value"]):
                     values[row["metric"]].append(row["value"])
         for metric, own in values.items():

@@ -104,7 +104,7 @@ def _merge(out: Path, inputs: Sequence[Path], aside: Path, begin: float) -> Merg
             write_board(board, store, union, {name: found for name, (_, found) in (known | recorded).items()})
         except BaseException:
             for ref in new:
-                shutil.rmtree(store.folder(ref.kind, ref.key), ignore_errors=True)
+                shutil.rmtree(store.folder(ref), ignore_errors=True)
             raise
         submissions.submissions_root(out).mkdir(exist_ok=True)
         submissions.verifications_root(out).mkdir(exist_ok=True)
@@ -155,7 +155,7 @@ def _add_artifacts(
         complete = "models" if place.kind == "fit" else "texts"
         best, ref = max(having, key=lambda each: bool(getattr(each[0].submission, complete)))
         source = Store(best.folder)
-        manifest = source.manifest(ref.kind, ref.key, verify)
+        manifest = source.manifest(ref, verify)
         if manifest is None:
             raise RunError(
                 f"The submission {best.folder} is damaged. Delete this folder, and merge the submission again."
@@ -167,5 +167,5 @@ def _add_artifacts(
             fresh.mkdir()
             for name in manifest.files:
                 (fresh / name).parent.mkdir(parents=True, exist_ok=True)
-                link_or_copy(source.folder(ref.kind, ref.key) / name, fresh / name)
+                link_or_copy(source.folder(ref) / name, fresh / name)
             store.adopt(place, fresh, manifest)

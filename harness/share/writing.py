@@ -117,8 +117,8 @@ def bundled(
     shards = [shard.ref for shard in plan.shards()]
     manifests = store.manifests(shards, verify=False)
     for ref in shards:
-        if ref not in manifests and store.folder(ref.kind, ref.key).exists():
-            raise _damaged(store.folder(ref.kind, ref.key))
+        if ref not in manifests and store.folder(ref).exists():
+            raise _damaged(store.folder(ref))
     part = _part_for(plan, _chosen_cells(plan, cells, manifests, failures, unfinished))
     machine = checks.Machine.this()
     kept = _run_files(record, part, failures, machine, texts)
@@ -242,7 +242,7 @@ def _kept_of(
     Raises a RunError if a file of the artifact does not match its hash, or lacks the texts of the run.
     """
     kept: dict[str, _Entry] = {}
-    folder = store.folder(shard.ref.kind, shard.ref.key)
+    folder = store.folder(shard.ref)
     # Only calibrators that fine-tune the PRM read the trajectories.
     changes_prm = isinstance(shard.parameters, FitParameters) and "rollout" in shard.inputs
     nothing = isinstance(shard.parameters, HiddenParameters) or (changes_prm and not models)

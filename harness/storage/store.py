@@ -102,16 +102,16 @@ class Store:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
-    def folder(self, kind: str, key: str) -> Path:
-        """Return the folder of the artifact of a shard, whether it exists or not."""
-        return run_folder.artifact_folder(self.directory, kind, key)
+    def folder(self, ref: ArtifactRef) -> Path:
+        """Return the folder of an artifact, whether it exists or not."""
+        return run_folder.artifact_folder(self.directory, ref.kind, ref.key)
 
-    def manifest(self, kind: str, key: str, verify: bool = True) -> Manifest | None:
+    def manifest(self, ref: ArtifactRef, verify: bool = True) -> Manifest | None:
         """Return the manifest of a complete artifact; None if it is absent, incomplete or damaged.
 
         Without `verify`, only the sizes of the files are compared and not their hashes, which is fast.
         """
-        folder = self.folder(kind, key)
+        folder = self.folder(ref)
         try:
             _size(folder / MANIFEST_FILE)
             manifest = MANIFEST.validate_json((folder / MANIFEST_FILE).read_bytes(), strict=True)
@@ -130,7 +130,7 @@ class Store:
         """
         given = list(refs)
         with ThreadPoolExecutor(_READERS) as pool:
-            found = list(pool.map(lambda ref: self.manifest(ref.kind, ref.key, verify), given))
+            found = list(pool.map(lambda ref: self.manifest(ref, verify), given))
         return {ref: manifest for ref, manifest in zip(given, found, strict=True) if manifest is not None}
 
     def all_manifests(
@@ -150,9 +150,7 @@ class Store:
         ]
         return found | self.manifests((ref for ref in refs if ref not in found), verify=False)
 
-    def write(
-        self, kind: str, key: str, fill: Callable[[Path], None], figures: Mapping[str, Any]
-    ) -> Manifest:
+    def write(self, ref: ArtifactRef, fill: Callable[[Path], None], figures: Mapping[str, Any]) -> Manifest:
         """Write an artifact: `fill` writes files to a temporary folder, which is then renamed.
 
         An artifact with this address is replaced. `figures` are the other fields of the manifest. Errors of `fill` are
@@ -160,10 +158,10 @@ class Store:
 
         Raises a StorageError if the disk is full or not writable. Other artifacts are not affected.
         """
-        target = self.folder(kind, key)
+        target = self.folder(ref)
         with storage_errors(self.directory):
             target.parent.mkdir(parents=True, exist_ok=True)
-            temporary = Path(tempfile.mkdtemp(prefix=f".{key}-", dir=target.parent))
+            temporary = Path(tempfile.mkdtemp(prefix=f".{ref.key}-", dir=target.parent))
             try:
                 _fill(temporary, fill)
                 manifest = Manifest(files=_inventory(temporary), **figures)
@@ -183,7 +181,7 @@ class Store:
         with storage_errors(self.directory):
             if _inventory(files) != manifest.files:
                 raise DataError(f"The files of the artifact {ref.kind}/{ref.key} were damaged on their way.")
-            target = self.folder(ref.kind, ref.key)
+            target = self.folder(ref)
             target.parent.mkdir(parents=True, exist_ok=True)
             _put(files, manifest, target)
 
@@ -197,14 +195,14 @@ class Store:
         with suppress(OSError):  # not empty, or it does not exist
             self.checkpoints(ref).parent.rmdir()
 
-    def read(self, kind: str, key: str, table: str, leave_out: str | None = None) -> "pa.Table":
+    def read(self, ref: ArtifactRef, table: str, leave_out: str | None = None) -> "pa.Table":
         """Read a table of an artifact, without the column `leave_out` if it has one.
 
         Raises a DataError if the table is absent or unreadable.
         """
         import pyarrow.parquet as parquet
 
-        path = self.folder(kind, key) / f"{table}.parquet"
+        path = self.folder(ref) / f"{table}.parquet"
         with (
             reading(f"The artifact {path} cannot be read", "Run the grid again to compute it."),
             parquet.ParquetFile(path, pre_buffer=False) as file,
@@ -217,7 +215,7 @@ class Store:
         """Return a table of some artifacts, of which there is at least one, one after the other; see :meth:`read`."""
         import pandas as pd
 
-        tables = [self.read(ref.kind, ref.key, name, leave_out).to_pandas() for ref in refs]
+        tables = [self.read(ref, name, leave_out).to_pandas() for ref in refs]
         return pd.concat(tables, ignore_index=True)
 
     def remove_leftovers(self) -> None:

@@ -84,11 +84,11 @@ class Again:
         self.context = Context(self.store, questions=self.questions)
         self._unlike: dict[str, str] = {}
         for ref in subject.manifests:
-            target = self.store.folder(ref.kind, ref.key)
+            target = self.store.folder(ref)
             target.parent.mkdir(parents=True, exist_ok=True)
             helped = other is not None and not _has_texts(subject.store, ref) and _has_texts(other.store, ref)
             source = other.store if other is not None and helped else subject.store
-            target.symlink_to(source.folder(ref.kind, ref.key).resolve(), target_is_directory=True)
+            target.symlink_to(source.folder(ref).resolve(), target_is_directory=True)
 
     def close(self) -> None:
         """Unload the models."""
@@ -113,8 +113,7 @@ class Again:
             return own
         source = ArtifactRef("rollout", key)
         self.store.write(
-            source.kind,
-            source.key,
+            source,
             lambda folder: read.to_parquet(folder / "trajectories.parquet", index=False),
             {"seconds": 0.0},
         )
@@ -128,7 +127,7 @@ class Again:
         process dies, for example because there is no memory left. Raises a StorageError if the disk is full.
         """
         for shard in shards:
-            link = self.store.folder(shard.ref.kind, shard.ref.key)
+            link = self.store.folder(shard.ref)
             if link.is_symlink():
                 link.unlink()
         jobs = tuple(Job(shard.ref.key, Labels(), (shard,)) for shard in shards)
@@ -160,14 +159,13 @@ class Again:
 
     def flaws(self, shard: Shard[Parameters], tolerance: Tolerance) -> Iterator[str]:
         """Yield how the tables of a shard differ from those computed again, in sentences without full stops."""
-        kind, key = shard.ref.kind, shard.ref.key
         stores = (self.subject.store, self.store)
-        names, again = ({path.stem for path in each.folder(kind, key).glob("*.parquet")} for each in stores)
+        names, again = ({path.stem for path in each.folder(shard.ref).glob("*.parquet")} for each in stores)
         for name in sorted(names ^ again):
             yield f"it {'should not have' if name in names else 'lacks'} the table '{name}'"
         for name in sorted(names & again):
             try:
-                stored, computed = (each.read(kind, key, name) for each in stores)
+                stored, computed = (each.read(shard.ref, name) for each in stores)
             except PrmcalError as error:
                 yield excerpt(str(error), 200)
             else:
@@ -238,7 +236,7 @@ def _has_texts(store: Store, ref: ArtifactRef) -> bool:
     if ref.kind not in TEXT_TABLES:
         return False
     try:
-        path = store.folder(ref.kind, ref.key) / f"{TEXT_TABLES[ref.kind]}.parquet"
+        path = store.folder(ref) / f"{TEXT_TABLES[ref.kind]}.parquet"
         return "text" in parquet.read_schema(path).names
     except (OSError, pa.ArrowException):
         return False

@@ -275,7 +275,7 @@ def check_rows(subject: Subject) -> Check:
 
 def _checked(subject: Subject, shard: Shard[parameters.Parameters]) -> tuple[int, list[str]]:
     """Return the number of rows of an artifact, and what is wrong with them, in sentences without full stops."""
-    folder = subject.store.folder(shard.ref.kind, shard.ref.key)
+    folder = subject.store.folder(shard.ref)
     problems, count = list[str](), 0
     for name in (each for each in _TABLES if (folder / f"{each}.parquet").exists()):
         rows = subject.store.table([shard.ref], name, leave_out=TEXT)

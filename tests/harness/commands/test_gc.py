@@ -33,8 +33,8 @@ def claimed(out: Path, **changes: Any) -> list[Path]:
     RunFolder(out).write_record(record)
     store = Store(out)
     for shard in plan.shards():
-        store.write(shard.ref.kind, shard.ref.key, write_a_byte, {"seconds": 1.0})
-    return list(dict.fromkeys(store.folder(shard.ref.kind, shard.ref.key) for shard in plan.shards()))
+        store.write(shard.ref, write_a_byte, {"seconds": 1.0})
+    return list(dict.fromkeys(store.folder(shard.ref) for shard in plan.shards()))
 
 
 def write_a_byte(folder: Path) -> None:

@@ -45,9 +45,7 @@ def rewards(out: Path) -> dict[str, pd.DataFrame]:
     """The calibrated rewards of a run, by job."""
     plan, store = read_plan(out, RunFolder(out).record().grid), Store(out)
     jobs = [job for job in plan.jobs if job.kind == "calibrated"]
-    return {
-        str(job): store.read("calibrated", job.refs[0].key, "calibrated_rewards").to_pandas() for job in jobs
-    }
+    return {str(job): store.read(job.refs[0], "calibrated_rewards").to_pandas() for job in jobs}
 
 
 def test_rewards_are_those_of_stored_states_also_after_a_kill(tmp_path: Path, prmcal: Prmcal) -> None:

@@ -42,7 +42,7 @@ def shard(store: Store, parameters: Any, tables: dict[str, dict[str, pd.DataFram
     """A shard whose inputs are these tables, by role and name."""
     figures = {"seconds": 0.0, "size": 1, "samples": 0, "generated_tokens": 0, "scored_tokens": 0}
     for role, named in tables.items():
-        store.write(role, "key", partial(write, named), figures)
+        store.write(ArtifactRef(role, "key"), partial(write, named), figures)
     inputs = {role: (ArtifactRef(role, "key"),) for role in tables}
     return Shard(ArtifactRef(parameters.kind, "own"), parameters, inputs)
 

@@ -12,7 +12,7 @@ from prmcal.db.run_folder import finished_artifacts
 from prmcal.harness.recommending.recommend import recommend, wanted_of
 from prmcal.harness.recommending.types import Recommendation
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.store import Store
+from prmcal.harness.storage.store import ArtifactRef, Store
 from tests.conftest import Prmcal
 from tests.harness.execution.synthetic_grid import SYNTHETIC, grid, run_arguments
 
@@ -59,7 +59,7 @@ def shards(folder: Path) -> dict[tuple[str, str], list[tuple[str, bytes, float]]
     return {
         (kind, key): sorted(
             (file.name, file.read_bytes(), file.stat().st_mtime)
-            for file in Store(folder).folder(kind, key).iterdir()
+            for file in Store(folder).folder(ArtifactRef(kind, key)).iterdir()
             if file.suffix == ".parquet"
         )
         for kind in ("rollout", "score")
@@ -87,7 +87,7 @@ def test_drawing_keeps_the_run_and_continues_where_it_was_killed(copy: Path) -> 
         :1
     ]
     for kind, key in lost:
-        shutil.rmtree(Store(copy).folder(kind, key))
+        shutil.rmtree(Store(copy).folder(ArtifactRef(kind, key)))
     half = copy / "artifacts" / "rollout" / f".{lost[-1][1]}-half"
     half.mkdir()
     (half / "trajectories.parquet").write_bytes(b"half")

@@ -65,7 +65,7 @@ def rollouts(folder: Path, split: str) -> list[ArtifactRef]:
 
 def trajectories(folder: Path, split: str) -> pd.DataFrame:
     store = Store(folder)
-    tables = [store.read(ref.kind, ref.key, "trajectories").to_pandas() for ref in rollouts(folder, split)]
+    tables = [store.read(ref, "trajectories").to_pandas() for ref in rollouts(folder, split)]
     return pd.concat(tables, ignore_index=True)
 
 
@@ -74,15 +74,15 @@ def flipped(folder: Path, copy: Path, split: str) -> Path:
     shutil.copytree(folder, copy)
     store = Store(copy)
     for ref in rollouts(copy, split):
-        manifest = store.manifest(ref.kind, ref.key)
+        manifest = store.manifest(ref)
         assert manifest is not None
-        table = store.read(ref.kind, ref.key, "trajectories").to_pandas()
+        table = store.read(ref, "trajectories").to_pandas()
         table["correct"] = ~table["correct"]
 
         def fill(target: Path, table: pd.DataFrame = table) -> None:
             parquet.write_table(pa.Table.from_pandas(table), target / "trajectories.parquet")
 
-        store.write(ref.kind, ref.key, fill, {"seconds": manifest.seconds, "size": manifest.size})
+        store.write(ref, fill, {"seconds": manifest.seconds, "size": manifest.size})
     return copy
 
 
@@ -94,7 +94,7 @@ def test_it_reports_the_exact_accuracy_of_its_choice_on_the_test_questions(
     correct = table["correct"].to_numpy(bool).reshape(TEST, POOL)
     plan = existing_plan(RunFolder(folder))
     scores = [
-        Store(folder).read(ref.kind, ref.key, "rewards").to_pandas()
+        Store(folder).read(ref, "rewards").to_pandas()
         for job in plan.jobs
         if job.kind == "score" and job.labels.split == "test"
         for ref in job.refs

@@ -152,7 +152,7 @@ def fitted_to_test(folder: Path) -> None:
             replace(shard, inputs=inputs, parameters=replace(shard.parameters, data=data)), context
         )
         assert output.save is not None
-        opened.store.write(shard.ref.kind, shard.ref.key, output.save, {"seconds": 0.1})
+        opened.store.write(shard.ref, output.save, {"seconds": 0.1})
     opened.recompute()
 
 

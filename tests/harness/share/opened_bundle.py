@@ -49,12 +49,12 @@ class Opened:
         return [each for each in shards if each.ref.kind == kind and each.parameters.data.split == split]
 
     def read(self, ref: ArtifactRef, table: str) -> pd.DataFrame:
-        return self.store.read(ref.kind, ref.key, table).to_pandas()
+        return self.store.read(ref, table).to_pandas()
 
     def change(self, kind: str, table: str, change: Table, split: str = TEST) -> None:
         """Change a table of all artifacts of a kind, and make their manifests fit."""
         for shard in self.shards(kind, split):
-            path = self.store.folder(kind, shard.ref.key) / f"{table}.parquet"
+            path = self.store.folder(shard.ref) / f"{table}.parquet"
             before = parquet.read_table(path)
             changed = change(before.to_pandas())
             parquet.write_table(pa.Table.from_pandas(changed, before.schema, preserve_index=False), path)
@@ -64,22 +64,22 @@ class Opened:
         """Delete all artifacts of a kind, and say that they failed."""
         lost = self.shards(kind)
         for shard in lost:
-            shutil.rmtree(self.store.folder(kind, shard.ref.key))
+            shutil.rmtree(self.store.folder(shard.ref))
         write_failures(self.folder, {shard.ref.key: Failure("It failed") for shard in lost})
 
     def seal(self, ref: ArtifactRef) -> None:
         """Write the manifest of an artifact for the files that it has now."""
-        manifest = self.store.manifest(ref.kind, ref.key, verify=False)
-        figures = json.loads((self.store.folder(ref.kind, ref.key) / "artifact.json").read_text())
+        manifest = self.store.manifest(ref, verify=False)
+        figures = json.loads((self.store.folder(ref) / "artifact.json").read_text())
         del figures["files"], manifest
-        folder = self.store.folder(ref.kind, ref.key)
+        folder = self.store.folder(ref)
         files = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "artifact.json"}
 
         def fill(target: Path) -> None:
             for name, content in files.items():
                 (target / name).write_bytes(content)
 
-        self.store.write(ref.kind, ref.key, fill, figures)
+        self.store.write(ref, fill, figures)
 
     def recompute(self) -> None:
         """Compute everything again that needs no model."""
@@ -92,7 +92,7 @@ class Opened:
                     table = pa.Table.from_pandas(frame, preserve_index=False)
                     parquet.write_table(table, target / f"{name}.parquet")
 
-            self.store.write(shard.ref.kind, shard.ref.key, fill, {"seconds": 0.1})
+            self.store.write(shard.ref, fill, {"seconds": 0.1})
 
     def context(self) -> Context:
         """What shards are computed with: the questions are those of the plan."""
@@ -123,8 +123,8 @@ class Opened:
             sources = tuple(jobs[source.key] for source in job.inputs)
             jobs[job.key] = Job(job_key([each.ref for each in shards]), job.labels, tuple(shards), sources)
         for old, new in moved.items():
-            if self.store.folder(old.kind, old.key).exists() and old != new:
-                self.store.folder(old.kind, old.key).rename(self.store.folder(new.kind, new.key))
+            if self.store.folder(old).exists() and old != new:
+                self.store.folder(old).rename(self.store.folder(new))
         cells = tuple(replace(cell, job=jobs[cell.job.key]) for cell in self.plan.cells)
         seconds = {new: (self.plan.model_seconds or {}).get(old, 0.0) for old, new in moved.items()}
         changed = plan or self.plan

@@ -130,7 +130,7 @@ def test_texts_stay_if_any_submission_has_them(
     assert sorted(found["submitter"]) == ["", "Ada"] and sorted(found["texts"]) == [False, True]
     refs = [job.refs[0] for job in summary.union.plan.jobs if job.kind == "rollout"]
     store = Store(tmp_path / "out")
-    assert all("text" in store.read(ref.kind, ref.key, "trajectories").column_names for ref in refs)
+    assert all("text" in store.read(ref, "trajectories").column_names for ref in refs)
     assert len(store.manifests(refs)) == len(refs)  # The manifests belong to the files.
     assert leaderboards(tmp_path / "out") == leaderboards(parts["llm"])
 

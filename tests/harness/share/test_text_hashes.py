@@ -13,7 +13,7 @@ from prmcal.harness.share.bundle import SUBMISSION_FILE, BundledFile, read_submi
 from prmcal.harness.share.checks import check_unpacked, unpack
 from prmcal.harness.share.tables import file_digest
 from prmcal.harness.share.writing import write_bundle
-from prmcal.harness.storage.store import MANIFEST_FILE, Store, file_sha256
+from prmcal.harness.storage.store import MANIFEST_FILE, ArtifactRef, Store, file_sha256
 from prmcal.harness.verify.subject import opened
 from prmcal.harness.verify.texts import check_rows
 from tests.harness.share.conftest import ABOUT
@@ -31,7 +31,7 @@ def _with_other_text(folder: Path) -> Path:
     content = json.loads(file.read_text())
     content["files"][table.name] = [table.stat().st_size, file_sha256(table)]
     file.write_text(json.dumps(content, sort_keys=True))
-    assert store.manifest("rollout", table.parent.name) is not None
+    assert store.manifest(ArtifactRef("rollout", table.parent.name)) is not None
     submission = read_submission((folder / SUBMISSION_FILE).read_bytes(), "here")
     files = dict(submission.files)
     for path in (table, file):

@@ -167,7 +167,7 @@ def test_models_and_hidden_states_are_left_out(
     ref = ArtifactRef(parameters.kind, "0" * 24)
     shard = Shard(ref, parameters(**fields, **own), {role: (ArtifactRef(role, "1" * 24),)})
     store = Store(tmp_path)
-    manifest = store.write(ref.kind, ref.key, write_weights, {"seconds": 2.0})
+    manifest = store.write(ref, write_weights, {"seconds": 2.0})
     found = _kept_of(store, shard, manifest, texts=False, models=models)
     assert ("w.safetensors" in found) == kept
     about, _ = found["artifact.json"]

@@ -14,6 +14,7 @@ from prmcal.errors import StorageError
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, write_atomically
 
 FIGURES = {"seconds": 1.5, "samples": 3}
+ROLLOUT = ArtifactRef("rollout", "k")
 
 
 def fill(folder: Path) -> None:
@@ -22,17 +23,17 @@ def fill(folder: Path) -> None:
 
 def test_what_was_written_is_found_with_its_costs(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    written = store.write("rollout", "k1", fill, FIGURES)
-    assert store.manifest("rollout", "k1") is not None
+    written = store.write(ArtifactRef("rollout", "k1"), fill, FIGURES)
+    assert store.manifest(ArtifactRef("rollout", "k1")) is not None
     assert (written.seconds, written.samples) == (1.5, 3)
-    assert store.manifest("rollout", "k2") is None
+    assert store.manifest(ArtifactRef("rollout", "k2")) is None
 
 
 @pytest.mark.parametrize("damage", ["truncate", "flip", "delete", "manifest"])
 def test_a_damaged_artifact_counts_as_absent_and_can_be_written_again(tmp_path: Path, damage: str) -> None:
     store = Store(tmp_path)
-    store.write("rollout", "k", fill, FIGURES)
-    table = store.folder("rollout", "k") / "table.parquet"
+    store.write(ROLLOUT, fill, FIGURES)
+    table = store.folder(ROLLOUT) / "table.parquet"
     if damage == "truncate":
         table.write_bytes(table.read_bytes()[:500])
     elif damage == "flip":
@@ -40,10 +41,10 @@ def test_a_damaged_artifact_counts_as_absent_and_can_be_written_again(tmp_path: 
     elif damage == "delete":
         table.unlink()
     else:
-        (store.folder("rollout", "k") / "artifact.json").write_text('{"files": {')
-    assert store.manifest("rollout", "k") is None
-    store.write("rollout", "k", fill, FIGURES)
-    assert store.manifest("rollout", "k") is not None
+        (store.folder(ROLLOUT) / "artifact.json").write_text('{"files": {')
+    assert store.manifest(ROLLOUT) is None
+    store.write(ROLLOUT, fill, FIGURES)
+    assert store.manifest(ROLLOUT) is not None
 
 
 @pytest.mark.parametrize(
@@ -69,23 +70,23 @@ def test_a_manifest_that_no_run_writes_counts_as_absent(
 ) -> None:
     store = Store(tmp_path)
     (tmp_path / "other").write_text("key")
-    store.write("rollout", "k", fill, FIGURES)
-    file = store.folder("rollout", "k") / "artifact.json"
+    store.write(ROLLOUT, fill, FIGURES)
+    file = store.folder(ROLLOUT) / "artifact.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
-    assert store.manifest("rollout", "k", verify) is None
+    assert store.manifest(ROLLOUT, verify) is None
 
 
 @pytest.mark.parametrize("place", ["artifact.json", "table.parquet"])
 def test_a_pipe_in_an_artifact_counts_as_absent(tmp_path: Path, place: str) -> None:
     store = Store(tmp_path)
-    store.write("rollout", "k", fill, FIGURES)
-    file = store.folder("rollout", "k") / place
+    store.write(ROLLOUT, fill, FIGURES)
+    file = store.folder(ROLLOUT) / place
     file.unlink()
     os.mkfifo(file)
-    assert store.manifest("rollout", "k") is None
+    assert store.manifest(ROLLOUT) is None
     assert store.all_manifests() == {}
-    store.write("rollout", "k", fill, FIGURES)
-    assert store.manifest("rollout", "k") is not None
+    store.write(ROLLOUT, fill, FIGURES)
+    assert store.manifest(ROLLOUT) is not None
 
 
 def test_a_failure_while_writing_leaves_nothing(tmp_path: Path) -> None:
@@ -95,7 +96,7 @@ def test_a_failure_while_writing_leaves_nothing(tmp_path: Path) -> None:
 
     store = Store(tmp_path)
     with pytest.raises(RuntimeError):
-        store.write("rollout", "k", fails, FIGURES)
+        store.write(ROLLOUT, fails, FIGURES)
     assert list((tmp_path / "artifacts" / "rollout").iterdir()) == []
 
 
@@ -104,15 +105,15 @@ def test_a_full_disk_says_so_and_keeps_the_rest(tmp_path: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     store = Store(tmp_path)
-    store.write("rollout", "k1", fill, FIGURES)
+    store.write(ArtifactRef("rollout", "k1"), fill, FIGURES)
     with pytest.raises(StorageError, match=r"full\. Free some space and run the same command again"):
-        store.write("rollout", "k2", full, FIGURES)
-    assert store.manifest("rollout", "k1") is not None
+        store.write(ArtifactRef("rollout", "k2"), full, FIGURES)
+    assert store.manifest(ArtifactRef("rollout", "k1")) is not None
 
 
 def test_leftovers_of_a_killed_worker_are_removed(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.write("rollout", "k", fill, FIGURES)
+    store.write(ROLLOUT, fill, FIGURES)
     leftover = tmp_path / "artifacts" / "rollout" / ".k9-abc"
     leftover.mkdir()
     (leftover / "half.parquet").write_bytes(b"1")
@@ -121,7 +122,7 @@ def test_leftovers_of_a_killed_worker_are_removed(tmp_path: Path) -> None:
     other.touch()
     store.remove_leftovers()
     assert not leftover.exists() and not own.exists() and other.exists()
-    assert store.manifest("rollout", "k") is not None
+    assert store.manifest(ROLLOUT) is not None
 
 
 def test_a_full_disk_leaves_a_text_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,12 +150,10 @@ def test_what_is_not_a_file_is_not_replaced(tmp_path: Path) -> None:
 def test_manifests_are_read_together_and_only_of_whole_artifacts(tmp_path: Path) -> None:
     store = Store(tmp_path)
     refs = [ArtifactRef(kind, f"k{number:03}") for kind in ("rollout", "score") for number in range(150)]
-    written = {
-        ref: store.write(ref.kind, ref.key, fill, {**FIGURES, "size": n}) for n, ref in enumerate(refs)
-    }
+    written = {ref: store.write(ref, fill, {**FIGURES, "size": n}) for n, ref in enumerate(refs)}
     flipped, deleted = refs[7], refs[200]
-    (store.folder(flipped.kind, flipped.key) / "table.parquet").write_bytes(b"1" * 1000)
-    (store.folder(deleted.kind, deleted.key) / "table.parquet").unlink()
+    (store.folder(flipped) / "table.parquet").write_bytes(b"1" * 1000)
+    (store.folder(deleted) / "table.parquet").unlink()
     wanted = [*refs[:250], ArtifactRef("rollout", "never")]
     found = store.manifests(wanted)
     assert list(found) == [ref for ref in refs[:250] if ref not in (flipped, deleted)]
@@ -165,6 +164,11 @@ def test_manifests_are_read_together_and_only_of_whole_artifacts(tmp_path: Path)
 
 def test_manifests_that_are_known_are_not_read_again(tmp_path: Path) -> None:
     store, known = Store(tmp_path), ArtifactRef("rollout", "known")
-    manifests = {known: Manifest({}, 1.0), ArtifactRef("fit", "k"): store.write("fit", "k", fill, FIGURES)}
-    (store.folder("rollout", "known")).mkdir(parents=True)  # It has no manifest that could be read.
+    manifests = {
+        known: Manifest({}, 1.0),
+        ArtifactRef("fit", "k"): store.write(ArtifactRef("fit", "k"), fill, FIGURES),
+    }
+    (store.folder(ArtifactRef("rollout", "known"))).mkdir(
+        parents=True
+    )  # It has no manifest that could be read.
     assert set(store.all_manifests(known={known: manifests[known]})) == set(manifests)
