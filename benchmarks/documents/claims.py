@@ -16,7 +16,7 @@ import pandas as pd
 
 import prmcal
 from benchmarks.documents.figures import Figures
-from benchmarks.documents.shown import markdown, measured
+from benchmarks.documents.shown import keep, kept_in, markdown, measured, points
 from benchmarks.documents.smollm import smollm_claims
 from prmcal.db.catalog import leaderboard
 from prmcal.db.run_folder import published_path
@@ -66,21 +66,12 @@ def record(directory: Path) -> None:
         ("calibration", table[[*_KEY, "calibrator", *values, "questions"]]),
         ("difficulty", parts),
     ):
-        kept.round(6).to_csv(KEPT / f"{name}.csv", index=False, lineterminator="\n")
-
-
-def _kept(name: str) -> pd.DataFrame:
-    return pd.read_csv(KEPT / f"{name}.csv")
-
-
-def _points(row: pd.Series, name: str) -> str:
-    low, high = (f"{100 * row[f'{name}_{end}']:+.1f}" for end in ("low", "high"))
-    return f"{100 * row[name]:+.1f} [{low}, {high}]"
+        keep(kept, KEPT, name)
 
 
 def pool_findings() -> list[str]:
     """Return what holds on the recorded pools, each sentence with its interval, its n and where it does not hold."""
-    table, rules = _kept("calibration"), _kept("rules")
+    table, rules = kept_in(KEPT, "calibration"), kept_in(KEPT, "rules")
     raw = table[table["calibrator"] == _RAW].set_index("llm")
     code, agents = raw.loc[_CODE], raw.drop(_CODE)
     assert code["signed_error_low"] < 0 < code["signed_error_high"], "nothing is sure about the programs"
@@ -107,9 +98,9 @@ def pool_findings() -> list[str]:
         "right already.",
         f"No rule for stopping early is surely more accurate than the best fixed number of samples at its cost, at any "
         f"of {places} places. `learned stopping` differs by {100 * stopping['difference'].min():+.1f} to "
-        f"{100 * stopping['difference'].max():+.1f} points, at worst {_points(widest, 'difference')} "
+        f"{100 * stopping['difference'].max():+.1f} points, at worst {points(widest, 'difference')} "
         f"(n = {widest['questions']}). Rules that trust the score can lose: `{worst['rule']}` "
-        f"{_points(worst, 'difference')} points (n = {worst['questions']}), at "
+        f"{points(worst, 'difference')} points (n = {worst['questions']}), at "
         f"{lost['place'].nunique()} of {places} places, not at {places - lost['place'].nunique()}.",
     ]
 
@@ -167,8 +158,8 @@ def claims(figures: Figures) -> str:
     """Return the table of the paper's claims: where each was seen, how strongly, and what the rest would need."""
     rows, at = figures.ranking.set_index("calibrator"), nano_places(figures)
     raw, papers = rows.loc[_RAW], rows.loc[_PAPERS]
-    code = _kept("calibration").set_index(["llm", "calibrator"]).loc[(_CODE, _RAW)]
-    parts = _kept("difficulty")
+    code = kept_in(KEPT, "calibration").set_index(["llm", "calibrator"]).loc[(_CODE, _RAW)]
+    parts = kept_in(KEPT, "difficulty")
     hardest, easiest = parts.iloc[0], parts.iloc[-1]
     searches = _at_places(figures.scaling, "accuracy").dropna(subset=["beam search"])
     spent = _at_places(figures.scaling, "budget_ratio").dropna(subset=["beam search"])
@@ -220,8 +211,8 @@ def claims(figures: Figures) -> str:
             "IAS keeps the accuracy of best-of-n with fewer samples.",
             "Not possible: no pool has a score of the bare question. Rules that stop are above.",
             real["kept"],
-            f"{_points(papers, 'ias_to_best_of_n')} points at {measured(papers, 'ias_samples', 1)} of 64 samples; not "
-            f"lower {at['kept']}. But {_points(papers, 'ias_to_equal_cost')} points against a fixed n of the same "
+            f"{points(papers, 'ias_to_best_of_n')} points at {measured(papers, 'ias_samples', 1)} of 64 samples; not "
+            f"lower {at['kept']}. But {points(papers, 'ias_to_equal_cost')} points against a fixed n of the same "
             f"cost, which is not worse {at['fixed']} (n = 100 and 60).",
             f"A PRM that reads bare questions, with a real LLM: {big}.",
         ),
@@ -229,7 +220,7 @@ def claims(figures: Figures) -> str:
             "IAS with uncalibrated scores spends too little and loses accuracy.",
             "Not possible, for the same reason.",
             real["raw"],
-            f"{_points(raw, 'ias_to_best_of_n')} points against best-of-64 with {measured(raw, 'ias_samples', 1)} "
+            f"{points(raw, 'ias_to_best_of_n')} points against best-of-64 with {measured(raw, 'ias_samples', 1)} "
             "samples (n = 100 and 60).",
             "As above.",
         ),

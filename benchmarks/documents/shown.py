@@ -1,9 +1,10 @@
-"""How the tables of evidence show values: with their 95% intervals, in Markdown."""
+"""The values of tables of evidence, with their 95% intervals and in Markdown, and the tables that are kept."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -21,6 +22,22 @@ def with_interval(value: float, low: float, high: float, digits: int = 3) -> str
 def measured(cell: Mapping[str, Any], metric: str, digits: int = 3) -> str:
     """Return a metric of a row of a leaderboard with its interval, as text."""
     return with_interval(cell[metric], cell[f"{metric}_low"], cell[f"{metric}_high"], digits)
+
+
+def points(row: Mapping[str, Any], name: str = "difference") -> str:
+    """Return a difference of accuracies with its interval, in points, as text."""
+    low, high = (f"{100 * row[f'{name}_{end}']:+.1f}" for end in ("low", "high"))
+    return f"{100 * row[name]:+.1f} [{low}, {high}]"
+
+
+def keep(table: pd.DataFrame, folder: Path, name: str) -> None:
+    """Keep a table for the documents, whose texts are made from it."""
+    table.round(6).to_csv(folder / f"{name}.csv", index=False, lineterminator="\n")
+
+
+def kept_in(folder: Path, name: str) -> pd.DataFrame:
+    """Return a table that was kept."""
+    return pd.read_csv(folder / f"{name}.csv")
 
 
 def markdown(table: pd.DataFrame) -> str:

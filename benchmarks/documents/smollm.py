@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.documents.shown import measured
+from benchmarks.documents.shown import keep, kept_in, measured, points
 from prmcal import open_run
 from prmcal.db.overview.query import league, league_frame
 from prmcal.db.run_folder import published_path
@@ -39,13 +39,9 @@ def record(directory: Path) -> None:
     for name, metrics in _METRICS.items():
         values = [f"{metric}{end}" for metric in metrics for end in ("", "_low", "_high")]
         columns = ["prm", "strategy", "calibrator", *values, "questions"]
-        _keep(boards[name][columns], name)
-    _keep(league_frame(league(source)), "league")
-    _keep(pd.DataFrame(_differences(run, boards)), "differences")
-
-
-def _keep(table: pd.DataFrame, name: str) -> None:
-    table.round(6).to_csv(KEPT / f"{name}.csv", index=False, lineterminator="\n")
+        keep(boards[name][columns], KEPT, name)
+    keep(league_frame(league(source)), KEPT, "league")
+    keep(pd.DataFrame(_differences(run, boards)), KEPT, "differences")
 
 
 def _differences(run: Any, boards: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
@@ -85,10 +81,6 @@ def _differences(run: Any, boards: dict[str, pd.DataFrame]) -> list[dict[str, An
     return found
 
 
-def _kept(name: str) -> pd.DataFrame:
-    return pd.read_csv(KEPT / f"{name}.csv")
-
-
 def _row(table: pd.DataFrame, **values: str | None) -> pd.Series:
     """Return the only row with these values; None is no value."""
     for column, value in values.items():
@@ -98,18 +90,13 @@ def _row(table: pd.DataFrame, **values: str | None) -> pd.Series:
     return row
 
 
-def _points(row: pd.Series) -> str:
-    low, high = (f"{100 * row[f'difference_{end}']:+.1f}" for end in ("low", "high"))
-    return f"{100 * row['difference']:+.1f} [{low}, {high}]"
-
-
 def _raw() -> dict[str, pd.Series]:
-    return {prm: _row(_kept("calibration"), prm=prm, calibrator=RAW) for prm in (HEAD, YES_NO)}
+    return {prm: _row(kept_in(KEPT, "calibration"), prm=prm, calibrator=RAW) for prm in (HEAD, YES_NO)}
 
 
 def smollm_findings() -> list[str]:
     """Return what holds for SmolLM2 at two places, each with its interval, its n and where it does not hold."""
-    scaling, differences, raw = _kept("scaling"), _kept("differences"), _raw()
+    scaling, differences, raw = kept_in(KEPT, "scaling"), kept_in(KEPT, "differences"), _raw()
     n = int(raw[HEAD]["questions"])
     one, vote = (_row(scaling, prm=None, strategy=name) for name in (ONE, VOTE))
     best = {prm: _row(scaling, prm=prm, strategy=BEST) for prm in raw}
@@ -129,9 +116,9 @@ def smollm_findings() -> list[str]:
         f"of a value head, which was fitted to the outcomes of other stories, are off by "
         f"{measured(raw[HEAD], 'signed_error')}, so too high at 1 of 2 places, not at 1 (n = {n}).",
         f"Best-of-16 by the head is right on {measured(best[HEAD], 'accuracy')} of the stories, and one sample on "
-        f"{measured(one, 'accuracy')}: {_points(to_one[HEAD])} points. By Yes or No it is worse than one sample, "
-        f"{_points(to_one[YES_NO])}. A majority vote, which needs no PRM, has {measured(vote, 'accuracy')}: the head "
-        f"differs by {_points(to_vote)} points (n = {n}). So a PRM helps at 1 of 2 places, and surely beats a vote at "
+        f"{measured(one, 'accuracy')}: {points(to_one[HEAD])} points. By Yes or No it is worse than one sample, "
+        f"{points(to_one[YES_NO])}. A majority vote, which needs no PRM, has {measured(vote, 'accuracy')}: the head "
+        f"differs by {points(to_vote)} points (n = {n}). So a PRM helps at 1 of 2 places, and surely beats a vote at "
         "none.",
         f"Isotonic regression changes the corrected Brier score of Yes or No by {_ends(isotonic[YES_NO])}, and that of "
         f"the head by {_ends(isotonic[HEAD])} (n = {n}): it helps at 1 of 2 places, not where the scores are nearly "
@@ -141,7 +128,7 @@ def smollm_findings() -> list[str]:
 
 def smollm_summary() -> str:
     """Return the same in a sentence or two."""
-    scaling, raw = _kept("scaling"), _raw()
+    scaling, raw = kept_in(KEPT, "scaling"), _raw()
     one, vote = (_row(scaling, prm=None, strategy=name) for name in (ONE, VOTE))
     head, yes_no = (_row(scaling, prm=prm, strategy=BEST) for prm in (HEAD, YES_NO))
     return (
@@ -158,20 +145,20 @@ def _ends(row: pd.Series) -> str:
 
 def smollm_claims() -> dict[str, str]:
     """Return what SmolLM2 says of some claims of the paper, by their names."""
-    raw, differences = _raw(), _kept("differences")
+    raw, differences = _raw(), kept_in(KEPT, "differences")
     n = int(raw[HEAD]["questions"])
     ias = differences[differences["a"].str.startswith(IAS) & (differences["metric"] == "accuracy")]
     kept, fixed = (ias[ias["b"] == name] for name in (BEST, FIXED))
     worst, against = (rows.loc[rows["difference"].idxmin()] for rows in (kept, fixed))
     own = _row(kept, prm=HEAD, a=f"{IAS}, {RAW}")
-    samples = _row(_kept("scaling"), prm=HEAD, strategy=IAS, calibrator=RAW)
+    samples = _row(kept_in(KEPT, "scaling"), prm=HEAD, strategy=IAS, calibrator=RAW)
     return {
         "too high": f"Yes or No: {measured(raw[YES_NO], 'signed_error')}; a head that was fitted to outcomes: "
         f"{measured(raw[HEAD], 'signed_error')} (n = {n}). Above 0 at 1 of 2 places, not at 1.",
-        "kept": f"Between {_points(worst)} and {_points(kept.loc[kept['difference'].idxmax()])} points at {len(kept)} "
+        "kept": f"Between {points(worst)} and {points(kept.loc[kept['difference'].idxmax()])} points at {len(kept)} "
         f"pairs of PRM and calibrator; surely lower at {(kept['difference_high'] < 0).sum()}. Against a fixed n of the "
-        f"same cost at worst {_points(against)} (n = {n}).",
-        "raw": f"With the head's own scores {_points(own)} points with {measured(samples, 'samples', 1)} of 16 samples "
+        f"same cost at worst {points(against)} (n = {n}).",
+        "raw": f"With the head's own scores {points(own)} points with {measured(samples, 'samples', 1)} of 16 samples "
         f"(n = {n}).",
     }
 
