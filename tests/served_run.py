@@ -20,6 +20,8 @@ CELL = "calibration/nano-weak/nano-prm/quantiles/nano-math"
 NAN, GONE = "give NaN", "go away"
 """What a question has for which the PRM (tests/plugins/faulty_prm.py) returns NaN, or its server goes away."""
 SECONDS = 600
+BODY = 200_000
+"""The largest body that the server of tests takes, in bytes."""
 GRID: dict[str, Any] = {
     "name": "served",
     "seed": 1,

@@ -11,7 +11,8 @@ from prmcal.errors import DataError
 from prmcal.harness.audit.audit import audit
 from prmcal.registry.reading.solutions import Fields
 from tests.conftest import ROOT
-from tests.harness.audit.public import PAGE, SHAPES, SOLUTIONS, Public, Solution, written
+from tests.harness.audit.public import PAGE, SHAPES, Public, written
+from tests.harness.audit.solutions import SOLUTIONS, Solution
 
 DATA = ROOT.parent / "shared" / "data"
 named = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)

@@ -1,0 +1,48 @@
+"""Requests to a server of a calibrated PRM, and what its replies have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import httpx2
+from openai import OpenAI
+
+from tests.served_run import SECONDS
+
+QUESTION = "Begin at 67, keeping two digits. a) subtract 4, b) add 1, c) subtract 12."
+STEPS = ["a) 67-4=63", "b) 63+1=64"]
+
+
+def client(address: str, key: str = "none is needed") -> OpenAI:
+    return OpenAI(base_url=f"{address}/v1", api_key=key, timeout=SECONDS, max_retries=0)
+
+
+def post(address: str, path: str, body: Any, **how: Any) -> httpx2.Response:
+    return httpx2.post(f"{address}/{path}", json=body, timeout=SECONDS, **how)
+
+
+def chat(question: str = QUESTION, steps: Sequence[str] = (), behind: str = "") -> list[dict[str, str]]:
+    """The messages of a trajectory, with a text behind each step; those of a question without steps."""
+    solution = [{"role": "assistant", "content": "".join(step + behind for step in steps)}] if steps else []
+    return [{"role": "user", "content": question}, *solution]
+
+
+def ask(openai: OpenAI, question: str = QUESTION, **body: Any) -> Any:
+    """The first choice of a completion."""
+    messages: Any = chat(question)
+    found = openai.chat.completions.create(model="any", messages=messages, extra_body=body)
+    return found.choices[0]
+
+
+def pooled(address: str, **body: Any) -> list[dict[str, Any]]:
+    reply = post(address, "pooling", body)
+    assert reply.status_code == 200, reply.text
+    found: list[dict[str, Any]] = reply.json()["data"]
+    return found
+
+
+def message_of(reply: httpx2.Response) -> str:
+    error = reply.json()["error"]
+    assert set(error) == {"message", "type", "code"} and error["code"] == reply.status_code
+    return str(error["message"])
