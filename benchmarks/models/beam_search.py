@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from benchmarks.models.generate_peer import TransformersGenerate
-from prmcal.harness.jobs.search import Searched, beam_search
+from prmcal.harness.jobs.search import BeamSearch, Searched
 from prmcal.registry.contracts.data import Completion, Prefix, PrefixScores, Sampling
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.llms.transformers import TransformersLLM
@@ -69,15 +69,15 @@ def main(count: int = 50, width: int = 8, expansions: int = 8) -> None:
     prm = prms.create("qwen", checkpoint="nano:prm", dtype="float32")
     strategy = strategies.create("beam search", width=width, expansions=expansions)
     models: tuple[Any, ...] = (llm, prm, strategy, own_rewards, Sampling(max_tokens=256), None, SEED)
-    beam_search(questions[:1], *models)  # Loads the models.
+    BeamSearch(*models).run(questions[:1])  # Loads the models.
 
     slow: tuple[Any, ...] = (OnePrefixAtATime(llm), OneCandidateAtATime(prm), *models[2:])
-    together, batched = timed(lambda: beam_search(questions, *models))
-    alone, single = timed(lambda: [found for each in questions for found in beam_search([each], *models)])
-    naive, slowest = timed(lambda: [found for each in questions for found in beam_search([each], *slow)])
+    together, batched = timed(lambda: BeamSearch(*models).run(questions))
+    alone, single = timed(lambda: [found for each in questions for found in BeamSearch(*models).run([each])])
+    naive, slowest = timed(lambda: [found for each in questions for found in BeamSearch(*slow).run([each])])
 
     peer: tuple[Any, ...] = (TransformersGenerate(llm), *slow[1:])
-    library, usual = timed(lambda: [found for each in questions for found in beam_search([each], *peer)])
+    library, usual = timed(lambda: [found for each in questions for found in BeamSearch(*peer).run([each])])
 
     steps = sum(each.generations for each in together)
     right = [dataset.grade(each.question, join_steps(each.answer.steps))[0] == "correct" for each in together]

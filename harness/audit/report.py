@@ -12,33 +12,28 @@ from prmcal import __version__
 from prmcal.db.html.boards import template
 from prmcal.db.text.formats import interval, number
 from prmcal.harness.audit import verdict
-from prmcal.harness.audit.verdict import tables
 from prmcal.harness.report.exhibits import Chart
 from prmcal.harness.report.writer import can_draw
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from prmcal.harness.audit.choices import Choices
-    from prmcal.harness.audit.estimates import Measured
-    from prmcal.harness.audit.scored import Scored
+    from prmcal.harness.audit.audit import Audit
 
 _HERE = Path(__file__).parent
 
 
-def fragment(source: str, scored: Scored, measured: Measured, choices: Choices | None) -> str:
+def fragment(found: Audit) -> str:
     """Return the report as HTML for a notebook: without a style of its own, and with the diagrams in it."""
-    return template("findings.html", _HERE).render(**_contents(source, scored, measured, choices, None))
+    return template("findings.html", _HERE).render(**_contents(found, None))
 
 
-def write_report(
-    directory: Path, source: str, scored: Scored, measured: Measured, choices: Choices | None
-) -> None:
+def write_report(directory: Path, found: Audit) -> None:
     """Write ``report.html`` and a file for each diagram into a folder. Without the packages there are no diagrams."""
     from prmcal.harness.site.writer import page
     from prmcal.harness.storage.written import write_text
 
-    contents = _contents(source, scored, measured, choices, str(directory))
+    contents = _contents(found, str(directory))
     styles = [(_HERE / "report.css").read_text(encoding="utf-8")]
     drawn = [figure["drawn"] for figure in contents["figures"].values() if figure["drawn"]]
     if drawn:
@@ -63,13 +58,11 @@ def _drawn(shown: Mapping[str, pd.DataFrame]) -> dict[str, tuple[Chart, Any]]:
     return {name: (chart, Markup(svg_of(chart.picture))) for name, chart in diagrams(shown).items()}
 
 
-def _contents(
-    source: str, scored: Scored, measured: Measured, choices: Choices | None, directory: str | None
-) -> dict[str, Any]:
-    shown = tables(measured, choices)
+def _contents(found: Audit, directory: str | None) -> dict[str, Any]:
+    scored, measured, choices, shown = found.scored, found.measured, found.choices, found.tables
     drawn = _drawn(shown)
     return {
-        "source": source,
+        "source": found.source,
         "verdict": [
             verdict.trust(measured),
             verdict.repair(measured),

@@ -94,12 +94,13 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
                 for name, value in zip(columns, (question, index, step, steps, score, label), strict=True):
                     columns[name].append(value)
         last = scores[-1] if scores else None
+        worst = min((label for label in labels if label is not None), default=None)
         whole.append(
             {
                 "question": question,
                 "solution": index,
                 "steps": steps,
-                "label": _all_right(labels) if target in ("first error", "step") else outcome,
+                "label": worst if target in ("first error", "step") else outcome,
                 "score": last,
                 "answer": answer,
                 "level": each.get("level"),
@@ -168,10 +169,6 @@ def _labels(solution: Solution, target: Target, steps: int, outcome: float | Non
         marks = solution.get(_MARKS[target]) or []
     values = [None if each is None else float(each) for each in marks]
     return [None] * (steps + 1 - len(values)) + values if len(values) <= steps + 1 else [None] * (steps + 1)
-
-
-def _all_right(labels: Sequence[float | None]) -> float | None:
-    return min((each for each in labels if each is not None), default=None)
 
 
 def _scale(scores: np.ndarray[Any, Any], source: str) -> Scale:

@@ -31,7 +31,16 @@ def verdict(found: Scored, measured: Measured, choices: Choices | None, width: i
         block([repair(measured), *learning(measured)]),
     ]
     if choices is not None:
-        table = text_table(CHOICE_HEAD, choice_rows(choices), width)
+        rows = [
+            [
+                row.name,
+                value(row.accuracy),
+                f"{row.samples:.1f}",
+                "" if row.against is None else value(row.against, signed=True),
+            ]
+            for row in choices.rows
+        ]
+        table = text_table(["choice", "accuracy", "samples", "against the best fixed setting"], rows, width)
         parts.append(
             f"{wrapped(compared(choices), width)}\n{table}\n{wrapped(promised(choices), width, hanging='  ')}"
         )
@@ -130,22 +139,6 @@ def learning(measured: Measured) -> Iterator[str]:
             f"{count:,}: {number(cut.value, 4, signed=True)}" for count, cut in measured.curve.items()
         )
         yield f"Cut of the Brier score on a held-out half by labelled questions: {cuts}."
-
-
-CHOICE_HEAD = ["choice", "accuracy", "samples", "against the best fixed setting"]
-
-
-def choice_rows(choices: Choices) -> list[list[str]]:
-    """Return a row of texts for each way to choose."""
-    return [
-        [
-            row.name,
-            value(row.accuracy),
-            f"{row.samples:.1f}",
-            "" if row.against is None else value(row.against, signed=True),
-        ]
-        for row in choices.rows
-    ]
 
 
 def compared(choices: Choices) -> str:

@@ -2,10 +2,9 @@
 
 import os
 import sys
-import textwrap
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,6 +30,7 @@ from prmcal.registry.sources import arguments_model
 
 _WIDTH = 80
 _LONGEST_MESSAGE = 2000
+_INDENT = " " * 11
 _LABELS = ("FAILED", "skipped", "passed")
 
 
@@ -60,7 +60,7 @@ def check_plugins(
     report, and the others are checked. The values of arguments are YAML, and each plugin of a file gets those that it
     takes.
 
-    Returns the report, in lines of at most 80 columns if no single word is longer, and whether all plugins were checked
+    Returns the report, in lines of at most 80 columns, and whether all plugins were checked
     and no check failed.
 
     Raises a PrmcalError if the kind or the name is unknown, the name is ambiguous, or an argument is wrong.
@@ -69,8 +69,11 @@ def check_plugins(
         one_of("--kind", kind, list(KINDS))
     given = dict(map(_parsed, arguments)) | ({} if weights is None else {"checkpoint": str(weights)})
     plugins = _find(name, kind)
-    if len(plugins) > 1:
-        _require_known(plugins, given)
+    known = {key for kind, each in plugins for key in arguments_model(KINDS[kind].get(each)).model_fields}
+    unknown = [key for key in given if key not in known]
+    if len(plugins) > 1 and unknown:
+        hint = meant(unknown[0], known, f"They take: {', '.join(sorted(known)) or 'none'}.")
+        raise InvalidArgumentsError(f"No plugin of the file has an argument '{unknown[0]}'. {hint}")
     checked = [_checked(name, *each, given, len(plugins) > 1, weights) for each in plugins]
     states = Counter(state for state, _ in checked)
     parts = [report for _, report in checked]
@@ -114,44 +117,18 @@ def _lines(title: str, results: Sequence[CheckResult], passed: bool) -> Iterator
         shown = [each for each in results if _label(each) == label]
         if not passed and label != "FAILED":
             shown = [each for each in shown if each.message == NOT_RUN]
-        for names, message in _groups(shown):
-            yield _paragraph(f"  {label:7}  ", names)
+        by_message: dict[str, list[str]] = defaultdict(list)
+        for each in shown:
+            by_message[each.message].append(each.name)
+        for message, names in by_message.items():
+            listed = f"{len(names)} other checks" if message == NOT_RUN else ", ".join(names)
+            yield wrapped(f"  {label:7}  {listed}", _WIDTH, hanging=_INDENT)
             if message:
-                yield _paragraph("", message)
-
-
-def _groups(results: Iterable[CheckResult]) -> Iterator[tuple[str, str]]:
-    """Yield the names of the checks that share a message, and the message."""
-    groups: dict[str, list[str]] = {}
-    for each in results:
-        groups.setdefault(each.message, []).append(each.name)
-    for message, names in groups.items():
-        yield f"{len(names)} other checks" if message == NOT_RUN else ", ".join(names), message
+                yield wrapped(excerpt(message, _LONGEST_MESSAGE), _WIDTH, indent=_INDENT)
 
 
 def _label(result: CheckResult) -> str:
     return "skipped" if result.skipped else "passed" if result.passed else "FAILED"
-
-
-def _paragraph(first: str, text: str) -> str:
-    indent = " " * 11
-    return textwrap.fill(
-        excerpt(text, _LONGEST_MESSAGE),
-        _WIDTH,
-        initial_indent=first or indent,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
-def _require_known(plugins: Sequence[tuple[str, str]], given: Mapping[str, Any]) -> None:
-    """Raise InvalidArgumentsError if one of the arguments is one of no plugin."""
-    known = {key for kind, name in plugins for key in arguments_model(KINDS[kind].get(name)).model_fields}
-    unknown = [key for key in given if key not in known]
-    if unknown:
-        hint = meant(unknown[0], known, f"They take: {', '.join(sorted(known)) or 'none'}.")
-        raise InvalidArgumentsError(f"No plugin of the file has an argument '{unknown[0]}'. {hint}")
 
 
 def _find(name: str, kind: str | None) -> list[tuple[str, str]]:

@@ -24,7 +24,7 @@ from prmcal.harness.planning.preflight import Questions, asked_solutions, plugin
 from prmcal.harness.planning.reading import grid_schema, type_in_words
 from prmcal.harness.planning.resolved import absent_checkpoints
 from prmcal.harness.planning.settings import DatasetSpec, PluginSpec
-from prmcal.harness.terminal import broken, terminal_width, text_table, wrapped
+from prmcal.harness.terminal import text_table, wrapped
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.models.checkpoints import NANO_PREFIX, is_hub_id
 from prmcal.registry.plugins import KINDS, calibrators
@@ -70,7 +70,9 @@ def render_plugins(kind: str | None, name: str | None = None) -> str:
     if kind is not None and name is not None:
         return _arguments(kind, name)
     if kind == "calibrator":
-        return _calibrators()
+        rows = [[name, *_described(name)] for name in calibrators.names()]
+        table = text_table(["calibrator", "reads", "levels", "trains the PRM", "source"], rows)
+        return f"{table}\n\n{wrapped(_LEGEND)}"
     return "\n\n".join(
         text_table([each, "class"], [[name, target] for name, target in registry.names().items()])
         for each, registry in KINDS.items()
@@ -96,12 +98,6 @@ def _arguments(kind: str, name: str) -> str:
     return "\n\n".join([*map(wrapped, parts), table])
 
 
-def _calibrators() -> str:
-    rows = [[name, *_described(name)] for name in calibrators.names()]
-    table = text_table(["calibrator", "reads", "levels", "trains the PRM", "source"], rows)
-    return "\n".join([table, "", *broken(_LEGEND, terminal_width())])
-
-
 def _described(name: str) -> tuple[str, str, str, str]:
     """Return the features of a calibrator, its levels, its training passes and its source. No model is loaded."""
     try:
@@ -112,23 +108,13 @@ def _described(name: str) -> tuple[str, str, str, str]:
     built: Calibrator | type[Calibrator] = cls
     with suppress(PluginError):  # It may need arguments. Its class says what does not depend on them.
         built = calibrators.create(name)
-    reads, passes = built.reads, built.training_passes
-    return (
-        reads if isinstance(reads, str) else _GIVEN,
-        _levels(built) if isinstance(built, Calibrator) else _GIVEN,
-        _passes(passes) if isinstance(passes, int) else _GIVEN,
-        source,
-    )
-
-
-def _levels(calibrator: Calibrator) -> str:
-    if calibrator.any_level:
-        return "any"
-    return "point" if calibrator.levels == (0.5,) else ", ".join(f"{level:g}" for level in calibrator.levels)
-
-
-def _passes(passes: int) -> str:
-    return f"{passes} passes" if passes > 1 else "1 pass" if passes else "no"
+    reads, passes, levels, trains = built.reads, built.training_passes, _GIVEN, _GIVEN
+    if isinstance(built, Calibrator):
+        levels = "point" if built.levels == (0.5,) else ", ".join(f"{level:g}" for level in built.levels)
+        levels = "any" if built.any_level else levels
+    if isinstance(passes, int):
+        trains = f"{passes} passes" if passes > 1 else "1 pass" if passes else "no"
+    return reads if isinstance(reads, str) else _GIVEN, levels, trains, source
 
 
 def doctor(

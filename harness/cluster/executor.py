@@ -7,7 +7,7 @@ and how often it is tried, is decided here.
 import secrets
 import shutil
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from prmcal.harness.execution.schedule import Event, Notice, Outcome, Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.storage.folder import texts_in
 from prmcal.harness.storage.store import Store
 from prmcal.registry.sources import local_files
 
@@ -303,8 +304,9 @@ class RayExecutor:
 
 def _paths(grid: GridSpec) -> list[Path]:
     """Return the files and folders that the grid names, as absolute paths."""
-    named = [value for specs in grid.entries.values() for spec in specs for value in _texts(spec.arguments)]
-    return sorted({Path(value).resolve() for value in named if "/" in value and Path(value).exists()})
+    specs = [spec for own in grid.entries.values() for spec in own]
+    named = {text for spec in specs for text, _ in texts_in(spec.arguments) if "/" in text}
+    return sorted({Path(text).resolve() for text in named if Path(text).exists()})
 
 
 def copied_plugins(plugin_files: Sequence[Path], folder: Path) -> dict[Path, Path]:
@@ -324,14 +326,3 @@ def copied_plugins(plugin_files: Sequence[Path], folder: Path) -> dict[Path, Pat
             if not place:
                 copies[path.resolve()] = copy
     return copies
-
-
-def _texts(data: Any) -> Iterator[str]:
-    if isinstance(data, str):
-        yield data
-    elif isinstance(data, Mapping):
-        for value in data.values():
-            yield from _texts(value)
-    elif isinstance(data, Sequence):
-        for value in data:
-            yield from _texts(value)

@@ -202,7 +202,9 @@ def serve(
     parent = multiprocessing.parent_process()
     assert parent is not None
     end_with(parent.sentinel)
-    _print_to(output)
+    with output.open("ab", buffering=0) as stream:  # Native code prints there too.
+        os.dup2(stream.fileno(), 1)
+        os.dup2(stream.fileno(), 2)
 
     def report(line: object) -> None:
         connection.send_bytes(write_message(str(line)))
@@ -217,13 +219,6 @@ def serve(
         except EOFError:
             return
         connection.send_bytes(write_message(run_shard(shard, context)))
-
-
-def _print_to(file: Path) -> None:
-    """Redirect standard output and standard error, also those of native code, to the end of a file."""
-    with file.open("ab", buffering=0) as stream:
-        os.dup2(stream.fileno(), 1)
-        os.dup2(stream.fileno(), 2)
 
 
 def _write(output: Output, folder: Path) -> None:

@@ -14,7 +14,7 @@ from prmcal.harness.inference.asking import Asking, check_question
 from prmcal.harness.inference.models import Answerer, Rewarded, each_or_error
 from prmcal.harness.inference.results import Spent, Step, Trajectory
 from prmcal.harness.jobs.plugin_calls import plugin_guard
-from prmcal.harness.jobs.search import Beam, Searched, beam_search, calibrating, lengthened
+from prmcal.harness.jobs.search import Beam, BeamSearch, Searched, calibrating, lengthened
 from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.data import GenerationRequest, Prefix, Question
 from prmcal.registry.contracts.pool import Pool
@@ -237,17 +237,10 @@ def search(models: Answerer, asking: Asking, questions: Sequence[OpenQuestion]) 
         asked = [Question(hashlib.sha256(each.text.encode()).hexdigest(), each.text, "") for each in part]
         llm, prm = models.llm, models.prm
         with plugin_guard("strategy", asking.name, "search"), models.models.lock:
-            calibrate = calibrating(models.calibrator, prm, asking.level)
-            found = beam_search(
-                asked,
-                llm,
-                prm,
-                strategy,
-                calibrate,
-                models.card.sampling,
-                asking.setting.target,
-                asking.seed,
-                models.card.ways,
+            calibrate, card = calibrating(models.calibrator, prm, asking.level), models.card
+            target, seed = asking.setting.target, asking.seed
+            found = BeamSearch(llm, prm, strategy, calibrate, card.sampling, target, seed, card.ways).run(
+                asked
             )
         best = [(each.text, one.answer.steps) for each, one in zip(part, found, strict=True)]
         return list(zip(found, models.rewards(best), strict=True))

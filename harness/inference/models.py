@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import compress
@@ -21,7 +21,14 @@ from prmcal.harness.inference.calibration_questions import AnswerChances, Calibr
 from prmcal.harness.inference.results import PrefixRewards
 from prmcal.harness.jobs.context import Models
 from prmcal.harness.jobs.parameters import PluginReference
-from prmcal.harness.jobs.plugin_calls import checked_rewards, plugin_guard, require, require_length
+from prmcal.harness.jobs.plugin_calls import (
+    checked_rewards,
+    checked_scores,
+    plugin_guard,
+    require,
+    require_length,
+)
+from prmcal.harness.jobs.stepping import next_steps, stored
 from prmcal.registry.contracts import data
 from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
 from prmcal.registry.contracts.models import LLM, PRM
@@ -186,11 +193,14 @@ class Answerer:
 
     def generate(self, requests: Sequence[data.GenerationRequest]) -> list[list[data.Completion]]:
         """Sample whole completions. Raise PrmcalError if there is no LLM, or it fails."""
-        return self.models.completions(self._asked(), requests, self.card.sampling)
+        with self.models.lock, plugin_guard("llm", self._asked().name, "generate"):
+            found = self.llm.generate_batch(requests, self.card.sampling)
+            return stored(self.llm, [(each.prefix, each.n) for each in requests], found)
 
     def next_steps(self, requests: Sequence[data.GenerationRequest]) -> list[list[data.Completion]]:
         """Continue prefixes by one step each, as a search does. It raises the same errors."""
-        return self.models.next_steps(self._asked(), requests, self.card.sampling)
+        with self.models.lock, plugin_guard("llm", self._asked().name, "generate"):
+            return next_steps(self.llm, requests, self.card.sampling)
 
     def _asked(self) -> PluginReference:
         if self.card.llm is None:
@@ -208,7 +218,10 @@ class Answerer:
         with self.models.lock:
             read = self._read_states if self.calibrator.reads == "hidden" else self._read_scores
             logits, tokens, features = read(items)
-            predicted = iter(self._predicted(features))
+            predicted: Iterator[Floats] = iter(())
+            if len(features):
+                with plugin_guard("calibrator", self.card.calibrator.name, "predict"):
+                    predicted = iter(checked_rewards(self.calibrator, features, self.levels))
         found = []
         for logit, count in zip(logits, tokens, strict=True):
             quantiles = np.full((len(logit), len(self.levels)), np.nan)
@@ -225,7 +238,8 @@ class Answerer:
         requests = [
             data.ScoringRequest(question, tuple(group.values())) for question, group in groups.items()
         ]
-        scored = self.models.scores(self.card.prm, requests)
+        with plugin_guard("prm", self.card.prm.name, "score"):
+            scored = checked_scores(self.prm, requests)
         by_place = {
             place: score
             for group, scores in zip(groups.values(), scored, strict=True)
@@ -257,12 +271,6 @@ class Answerer:
             for each, (_, steps) in zip(found, items, strict=True)
         ]
         return logits, [len(each.states) for each in found], data.HiddenStates.concatenate(found)
-
-    def _predicted(self, features: Any) -> Floats:
-        if not len(features):
-            return np.empty((0, len(self.levels)))
-        with plugin_guard("calibrator", self.card.calibrator.name, "predict"):
-            return checked_rewards(self.calibrator, features, self.levels)
 
     def result(self, rewarded: Rewarded, steps: Sequence[str]) -> PrefixRewards:
         """Return rewards as plain data. In an exported checkpoint there are no uncalibrated ones."""

@@ -21,12 +21,7 @@ from prmcal.harness.jobs.parameters import Parameters, PluginReference, Question
 from prmcal.harness.storage.store import Store, content_key
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import (
-    Completion,
-    GenerationRequest,
-    PrefixScores,
     Question,
-    Sampling,
-    ScoringRequest,
 )
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.models import LLM, PRM
@@ -68,9 +63,7 @@ class Models:
     It has an LLM and a PRM at most, and builds each from its reference when it is first asked for. A model stays loaded
     until another one of its kind takes its place, or one of the other kind that is not asked for `beside` it.
 
-    Several threads may share it: `completions`, `next_steps` and `scores` run one call of a model at a time, and a
-    block with `lock` has both models for itself. These three return what was checked against the contract of the
-    plugin. They raise a PluginFailedError that names the plugin otherwise.
+    Several threads may share it. A block with `lock` has both models for itself.
 
     Attributes
     ----------
@@ -108,25 +101,6 @@ class Models:
         """Return a new calibrator: unfitted, or as it was saved in a folder."""
         calibrator = reference.build(calibrators)
         return calibrator if folder is None else calibrator.load(folder)
-
-    def completions(
-        self, llm: PluginReference, requests: Sequence[GenerationRequest], sampling: Sampling
-    ) -> list[list[Completion]]:
-        """Sample whole completions of prefixes, beside the PRM, in the form in which texts are stored."""
-        with self.lock, plugin_calls.plugin_guard("llm", llm.name, "generate"):
-            return plugin_calls.whole_completions(self.llm(llm, beside=True), requests, sampling)
-
-    def next_steps(
-        self, llm: PluginReference, requests: Sequence[GenerationRequest], sampling: Sampling
-    ) -> list[list[Completion]]:
-        """Continue prefixes by one step each, as a search does, beside the PRM."""
-        with self.lock, plugin_calls.plugin_guard("llm", llm.name, "generate"):
-            return plugin_calls.next_steps(self.llm(llm, beside=True), requests, sampling)
-
-    def scores(self, prm: PluginReference, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
-        """Return the PRM's scores of trajectories, beside the LLM, by request and trajectory."""
-        with self.lock, plugin_calls.plugin_guard("prm", prm.name, "score"):
-            return plugin_calls.checked_scores(self.prm(prm, beside=True), requests)
 
     def drop(self, seconds: float = _SECONDS_TO_CLOSE) -> bool:
         """Let go of the models because one of them broke. They are loaded again when they are asked for.

@@ -296,7 +296,13 @@ def _at_levels(rewards: pd.DataFrame, name: str, trajectories: GradedTrajectorie
     """Return the rewards at all levels, ascending, that `reads` calls by this name."""
     levels = (rewards[rewards["level"] == level] for level in levels_of(rewards))
     at_levels = np.stack([_arranged(table, "reward", trajectories) for table in levels], axis=-1)
-    return _last(at_levels, trajectories) if name == "trajectory_rewards" else at_levels
+    if name != "trajectory_rewards":
+        return at_levels
+    # A whole trajectory that is too long for the PRM has no row.
+    steps = at_levels.shape[2]
+    places = np.minimum(trajectories.steps, steps - 1)[..., None, None]
+    last = np.take_along_axis(at_levels, places, axis=2)[:, :, 0]
+    return np.where((trajectories.steps < steps)[..., None], last, np.nan)
 
 
 def _arranged(table: pd.DataFrame, column: str, trajectories: GradedTrajectories) -> Floats:
@@ -308,11 +314,3 @@ def _arranged(table: pd.DataFrame, column: str, trajectories: GradedTrajectories
     found = np.full((*trajectories.correct.shape, longest + 1), np.nan)
     found[rows, kept["trajectory"].to_numpy(np.int64), steps] = kept[column].to_numpy(np.float64)
     return found
-
-
-def _last(at_steps: Floats, trajectories: GradedTrajectories) -> Floats:
-    """Return the values of each whole trajectory; NaN where it is too long for the PRM and so has no row."""
-    steps = at_steps.shape[2]
-    places = np.minimum(trajectories.steps, steps - 1)[..., None, None]
-    last = np.take_along_axis(at_steps, places, axis=2)[:, :, 0]
-    return np.where((trajectories.steps < steps)[..., None], last, np.nan)

@@ -15,6 +15,7 @@ from prmcal.errors import DataError, PluginFailedError
 from prmcal.harness.jobs import parameters, plugin_calls
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.stepping import stored
 from prmcal.registry.contracts.data import GIVEN, Completion, Prefix, PrefixScores, Question, ScoringRequest
 from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset
 from prmcal.registry.grading import Verdict
@@ -116,13 +117,7 @@ def draw(
     with plugin_calls.plugin_guard("llm", given.llm.name, "generate"):
         llm = context.llm(given.llm)
         completions = patiently(llm, lambda: llm.generate(prefixes, n, given.sampling, shard.seed))
-        plugin_calls.require_length(completions, len(prefixes), "lists of completions")
-        for drawn in completions:
-            plugin_calls.check_completions(drawn, n)
-        return [
-            plugin_calls.in_steps(llm, prefix, drawn)
-            for prefix, drawn in zip(prefixes, completions, strict=True)
-        ]
+        return stored(llm, [(prefix, n) for prefix in prefixes], completions)
 
 
 _Group = tuple[str, tuple[str, ...], int]
@@ -268,10 +263,12 @@ def compute_score(shard: Shard[parameters.ScoreParameters], context: Context) ->
         for (key, group), scores in zip(groups, scored, strict=True)
         for trajectory, each in zip(group["trajectory"], scores, strict=True)
     ]
-    return Output(
-        {"rewards": _rewards(places), "scored_tokens": _tokens(places)},
-        scored_tokens=sum(each.tokens for _, _, each in places),
-    )
+    # Tokens that the trajectories of a question share are counted once.
+    read = [(key, trajectory, each.tokens) for key, trajectory, each in places]
+    tokens = pd.DataFrame(read, columns=["question_id", "trajectory", "tokens"])
+    tokens = tokens.astype({"trajectory": "int32", "tokens": "int32"})
+    total = sum(count for _, _, count in read)
+    return Output({"rewards": _rewards(places), "scored_tokens": tokens}, scored_tokens=total)
 
 
 def _rewards(places: Sequence[_Place]) -> pd.DataFrame:
@@ -289,12 +286,4 @@ def _rewards(places: Sequence[_Place]) -> pd.DataFrame:
             "reward": np.concatenate([np.asarray(each.reward, dtype=np.float64) for _, _, each in places]),
             "over_long": np.concatenate([np.asarray(each.over_long, dtype=bool) for _, _, each in places]),
         }
-    )
-
-
-def _tokens(places: Sequence[_Place]) -> pd.DataFrame:
-    """Return the tokens that the PRM read for each trajectory. Tokens that trajectories share are counted once."""
-    rows = [(key, trajectory, each.tokens) for key, trajectory, each in places]
-    return pd.DataFrame(rows, columns=["question_id", "trajectory", "tokens"]).astype(
-        {"trajectory": "int32", "tokens": "int32"}
     )

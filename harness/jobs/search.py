@@ -19,7 +19,8 @@ from prmcal.errors import FaultyPluginError
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import SearchParameters
-from prmcal.harness.jobs.plugin_calls import checked_rewards, next_steps, plugin_guard
+from prmcal.harness.jobs.plugin_calls import checked_rewards, plugin_guard
+from prmcal.harness.jobs.stepping import next_steps
 from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
 from prmcal.registry.contracts.data import (
@@ -99,7 +100,15 @@ class Searched:
 
 
 @dataclass(frozen=True)
-class _Search:
+class BeamSearch:
+    """A search. The same questions, plugins, sampling and seed give the same result.
+
+    The LLM samples the steps, the PRM scores the prefixes, and `calibrate` maps its logits to rewards. The strategy
+    decides how many prefixes are kept, and how many continuations each of them gets; `target` is its C, if it has one.
+    `sampling` is that of whole trajectories. A trajectory ends with the step in which it reaches `max_tokens`, or with
+    its answer, which stands where `ways` says, as in the argument `answers` of a data set.
+    """
+
     llm: LLM
     prm: PRM
     strategy: SearchStrategy
@@ -107,88 +116,109 @@ class _Search:
     sampling: Sampling
     target: float | None
     seed: int
-    ways: Ways
+    ways: Ways = BOXED
 
+    def run(self, questions: Sequence[Question]) -> list[Searched]:
+        """Search all questions."""
+        found = [Searched(question) for question in questions]
+        going, candidates = found, self._first(found)
+        while going:
+            for step in range(self.strategy.every):
+                self._lengthen(going, candidates, step)
+            scored = self._scored(going, candidates)
+            for each, beams in zip(going, scored, strict=True):
+                each.rounds += 1
+                self._choose(each, beams)
+            going = [each for each in going if each.live]
+            candidates = self._expanded(going)
+        return found
 
-def beam_search(
-    questions: Sequence[Question],
-    llm: LLM,
-    prm: PRM,
-    strategy: SearchStrategy,
-    calibrate: Calibrate,
-    sampling: Sampling,
-    target: float | None,
-    seed: int,
-    ways: Ways = BOXED,
-) -> list[Searched]:
-    """Search all questions. The same questions, plugins, sampling and seed give the same result.
+    def _first(self, found: Sequence[Searched]) -> list[list[Beam]]:
+        """Return the candidates of the first round: copies of the bare question."""
+        strategy = self.strategy
+        if strategy.first == "full":
+            return [[Beam()] * (strategy.width * strategy.expansions) for _ in found]
+        for each, (bare,) in zip(found, self._scored(found, [[Beam()] for _ in found]), strict=True):
+            copies = [bare] * strategy.width
+            each.kept = copies[: self._number_kept(copies)]
+        return self._expanded(found)
 
-    The LLM samples the steps, the PRM scores the prefixes, and `calibrate` maps its logits to rewards. The strategy
-    decides how many prefixes are kept, and how many continuations each of them gets; `target` is its C, if it has one.
-    `sampling` is that of whole trajectories. A trajectory ends with the step in which it reaches `max_tokens`, or with
-    its answer, which stands where `ways` says, as in the argument `answers` of a data set.
-    """
-    search = _Search(llm, prm, strategy, calibrate, sampling, target, seed, ways)
-    found = [Searched(question) for question in questions]
-    going, candidates = found, _first(search, found)
-    while going:
-        for step in range(strategy.every):
-            _lengthen(search, going, candidates, step)
-        scored = _scored(search, going, candidates)
-        for each, beams in zip(going, scored, strict=True):
-            each.rounds += 1
-            _choose(search, each, beams)
-        going = [each for each in going if each.live]
-        candidates = _expanded(search, going)
-    return found
+    def _expanded(self, going: Sequence[Searched]) -> list[list[Beam]]:
+        """Return the candidates before their new step: each unfinished kept prefix, once for each continuation."""
+        candidates = []
+        for each in going:
+            rewards = np.array([beam.reward for beam in each.kept])
+            times = int(np.clip(self.strategy.expand(rewards, self.target), 1, self.strategy.expansions))
+            candidates.append([beam for beam in each.kept if not beam.finished for _ in range(times)])
+        return candidates
 
+    def _lengthen(self, going: Sequence[Searched], candidates: list[list[Beam]], step: int) -> None:
+        """Sample one more step of every unfinished candidate, in one call for all questions.
 
-def _first(search: _Search, found: Sequence[Searched]) -> list[list[Beam]]:
-    """Return the candidates of the first round: copies of the bare question."""
-    strategy = search.strategy
-    if strategy.first == "full":
-        return [[Beam()] * (strategy.width * strategy.expansions) for _ in found]
-    for each, (bare,) in zip(found, _scored(search, found, [[Beam()] for _ in found]), strict=True):
-        copies = [bare] * strategy.width
-        each.kept = copies[: _number_kept(search, copies)]
-    return _expanded(search, found)
+        `step` counts the steps of this round.
+        """
+        places: list[tuple[int, list[int]]] = []
+        requests = []
+        for index, (each, beams) in enumerate(zip(going, candidates, strict=True)):
+            for number, (steps, members) in enumerate(_by_steps(beams)):
+                each.generations += len(members)
+                key = content_key([self.seed, each.question.id, each.rounds, step, number])
+                prefix = Prefix(each.question.text, steps)
+                requests.append(GenerationRequest(prefix, len(members), seed_from_key(key)))
+                places.append((index, members))
+        with plugin_guard("llm", self.llm.plugin_name, "generate"):
+            drawn = next_steps(self.llm, requests, self.sampling)
+        limits = self.sampling.max_tokens, self.strategy.most_steps, self.ways
+        for (index, members), completions in zip(places, drawn, strict=True):
+            each = going[index]
+            each.prefill_tokens += completions[0].prompt_tokens
+            for member, completion in zip(members, completions, strict=True):
+                each.generated_tokens += completion.tokens
+                candidates[index][member] = lengthened(candidates[index][member], completion, *limits)
 
+    def _scored(self, going: Sequence[Searched], candidates: Sequence[Sequence[Beam]]) -> list[list[Beam]]:
+        """Score the candidates, in one call of the PRM and one call of the calibrator for all questions."""
+        distinct = [tuple(dict.fromkeys(beam.steps for beam in beams)) for beams in candidates]
+        requests = [
+            ScoringRequest(each.question.text, steps, whole_only=True)
+            for each, steps in zip(going, distinct, strict=True)
+        ]
+        with plugin_guard("prm", self.prm.plugin_name, "score"):
+            scores = patiently(self.prm, lambda: self.prm.score_batch(requests))
+        for each, of_question in zip(going, scores, strict=True):
+            each.scored_tokens += sum(score.tokens for score in of_question)
+        prefixes = [Prefix(request.question, steps) for request in requests for steps in request.trajectories]
+        logits = np.array(
+            [score.logit[-1] for of_question in scores for score in of_question], dtype=np.float64
+        )
+        with plugin_guard("calibrator", "of the search", "predict"):  # It may use the model of the PRM.
+            medians, rewards = self.calibrate(prefixes, logits)
+        ranked_by = medians if self.strategy.rank == "calibrated" else expit(logits)
+        values = iter(zip(ranked_by, rewards, logits, strict=True))
+        known = [{steps: next(values) for steps in of_question} for of_question in distinct]
+        return [
+            [
+                replace(beam, ranked_by=float(by), reward=float(reward), logit=float(logit))
+                for beam in beams
+                for by, reward, logit in [of_question[beam.steps]]
+            ]
+            for beams, of_question in zip(candidates, known, strict=True)
+        ]
 
-def _expanded(search: _Search, going: Sequence[Searched]) -> list[list[Beam]]:
-    """Return the candidates before their new step: each unfinished kept prefix, once for each continuation."""
-    candidates = []
-    for each in going:
-        rewards = np.array([beam.reward for beam in each.kept])
-        times = int(np.clip(search.strategy.expand(rewards, search.target), 1, search.strategy.expansions))
-        candidates.append([beam for beam in each.kept if not beam.finished for _ in range(times)])
-    return candidates
+    def _choose(self, each: Searched, scored: Sequence[Beam]) -> None:
+        """Rank the new candidates together with finished prefixes, and keep the best."""
+        kept = [old for old in each.kept if old.finished]
+        again = each.finished if self.strategy.finished == "kept" else kept
+        # Python's sort is stable: among equal candidates the earlier one is first.
+        ranked = sorted([*again, *scored], key=lambda beam: beam.rank)
+        ended = [beam for beam in scored if beam.finished]
+        each.finished = sorted([*each.finished, *ended], key=lambda beam: beam.rank)
+        each.kept = ranked[: self._number_kept(ranked)]
 
-
-def _lengthen(search: _Search, going: Sequence[Searched], candidates: list[list[Beam]], step: int) -> None:
-    """Sample one more step of every unfinished candidate, in one call for all questions.
-
-    `step` counts the steps of this round.
-    """
-    places: list[tuple[int, list[int]]] = []
-    requests = []
-    for index, (each, beams) in enumerate(zip(going, candidates, strict=True)):
-        for number, (steps, members) in enumerate(_by_steps(beams)):
-            each.generations += len(members)
-            key = content_key([search.seed, each.question.id, each.rounds, step, number])
-            prefix = Prefix(each.question.text, steps)
-            requests.append(GenerationRequest(prefix, len(members), seed_from_key(key)))
-            places.append((index, members))
-    with plugin_guard("llm", search.llm.plugin_name, "generate"):
-        drawn = next_steps(search.llm, requests, search.sampling)
-    for (index, members), completions in zip(places, drawn, strict=True):
-        each = going[index]
-        each.prefill_tokens += completions[0].prompt_tokens
-        for member, completion in zip(members, completions, strict=True):
-            each.generated_tokens += completion.tokens
-            beam = candidates[index][member]
-            candidates[index][member] = lengthened(
-                beam, completion, search.sampling.max_tokens, search.strategy.most_steps, search.ways
-            )
+    def _number_kept(self, candidates: Sequence[Beam]) -> int:
+        rewards = np.array([beam.reward for beam in candidates])
+        highest = -np.sort(-rewards)[: self.strategy.width]  # NaN last
+        return int(np.clip(self.strategy.keep(highest, self.target), 1, self.strategy.width))
 
 
 def lengthened(beam: Beam, completion: Completion, most_tokens: int, most_steps: int, ways: Ways) -> Beam:
@@ -210,55 +240,6 @@ def _by_steps(beams: Sequence[Beam]) -> Iterable[tuple[tuple[str, ...], list[int
     return groups.items()
 
 
-def _scored(
-    search: _Search, going: Sequence[Searched], candidates: Sequence[Sequence[Beam]]
-) -> list[list[Beam]]:
-    """Score the candidates, in one call of the PRM and one call of the calibrator for all questions."""
-    distinct = [tuple(dict.fromkeys(beam.steps for beam in beams)) for beams in candidates]
-    requests = [
-        ScoringRequest(each.question.text, steps, whole_only=True)
-        for each, steps in zip(going, distinct, strict=True)
-    ]
-    with plugin_guard("prm", search.prm.plugin_name, "score"):
-        scores = patiently(search.prm, lambda: search.prm.score_batch(requests))
-    for each, of_question in zip(going, scores, strict=True):
-        each.scored_tokens += sum(score.tokens for score in of_question)
-    prefixes = [Prefix(request.question, steps) for request in requests for steps in request.trajectories]
-    logits = np.array([score.logit[-1] for of_question in scores for score in of_question], dtype=np.float64)
-    with plugin_guard("calibrator", "of the search", "predict"):  # It may use the model of the PRM.
-        medians, rewards = search.calibrate(prefixes, logits)
-    ranked_by = medians if search.strategy.rank == "calibrated" else expit(logits)
-    values = iter(zip(ranked_by, rewards, logits, strict=True))
-    known = [{steps: next(values) for steps in of_question} for of_question in distinct]
-    return [
-        [
-            replace(beam, ranked_by=float(by), reward=float(reward), logit=float(logit))
-            for beam in beams
-            for by, reward, logit in [of_question[beam.steps]]
-        ]
-        for beams, of_question in zip(candidates, known, strict=True)
-    ]
-
-
-def _choose(search: _Search, each: Searched, scored: Sequence[Beam]) -> None:
-    """Rank the new candidates together with finished prefixes, and keep the best."""
-    again = (
-        each.finished if search.strategy.finished == "kept" else [old for old in each.kept if old.finished]
-    )
-    # Python's sort is stable: among equal candidates the earlier one is first.
-    ranked = sorted([*again, *scored], key=lambda beam: beam.rank)
-    each.finished = sorted(
-        [*each.finished, *(beam for beam in scored if beam.finished)], key=lambda beam: beam.rank
-    )
-    each.kept = ranked[: _number_kept(search, ranked)]
-
-
-def _number_kept(search: _Search, candidates: Sequence[Beam]) -> int:
-    rewards = np.array([beam.reward for beam in candidates])
-    highest = -np.sort(-rewards)[: search.strategy.width]  # NaN last
-    return int(np.clip(search.strategy.keep(highest, search.target), 1, search.strategy.width))
-
-
 _MEDIAN = 0.5
 
 
@@ -276,9 +257,8 @@ def compute_search(shard: Shard[SearchParameters], context: Context) -> Output:
         fitted = None if given.calibrator is None else context.fitted(shard, given.calibrator)
         calibrate = calibrating(fitted, prm, given.level)
         ways = context.reader(dataset, given.llm).answers
-        found = beam_search(
-            questions, llm, prm, strategy, calibrate, given.sampling, given.target, shard.seed, ways
-        )
+        search = BeamSearch(llm, prm, strategy, calibrate, given.sampling, given.target, shard.seed, ways)
+        found = search.run(questions)
     counts = dict.fromkeys(("steps", "finished", "rounds", "generations"), "int32")
     tokens = dict.fromkeys(("generated_tokens", "prefill_tokens", "scored_tokens"), "int64")
     rows = []

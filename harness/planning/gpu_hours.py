@@ -291,15 +291,16 @@ def space_needed(plan: Plan, done: Collection[ArtifactRef]) -> Space:
 
     `done` are the finished shards.
     """
-    shards = [shard for shard in plan.shards() if shard.ref not in done]
     longest = longest_completion(plan)
-    widths: dict[str, float] = {}
-    states = {
-        shard.ref: _states(shard.parameters, longest, widths)
-        for shard in plan.shards()
-        if isinstance(shard.parameters, parameters.HiddenParameters)
-    }
-    given = [shard.parameters for shard in shards]
+    given = [shard.parameters for shard in plan.shards() if shard.ref not in done]
+    hidden = [each for each in given if isinstance(each, parameters.HiddenParameters)]
+    widths = {prm.name: _width(prm) for prm in {each.prm.name: each.prm for each in hidden}.values()}
+    # The trajectories of a question share its tokens.
+    states = sum(
+        widths[each.prm.name]
+        * (each.size * trajectory_tokens(longest) + len(each.data.questions) * QUESTION_TOKENS)
+        for each in hidden
+    )
     solutions = sum(
         each.size * completion_tokens(each)
         for each in given
@@ -310,20 +311,11 @@ def space_needed(plan: Plan, done: Collection[ArtifactRef]) -> Space:
     )
     weights = {each.absent for kind in ("llm", "prm") for each in plan.plugins.get(kind, ())}
     return Space(
-        hidden=_BYTES_OF_STATE * sum(states[shard.ref] for shard in shards if shard.ref in states),
+        hidden=_BYTES_OF_STATE * states,
         solutions=_BYTES_OF_TOKEN * solutions,
         rest=_BYTES_OF_SHARD * float(others),
         models=sum(_BYTES_OF_PARAMETER * 1e9 * (billions(each) or 0) for each in weights & {*plan.absent}),
     )
-
-
-def _states(given: parameters.HiddenParameters, longest: int, widths: dict[str, float]) -> float:
-    """Return the count of numbers in the hidden states of a shard. The trajectories of a question share its tokens."""
-    questions, prm = len(given.data.questions), given.prm
-    tokens = given.size * trajectory_tokens(longest) + questions * QUESTION_TOKENS
-    if prm.name not in widths:
-        widths[prm.name] = _width(prm)
-    return tokens * widths[prm.name]
 
 
 def _width(prm: parameters.PluginReference) -> float:

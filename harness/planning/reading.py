@@ -5,7 +5,6 @@ a plugin may be. What several fields have to do with each other, such as a name 
 :func:`read_grid` checks.
 """
 
-import difflib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from pydantic import ValidationError
 import prmcal
 from prmcal.errors import GridError
 from prmcal.harness.planning.grid import DEFAULT_STRATEGIES, GridSpec
-from prmcal.registry.messages import is_file, reading, refuse_device, shown
+from prmcal.registry.messages import is_file, meant, reading, refuse_device, shown
 from prmcal.registry.plugins import KINDS
 from prmcal.registry.sources import arguments_model, documented_arguments
 
@@ -42,12 +41,9 @@ def find_grid(grid: str) -> Path:
             return path
     if grid in shipped:
         return shipped[grid]
-    close = difflib.get_close_matches(path.stem, shipped, n=1)
-    hint = f" Did you mean '{close[0]}'?" if close else ""
-    raise GridError(
-        f"There is no grid file {grid} and no shipped grid of that name.{hint} The shipped grids are "
-        f"{', '.join(shipped)}."
-    )
+    unknown = f"There is no grid file {grid} and no shipped grid of that name."
+    known = f"The shipped grids are {', '.join(shipped)}."
+    raise GridError(" ".join(filter(None, (unknown, meant(path.stem, shipped, ""), known))))
 
 
 _MOST_VALUES = 100_000
@@ -171,9 +167,8 @@ def _suggestion(location: tuple[int | str, ...]) -> str:
         top = "at the top level" if "" in elsewhere else ""
         under = " or ".join(f"`{section}`" for section in elsewhere if section)
         return f"It belongs {' or '.join(filter(None, (top, under and f'under {under}')))}."
-    close = difflib.get_close_matches(key, fields, n=1)
     beside = " What a plugin takes belongs under `arguments`." if "arguments" in fields else ""
-    return f"Did you mean '{close[0]}'?" if close else f"Known keys: {', '.join(fields)}.{beside}"
+    return meant(key, fields, f"Known keys: {', '.join(fields)}.{beside}")
 
 
 def _inner(annotation: Any) -> Any:

@@ -133,7 +133,7 @@ def _jobs_data(plan: Plan, values: dict[str, tuple[int, Any]]) -> Iterator[dict[
             "roles": list(first.inputs),
             "shards": [shard.ref.key for shard in job.shards],
             "ranges": [
-                [end for each in _ranges(shard.parameters).values() for end in (each.start, each.stop)]
+                [end for each in _ranges(shard.parameters) for end in (each.start, each.stop)]
                 for shard in job.shards
             ],
             "reads": [[runs[id(refs)] for refs in shard.inputs.values()] for shard in job.shards],
@@ -170,10 +170,9 @@ def _runs(positions: Sequence[int]) -> list[int]:
     return found
 
 
-def _ranges(given: parameters.Parameters) -> dict[str, range]:
+def _ranges(given: parameters.Parameters) -> list[range]:
     """Return the fields in which the shards of a job differ. The first one is the range of the questions."""
-    own = {name: value for name, value in vars(given).items() if isinstance(value, range)}
-    return {"": given.data.questions, **own}
+    return [given.data.questions, *(value for value in vars(given).values() if isinstance(value, range))]
 
 
 def _plan(content: Mapping[str, Any]) -> Plan:

@@ -74,7 +74,10 @@ class Panel:
     def rows(self) -> list[tuple[list[str], list[dict[Any, Any]]]]:
         """The names and the values of each row."""
         found = groupby(self.values.to_dict("records"), key=lambda each: [each[name] for name in self.names])
-        return [([_plain(name) for name in names], list(row)) for names, row in found]
+        return [
+            ([f"{name:g}" if isinstance(name, float) else str(name) for name in names], list(row))
+            for names, row in found
+        ]
 
     @property
     def titles(self) -> list[str]:
@@ -159,10 +162,6 @@ def _digits(name: str, value: Any) -> str:
     if value is None:
         return ""
     return f"{value:{'.0f' if name in ('prefixes', 'questions') else _FORMATS.get(name, '')}}"
-
-
-def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def markdown(table: Table | TextTable) -> str:

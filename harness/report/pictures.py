@@ -42,13 +42,12 @@ def svg_of(picture: alt.TopLevelMixin) -> str:
 def files_of(picture: alt.TopLevelMixin) -> dict[str, bytes]:
     """Return a picture as PNG, PDF and SVG, by the suffix of its file. Equal pictures give equal files."""
     svg = svg_of(picture)
-    pdf = _RESOURCES.sub(_sorted_resources, vl_convert.svg_to_pdf(svg))
+    # The order of the names of the resources of a page varies. The places of all objects stay the same.
+    pdf = _RESOURCES.sub(
+        lambda found: found[1] + b"".join(sorted(found[2].splitlines(keepends=True))),
+        vl_convert.svg_to_pdf(svg),
+    )
     return {"png": vl_convert.svg_to_png(svg, ppi=_PPI), "pdf": pdf, "svg": svg.encode()}
-
-
-def _sorted_resources(found: re.Match[bytes]) -> bytes:
-    """Sort the names of the resources of a page, whose order varies. The places of all objects stay the same."""
-    return found[1] + b"".join(sorted(found[2].splitlines(keepends=True)))
 
 
 def of_kind(kind: str) -> alt.Chart:

@@ -31,7 +31,7 @@ from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan
 from prmcal.harness.share import bundle
 from prmcal.harness.share.tables import FAILURES, PLAN, checked_digests, needed_tables
-from prmcal.harness.storage.folder import RunFolder, one_problem
+from prmcal.harness.storage.folder import RunFolder, one_problem, texts_in
 from prmcal.harness.storage.store import MANIFEST, MANIFEST_FILE, content_key, file_sha256, storage_errors
 from prmcal.registry.messages import reading, shown
 from prmcal.registry.plugins import KINDS
@@ -268,7 +268,7 @@ def check_values(name: str, content: Any, machine: Machine) -> None:
     Raises a BundleError if one does. The message has the name of the file, and where it is.
     """
     # The same texts are in a plan thousands of times.
-    for text, place in dict(_texts(content)).items():
+    for text, place in dict(texts_in(content)).items():
         if found := machine.traces(text):
             raise BundleError(
                 f"{name} would tell of this machine: {shown(found[0])} in '{place}'. Results belong to their "
@@ -305,16 +305,3 @@ def public_environment(environment: Mapping[str, Any], machine: Machine) -> dict
             "gpus": [machine.cleaned(str(each)) for each in hardware.get("gpus", [])],
         },
     }
-
-
-def _texts(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the texts in JSON data, each with its place. The names of fields are texts too."""
-    if isinstance(value, str):
-        yield value, place
-    elif isinstance(value, Mapping):
-        for name, each in value.items():
-            yield str(name), place
-            yield from _texts(each, f"{place}.{name}" if place else str(name))
-    elif isinstance(value, list | tuple):
-        for number, each in enumerate(value):
-            yield from _texts(each, f"{place}[{number}]")

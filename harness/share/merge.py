@@ -89,7 +89,11 @@ def _merge(out: Path, inputs: Sequence[Path], aside: Path, begin: float) -> Merg
     known = submissions.read_verifications(submissions.verifications_root(out).glob("*.json"))
     recorded = submissions.read_verifications(records)
     copies: dict[str, submissions.Submitted] = {}
-    for each in sorted([*own.values(), *given], key=_signature):  # Of several copies, a signed one stays.
+    # Of several copies, a signed one stays.
+    for each in sorted(
+        [*own.values(), *given],
+        key=lambda each: (not each.submission.signed_by, each.submission.signed_by or ""),
+    ):
         copies.setdefault(each.submission_id, each)
     added = {name: each for name, each in copies.items() if name not in own}
     if not copies:
@@ -128,12 +132,6 @@ def _merge(out: Path, inputs: Sequence[Path], aside: Path, begin: float) -> Merg
         union=union,
         seconds=time.monotonic() - begin,
     )
-
-
-def _signature(submission: submissions.Submitted) -> tuple[bool, str]:
-    """Return the place of the signature of a submission among those of its copies. The smallest one is kept."""
-    signed_by = submission.submission.signed_by or ""
-    return not signed_by, signed_by
 
 
 def _add_artifacts(

@@ -1,6 +1,5 @@
 """``prmcal leaderboard``: the overview, the leaderboards, the league and the costs, as text, JSON, CSV or Markdown."""
 
-import difflib
 import itertools
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -34,6 +33,7 @@ from prmcal.harness.cli.options import WORDS
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import UNLIMITED, wrapped
 from prmcal.harness.terminal import show as show_text
+from prmcal.registry.messages import meant
 
 TABLES = ("overview", *LEADERBOARDS, "costs")
 _COSTS_LEGEND = (
@@ -227,7 +227,8 @@ def _check_filters(published: Path, table: str, filters: Mapping[str, Sequence[s
         of_kind = list(known.loc[known["kind"] == kind, "name"])
         for name in names:
             if name not in of_kind:
-                raise PrmcalError(f"--{kind}: the grid has no {kind} '{name}'. {_hint(name, of_kind)}")
+                hint = meant(name, of_kind, f"There are: {', '.join(of_kind) or 'none'}.")
+                raise PrmcalError(f"--{kind}: the grid has no {kind} '{name}'. {hint}")
 
 
 def _chosen_tier(published: Path, directory: Path, tier: str | None) -> str | None:
@@ -247,7 +248,8 @@ def _chosen_metrics(keys: Sequence[str], columns: Sequence[str], metrics: Collec
     """Return the metrics among the columns that the reader asks for. Raise a PrmcalError if there is no such column."""
     for column in columns:
         if column not in keys:
-            raise PrmcalError(f"--columns: the table has no column '{column}'. {_hint(column, keys)}")
+            hint = meant(column, keys, f"There are: {', '.join(keys) or 'none'}.")
+            raise PrmcalError(f"--columns: the table has no column '{column}'. {hint}")
     return [column for column in columns if column in metrics]
 
 
@@ -260,12 +262,6 @@ def _only(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     identity = ("cell_id", "number", *COORDINATES)
     wanted = {*identity, *columns, *(f"{column}{part}" for column in columns for part in parts)}
     return frame[[name for name in frame if name in wanted]]
-
-
-def _hint(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=3)
-    meant = f"Did you mean {' or '.join(repr(each) for each in close)}? " if close else ""
-    return f"{meant}There are: {', '.join(known) or 'none'}."
 
 
 _NAMES = (*PLACE, "strategy", "calibrator")
@@ -289,7 +285,8 @@ def board_text(found: Board, columns: Sequence[str] = (), width: int | None = No
     places = [
         columns_of[key] for key in PLACE if key in columns_of and key not in same and key not in columns
     ]
-    groups = _groups(places, len(found.rows))
+    names = list(zip(*(each.values for each in places), strict=True)) or [()] * len(found.rows)
+    groups = [list(rows) for _, rows in itertools.groupby(range(len(names)), names.__getitem__)]
     above, headings, left_out = [], {}, set(same)
     if len(groups) < len(found.rows) and places:
         counts = [columns_of[key] for key in _COUNTS if key in columns_of]
@@ -314,12 +311,6 @@ def board_text(found: Board, columns: Sequence[str] = (), width: int | None = No
     table = options.fitted(shown, width, legend=[found.legend], options=hidden, sections=headings)
     parts = [wrapped(" ".join(above), width)] if above else []
     return "\n\n".join([*parts, table, *(wrapped(note, width) for note in found.notes)]) + "\n"
-
-
-def _groups(places: Sequence[Column], rows: int) -> list[list[int]]:
-    """Return the rows of each place, which follow each other."""
-    names = list(zip(*(each.values for each in places), strict=True)) or [()] * rows
-    return [list(group) for _, group in itertools.groupby(range(rows), names.__getitem__)]
 
 
 def _weights(found: Board, columns: Sequence[str]) -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from prmcal import LLM, Completion, GenerationRequest, Prefix, Sampling
-from prmcal.harness.jobs.plugin_calls import in_steps, next_steps
+from prmcal.harness.jobs.stepping import in_steps, next_steps
 from prmcal.registry.splitting import Splitting
 from prmcal.steps import join_steps, split_steps
 

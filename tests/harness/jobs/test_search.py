@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from prmcal.db.queries.curves import searches
 from prmcal.db.queries.leaderboard import costs
-from prmcal.harness.jobs.search import Searched, beam_search
+from prmcal.harness.jobs.search import BeamSearch, Searched
 from prmcal.registry.contracts.data import (
     Completion,
     FinishReason,
@@ -55,7 +55,7 @@ def search(
     target = 0.9 if strategy.targeted else None
     llm = llms.create("synthetic-llm", skill=skill)
     prm = prm or prms.create("synthetic-prm")
-    return beam_search(questions, llm, prm, strategy, calibrate, sampling, target, seed)
+    return BeamSearch(llm, prm, strategy, calibrate, sampling, target, seed).run(questions)
 
 
 def right(found: Sequence[Searched]) -> float:
@@ -100,7 +100,7 @@ def test_without_anything_to_save_all_variants_are_the_fixed_search() -> None:
     llm, prm = llms.create("synthetic-llm", skill=0.7), prms.create("synthetic-prm")
     for name in ("beam search + IAS-of-K", "beam search + IAS-of-M"):
         strategy = create_as(SearchStrategy, strategies, name, width=3, expansions=2)
-        found = beam_search(QUESTIONS, llm, prm, strategy, hopeless, SAMPLING, 0.9, 5)
+        found = BeamSearch(llm, prm, strategy, hopeless, SAMPLING, 0.9, 5).run(QUESTIONS)
         chosen = [(each.answer.steps, each.generations) for each in found]
         assert chosen == [(each.answer.steps, each.generations) for each in fixed]
 
@@ -140,9 +140,8 @@ def test_every_round_draws_what_the_paper_says(first: First) -> None:
             return asked[-1][2]
 
     llm, prm = llms.create("synthetic-llm", skill=0.7), prms.create("synthetic-prm")
-    (found,) = beam_search(
-        QUESTIONS[4:5], llm, prm, Watched(width=4, expansions=3, first=first), calibrate, SAMPLING, 0.9, 1
-    )
+    watched = Watched(width=4, expansions=3, first=first)
+    (found,) = BeamSearch(llm, prm, watched, calibrate, SAMPLING, 0.9, 1).run(QUESTIONS[4:5])
     expands = [each for each in asked if each[0] == "expand"]
     keeps = [each for each in asked if each[0] == "keep"]
     asked_of_question = first == "adaptive"  # of its copies, in place of a full first round
@@ -204,7 +203,7 @@ class Marks(PRM):
 def scripted(continuations: Mapping[Steps, Sequence[tuple[str, FinishReason]]], **arguments: Any) -> Searched:
     strategy = create_as(SearchStrategy, strategies, "beam search", width=1, **arguments)
     models = (Script(continuations), Marks(), strategy, calibrate)
-    return beam_search(QUESTIONS[:1], *models, SAMPLING, None, 1)[0]
+    return BeamSearch(*models, SAMPLING, None, 1).run(QUESTIONS[:1])[0]
 
 
 @pytest.mark.parametrize(("finished", "answer"), [("kept", "\\boxed{1}"), ("pruned", "\\boxed{-2}")])

@@ -133,7 +133,7 @@ def test_steps_of_recordings_are_found_whatever_separates_them(
     path = write(tmp_path / "recording.jsonl", record)
     llm = llms.create("recorded", path=path, splitting=splitting)
     scores = prms.create("recorded", path=path, splitting=splitting)
-    from prmcal.harness.jobs.plugin_calls import in_steps
+    from prmcal.harness.jobs.stepping import in_steps
 
     bare = Prefix("1+1?")
     stored = in_steps(llm, bare, llm.generate([bare], 2, Sampling(), 0)[0])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from prmcal import Completion, Prefix
 from prmcal.errors import InvalidArgumentsError
-from prmcal.harness.jobs.plugin_calls import in_steps
+from prmcal.harness.jobs.stepping import in_steps
 from prmcal.registry.grading import extract_answer
 from prmcal.registry.llms.prompts import PromptFormat
 from prmcal.registry.llms.transformers import TransformersLLM
