@@ -33,11 +33,6 @@ def terminal_width() -> int:
     return max(NARROWEST, shutil.get_terminal_size(_PIPE).columns)
 
 
-def terminal_height() -> int:
-    """Return the height of the terminal in lines."""
-    return shutil.get_terminal_size(_PIPE).lines
-
-
 def wrapped(text: str, width: int | None = None, *, indent: str = "", hanging: str = "") -> str:
     """Return text with its lines wrapped at words. A word that is too long for a line is broken.
 
@@ -166,7 +161,7 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 def show(text: str, pager: bool = True) -> None:
     """Print a text. If it is longer than the terminal, show it in the pager (the variable PAGER, or ``less``)."""
-    if pager and sys.stdout.isatty() and text.count("\n") >= terminal_height():
+    if pager and sys.stdout.isatty() and text.count("\n") >= shutil.get_terminal_size(_PIPE).lines:
         SystemPager().show(text)
     else:
         typer.echo(text.removesuffix("\n"))

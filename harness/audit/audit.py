@@ -143,7 +143,9 @@ def audit(
                 raise DataError(
                     f"{named} is a run, whose fields are known. Leave out the options that name fields."
                 )
-            return _measured(named, scored_run(paths[0], only or {}), earlier)
+            solutions, words = run_solutions(paths[0], only or {})
+            found = rows_of(solutions, named, Fields(scale="logit"), [words])
+            return _measured(named, found, earlier)
         records = read_files(paths, only)
     return _measured(named, scored(records, named, fields or Fields()), earlier)
 
@@ -169,12 +171,6 @@ _MEASURED = "test"
 def is_run(path: Path) -> bool:
     """Return whether a path is the output folder of a run."""
     return (path / RECORD_FILE).is_file()
-
-
-def scored_run(directory: Path, only: Mapping[str, Sequence[str]]) -> Scored:
-    """Return the scored solutions of one LLM, PRM, data set and split of a run; see :func:`run_solutions`."""
-    solutions, words = run_solutions(directory, only)
-    return rows_of(solutions, str(directory), Fields(scale="logit"), [words])
 
 
 def run_solutions(directory: Path, only: Mapping[str, Sequence[str]]) -> tuple[list[Solution], str]:

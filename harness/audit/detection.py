@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from prmcal.arrays import Bools, Floats, Ints
+from prmcal.db.overview.types import Quantity
 from prmcal.db.statistics.bootstrap import Bootstrap, Statistic, estimate
 
 _MOST_THRESHOLDS = 200
@@ -35,13 +36,10 @@ PRM_SCORES: dict[str, list[float]] = WORDS["prmbench"]
 
 
 @dataclass(frozen=True)
-class Detection:
+class Detection(Quantity):
     """F1 or PRMScore of one way to decide which step is wrong, with its 95% interval over questions."""
 
     way: str
-    value: float
-    low: float
-    high: float
     solutions: int
     """Those that are judged; of a PRMScore, the steps."""
 
@@ -106,7 +104,7 @@ def prm_scores(
     def scored(way: str, values: Floats, part: Bools) -> Detection:
         statistic = _HalfOfBoth(values[part] > 0.5, right[part], question[part])
         found = estimate(statistic, bootstrap)
-        return Detection(way, found.value, found.low, found.high, found.rows)
+        return Detection(found.value, found.low, found.high, way, found.rows)
 
     return tuple(
         PrmScore(
@@ -177,7 +175,7 @@ def detection(
         tuned[~others] = hits[int(np.argmax(scores)), ~others]
     ways[f"threshold tuned on {'other subsets' if named else 'the other half'}"] = tuned
     return tuple(
-        Detection(way, found.value, found.low, found.high, found.rows)
+        Detection(found.value, found.low, found.high, way, found.rows)
         for way, right in ways.items()
         for found in [estimate(_F1(right, wrong, steps.question), bootstrap)]
     )

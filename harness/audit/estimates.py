@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from prmcal.arrays import Bools, Floats, Ints
+from prmcal.db.overview.types import Quantity
 from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic, estimate
 from prmcal.db.statistics.intervals import (
     IntervalRule,
@@ -50,12 +51,9 @@ _POWER = 1.96 + 0.84
 
 
 @dataclass(frozen=True)
-class Number:
-    """A value with its 95% interval over questions."""
+class Number(Quantity):
+    """A value with its 95% interval over questions, and their number."""
 
-    value: float
-    low: float
-    high: float
     questions: int
 
     @property

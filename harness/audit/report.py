@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from prmcal import __version__
 from prmcal.db.html.boards import template
 from prmcal.db.text.formats import interval, number
+from prmcal.db.text.overview import quantity
 from prmcal.harness.audit import verdict
 from prmcal.harness.report.exhibits import Chart
 from prmcal.harness.report.writer import can_draw
@@ -72,7 +73,7 @@ def _contents(found: Audit, directory: str | None) -> dict[str, Any]:
         "health": list(verdict.health(scored, measured)),
         "errors": " ".join(
             [
-                f"Calibration error {verdict.value(measured.error)}. Brier score {verdict.value(measured.brier)}.",
+                f"Calibration error {quantity(measured.error)}. Brier score {quantity(measured.brier)}.",
                 *verdict.errors_found(measured),
             ]
         ),

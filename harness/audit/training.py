@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 
 from prmcal.arrays import Bools, Floats, Floats32
+from prmcal.db.text.overview import quantity
 from prmcal.errors import DataError
 from prmcal.harness.audit.audit import is_run, run_solutions
 from prmcal.harness.audit.choices import choices, mean_of_questions
 from prmcal.harness.audit.estimates import INNER, OUTER, Number, Rows
 from prmcal.harness.audit.scored import Scored, rows_of
-from prmcal.harness.audit.verdict import value
 from prmcal.harness.storage.store import storage_errors
 from prmcal.registry.calibrators.heads import folds
 from prmcal.registry.calibrators.logit import PlattScaling
@@ -197,10 +197,10 @@ def _worth(found: Scored) -> tuple[dict[str, Number], str]:
         best = f"best-of-{chosen.solutions}"
         figures |= {row.name: row.accuracy for row in chosen.rows if row.name in ("one sample", best)}
     if auc.value < LEAST_AUC:
-        return figures, f"The AUC within questions is {value(auc)}, and a PRM needs {LEAST_AUC:g}."
+        return figures, f"The AUC within questions is {quantity(auc)}, and a PRM needs {LEAST_AUC:g}."
     if chosen is not None and figures[best].value < figures["one sample"].value:
-        worse = f"The accuracy of {best}, {value(figures[best])}, is below that of one sample"
-        return figures, f"{worse}, {value(figures['one sample'])}."
+        worse = f"The accuracy of {best}, {quantity(figures[best])}, is below that of one sample"
+        return figures, f"{worse}, {quantity(figures['one sample'])}."
     return figures, ""
 
 
@@ -221,7 +221,7 @@ def grid_entry(prm: ValueHeadPRM, folder: Path) -> str:
 
 def write_checkpoint(head: ValueHead, prm: ValueHeadPRM, folder: Path) -> None:
     """Write the model with the head, its tokenizer and its card into a folder. The PRM is closed afterwards."""
-    rows = [f"| {name} | {value(each)} | {each.questions:,} |" for name, each in head.figures.items()]
+    rows = [f"| {name} | {quantity(each)} | {each.questions:,} |" for name, each in head.figures.items()]
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         card = Template(Path(__file__).with_name("prm_card.md").read_text(encoding="utf-8")).substitute(

@@ -1,14 +1,14 @@
 """The answer of an audit in words, for a terminal and for its report, and its numbers as tables."""
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import pandas as pd
 
-from prmcal.db.text.formats import counted, interval, number
+from prmcal.db.overview.types import UNKNOWN
+from prmcal.db.text.formats import counted, number
+from prmcal.db.text.overview import quantity
 from prmcal.harness.audit.choices import Choices
-from prmcal.harness.audit.detection import CATEGORIES, PRM_SCORES, PUBLISHED, Detection
+from prmcal.harness.audit.detection import CATEGORIES, PRM_SCORES, PUBLISHED
 from prmcal.harness.audit.estimates import Measured, Number
 from prmcal.harness.audit.scored import Scored
 from prmcal.harness.terminal import text_table, wrapped
@@ -34,9 +34,9 @@ def verdict(found: Scored, measured: Measured, choices: Choices | None, width: i
         rows = [
             [
                 row.name,
-                value(row.accuracy),
+                quantity(row.accuracy),
                 f"{row.samples:.1f}",
-                "" if row.against is None else value(row.against, signed=True),
+                quantity(row.against, signed=True),
             ]
             for row in choices.rows
         ]
@@ -82,7 +82,7 @@ def trust(measured: Measured) -> str:
     """Return the sentence that says whether the scores are too high or too low."""
     error = measured.signed_error
     way = "too high" if error.low > 0 else "too low" if error.high < 0 else "not clearly too high or too low"
-    return f"The scores are {way}: mean score - label {value(error, signed=True)}."
+    return f"The scores are {way}: mean score - label {quantity(error, signed=True)}."
 
 
 def where(measured: Measured) -> Iterator[str]:
@@ -93,20 +93,20 @@ def where(measured: Measured) -> Iterator[str]:
         yield f"By level: {_listed(measured.by_level)}."
     if measured.by_others:
         yield f"By the other solutions of the question: {_listed(measured.by_others)}."
-    yield f"Calibration error {value(measured.error)}. Brier score {value(measured.brier)}."
+    yield f"Calibration error {quantity(measured.error)}. Brier score {quantity(measured.brier)}."
 
 
 def errors_found(measured: Measured) -> Iterator[str]:
     """Yield how well wrong steps are found, next to what is published of ProcessBench and of PRMBench."""
     if measured.detection:
-        ways = "; ".join(f"{each.way} {value(each)}" for each in measured.detection)
+        ways = "; ".join(f"{each.way} {quantity(each)}" for each in measured.detection)
         means = ", ".join(f"{name} {sum(f1) / len(f1):.3f}" for name, f1 in PUBLISHED.items())
         yield f"F1 of finding the first wrong step: {ways}."
         yield f"Published means of the four subsets of ProcessBench: {means}."
     if measured.prm_scores:
         rows = "; ".join(
-            f"{each.category} {value(each.score)}"
-            + ("" if each.calibrated is None else f", calibrated {value(each.calibrated)}")
+            f"{each.category} {quantity(each.score)}"
+            + ("" if each.calibrated is None else f", calibrated {quantity(each.calibrated)}")
             for each in measured.prm_scores
         )
         yield f"PRMScore of finding all wrong steps, with the threshold 1/2: {rows}."
@@ -122,13 +122,13 @@ def repair(measured: Measured) -> str:
     if gain.low > 0:
         share = gain.value / measured.brier.value
         return (
-            f"'{measured.chosen}' helps: on held-out questions it cuts the Brier score by {value(gain)}, "
-            f"{share:.0%} of it. After it, score - label is {value(measured.after, signed=True)}."
+            f"'{measured.chosen}' helps: on held-out questions it cuts the Brier score by {quantity(gain)}, "
+            f"{share:.0%} of it. After it, score - label is {quantity(measured.after, signed=True)}."
         )
     more = f" About {measured.needed:,} would be needed." if measured.needed else ""
     return (
         f"No calibrator is clearly better with {counted(gain.questions, 'question')}: the best one, "
-        f"'{measured.chosen}', cuts the Brier score by {value(gain)}.{more}"
+        f"'{measured.chosen}', cuts the Brier score by {quantity(gain)}.{more}"
     )
 
 
@@ -153,7 +153,7 @@ def compared(choices: Choices) -> str:
 def better_rules(choices: Choices) -> str:
     """Return the sentence that says which rules gain against the best fixed setting."""
     gains = [
-        f"'{row.name}' {value(row.against, signed=True)}"
+        f"'{row.name}' {quantity(row.against, signed=True)}"
         for row in choices.rows
         if row.against is not None and row.against.low > 0
     ]
@@ -193,14 +193,7 @@ def limits(found: Scored, choices: Choices | None) -> Iterator[str]:
 
 
 def _listed(parts: Mapping[str, Number]) -> str:
-    return "; ".join(f"{name} {value(each, signed=True)}" for name, each in parts.items())
-
-
-def value(found: Number | Detection, *, signed: bool = False) -> str:
-    """Return a value with its interval."""
-    return (
-        f"{number(found.value, 3, signed=signed)} {interval(found.low, found.high, signed=signed)}".rstrip()
-    )
+    return "; ".join(f"{name} {quantity(each, signed=True)}" for name, each in parts.items())
 
 
 _CHOSEN = "chosen in the folds"
@@ -216,37 +209,37 @@ def tables(found: Measured, choices: Choices | None) -> dict[str, pd.DataFrame]:
     ways = choices.rows if choices else ()
     rows = {
         "reliability": [
-            {"series": name, "score": each.score, **_row("right", each.right), "prefixes": each.prefixes}
+            {"series": name, "score": each.score, **each.right.columns("right"), "prefixes": each.prefixes}
             for name, bins in found.reliability.items()
             for each in bins
         ],
-        "steps": [{"part": name, **_row("error", each)} for name, each in found.by_step.items()],
+        "steps": [{"part": name, **each.columns("error")} for name, each in found.by_step.items()],
         "difficulty": [
-            {"part": name, **_row("error", each), "kind": "level" if levels else others}
+            {"part": name, **each.columns("error"), "kind": "level" if levels else others}
             for name, each in (levels or found.by_others).items()
         ],
         "calibrators": [
-            {"calibrator": name, **_row("cut", each)}
+            {"calibrator": name, **each.columns("cut")}
             for name, each in {**found.gains, _CHOSEN: found.gain}.items()
         ],
-        "learning": [{"labelled": count, **_row("cut", each)} for count, each in found.curve.items()],
+        "learning": [{"labelled": count, **each.columns("cut")} for count, each in found.curve.items()],
         "choices": [
             {
                 "choice": each.name,
-                **_row("accuracy", each.accuracy),
+                **each.accuracy.columns("accuracy"),
                 "samples": each.samples,
-                **_row("against", each.against),
+                **(each.against or UNKNOWN).columns("against"),
             }
             for each in ways
         ],
         "detection": [
-            {"way": each.way, **_row("f1", each), "solutions": each.solutions} for each in found.detection
+            {"way": each.way, **each.columns("f1"), "solutions": each.solutions} for each in found.detection
         ],
         "prmscore": [
             {
                 "category": each.category,
-                **_row("score", each.score),
-                **_row("calibrated", each.calibrated),
+                **each.score.columns("score"),
+                **(each.calibrated or UNKNOWN).columns("calibrated"),
                 "steps": each.score.solutions,
                 **{name: own[_PUBLISHED.index(each.category)] for name, own in PRM_SCORES.items()},
             }
@@ -254,8 +247,3 @@ def tables(found: Measured, choices: Choices | None) -> dict[str, pd.DataFrame]:
         ],
     }
     return {name: pd.DataFrame(own) for name, own in rows.items()}
-
-
-def _row(name: str, found: Number | Detection | None) -> dict[str, Any]:
-    value, low, high = (math.nan,) * 3 if found is None else (found.value, found.low, found.high)
-    return {name: value, f"{name}_low": low, f"{name}_high": high}

@@ -117,8 +117,8 @@ def train_prm(
     """
     if out.exists():
         raise PrmcalError(f"{out} already exists. Choose a new folder for --out.")
+    from prmcal.db.text.overview import quantity
     from prmcal.harness.audit.training import fit_value_head, grid_entry, labelled, write_checkpoint
-    from prmcal.harness.audit.verdict import value
     from prmcal.registry.prms.value_head import ValueHeadPRM
     from prmcal.registry.reading.solutions import Fields
 
@@ -127,7 +127,7 @@ def train_prm(
     typer.echo(f"Reading {len(data.solutions):,} solutions with {model}.", err=True)
     head = fit_value_head(data, prm)
     lines = [*head.reading, f"The penalty is {head.penalty:g}. On held-out questions:"]
-    lines += [f"  {name}: {value(each)}" for name, each in head.figures.items()]
+    lines += [f"  {name}: {quantity(each)}" for name, each in head.figures.items()]
     typer.echo("\n".join(wrapped(line, hanging="  ") for line in lines))
     if head.refusal:
         typer.echo(wrapped(f"No checkpoint was written. {head.refusal}"), err=True)

@@ -116,16 +116,10 @@ def merge(
     file = next((path for path in (out, *out.parents) if path.exists() and not path.is_dir()), None)
     if file is not None:
         raise RunError(f"{file} is a file. Give a new folder or a merged leaderboard as OUT.")
-    typer.echo(summary_text(merge_inputs(out, inputs), out), nl=False)
-
-
-def summary_text(summary: MergeSummary, out: Path, width: int | None = None) -> str:
-    """Return what a merge did as text of the terminal."""
-    lines = [*_lines(summary), *_conflicts(summary), f"Next: prmcal leaderboard {out}"]
-    # The following lines of an item are indented like its first one.
-    return "".join(
-        wrapped(line.strip(), width, indent="  " if line.startswith(" ") else "") + "\n" for line in lines
-    )
+    summary = merge_inputs(out, inputs)
+    for line in (*_lines(summary), *_conflicts(summary), f"Next: prmcal leaderboard {out}"):
+        # The following lines of an item are indented like its first one.
+        typer.echo(wrapped(line.strip(), indent="  " if line.startswith(" ") else ""))
 
 
 def _lines(summary: MergeSummary) -> Iterator[str]:

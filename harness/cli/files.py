@@ -4,7 +4,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -109,30 +109,14 @@ def gc(
     These are artifacts and checkpoints of earlier forms of the grid, and what killed runs left half written. The
     command says how much there is and asks. Without a terminal it deletes only with --yes.
     """
-
-    def agreed() -> bool:
-        return yes or typer.confirm("Delete these folders?")
-
-    delete_unneeded(directory, typer.echo, agreed if yes or sys.stdin.isatty() else None)
-
-
-def delete_unneeded(directory: Path, tell: Callable[[str], None], agreed: Callable[[], bool] | None) -> int:
-    """Say what the grid of a folder does not need, and delete it if `agreed` says so. Return the number of folders.
-
-    That is what belongs to earlier forms of the grid, and what killed runs left half written. Other files are left
-    alone. Nothing is deleted if `agreed` is None.
-
-    Raises a RunError if no grid was run in the folder, a run holds its lock, or its plan was not saved. Raises a
-    StorageError if a folder cannot be deleted.
-    """
     folder = RunFolder(directory)
     folder.record()  # It raises if there is no run: the lock would create the folder.
     with folder.lock():
         name, plan = folder.record().grid["name"], existing_plan(folder)
         unneeded = _unneeded(directory, plan)
         if not unneeded:
-            tell(wrapped(f"The grid '{name}' needs everything in {directory}."))
-            return 0
+            typer.echo(wrapped(f"The grid '{name}' needs everything in {directory}."))
+            return
         sizes: dict[str, list[int]] = {}
         for path in unneeded:
             own = sum(each.lstat().st_size for each in path.rglob("*") if not each.is_dir())
@@ -142,15 +126,15 @@ def delete_unneeded(directory: Path, tell: Callable[[str], None], agreed: Callab
         ]
         size = file_size(sum(map(sum, sizes.values())))
         rows.append(["all", f"{len(unneeded):,}", size])
-        head = wrapped(f"The grid '{name}' does not need these artifacts and checkpoints:")
-        tell(f"{head}\n\n{text_table(['kind', 'folders', 'size'], rows)}\n")
-        if agreed is None:
+        typer.echo(wrapped(f"The grid '{name}' does not need these artifacts and checkpoints:"))
+        typer.echo(f"\n{text_table(['kind', 'folders', 'size'], rows)}\n")
+        if not yes and not sys.stdin.isatty():
             again = f"prmcal gc {shlex.quote(str(directory))} --yes"
-            tell(wrapped(f"Nothing was deleted. To delete these folders: {again}"))
-            return 0
-        if not agreed():
-            tell("Nothing was deleted.")
-            return 0
+            typer.echo(wrapped(f"Nothing was deleted. To delete these folders: {again}"))
+            return
+        if not yes and not typer.confirm("Delete these folders?"):
+            typer.echo("Nothing was deleted.")
+            return
         for path in unneeded:
             try:
                 shutil.rmtree(path)
@@ -158,8 +142,7 @@ def delete_unneeded(directory: Path, tell: Callable[[str], None], agreed: Callab
                 raise StorageError(
                     f"{path} cannot be deleted ({error.strerror or error}). Remove it, and run the same command again."
                 ) from error
-        tell(f"Deleted {counted(len(unneeded), 'folder')} ({size}).")
-        return len(unneeded)
+        typer.echo(f"Deleted {counted(len(unneeded), 'folder')} ({size}).")
 
 
 def _unneeded(directory: Path, plan: Plan) -> list[Path]:

@@ -52,7 +52,10 @@ def serve(
     the environment variable PRMCAL_SERVER_TOKEN, or the one that is printed. Running requests may finish after Ctrl-C
     or SIGTERM.
     """
-    check_installed()
+    if any(importlib.util.find_spec(name) is None for name in _PACKAGES):
+        raise PrmcalError(
+            "The server needs FastAPI and uvicorn. Install them in a clone of prmcal: pip install '.[serve]'"
+        )
     from prmcal.harness.serving.app import bound_socket
     from prmcal.harness.serving.app import run as answer_requests
     from prmcal.harness.serving.bodies import Limits
@@ -71,14 +74,6 @@ def serve(
     with loaded(run, cell, llm, prm, calibrator) as served:
         print(_first_lines(served, access.token, *listening.getsockname()[:2]), flush=True)
         answer_requests(served, access, limits, listening)
-
-
-def check_installed() -> None:
-    """Raise PrmcalError unless the packages of the server are installed."""
-    if any(importlib.util.find_spec(name) is None for name in _PACKAGES):
-        raise PrmcalError(
-            "The server needs FastAPI and uvicorn. Install them in a clone of prmcal: pip install '.[serve]'"
-        )
 
 
 def _first_lines(prm: CalibratedPRM, token: str, host: str, port: int) -> str:

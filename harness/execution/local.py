@@ -245,7 +245,7 @@ class LocalExecutor:
     def _start(self, seat: machine.Seat, schedule: Schedule) -> _Worker:
         place = seat.slots[0].number + 1
         output = workers_folder(self.directory) / f"{place}.txt"
-        variables = machine.gpu_environment(seat.gpus)
+        variables = {machine.GPU_VARIABLE: ",".join(seat.gpus)} if seat.gpus else {}
         process = WorkerProcess(self.directory, self.plugin_files, output, variables, self.questions)
         worker = _Worker(seat=seat, name=f"worker {place}", process=process)
         self._running.append(worker)

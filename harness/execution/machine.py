@@ -22,7 +22,8 @@ from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.gpu_hours import ALL_GPUS
 
-_VARIABLE = "CUDA_VISIBLE_DEVICES"
+GPU_VARIABLE = "CUDA_VISIBLE_DEVICES"
+"""The environment variable that restricts a process to some GPUs."""
 _QUERY = "nvidia-smi"
 _QUERY_SECONDS = 20.0
 _MOST_WORKERS = 8
@@ -30,7 +31,7 @@ _MOST_WORKERS = 8
 
 def visible_gpus() -> tuple[str, ...]:
     """Return the names of the GPUs in CUDA_VISIBLE_DEVICES, or the numbers of all GPUs if it is not set."""
-    chosen = os.environ.get(_VARIABLE)
+    chosen = os.environ.get(GPU_VARIABLE)
     if chosen is None:
         return tuple(str(number) for number, _ in enumerate(Path("/dev").glob("nvidia[0-9]*")))
     return tuple(name for each in chosen.split(",") if (name := each.strip()) and name != "-1")
@@ -66,11 +67,6 @@ def gpus_of_worker(gpus: Sequence[str], workers: int, place: int) -> tuple[str, 
     if workers >= len(gpus):
         return tuple(gpus[place % len(gpus) :][:1]) if gpus else ()
     return tuple(gpus[place * len(gpus) // workers : (place + 1) * len(gpus) // workers])
-
-
-def gpu_environment(gpus: Sequence[str]) -> dict[str, str]:
-    """Return the environment variable that restricts a process to some GPUs; empty without GPUs."""
-    return {_VARIABLE: ",".join(gpus)} if gpus else {}
 
 
 _PACKAGES = (

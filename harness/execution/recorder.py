@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from prmcal.db.tables import Base, Dataset, DescribedMetric, JobInput, Plugin, Question, Run
 from prmcal.db.tables import Cell as CellRow
 from prmcal.db.tables import Job as JobRow
@@ -26,7 +28,7 @@ from prmcal.harness.jobs.job import Job, Labels
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.planning.saved import write_plan
-from prmcal.harness.storage.folder import RunFolder, RunRecord, grid_text
+from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, content_key
 
 SECONDS_BETWEEN_WRITES, SHARE_FOR_WRITING = 5.0, 0.02
@@ -330,7 +332,7 @@ def run_row(record: RunRecord, status: str) -> Run:
         run_id=record.run_id,
         grid_name=record.grid["name"],
         grid_key=content_key(record.grid),
-        grid=grid_text(record.grid),
+        grid=yaml.safe_dump(record.grid, sort_keys=False, allow_unicode=True),
         started_at=utc(record.started_at),
         finished_at=utc(record.finished_at) if record.finished_at else None,
         status=status,

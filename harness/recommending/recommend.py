@@ -41,12 +41,10 @@ def ordered(found: Sequence[Measured], wanted: Wanted) -> list[Measured]:
 
     Of equal choices, the given order remains.
     """
-    return sorted((each for each in found if affordable(each, wanted)), key=partial(_rank, wanted))
-
-
-def affordable(found: Measured, wanted: Wanted) -> bool:
-    """Return whether the mean cost of a choice is within a wanted budget. Every cost is, if an accuracy is wanted."""
-    return wanted.kind == "accuracy" or found.cost(wanted.kind) <= wanted.value * (1 + _ROUNDING)
+    within = found
+    if wanted.kind != "accuracy":
+        within = [each for each in found if each.cost(wanted.kind) <= wanted.value * (1 + _ROUNDING)]
+    return sorted(within, key=partial(_rank, wanted))
 
 
 def reaches(found: Measured, wanted: Wanted) -> bool:

@@ -30,7 +30,7 @@ from prmcal.harness.jobs.job import job_key
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import read_plan
 from prmcal.harness.share import bundle
-from prmcal.harness.share.tables import FAILURES, PLAN, checked_digests, needed_tables
+from prmcal.harness.share.tables import FAILURES, NEEDED, PLAN, checked_digests
 from prmcal.harness.storage.folder import RunFolder, one_problem, texts_in
 from prmcal.harness.storage.store import MANIFEST, MANIFEST_FILE, content_key, file_sha256, storage_errors
 from prmcal.registry.messages import reading, shown
@@ -187,7 +187,7 @@ def _check_artifacts(folder: Path, files: Mapping[str, bundle.BundledFile], wher
             manifest = MANIFEST.validate_json(content, strict=True)
         if manifest.files != own:
             raise BundleError(f"The manifest of {artifact} does not have its files.")
-        for table in needed_tables(place.parent.name):
+        for table in NEEDED.get(place.parent.name, ()):
             if f"{table}.parquet" not in own:
                 raise BundleError(f"{artifact} lacks the table {table}. {_ADVICE}")
 

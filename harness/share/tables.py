@@ -48,7 +48,7 @@ _MEMORY = 2**33
 """Bytes of addresses that the process may use, of which it has memory for a part."""
 
 _MEASURED = ("results", "question_results", "replicates")
-_NEEDED = {
+NEEDED: Mapping[str, Sequence[str]] = {
     "rollout": ("trajectories",),
     "success": ("successes",),
     "imported": ("trajectories", "successes"),
@@ -59,17 +59,13 @@ _NEEDED = {
     **dict.fromkeys(("strategy", "search_results"), _MEASURED),
     "league": (*_MEASURED, "league_points"),
 }
+"""The tables that each artifact has, by the kinds of jobs."""
 # Tables that are only in artifacts. Those of all others are in the database.
 _OWN_TABLES = {
     "replicates": {"metric": "string", "resampled": "string", "replicate": "int64", "value": "double"},
     "scored_tokens": {"question_id": "string", "trajectory": "int64", "tokens": "int64"},
     HASHES: {"question_id": "string", "trajectory": "int64", "text_hash": "string"},
 }
-
-
-def needed_tables(kind: str) -> Sequence[str]:
-    """Return the tables that each artifact of a kind of job has."""
-    return _NEEDED.get(kind, ())
 
 
 def file_digest(file: Path) -> str:

@@ -22,7 +22,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from prmcal.db import catalog
-from prmcal.db.metrics import COORDINATES, Leaderboard, Metrics
+from prmcal.db.metrics import COORDINATES, Leaderboard
 from prmcal.db.reader import frame, reading
 from prmcal.db.tables import JobInput
 from prmcal.db.text.board import estimate
@@ -70,77 +70,164 @@ class FinishedCell:
         return "prm" if self.leaderboard == "calibration" else "llm"
 
 
-@dataclass(frozen=True, eq=False)
-class FinishedCells:
-    """All finished cells in the order of the leaderboards, and rows of the database that they have in common.
+class Records:
+    """The records of all finished cells of a published database, of a run or of a merged leaderboard.
 
-    `plugins` are by kind and name, and `datasets`, of the test split, by name. `prmcal_version` has the versions that
-    measured the cells.
+    `prmcal_version` has the versions that measured the cells.
     """
 
-    cells: Sequence[FinishedCell]
-    metrics: Metrics
-    plugins: Mapping[tuple[str, str], Row]
-    datasets: Mapping[str, Row]
-    prmcal_version: str
+    def __init__(self, published: Path) -> None:
+        with reading(published) as source:
+            jobs = {row["job_key"]: row for row in catalog.jobs(source).to_dict("records")}
+            edges = frame(source, sa.select(JobInput.job_key, JobInput.input_key))
+            ran = [_without_gaps(row) for row in catalog.runs(source).to_dict("records")]
+            sent = {row["submission_id"]: row for row in catalog.submissions(source).to_dict("records")}
+            known = {row["cell_id"]: _without_gaps(row) for row in catalog.cells(source).to_dict("records")}
+            tables = {table: catalog.measurements(source, table) for table in LEADERBOARDS}
+            used = catalog.datasets(source).to_dict("records")
+            self._plugins = {
+                (row["kind"], row["name"]): row for row in catalog.plugins(source).to_dict("records")
+            }
+            self._metrics = catalog.metrics(source)
+        self._datasets = {row["name"]: row for row in used if row["split"] == "test"}
+        self.prmcal_version = ", ".join(sorted({row["prmcal_version"] for row in ran}))
+        self._cells: list[FinishedCell] = []
+        latest, direct = ran[-1], edges.groupby("job_key")["input_key"].agg(list).to_dict()
 
-    def model(self, cell: FinishedCell) -> tuple[str, str]:
+        @cache
+        def behind(key: str) -> frozenset[str]:
+            return frozenset({key}).union(*map(behind, direct.get(key, [])))
+
+        for table, long in tables.items():
+            done = long[(long["status"] == "done") & long["metric"].notna()]
+            for cell_id, group in done.groupby("cell_id", sort=False):
+                cell, rows = known[str(cell_id)], [_without_gaps(row) for row in group.to_dict("records")]
+                where = {name: rows[0][name] for name in COORDINATES if rows[0][name] is not None}
+                self._cells.append(
+                    FinishedCell(
+                        str(cell_id),
+                        table,
+                        {
+                            name: f"{each:g}" if isinstance(each, float) else each
+                            for name, each in where.items()
+                        },
+                        rows,
+                        cell["measured_at"] or latest["finished_at"] or latest["started_at"],
+                        jobs[cell["job_key"]],
+                        [jobs[key] for key in sorted(behind(cell["job_key"])) if key in jobs],
+                        _provenance(rows[0], sent),
+                    )
+                )
+
+    def write(self, folder: Path) -> None:
+        """Write the records to ``data/prmcal/DEVELOPER/MODEL/UUID.json`` in an existing folder."""
+        for cell in self._cells:
+            scored = [
+                row for row in cell.values if self._metrics.better(row["metric"]) in ("lower", "higher")
+            ]
+            if scored:
+                model = (_NOT_PORTABLE.sub("-", name).strip("-.") or "unknown" for name in self._model(cell))
+                path = folder.joinpath("data", COLLECTION, *model, f"{_uuid(cell)}.json")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_text(path, json.dumps(self._record(cell, scored), indent=2, ensure_ascii=False) + "\n")
+
+    def _model(self, cell: FinishedCell) -> tuple[str, str]:
         """Return the developer and the name of the model that a cell is about, as the hub names it.
 
         The developer is "unknown" unless the checkpoint says who it is.
         """
         name = cell.coordinates[cell.about]
-        arguments = self.plugins.get((cell.about, name), {}).get("arguments", {})
+        arguments = self._plugins.get((cell.about, name), {}).get("arguments", {})
         checkpoint = str(arguments.get("checkpoint") or arguments.get("model") or "")
         if checkpoint.startswith(_SHIPPED):
             return "prmcal", f"nano-{checkpoint.removeprefix(_SHIPPED)}"
         developer, _, own = checkpoint.partition("/")
         return (developer, own) if _HUB_NAME.fullmatch(checkpoint) else ("unknown", name)
 
+    def _record(self, cell: FinishedCell, scored: list[Row]) -> dict[str, Any]:
+        (developer, name), moment = self._model(cell), cell.measured_at.replace(tzinfo=UTC)
+        timestamp = str(int(moment.timestamp()))
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "evaluation_id": f"{COLLECTION}-{_uuid(cell)}/{developer}/{name}/{timestamp}",
+            "evaluation_timestamp": moment.isoformat(),
+            "retrieved_timestamp": timestamp,
+            "source_metadata": {
+                "source_name": f"prmcal {LEADERBOARDS[cell.leaderboard].title.lower()} leaderboard",
+                "source_type": "evaluation_run",
+                "source_organization_name": cell.provenance.get("submitters", "unknown"),
+                "evaluator_relationship": "other",
+                "additional_details": {
+                    **cell.provenance,
+                    "cell": cell.cell_id,
+                    "job_key": cell.job["job_key"],
+                },
+            },
+            "eval_library": {"name": "prmcal", "version": self.prmcal_version},
+            "model_info": {
+                "name": name,
+                "id": f"{developer}/{name}",
+                "developer": developer,
+                "additional_details": {
+                    "deployment_type": "unknown",
+                    "model_availability": "unknown",
+                    **{kind: text for kind, text in cell.coordinates.items() if kind != cell.about},
+                },
+            },
+            "evaluation_results": [self._result(cell, row) for row in scored],
+        }
 
-def read_finished_cells(published: Path) -> FinishedCells:
-    """Read the finished cells of a published database, of a run or of a merged leaderboard."""
-    with reading(published) as source:
-        jobs = {row["job_key"]: row for row in catalog.jobs(source).to_dict("records")}
-        edges = frame(source, sa.select(JobInput.job_key, JobInput.input_key))
-        ran = [_without_gaps(row) for row in catalog.runs(source).to_dict("records")]
-        sent = {row["submission_id"]: row for row in catalog.submissions(source).to_dict("records")}
-        known = {row["cell_id"]: _without_gaps(row) for row in catalog.cells(source).to_dict("records")}
-        tables = {table: catalog.measurements(source, table) for table in LEADERBOARDS}
-        used = catalog.datasets(source).to_dict("records")
-        plugins = {(row["kind"], row["name"]): row for row in catalog.plugins(source).to_dict("records")}
-        described = catalog.metrics(source)
-    latest, direct = ran[-1], edges.groupby("job_key")["input_key"].agg(list).to_dict()
-
-    @cache
-    def behind(key: str) -> frozenset[str]:
-        return frozenset({key}).union(*map(behind, direct.get(key, [])))
-
-    found = []
-    for table, long in tables.items():
-        done = long[(long["status"] == "done") & long["metric"].notna()]
-        for cell_id, group in done.groupby("cell_id", sort=False):
-            cell, rows = known[str(cell_id)], [_without_gaps(row) for row in group.to_dict("records")]
-            where = {name: rows[0][name] for name in COORDINATES if rows[0][name] is not None}
-            found.append(
-                FinishedCell(
-                    str(cell_id),
-                    table,
-                    {name: f"{each:g}" if isinstance(each, float) else each for name, each in where.items()},
-                    rows,
-                    cell["measured_at"] or latest["finished_at"] or latest["started_at"],
-                    jobs[cell["job_key"]],
-                    [jobs[key] for key in sorted(behind(cell["job_key"])) if key in jobs],
-                    _provenance(rows[0], sent),
-                )
-            )
-    return FinishedCells(
-        found,
-        described,
-        plugins,
-        {row["name"]: row for row in used if row["split"] == "test"},
-        ", ".join(sorted({row["prmcal_version"] for row in ran})),
-    )
+    def _result(self, cell: FinishedCell, row: Row) -> dict[str, Any]:
+        name, dataset = row["metric"], cell.coordinates["dataset"]
+        described, about = self._metrics, self._datasets.get(dataset, {})
+        costs = {
+            other["metric"]: estimate(other["metric"], other["value"], other["low"], other["high"])
+            for other in cell.values
+            if described.better(other["metric"]) not in ("lower", "higher")
+        }
+        arguments = self._plugins.get(("metric", name), {}).get("arguments", {})
+        plain = {key: each for key, each in arguments.items() if isinstance(each, (str, int, float, bool))}
+        unit = _UNIT.fullmatch(name)
+        uncertainty: dict[str, Any] = {"num_samples": int(row["questions"])}
+        if row["low"] is not None:
+            uncertainty["confidence_interval"] = {
+                "lower": row["low"],
+                "upper": row["high"],
+                "confidence_level": 0.95,
+                "method": "bootstrap over questions",
+            }
+            replicates = cell.job["parameters"].get("bootstrap", {}).get("replicates")
+            uncertainty |= {} if replicates is None else {"num_bootstrap_samples": replicates}
+        config = _generation_config(cell)
+        return {
+            "evaluation_result_id": f"{cell.cell_id}/{name}",
+            "evaluation_name": f"prmcal.{cell.leaderboard}.{dataset}",
+            "source_data": {
+                "dataset_name": dataset,
+                "source_type": "other",
+                "additional_details": {
+                    each: str(about[each])
+                    for each in ("content_hash", "grader_version", "questions")
+                    if each in about
+                },
+            },
+            "metric_config": {
+                "metric_id": f"{COLLECTION}.{name}",
+                "metric_name": described.title(name),
+                "evaluation_description": described.description(name),
+                **({"metric_parameters": plain} if plain else {}),
+                "lower_is_better": described.better(name) == "lower",
+                "score_type": "continuous",
+                "min_score": 0.0 if unit else "-Infinity",
+                "max_score": 1.0 if unit else "Infinity",
+            },
+            "score_details": {
+                "score": row["value"],
+                "details": {"questions": str(int(row["questions"])), "rows": str(int(row["rows"])), **costs},
+                "uncertainty": uncertainty,
+            },
+            **({"generation_config": config} if config else {}),
+        }
 
 
 def _provenance(row: Row, sent: Mapping[str, Row]) -> dict[str, str]:
@@ -160,104 +247,10 @@ def _without_gaps(row: Row) -> dict[str, Any]:
     return {name: None if missing(value) else value for name, value in row.items()}
 
 
-def write_records(board: FinishedCells, folder: Path) -> None:
-    """Write the records of all finished cells to ``data/prmcal/DEVELOPER/MODEL/UUID.json`` in an existing folder."""
-    for cell in board.cells:
-        scored = [row for row in cell.values if board.metrics.better(row["metric"]) in ("lower", "higher")]
-        if scored:
-            model = (_NOT_PORTABLE.sub("-", name).strip("-.") or "unknown" for name in board.model(cell))
-            path = folder.joinpath("data", COLLECTION, *model, f"{_uuid(cell)}.json")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_text(path, json.dumps(_record(board, cell, scored), indent=2, ensure_ascii=False) + "\n")
-
-
 def _uuid(cell: FinishedCell) -> UUID:
     """Return the name of a record: a UUID in the form of version 4, which depends on the cell and its key only."""
     text = f"{cell.cell_id} {cell.job['job_key']}"
     return UUID(bytes=hashlib.sha256(text.encode()).digest()[:16], version=4)
-
-
-def _record(board: FinishedCells, cell: FinishedCell, scored: list[Row]) -> dict[str, Any]:
-    (developer, name), moment = board.model(cell), cell.measured_at.replace(tzinfo=UTC)
-    timestamp = str(int(moment.timestamp()))
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "evaluation_id": f"{COLLECTION}-{_uuid(cell)}/{developer}/{name}/{timestamp}",
-        "evaluation_timestamp": moment.isoformat(),
-        "retrieved_timestamp": timestamp,
-        "source_metadata": {
-            "source_name": f"prmcal {LEADERBOARDS[cell.leaderboard].title.lower()} leaderboard",
-            "source_type": "evaluation_run",
-            "source_organization_name": cell.provenance.get("submitters", "unknown"),
-            "evaluator_relationship": "other",
-            "additional_details": {**cell.provenance, "cell": cell.cell_id, "job_key": cell.job["job_key"]},
-        },
-        "eval_library": {"name": "prmcal", "version": board.prmcal_version},
-        "model_info": {
-            "name": name,
-            "id": f"{developer}/{name}",
-            "developer": developer,
-            "additional_details": {
-                "deployment_type": "unknown",
-                "model_availability": "unknown",
-                **{kind: text for kind, text in cell.coordinates.items() if kind != cell.about},
-            },
-        },
-        "evaluation_results": [_result(board, cell, row) for row in scored],
-    }
-
-
-def _result(board: FinishedCells, cell: FinishedCell, row: Row) -> dict[str, Any]:
-    name, dataset = row["metric"], cell.coordinates["dataset"]
-    described, about = board.metrics, board.datasets.get(dataset, {})
-    costs = {
-        other["metric"]: estimate(other["metric"], other["value"], other["low"], other["high"])
-        for other in cell.values
-        if described.better(other["metric"]) not in ("lower", "higher")
-    }
-    arguments = board.plugins.get(("metric", name), {}).get("arguments", {})
-    plain = {key: each for key, each in arguments.items() if isinstance(each, (str, int, float, bool))}
-    unit = _UNIT.fullmatch(name)
-    uncertainty: dict[str, Any] = {"num_samples": int(row["questions"])}
-    if row["low"] is not None:
-        uncertainty["confidence_interval"] = {
-            "lower": row["low"],
-            "upper": row["high"],
-            "confidence_level": 0.95,
-            "method": "bootstrap over questions",
-        }
-        replicates = cell.job["parameters"].get("bootstrap", {}).get("replicates")
-        uncertainty |= {} if replicates is None else {"num_bootstrap_samples": replicates}
-    config = _generation_config(cell)
-    return {
-        "evaluation_result_id": f"{cell.cell_id}/{name}",
-        "evaluation_name": f"prmcal.{cell.leaderboard}.{dataset}",
-        "source_data": {
-            "dataset_name": dataset,
-            "source_type": "other",
-            "additional_details": {
-                each: str(about[each])
-                for each in ("content_hash", "grader_version", "questions")
-                if each in about
-            },
-        },
-        "metric_config": {
-            "metric_id": f"{COLLECTION}.{name}",
-            "metric_name": described.title(name),
-            "evaluation_description": described.description(name),
-            **({"metric_parameters": plain} if plain else {}),
-            "lower_is_better": described.better(name) == "lower",
-            "score_type": "continuous",
-            "min_score": 0.0 if unit else "-Infinity",
-            "max_score": 1.0 if unit else "Infinity",
-        },
-        "score_details": {
-            "score": row["value"],
-            "details": {"questions": str(int(row["questions"])), "rows": str(int(row["rows"])), **costs},
-            "uncertainty": uncertainty,
-        },
-        **({"generation_config": config} if config else {}),
-    }
 
 
 def _generation_config(cell: FinishedCell) -> dict[str, Any]:

@@ -1,13 +1,12 @@
 """A merged leaderboard is published: its site, its exports, and the files of a results repository."""
 
-from functools import partial
 from pathlib import Path
 
 from prmcal import __version__
 from prmcal.db.catalog import is_merged, submissions
 from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError, StorageError
-from prmcal.harness.site.every_eval_ever import read_finished_cells, write_records
+from prmcal.harness.site.every_eval_ever import Records
 from prmcal.harness.site.writer import write_site
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import storage_errors
@@ -52,8 +51,8 @@ def publish(
     if site:
         done.append(f"Wrote a site of {len(write_site([directory], site))} files to {site}.")
     if records:
-        board = read_finished_cells(published)
-        files = records.replace(partial(write_records, board), {"prmcal": board.prmcal_version})
+        found = Records(published)
+        files = records.replace(found.write, {"prmcal": found.prmcal_version})
         done.append(f"Wrote {counted(len(files) - 1, 'file')} for Every Eval Ever to {every_eval_ever}.")
     return done
 

@@ -12,8 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-import yaml
-
 from prmcal.db import run_folder
 from prmcal.errors import DatabaseError, DatabaseVersionError, RunError, StorageError
 from prmcal.harness.storage.store import Store, storage_errors, write_atomically
@@ -343,9 +341,3 @@ def _take(file: IO[bytes]) -> None:
                 "output folder on another disk."
             ) from error
         time.sleep(_SECONDS_BETWEEN)
-
-
-def grid_text(grid: Mapping[str, Any]) -> str:
-    """Return a grid as YAML, in the form that is stored in the database."""
-    text: str = yaml.safe_dump(dict(grid), sort_keys=False, allow_unicode=True)
-    return text

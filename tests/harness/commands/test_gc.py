@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ import yaml
 
 from prmcal.errors import RunError
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.files import delete_unneeded
+from prmcal.harness.cli.files import gc
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.saved import write_plan
@@ -41,11 +41,6 @@ def write_a_byte(folder: Path) -> None:
     (folder / "data").write_bytes(b"x")
 
 
-def collected(out: Path, agreed: Callable[[], bool] | None) -> tuple[int, str]:
-    told: list[str] = []
-    return delete_unneeded(out, told.append, agreed), "\n".join(told)
-
-
 @pytest.fixture
 def changed(tmp_path: Path) -> tuple[Path, list[Path], list[Path]]:
     """A folder whose grid was changed, what the grid needs, and what it does not."""
@@ -65,29 +60,37 @@ def changed(tmp_path: Path) -> tuple[Path, list[Path], list[Path]]:
     return out, kept, [*unneeded, half_written, of_finished, of_old]
 
 
-def test_exactly_what_the_grid_does_not_need_is_deleted(changed: tuple[Path, list[Path], list[Path]]) -> None:
-    out, kept, unneeded = changed
-    number, told = collected(out, lambda: True)
-    assert number == len(unneeded)
-    assert all(path.is_dir() for path in kept)
-    assert not any(path.exists() for path in unneeded)
-    assert f"Deleted {number} folders" in told
-    row = next(line.split() for line in told.splitlines() if line.split()[:1] == ["checkpoints"])
-    assert row == ["checkpoints", "2", "2.0", "kB"]
-    number, told = collected(out, lambda: True)
-    assert (number, " ".join(told.split())) == (0, f"The grid 'synthetic' needs everything in {out}.")
-
-
-@pytest.mark.parametrize("agreed", [None, lambda: False], ids=["no terminal", "no"])
-def test_nothing_is_deleted_unless_the_user_agrees(
-    changed: tuple[Path, list[Path], list[Path]], agreed: Callable[[], bool] | None
+def test_exactly_what_the_grid_does_not_need_is_deleted(
+    changed: tuple[Path, list[Path], list[Path]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, kept, unneeded = changed
-    number, told = collected(out, agreed)
-    assert number == 0
+    gc(out, yes=True)
+    told = capsys.readouterr().out
+    assert all(path.is_dir() for path in kept)
+    assert not any(path.exists() for path in unneeded)
+    assert f"Deleted {len(unneeded)} folders" in told
+    row = next(line.split() for line in told.splitlines() if line.split()[:1] == ["checkpoints"])
+    assert row == ["checkpoints", "2", "2.0", "kB"]
+    gc(out, yes=True)
+    again = capsys.readouterr().out
+    assert " ".join(again.split()) == f"The grid 'synthetic' needs everything in {out}."
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["no terminal", "no"])
+def test_nothing_is_deleted_unless_the_user_agrees(
+    changed: tuple[Path, list[Path], list[Path]],
+    asked: bool,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out, kept, unneeded = changed
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: asked))
+    monkeypatch.setattr("typer.confirm", lambda question: False)
+    gc(out)
+    told = capsys.readouterr().out
     assert all(path.is_dir() for path in [*kept, *unneeded])
     assert "Nothing was deleted" in told
-    assert (f"prmcal gc {out} --yes" in " ".join(told.split())) == (agreed is None)
+    assert (f"prmcal gc {out} --yes" in " ".join(told.split())) != asked
 
 
 def test_a_running_grid_is_left_alone(changed: tuple[Path, list[Path], list[Path]]) -> None:
@@ -95,7 +98,7 @@ def test_a_running_grid_is_left_alone(changed: tuple[Path, list[Path], list[Path
     with (out / "run.lock").open("a+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(RunError, match="is locked by another run"):
-            collected(out, lambda: True)
+            gc(out, yes=True)
     assert all(path.is_dir() for path in unneeded)
 
 
@@ -103,13 +106,13 @@ def test_without_a_saved_plan_nothing_is_deleted(changed: tuple[Path, list[Path]
     out, _, unneeded = changed
     (out / "plan.json").unlink()
     with pytest.raises(RunError, match="Run the grid again: finished work is kept"):
-        collected(out, lambda: True)
+        gc(out, yes=True)
     assert all(path.is_dir() for path in unneeded)
 
 
 def test_a_folder_without_a_run_is_not_created(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="No grid was run in"):
-        collected(tmp_path / "out", lambda: True)
+        gc(tmp_path / "out", yes=True)
     assert not (tmp_path / "out").exists()
 
 
