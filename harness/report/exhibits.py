@@ -135,13 +135,14 @@ Exhibit = Table | TextTable | Chart
 def counts_text(row: Sequence[Mapping[str, Any]]) -> str:
     """Return ``prefixes / questions`` behind some values, as ranges if they differ; empty if there are no values."""
     measured = [each for each in row if each["value"] is not None]
-    spans = [_span(each[name] for each in measured) for name in ("prefixes", "questions")]
+    spans = [span_text(each[name] for each in measured) for name in ("prefixes", "questions")]
     return " / ".join(spans) if measured else ""
 
 
-def _span(numbers: Iterable[int | None]) -> str:
+def span_text(numbers: Iterable[float | None], between: str = "-", none: str = "?") -> str:
+    """Return the smallest and the largest number that is known, or the one if all are the same."""
     known = sorted({each for each in numbers if each is not None})
-    return "-".join(f"{each:,.0f}" for each in dict.fromkeys((known[0], known[-1]))) if known else "?"
+    return between.join(f"{each:,.0f}" for each in dict.fromkeys((known[0], known[-1]))) if known else none
 
 
 def csv_text(table: Table | TextTable) -> str:

@@ -13,7 +13,7 @@ from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.formats import LEADERBOARDS, number
 from prmcal.harness.report import pictures
 from prmcal.harness.report.evidence import PLACE, Evidence, values, wanted
-from prmcal.harness.report.exhibits import CAPTIONS, Chart, numbered
+from prmcal.harness.report.exhibits import CAPTIONS, Chart, numbered, span_text
 from prmcal.harness.report.tables import by_difficulty
 
 _MINUS = "\N{MINUS SIGN}"
@@ -153,6 +153,7 @@ def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
     highest = float(ends.max().max()) if len(ends) else 1.0
     scale = alt.Scale(domain=[lowest, highest + 0.06 * (highest - lowest)], nice=False)
     ticks = 3 if pictures.is_crowded(evidence) else 6
+    questions = span_text(rows["questions"].dropna(), " to ", "no")
 
     def draw(width: float, shown: alt.Legend) -> list[alt.Chart]:
         axis = alt.Axis(ticks=False, domain=False, labelLimit=120)
@@ -175,7 +176,7 @@ def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
         f"{shown_title} of each calibrator on the test questions, with its 95% interval over "
         "questions. Circles: best of its panel, or not significantly different from the best (paired bootstrap, "
         f"p >= {SIGNIFICANCE} after Holm's correction). Squares: significantly worse than the best. Dotted line: "
-        f"uncalibrated rewards. {_counts(rows['questions'])} All panels have the same axes.",
+        f"uncalibrated rewards. Each value is measured on {questions} questions. All panels have the same axes.",
         f"{shown_title} of {', '.join(names)} with 95% intervals for {pictures.listed(evidence)}.",
         pictures.small_multiples(
             evidence,
@@ -189,12 +190,6 @@ def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
         ),
         notes,
     )
-
-
-def _counts(questions: pd.Series) -> str:
-    known = sorted(set(questions.dropna()))
-    span = " to ".join(f"{each:,.0f}" for each in dict.fromkeys((known[0], known[-1]))) if known else "no"
-    return f"Each value is measured on {span} questions."
 
 
 def figure_4(evidence: Evidence) -> Chart | None:

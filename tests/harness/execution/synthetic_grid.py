@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from prmcal.harness.cli.results.leaderboard import render_leaderboard
-from tests.conftest import PLUGINS
+from tests.conftest import PLUGINS, ROOT, command, environment
 
 SYNTHETIC = PLUGINS / "synthetic.py"
 
@@ -33,3 +34,23 @@ def run_arguments(path: Path, out: Path, workers: int = 1) -> list[object]:
 def exported(out: Path) -> str:
     """What `prmcal leaderboard --format csv` prints of both tables."""
     return "".join(render_leaderboard(out, table, "csv") for table in ("calibration", "scaling"))
+
+
+def runs(number: int) -> bool:
+    """Return whether a process has not ended."""
+    try:
+        return "Z" not in Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+
+
+def started(arguments: list[object]) -> subprocess.Popen[str]:
+    """Start a command in a group of processes of its own."""
+    return subprocess.Popen(
+        command(*arguments),
+        env=environment(),
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )

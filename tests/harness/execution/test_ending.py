@@ -21,8 +21,8 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.execution import ending
 from prmcal.harness.execution.ending import EndWatch
-from tests.conftest import ROOT, Prmcal, command, environment
-from tests.harness.execution.synthetic_grid import SYNTHETIC, grid, run_arguments
+from tests.conftest import Prmcal, environment
+from tests.harness.execution.synthetic_grid import SYNTHETIC, grid, run_arguments, runs, started
 
 FAST = {"name": "fast", "plugin": "synthetic-llm"}
 ENDLESS = {"name": "endless", "plugin": "synthetic-llm", "arguments": {"pause": 36000.0}}
@@ -39,24 +39,6 @@ def processes_of(parent: int) -> set[int]:
             waiting += children - found
             found |= children
     return found
-
-
-def runs(number: int) -> bool:
-    try:
-        return "Z" not in Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-
-
-def started(arguments: list[object]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command(*arguments),
-        env=environment(),
-        cwd=ROOT,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
 
 
 def wait_for(file: Path, text: str, process: subprocess.Popen[str]) -> None:

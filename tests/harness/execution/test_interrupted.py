@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, Prmcal, command, environment
-from tests.harness.execution.synthetic_grid import exported, grid, run_arguments
+from tests.harness.execution.synthetic_grid import exported, grid, run_arguments, started
 
 
 def test_killed_three_times_the_leaderboard_is_the_same_to_the_byte(
@@ -52,14 +52,7 @@ def heeded_interrupts() -> Iterator[None]:
 def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, heeded_interrupts: None) -> None:
     out = tmp_path / "out"
     slow = grid(tmp_path, llms=[{"name": "slow", "plugin": "synthetic-llm", "arguments": {"pause": 1.0}}])
-    process = subprocess.Popen(
-        command(*run_arguments(slow, out, workers=2)),
-        env=environment(),
-        cwd=ROOT,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    process = started(run_arguments(slow, out, workers=2))
     while not list(out.glob("artifacts/*/*/artifact.json")) and process.poll() is None:
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too

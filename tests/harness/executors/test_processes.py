@@ -14,6 +14,7 @@ import yaml
 
 from prmcal.harness.cli.app import ExitCode
 from tests.conftest import PLUGINS, Prmcal, command, environment
+from tests.harness.execution.synthetic_grid import runs
 
 PLUGIN = '''
 import os, signal, subprocess, sys
@@ -68,13 +69,6 @@ def assert_all_ended(engines: Path) -> None:
     while left := [number for number in started if runs(number)]:
         assert time.monotonic() < end, f"processes {left} outlive their workers"
         time.sleep(0.1)
-
-
-def runs(number: int) -> bool:
-    try:
-        return "Z" not in Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
 
 
 @pytest.mark.parametrize(("fate", "code"), [("goes on", 0), ("is killed", ExitCode.FAILED_CELLS)])

@@ -11,8 +11,10 @@ from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.storage.store import ArtifactRef
+from prmcal.registry.plugins import load_plugin_file
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
+load_plugin_file(PLUGINS / "synthetic.py")
 
 
 def data(**changes: Any) -> dict[str, Any]:

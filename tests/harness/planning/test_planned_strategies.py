@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from prmcal.harness.jobs.parameters import FitParameters, SearchParameters
-from prmcal.registry.plugins import load_plugin_file, strategies
-from tests.harness.planning.synthetic_plans import PLUGINS, data, plan, refs
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _plugins() -> Iterator[None]:
-    load_plugin_file(PLUGINS / "synthetic.py")
-    yield
+from prmcal.registry.plugins import strategies
+from tests.harness.planning.synthetic_plans import data, plan, refs
 
 
 def test_a_strategy_is_run_once_for_what_it_reads() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,15 +24,9 @@ from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import read_grid
 from prmcal.harness.storage.store import ArtifactRef, Manifest
-from prmcal.registry.plugins import llms, load_plugin_file
+from prmcal.registry.plugins import llms
 from tests.conftest import ROOT
-from tests.harness.planning.synthetic_plans import PLUGINS, data, plan, refs
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _plugins() -> Iterator[None]:
-    load_plugin_file(PLUGINS / "synthetic.py")
-    yield
+from tests.harness.planning.synthetic_plans import data, plan, refs
 
 
 def test_every_cell_of_the_grid_is_there_once() -> None:

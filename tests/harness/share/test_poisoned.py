@@ -20,6 +20,7 @@ from prmcal.harness.share.bundle import SUBMISSION_FILE, described, read_submiss
 from prmcal.harness.share.merge import merge, rebuild_merged
 from prmcal.harness.share.tables import digest_of
 from tests.harness.share.test_unpacking import Entries, entries_of, write
+from tests.harness.share.test_wrong_values import with_value
 
 Table = Callable[[pa.Table], pa.Table]
 
@@ -71,21 +72,6 @@ def with_column(name: str, values: Callable[[pa.Table], Any]) -> Table:
     return change
 
 
-def in_json(file: str, *path: str | int, value: Any) -> Callable[[Entries], object]:
-    """A change of one value in the first JSON file of a name."""
-
-    def change(entries: Entries) -> None:
-        name = next(each for each in sorted(entries) if each.endswith(file))
-        data = json.loads(entries[name])
-        place = data
-        for each in path[:-1]:
-            place = place[each]
-        place[path[-1]] = value
-        entries[name] = json.dumps(data).encode()
-
-    return change
-
-
 def not_utf8(rows: int) -> pa.Array:
     offsets = b"".join(place.to_bytes(4, "little") for place in range(rows + 1))
     return pa.Array.from_buffers(
@@ -125,11 +111,11 @@ POISONS = {
         with_column("metric", lambda table: not_utf8(len(table))),
     ),
     "no table": without_table,
-    "a text as a size": in_json("artifact.json", "size", value="5"),
-    "a list as the files of a manifest": in_json("artifact.json", "files", value=[]),
-    "a number as a run": in_json("run.json", "run_id", value=5),
-    "a plugin of another kind": in_json("plan.json", "plugins", "spy", value=[]),
-    "a number as the name of a metric": in_json("plan.json", "metrics", 0, "name", value=5),
+    "a text as a size": with_value("artifact.json", "size", value="5"),
+    "a list as the files of a manifest": with_value("artifact.json", "files", value=[]),
+    "a number as a run": with_value("run.json", "run_id", value=5),
+    "a plugin of another kind": with_value("plan.json", "plugins", "spy", value=[]),
+    "a number as the name of a metric": with_value("plan.json", "metrics", 0, "name", value=5),
 }
 
 
