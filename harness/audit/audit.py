@@ -71,7 +71,7 @@ class Audit:
     def _repr_html_(self) -> str:
         from prmcal.harness.audit.report import fragment
 
-        return fragment(self)
+        return fragment(self.source, self.scored, self.measured, self.choices)
 
     def save(self, directory: Path) -> None:
         """Write ``report.html``, its diagrams as SVG, ``audit.json`` and the calibrator into a folder.
@@ -94,7 +94,7 @@ class Audit:
             name = self.measured.chosen
             parameters = parameters_of(name, fitted(name, Rows(self.prefixes))) if name else {"map": "none"}
             save(directory, name, self.scored.scale, parameters, self.scored.of_questions)
-            write_report(directory, self)
+            write_report(directory, self.source, self.scored, self.measured, self.choices)
 
 
 def _without_nan(value: Any) -> Any:

@@ -19,22 +19,26 @@ from prmcal.harness.report.writer import can_draw
 if TYPE_CHECKING:
     import pandas as pd
 
-    from prmcal.harness.audit.audit import Audit
+    from prmcal.harness.audit.choices import Choices
+    from prmcal.harness.audit.estimates import Measured
+    from prmcal.harness.audit.scored import Scored
 
 _HERE = Path(__file__).parent
 
 
-def fragment(found: Audit) -> str:
+def fragment(source: str, scored: Scored, measured: Measured, choices: Choices | None) -> str:
     """Return the report as HTML for a notebook: without a style of its own, and with the diagrams in it."""
-    return template("findings.html", _HERE).render(**_contents(found, None))
+    return template("findings.html", _HERE).render(**_contents(source, scored, measured, choices, None))
 
 
-def write_report(directory: Path, found: Audit) -> None:
+def write_report(
+    directory: Path, source: str, scored: Scored, measured: Measured, choices: Choices | None
+) -> None:
     """Write ``report.html`` and a file for each diagram into a folder. Without the packages there are no diagrams."""
     from prmcal.harness.site.writer import page
     from prmcal.harness.storage.written import write_text
 
-    contents = _contents(found, str(directory))
+    contents = _contents(source, scored, measured, choices, str(directory))
     styles = [(_HERE / "report.css").read_text(encoding="utf-8")]
     drawn = [figure["drawn"] for figure in contents["figures"].values() if figure["drawn"]]
     if drawn:
@@ -59,11 +63,13 @@ def _drawn(shown: Mapping[str, pd.DataFrame]) -> dict[str, tuple[Chart, Any]]:
     return {name: (chart, Markup(svg_of(chart.picture))) for name, chart in diagrams(shown).items()}
 
 
-def _contents(found: Audit, directory: str | None) -> dict[str, Any]:
-    scored, measured, choices, shown = found.scored, found.measured, found.choices, found.tables
+def _contents(
+    source: str, scored: Scored, measured: Measured, choices: Choices | None, directory: str | None
+) -> dict[str, Any]:
+    shown = verdict.tables(measured, choices)
     drawn = _drawn(shown)
     return {
-        "source": found.source,
+        "source": source,
         "verdict": [
             verdict.trust(measured),
             verdict.repair(measured),
