@@ -258,6 +258,7 @@ def test_a_key_that_comes_back_is_in_no_message(
         assert "Bearer [redacted]" in str(caught.value)
 
 
-def test_an_address_with_a_password_is_refused() -> None:
+@pytest.mark.parametrize("address", ["http://me:password@localhost/v1", "http://localhost/v1?key=password"])
+def test_an_address_with_a_password_is_refused(address: str) -> None:
     with pytest.raises(Exception, match="without a password in it"):
-        llms.create("openai", base_url="http://me:password@localhost/v1", model="m", chat_template="{{ 1 }}")
+        llms.create("openai", base_url=address, model="m", chat_template="{{ 1 }}")
