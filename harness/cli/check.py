@@ -60,8 +60,7 @@ def check_plugins(
     report, and the others are checked. The values of arguments are YAML, and each plugin of a file gets those that it
     takes.
 
-    Returns the report, in lines of at most 80 columns, and whether all plugins were checked
-    and no check failed.
+    Returns the report, in lines of at most 80 columns, and whether all plugins were checked and no check failed.
 
     Raises a PrmcalError if the kind or the name is unknown, the name is ambiguous, or an argument is wrong.
     """

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from scipy.special import expit
 
 from prmcal.arrays import Floats, Ints
 from prmcal.registry.calibrators.heads import check_width
@@ -129,6 +128,8 @@ class AdaptiveTemperatureScaling(Calibrator):
 
     def predict(self, features: HiddenStates) -> Floats:
         """Return sigmoid(logit / T(x)), of shape (rows, 1)."""
+        from scipy.special import expit
+
         temperatures = self.temperatures(features)
         rewards: Floats = expit(features.logit / temperatures)
         return rewards[:, None]

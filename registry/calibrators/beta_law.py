@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import betaincinv, betaln, digamma, expit
 
 from prmcal.arrays import Floats, Ints
 
@@ -29,6 +28,8 @@ def mean_and_size(law: Floats, least_size: float, inputs: Floats) -> tuple[Float
     `law`, of shape (2, inputs + 1), has w and b of the mean sigmoid(x . w + b), and v and c of the size
     softplus(x . v + c) + `least_size`. Then p ~ Beta(mean * size, (1 - mean) * size).
     """
+    from scipy.special import expit
+
     # A product of matrix and vector that is the same for any number of threads and of rows.
     log_odds, before = (np.einsum("ri,i->r", inputs, row[:-1]) + row[-1] for row in law)
     return expit(log_odds), np.logaddexp(0, before) + least_size
@@ -36,6 +37,8 @@ def mean_and_size(law: Floats, least_size: float, inputs: Floats) -> tuple[Float
 
 def negative_log_likelihood(mean: Floats, size: Floats, k: Ints, n: Ints) -> Floats:
     """Return the negative Beta-Binomial log-likelihood of k of n in nats, of shape (rows,), without ln C(n, k)."""
+    from scipy.special import betaln
+
     a, b = mean * size + _LEAST, (1 - mean) * size + _LEAST
     return np.asarray(betaln(a, b) - betaln(k + a, n - k + b), dtype=np.float64)
 
@@ -79,6 +82,8 @@ def fit_beta_law(
 
 def beta_quantiles(mean: Floats, size: Floats, levels: Sequence[float]) -> Floats:
     """Return the quantiles of Beta distributions at ascending levels, in [0, 1], of shape (rows, levels)."""
+    from scipy.special import betaincinv
+
     a, b = mean * size + _LEAST, (1 - mean) * size + _LEAST
     found = np.stack([betaincinv(a, b, level) for level in levels], axis=1)
     # Where nearly all of the mass is at 0 and 1, the inverse can fail. The law is then that of one coin.
@@ -99,6 +104,8 @@ def _loss(
     least_size: float,
 ) -> tuple[float, Floats]:
     """The loss with its penalties, and its gradient by the flat weights."""
+    from scipy.special import digamma, expit
+
     law = flat.reshape(2, -1)
     mean, size = mean_and_size(law, least_size, inputs)
     a, b = mean * size + _LEAST, (1 - mean) * size + _LEAST

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-from scipy.special import betaincinv
 
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.contracts.calibrator import Calibrator
@@ -205,6 +204,8 @@ class ConformalBound(Calibrator):
         return self.level if self.covers == "success_rate" else self.level / 2
 
     def _labels(self, k: Ints, n: Ints) -> Floats:
+        from scipy.special import betaincinv
+
         if self.covers == "success_rate":
             return k / n
         limits = betaincinv(np.maximum(k, 1), n - k + 1, self.level / 2)

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-from scipy.special import betainc, betaln, expit, logsumexp, softmax
 
 from prmcal.arrays import Bools, Floats, Floats32, Ints
 from prmcal.registry.calibrators.heads import HeadCalibrator, held_out_rows
@@ -37,6 +36,7 @@ def fit_mixture_size(means: Floats, weights: Floats, k: Ints, n: Ints) -> float:
     Each row has Beta distributions with these `means` and `weights`, of shape (rows, points), and one size for all.
     """
     from scipy.optimize import minimize_scalar
+    from scipy.special import betaln, logsumexp
 
     low, high = map(np.log, _SIZES)
 
@@ -53,6 +53,8 @@ def beta_mixture_quantiles(means: Floats, weights: Floats, size: float, levels: 
 
     They are found by halving [0, 1] 40 times.
     """
+    from scipy.special import betainc
+
     found = np.empty((len(means), len(levels)))
     for first in range(0, len(means), _ROWS):
         part = slice(first, first + _ROWS)
@@ -189,6 +191,7 @@ class Ensemble(HeadCalibrator):
     def _means_and_weights(self, inputs: Floats) -> tuple[Floats, Floats]:
         """The predictions of the heads and their weights, each of shape (rows, heads)."""
         import torch
+        from scipy.special import expit, softmax
 
         from prmcal.registry.calibrators import networks
 
@@ -278,6 +281,7 @@ class MonotoneQuantile(HeadCalibrator):
     def law(self, inputs: Floats, levels: Sequence[float]) -> tuple[Floats, Floats]:
         """Return the mean over all levels, of shape (rows,), and Q(level | hidden state), of shape (rows, levels)."""
         import torch
+        from scipy.special import expit
 
         from prmcal.registry.calibrators import networks
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 import numpy as np
-from scipy.special import expit
 
 from prmcal.arrays import Floats, Ints
 from prmcal.registry.contracts.calibrator import Calibrator
@@ -33,6 +32,7 @@ def fit_logistic(
     Inputs, of shape (rows, inputs), are finite. A constant is an input like every other. k and n have the shape
     (rows,). The result is the weights, of the shape (inputs,) of `centre`, and the lowest value of the loss.
     """
+    from scipy.special import expit
 
     def loss(weights: Floats) -> float:
         log_odds = inputs @ weights
@@ -103,6 +103,8 @@ class PlattScaling(CurveCalibrator):
 
     def curve(self, scores: Floats) -> Floats:
         """Return sigmoid(slope * logit + offset)."""
+        from scipy.special import expit
+
         return np.asarray(expit(self.slope_ * scores + self.offset_), dtype=np.float64)
 
 
@@ -148,6 +150,8 @@ class BetaCalibration(CurveCalibrator):
 
     def curve(self, scores: Floats) -> Floats:
         """Return sigmoid(a ln s - b ln(1 - s) + c)."""
+        from scipy.special import expit
+
         # Not a product of matrices, which can round differently for one row and for many.
         rises, falls, _ = _inputs(scores).T
         return np.asarray(expit(self.a_ * rises + self.b_ * falls + self.c_), dtype=np.float64)
@@ -193,12 +197,15 @@ class TemperatureScaling(CurveCalibrator):
 
     def curve(self, scores: Floats) -> Floats:
         """Return sigmoid(logit / T)."""
+        from scipy.special import expit
+
         return np.asarray(expit(scores / self.temperature_), dtype=np.float64)
 
 
 def _most_likely(logits: Floats, k: Ints, n: Ints) -> float:
     """The log of the temperature with the largest binomial likelihood."""
     from scipy.optimize import brentq
+    from scipy.special import expit
 
     # The negative log-likelihood is convex in 1/T. This is its derivative by 1/T, which is 0 at the minimum.
     def slope(log_temperature: float) -> float:
@@ -217,6 +224,7 @@ def _least_brier(logits: Floats, k: Ints, n: Ints) -> float:
     The score can have several minima. The search begins at the best of many temperatures.
     """
     from scipy.optimize import brentq
+    from scipy.special import expit
 
     def score(log_temperature: float) -> float:
         return float(np.sum(n * (expit(logits / np.exp(log_temperature)) - k / n) ** 2))

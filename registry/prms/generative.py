@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import Field
-from scipy.special import expit
 
 from prmcal.arrays import Floats
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
@@ -301,6 +300,8 @@ class GenerativePRM(TransformersPRM):
 
     def _probabilities(self, read: dict[_Prefix, TokenizedTrajectory | None]) -> dict[_Prefix, Floats]:
         """The probability of Yes behind each verification, of shape (thoughts,), by prefix."""
+        from scipy.special import expit
+
         prefixes = [(prefix, texts) for prefix, texts in read.items() if texts is not None]
         found: dict[_Prefix, Floats] = {}
         for batch in self._batches([texts for _, texts in prefixes]):
@@ -340,6 +341,8 @@ def _mean_scores(
     probabilities: dict[_Prefix, Floats],
 ) -> PrefixScores:
     """The scores of a trajectory, given by its prefixes."""
+    from scipy.special import expit
+
     texts = [read[prefix] for prefix in prefixes]
     over_long = np.array([each is None for each in texts])
     means = np.array(

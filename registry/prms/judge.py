@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import Field
-from scipy.special import expit
 
 from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
@@ -179,6 +178,8 @@ def _first_token(logprobs: Mapping[str, Any] | None) -> dict[str, float]:
 
 def _scores(answers: Sequence[tuple[float, int]]) -> PrefixScores:
     """Return the scores of a trajectory by the answers about its prefixes."""
+    from scipy.special import expit
+
     logit = np.array([log_odds for log_odds, _ in answers], dtype=np.float32)
     tokens = sum(count for _, count in answers)
     return PrefixScores(logit, expit(logit.astype(np.float64)), np.isnan(logit), tokens)

@@ -8,7 +8,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import expit
 
 from prmcal.arrays import Floats32
 from prmcal.errors import FaultyPluginError
@@ -127,6 +126,8 @@ def steps_read(steps: Sequence[str], read_thoughts: bool) -> Sequence[str]:
 
 
 def _prefix_scores(trajectory: TokenizedTrajectory, values: Floats32) -> PrefixScores:
+    from scipy.special import expit
+
     over_long = np.array([ids is None for ids in trajectory.prefixes])
     logit = np.full(len(over_long), np.nan, dtype=np.float32)
     logit[~over_long] = values

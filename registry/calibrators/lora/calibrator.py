@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import AfterValidator, Field
-from scipy.special import expit
 
 from prmcal.arrays import Floats, Ints
 from prmcal.errors import DataError, PluginFailedError
@@ -272,6 +271,8 @@ def transformers_prm(features: ScoredPrefixes) -> TransformersPRM:
 
 
 def _reward(log_odds: Floats) -> Floats:
+    from scipy.special import expit
+
     return np.asarray(expit(np.asarray(log_odds, dtype=np.float64)), dtype=np.float64)
 
 
