@@ -1,14 +1,13 @@
 """``python -P -m prmcal.dashboard OPTIONS -- DIR...``: the server that ``prmcal dashboard DIR...`` starts.
 
-The options are Streamlit's, such as ``--server.port=8501``. The modules of the pages are imported before the first
-reader comes, who would otherwise wait for them. So are the leaderboards, which take longest, read into the cache that
-all readers share.
+The options are Streamlit's, such as ``--server.port=8501``. The server answers once it has imported the modules of the
+pages and read the overview, so that nobody waits at a blank page. It reads the leaderboards, which take longest, after
+it has drawn the first page, into the cache that all readers share.
 """
 
 import importlib.util
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +28,7 @@ _OPTIONS = (
     "--theme.light.primaryColor=#0072B2",
     "--theme.dark.primaryColor=#56B4E9",
 )
+_SECONDS_ALONE = 10  # the time that the server leaves to the first page
 _SCRIPT = Path(__file__).with_name("script") / "prmcal_dashboard.py"
 
 
@@ -40,28 +40,34 @@ def main() -> None:
         )
     from streamlit.web import cli
 
-    directories = [Path(each) for each in sys.argv[sys.argv.index("--") + 1 :]]
-    threading.Thread(target=_read_leaderboards, args=(directories,), daemon=True).start()
+    paths = [published_path(Path(each)) for each in sys.argv[sys.argv.index("--") + 1 :]]
+    _read_overview(paths[0])
+    threading.Thread(target=_read_leaderboards, args=(paths,), daemon=True).start()
     cli.main(["run", str(_SCRIPT), *_OPTIONS, *sys.argv[1:]], prog_name="streamlit")
 
 
-def _read_leaderboards(directories: Sequence[Path]) -> None:
-    """Fill the cache of the server. A reader who comes meanwhile waits for the same result."""
+def _read_overview(path: Path) -> None:
     import altair as alt
-    import duckdb_sqlalchemy  # noqa: F401 SQLAlchemy would import this dialect at the first query
     import pandas as pd
-    from streamlit import runtime
 
-    import prmcal.db.catalog  # noqa: F401
+    from prmcal.dashboard import app  # noqa: F401 the modules of all pages
+    from prmcal.dashboard.views.leaderboard import read_overview
 
     alt.Chart(pd.DataFrame({"x": [0.0]})).mark_point().encode(x="x:Q").to_dict()  # Altair reads its schema.
-    while not runtime.exists():  # Streamlit warns of a cache that is made before.
-        time.sleep(0.02)
-    from prmcal.dashboard.views.leaderboard import read_ahead
+    with suppress(Exception):  # The page shows it.
+        read_overview(path)
 
-    for directory in directories:
-        with suppress(DatabaseError):  # The page shows it.
-            read_ahead(published_path(directory))
+
+def _read_leaderboards(paths: Sequence[Path]) -> None:
+    """Fill the cache of the server. A reader who comes meanwhile waits for the same result."""
+    from prmcal.dashboard.app import drawn
+    from prmcal.dashboard.views.leaderboard import read_leaderboards, read_overview
+
+    drawn.wait(_SECONDS_ALONE)  # Both at once would make the first page twice as slow.
+    for path in paths:
+        with suppress(DatabaseError):
+            read_overview(path)
+            read_leaderboards(path)
 
 
 if __name__ == "__main__":

@@ -114,8 +114,9 @@ def ask(
     """Call a query on the published copy at `path`, or return its cached result.
 
     The query is a function of :mod:`prmcal.db.catalog`, or one that takes longer to compute than to read again and asks
-    by itself. Another path among its arguments is that of the published copy of another run. Raises a DatabaseError if
-    the copy is missing or cannot be read, or if the query raises one.
+    by itself. Another path among its arguments is that of the published copy of another run. All readers share the
+    result, so nobody may change it in place. Raises a DatabaseError if the copy is missing or cannot be read, or if the
+    query raises one.
     """
     files = [path, *(each for each in arguments if isinstance(each, Path))]
     known = tuple((str(each), fingerprint(each)) for each in files)
@@ -138,7 +139,7 @@ def ask_cells(query: Callable[[Path, str], pd.DataFrame], path: Path, cells: pd.
 
 # The fingerprints of files are part of the key of the cache. Errors are cached too, so that a damaged file is not
 # opened again on every click.
-@st.cache_data(max_entries=96, show_spinner=False)
+@st.cache_resource(max_entries=96, show_spinner=False)
 def _answer(
     name: str,
     files: tuple[tuple[str, tuple[int, int, int] | None], ...],

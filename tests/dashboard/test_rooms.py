@@ -15,7 +15,7 @@ ROOMS: dict[str, set[str]] = {
     "views": {"controls", "charts", "formats", "data"},
     "app": {"views", "controls", "formats", "data"},
     "script": {"app"},
-    "__main__": {"views"},
+    "__main__": {"app", "views"},
 }
 
 

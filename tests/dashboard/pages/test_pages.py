@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from prmcal.dashboard.controls.address import link
 from prmcal.dashboard.formats import MISSING
+from prmcal.dashboard.views import leaderboard
 from prmcal.db import catalog
 from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import published_path
@@ -19,6 +22,19 @@ pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is n
 from playwright.sync_api import Page, expect
 
 CELL = cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator="isotonic")
+
+
+def test_the_overview_shows_what_the_server_has_read_before(
+    copied_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaderboard.read_overview(published_path(copied_run))
+
+    @wraps(catalog.overview)
+    def read_again(*_: Any, **__: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(catalog, "overview", read_again)
+    leaderboard.show_overview(published_path(copied_run))
 
 
 def test_costs_are_shown_per_question_and_in_total(page: Page, address: str, run_folder: Path) -> None:
