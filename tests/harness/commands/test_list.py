@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +40,16 @@ def test_costs_and_levels_that_depend_on_arguments() -> None:
     assert "quantile-lora prm 0.1, 0.5, 0.9 3 passes Park et al." in text
     assert "conformal as given as given as given Romano et al." in text
     assert "quantile-adapter prm as given no Park et al." in text
+
+
+def test_it_starts_fast_because_plugins_import_libraries_where_they_use_them() -> None:
+    code = (
+        "import sys; from prmcal.harness.cli.learning import render_plugins; from prmcal.registry.plugins import KINDS;"
+        "list(map(render_plugins, [None, *KINDS]));"
+        "heavy = {'torch', 'transformers', 'pandas', 'scipy.special', 'sklearn', 'sympy', 'duckdb'} & set(sys.modules);"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_calibrator_that_cannot_be_loaded_does_not_hide_the_others() -> None:
