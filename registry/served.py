@@ -208,7 +208,7 @@ class ServerClient:
         clean = redacted(content.decode(errors="surrogateescape"), key).encode(errors="surrogateescape")
         pause = {name: streamed.headers[name] for name in ("Retry-After",) if name in streamed.headers}
         response = httpx2.Response(status, headers=pause, content=clean)
-        text = response.text
+        text = redacted(streamed.headers.get("Location", ""), key) or response.text
         if temporary(status):
             raise IncompleteReplyError(f"it answered {status} {excerpt(text)}", response=response)
         if status != 200 and not (plugin.understood and plugin.understood.search(text)):
@@ -220,6 +220,8 @@ class ServerClient:
     def _advice(self, status: int) -> str:
         variable = self.plugin.key_variable
         key = f"Check the key in the environment variable {variable}." if variable else _KEY_ADVICE
+        if 300 <= status < 400:
+            return "Requests are not sent on. Give the address that the server redirects to as 'base_url'."
         return {401: key, 403: key, 404: self.plugin.not_found}.get(status, self.plugin.refused)
 
     def _key(self) -> str | None:

@@ -183,7 +183,10 @@ def test_a_server_that_is_down() -> None:
 
 @pytest.mark.parametrize(
     ("fault", "advice"),
-    [("400", "max_tokens fits the context"), ("401", "key_variable"), ("404", "base_url")],
+    [
+        ("307", "Requests are not sent on"),
+        *(("400", "max_tokens fits the context"), ("401", "key_variable"), ("404", "base_url")),
+    ],
 )
 def test_a_refused_request_is_not_repeated(fault: str, advice: str) -> None:
     with serving(fault=lambda number: fault) as server:
