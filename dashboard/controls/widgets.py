@@ -85,8 +85,8 @@ def choose_target(targets: Sequence[float], parameter: str, about: str) -> float
 
 
 _ROW, _HIGHEST = 35, 700  # pixels of a row, and of a table that scrolls
-# The same where cells wrap, and of the first columns: their number, who and where, a metric and its interval.
-_NARROW_ROW, _NARROW_WIDTHS = 78, (46, 132, 58, 88)
+# The same where cells wrap, and of the first columns: who and where, a metric and its interval.
+_NARROW_ROW, _NARROW_WIDTHS = 78, (132, 106, 84)
 
 
 def show_leaderboard(board: Board, key: str, *, select: bool = False) -> list[int]:

@@ -213,7 +213,7 @@ def web_board(
 def narrow_board(board: Board) -> Board:
     """Return a board of cells with one column for its names: what competes, and the place where it does.
 
-    The settings C and beta come after the metrics.
+    The number, C and beta come after the metrics.
     """
     number, *names = board.columns[: board.names]
     settings = [each for each in names if each.numbers]
@@ -226,7 +226,7 @@ def narrow_board(board: Board) -> Board:
         for row in range(len(number.values))
     )
     who = Column("Who and where", tuple(" · ".join(filter(None, both)) for both in texts))
-    return replace(board, columns=(number, who, *board.columns[board.names :], *settings), names=2)
+    return replace(board, columns=(who, *board.columns[board.names :], number, *settings), names=1)
 
 
 def cost_board(frame: pd.DataFrame) -> Board:

@@ -87,11 +87,11 @@ def test_a_reader_filters_and_chooses_columns_and_the_address_keeps_them(page: P
 def test_the_first_columns_on_a_phone_are_who_where_and_a_metric(run_folder: Path) -> None:
     stored = catalog.leaderboard(published_path(run_folder), "scaling")
     board = narrow_board(web_board(stored, "scaling", DESCRIBED))
-    assert board.head[:3] == ["#", "Who and where", DESCRIBED.title("accuracy")] and board.names == 2
-    assert board.head[-2:] == ["C", "β"]
+    assert board.head[:2] == ["Who and where", DESCRIBED.title("accuracy")] and board.names == 1
+    assert board.head[-3:] == ["#", "C", "β"]
     row = stored[stored["calibrator"].notna() & stored["strategy"].notna()].iloc[0]
     who = f"{row['strategy']}, {row['calibrator']} · {row['dataset']}, {row['llm']}"
-    assert board.columns[1].values[row.name].startswith(who)
+    assert board.columns[0].values[row.name].startswith(who)
 
 
 def test_a_phone_needs_no_swipe_for_the_first_metric(page: Page, address: str, run_folder: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_phone_needs_no_swipe_for_the_first_metric(page: Page, address: str, r
     drawn(page)
     table = page.get_by_test_id("stDataFrame").filter(visible=True).first
     title = DESCRIBED.title("brier_corrected")
-    assert [each for each in grid(page)[0] if each][:4] == ["#", "Who and where", title, f"{title}, 95%"]
+    assert [each for each in grid(page)[0] if each][:3] == ["Who and where", title, f"{title}, 95%"]
     table.click(position={"x": 16, "y": 75})
     page.get_by_role("link", name="Compare it with another cell").wait_for()
 
