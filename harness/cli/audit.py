@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,33 +65,29 @@ def apply(
             return [calibrated(each) for each in value]
         return None if value is None else float(calibrator.predict(value))
 
-    def added(value: Any) -> Any:
-        """Return a value with calibrated scores beside the scores in it; None if it has none."""
+    def scored(value: Any) -> Iterator[tuple[dict[str, Any], str]]:
+        """Yield the parts of a record that have scores, and the name of the field."""
         if isinstance(value, list):
-            parts = [added(each) for each in value]
-            known = any(each is not None for each in parts)
-            return (
-                [old if new is None else new for old, new in zip(value, parts, strict=True)]
-                if known
-                else None
-            )
-        if not isinstance(value, dict):
-            return None
-        name = score or next((name for name in SCORES if name in value), None)
-        if name in value:
-            try:
-                return {**value, "calibrated": calibrated(value[name])}
-            except (TypeError, ValueError) as error:
-                raise DataError(f"{file}, {place}: '{name}' cannot be calibrated: {error}") from error
-        changed = {key: new for key, each in value.items() if (new := added(each)) is not None}
-        return {**value, **changed} if changed else None
+            for each in value:
+                yield from scored(each)
+        elif isinstance(value, dict):
+            name = score or next((name for name in SCORES if name in value), "")
+            if name in value:
+                yield value, name
+            else:
+                yield from scored(list(value.values()))
 
     lines = []
     for place, record in read_records(file):
-        found = added(record) if isinstance(record, dict) else None
-        if found is None:
+        parts = list(scored(record)) if isinstance(record, dict) else []
+        if not parts:
             raise DataError(f"{file}, {place}: no field has scores. Name it: --score FIELD.")
-        lines.append(json.dumps(found, ensure_ascii=False))
+        for part, name in parts:
+            try:
+                part["calibrated"] = calibrated(part[name])
+            except (TypeError, ValueError) as error:
+                raise DataError(f"{file}, {place}: '{name}' cannot be calibrated: {error}") from error
+        lines.append(json.dumps(record, ensure_ascii=False))
     text = "".join(f"{line}\n" for line in lines)
     if out is None:
         typer.echo(text, nl=False)
