@@ -99,6 +99,19 @@ def test_the_first_shards_alone_give_no_time_left() -> None:
     assert seconds_left(few, cost, WORKERS) is not None
 
 
+def test_a_large_batch_takes_less_than_its_share_of_a_small_one() -> None:
+    plan = build_plan(read_grid(find_grid("hello")))
+    rollouts = sorted(
+        (each for each in plan.shards() if each.ref.kind == "rollout"), key=lambda each: each.size
+    )
+    few, many = rollouts[0], rollouts[-1]
+    cost = CostModel(plan, {})
+    cost.learn(few.ref, Manifest({}, 1.0, few.size))
+    seconds = cost.seconds([many])
+    assert seconds is not None
+    assert 1 < seconds < 0.9 * many.size / few.size
+
+
 @pytest.mark.parametrize(("begin", "end", "factor"), [(0.1, 0.75, 2.0), (0.75, 0.95, 2.5)])
 def test_the_time_left_is_right_within_a_factor(
     moments: list[Moment], begin: float, end: float, factor: float
