@@ -122,7 +122,7 @@ def open_page(page: Page, title: str) -> None:
         with suppress(TimeoutError):
             page.wait_for_url(address, timeout=1000 * SECONDS / CLICKS)
             return
-    raise AssertionError(f"{CLICKS} clicks did not open page {title}.")
+    raise AssertionError(f"{CLICKS} clicks did not open page {title} from {page.url}.")
 
 
 def test_progress_is_updated(page: Page, run_folder: Path, live: tuple[Path, str]) -> None:
