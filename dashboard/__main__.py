@@ -1,19 +1,16 @@
 """``python -P -m prmcal.dashboard OPTIONS -- DIR...``: the server that ``prmcal dashboard DIR...`` starts.
 
 The options are Streamlit's, such as ``--server.port=8501``. The server answers once it has imported the modules of the
-pages and read the overview, so that nobody waits at a blank page. It reads the leaderboards, which take longest, after
-it has drawn the first page, into the cache that all readers share.
+pages, and has read the overview and the leaderboards of the first run into the cache that all readers share. So nobody
+waits at a blank page.
 """
 
 import importlib.util
 import sys
-import threading
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from prmcal.db.run_folder import published_path
-from prmcal.errors import DatabaseError
 
 _OPTIONS = (
     "--server.address=127.0.0.1",
@@ -28,7 +25,6 @@ _OPTIONS = (
     "--theme.light.primaryColor=#0072B2",
     "--theme.dark.primaryColor=#56B4E9",
 )
-_SECONDS_ALONE = 10  # the time that the server leaves to the first page
 _SCRIPT = Path(__file__).with_name("script") / "prmcal_dashboard.py"
 
 
@@ -40,34 +36,21 @@ def main() -> None:
         )
     from streamlit.web import cli
 
-    paths = [published_path(Path(each)) for each in sys.argv[sys.argv.index("--") + 1 :]]
-    _read_overview(paths[0])
-    threading.Thread(target=_read_leaderboards, args=(paths,), daemon=True).start()
+    first = Path(sys.argv[sys.argv.index("--") + 1])
+    _read_ahead(published_path(first))
     cli.main(["run", str(_SCRIPT), *_OPTIONS, *sys.argv[1:]], prog_name="streamlit")
 
 
-def _read_overview(path: Path) -> None:
+def _read_ahead(path: Path) -> None:
     import altair as alt
     import pandas as pd
 
     from prmcal.dashboard import app  # noqa: F401 the modules of all pages
-    from prmcal.dashboard.views.leaderboard import read_overview
+    from prmcal.dashboard.views.leaderboard import read_ahead
 
     alt.Chart(pd.DataFrame({"x": [0.0]})).mark_point().encode(x="x:Q").to_dict()  # Altair reads its schema.
     with suppress(Exception):  # The page shows it.
-        read_overview(path)
-
-
-def _read_leaderboards(paths: Sequence[Path]) -> None:
-    """Fill the cache of the server. A reader who comes meanwhile waits for the same result."""
-    from prmcal.dashboard.app import drawn
-    from prmcal.dashboard.views.leaderboard import read_leaderboards, read_overview
-
-    drawn.wait(_SECONDS_ALONE)  # Both at once would make the first page twice as slow.
-    for path in paths:
-        with suppress(DatabaseError):
-            read_overview(path)
-            read_leaderboards(path)
+        read_ahead(path)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ A page is a module of `views` with a function ``show(path)``. What it shares wit
 (:mod:`prmcal.dashboard.controls.context`); its own choices are parameters of its address.
 """
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -38,9 +37,6 @@ _PAGES: dict[str, tuple[Callable[..., None], str]] = {
     _RUNS: (runs.show, "Runs"),
 }
 
-drawn = threading.Event()
-"""It is set once the server has drawn a page."""
-
 
 def main(directories: Sequence[Path]) -> None:
     """Show the page that the address names. Show it again whenever the run publishes results."""
@@ -69,7 +65,6 @@ def main(directories: Sequence[Path]) -> None:
     context.choose_run(list(folders))
     # This comes before the page, so that a page that fails is drawn again when the run publishes.
     _show(page, path, follow_run(path))
-    drawn.set()
 
 
 def _show(page: StreamlitPage, path: Path, follows: bool) -> None:

@@ -152,18 +152,14 @@ def _link(text: str, address: str) -> str:
     return f'<a href="{escape(address)}">{escape(text)}</a>'
 
 
-def read_overview(path: Path) -> None:
-    """Read what the overview of a published database shows without filters, into the cache of the server.
+def read_ahead(path: Path) -> None:
+    """Read what the first pages show of a published database without filters, into the cache of the server.
 
     Raises a DatabaseError if the database is missing or damaged.
     """
     ask(catalog.cells, path)
     context.grid_names(path)
     ask(catalog.overview, path, dataset=None, llm=None, prm=None, tier=None)
-
-
-def read_leaderboards(path: Path) -> None:
-    """Read the leaderboards, as :func:`read_overview` does the overview."""
     for table in LEADERBOARDS:
         cells = _cells(path, table)
         if not cells.empty:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
+from prmcal.dashboard.controls import context
 from prmcal.dashboard.controls.address import link
 from prmcal.dashboard.formats import MISSING
 from prmcal.dashboard.views import leaderboard
@@ -24,17 +25,20 @@ from playwright.sync_api import Page, expect
 CELL = cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator="isotonic")
 
 
-def test_the_overview_shows_what_the_server_has_read_before(
+def test_the_first_pages_show_what_the_server_has_read_before(
     copied_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leaderboard.read_overview(published_path(copied_run))
+    path = published_path(copied_run)
+    leaderboard.read_ahead(path)
+    for query in (catalog.overview, catalog.leaderboard):
 
-    @wraps(catalog.overview)
-    def read_again(*_: Any, **__: Any) -> None:
-        raise AssertionError
+        @wraps(query)
+        def read_again(*_: Any, **__: Any) -> None:
+            raise AssertionError
 
-    monkeypatch.setattr(catalog, "overview", read_again)
-    leaderboard.show_overview(published_path(copied_run))
+        monkeypatch.setattr(catalog, query.__name__, read_again)
+    leaderboard.show_overview(path)
+    leaderboard.show_ranking(path, context.grid_names(path), "calibration")
 
 
 def test_costs_are_shown_per_question_and_in_total(page: Page, address: str, run_folder: Path) -> None:
