@@ -34,10 +34,12 @@ def main() -> None:
         raise SystemExit(
             "The dashboard needs Streamlit and Altair. Install them in a clone of prmcal: pip install '.[dashboard]'"
         )
-    from streamlit.web import cli
+    try:
+        from streamlit.web import cli
 
-    first = Path(sys.argv[sys.argv.index("--") + 1])
-    _read_ahead(published_path(first))
+        _read_ahead(published_path(Path(sys.argv[sys.argv.index("--") + 1])))
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
     cli.main(["run", str(_SCRIPT), *_OPTIONS, *sys.argv[1:]], prog_name="streamlit")
 
 

@@ -208,7 +208,9 @@ class ServerClient:
         clean = redacted(content.decode(errors="surrogateescape"), key).encode(errors="surrogateescape")
         pause = {name: streamed.headers[name] for name in ("Retry-After",) if name in streamed.headers}
         response = httpx2.Response(status, headers=pause, content=clean)
-        text = redacted(streamed.headers.get("Location", ""), key) or response.text
+        text = response.text
+        if streamed.has_redirect_location:
+            text = redacted(streamed.headers["Location"], key)
         if temporary(status):
             raise IncompleteReplyError(f"it answered {status} {excerpt(text)}", response=response)
         if status != 200 and not (plugin.understood and plugin.understood.search(text)):

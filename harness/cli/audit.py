@@ -71,8 +71,8 @@ def apply(
             for each in value:
                 yield from scored(each)
         elif isinstance(value, dict):
-            name = score or next((name for name in SCORES if name in value), "")
-            if name in value:
+            name = score or next((name for name in SCORES if name in value), None)
+            if name is not None and name in value:
                 yield value, name
             else:
                 yield from scored(list(value.values()))
