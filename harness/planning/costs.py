@@ -16,10 +16,10 @@ _SECONDS_OF_SHARD = 0.05
 """Measured on one core with the grid `nano`: a replicate of one question, a trajectory that a calibrator reads, and the
 reading and writing of files."""
 
-_SEQUENCES_OF_BATCH = 16
+_UNFILLED = 16
 """A model takes as long for a few sequences as for this many more, because few do not fill a machine. Calibration
 questions have few trajectories. Without this, their shards made the rest of the grid `smollm` look 2.4 times as long as
-it was, and with it 1.3 times."""
+it was, and with it 1.3 times, until the last third of the run."""
 
 _ENOUGH = 0.05
 """The share of all work that is finished before a time left is estimated. The first shards are small, and what they
@@ -71,15 +71,19 @@ class CostModel:
         self.model_seconds = model_seconds(plan)
         self._on_gpus = on_gpus
         self._spent = 0.0
-        self._assumed = {
-            shard.ref: self.model_seconds[shard.ref] * _of_batch(shard) or _seconds_without_model(shard)
-            for shard in plan.shards()
-        }
         self._expected = {shard.ref: completions(shard.parameters) for shard in plan.shards()}
+        self._assumed = {shard.ref: self._assume(shard) for shard in plan.shards()}
         self._seen: dict[_Row, _Seen] = defaultdict(_Seen)
         self._loading: dict[_Row, _Seen] = defaultdict(_Seen)
         for ref, manifest in past.items():
             self.learn(ref, manifest)
+
+    def _assume(self, shard: Shard[parameters.Parameters]) -> float:
+        seconds = self.model_seconds[shard.ref]
+        scored = shard.size if isinstance(shard.parameters, parameters.ScoringParameters) else 0
+        if seconds and (sequences := self._expected[shard.ref] or scored):
+            seconds *= 1 + _UNFILLED / sequences
+        return seconds or _seconds_without_model(shard)
 
     def learn(self, ref: ArtifactRef, manifest: Manifest) -> None:
         """Take a finished shard into account."""
@@ -134,20 +138,6 @@ class CostModel:
 
     def _alike(self, shard: Shard[parameters.Parameters]) -> _Seen:
         return self._seen.get(self._rows(shard.ref)[0], _Seen())
-
-
-def _of_batch(shard: Shard[parameters.Parameters]) -> float:
-    """Return how much longer a shard takes than its share of a large batch."""
-    match shard.parameters:
-        case parameters.SearchParameters() as given:
-            sequences: float = given.size * given.candidates
-        case parameters.GeneratingParameters() as given:
-            sequences = completions(given)
-        case parameters.ScoringParameters():
-            sequences = shard.size
-        case _:
-            return 1.0
-    return 1 + _SEQUENCES_OF_BATCH / sequences
 
 
 def _seconds_without_model(shard: Shard[parameters.Parameters]) -> float:

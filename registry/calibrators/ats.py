@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
+import scipy  # its parts are imported when they are used
 
 from prmcal.arrays import Floats, Ints
 from prmcal.registry.calibrators.heads import check_width
@@ -128,10 +129,8 @@ class AdaptiveTemperatureScaling(Calibrator):
 
     def predict(self, features: HiddenStates) -> Floats:
         """Return sigmoid(logit / T(x)), of shape (rows, 1)."""
-        from scipy.special import expit
-
         temperatures = self.temperatures(features)
-        rewards: Floats = expit(features.logit / temperatures)
+        rewards: Floats = scipy.special.expit(features.logit / temperatures)
         return rewards[:, None]
 
     def temperatures(self, features: HiddenStates) -> Floats:

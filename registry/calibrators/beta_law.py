@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+import scipy  # its parts are imported when they are used
 
 from prmcal.arrays import Floats, Ints
 
@@ -28,19 +29,15 @@ def mean_and_size(law: Floats, least_size: float, inputs: Floats) -> tuple[Float
     `law`, of shape (2, inputs + 1), has w and b of the mean sigmoid(x . w + b), and v and c of the size
     softplus(x . v + c) + `least_size`. Then p ~ Beta(mean * size, (1 - mean) * size).
     """
-    from scipy.special import expit
-
     # A product of matrix and vector that is the same for any number of threads and of rows.
     log_odds, before = (np.einsum("ri,i->r", inputs, row[:-1]) + row[-1] for row in law)
-    return expit(log_odds), np.logaddexp(0, before) + least_size
+    return scipy.special.expit(log_odds), np.logaddexp(0, before) + least_size
 
 
 def negative_log_likelihood(mean: Floats, size: Floats, k: Ints, n: Ints) -> Floats:
     """Return the negative Beta-Binomial log-likelihood of k of n in nats, of shape (rows,), without ln C(n, k)."""
-    from scipy.special import betaln
-
     a, b = mean * size + _LEAST, (1 - mean) * size + _LEAST
-    return np.asarray(betaln(a, b) - betaln(k + a, n - k + b), dtype=np.float64)
+    return np.asarray(scipy.special.betaln(a, b) - scipy.special.betaln(k + a, n - k + b), dtype=np.float64)
 
 
 def fit_beta_law(
@@ -82,10 +79,8 @@ def fit_beta_law(
 
 def beta_quantiles(mean: Floats, size: Floats, levels: Sequence[float]) -> Floats:
     """Return the quantiles of Beta distributions at ascending levels, in [0, 1], of shape (rows, levels)."""
-    from scipy.special import betaincinv
-
     a, b = mean * size + _LEAST, (1 - mean) * size + _LEAST
-    found = np.stack([betaincinv(a, b, level) for level in levels], axis=1)
+    found = np.stack([scipy.special.betaincinv(a, b, level) for level in levels], axis=1)
     # Where nearly all of the mass is at 0 and 1, the inverse can fail. The law is then that of one coin.
     coin = (np.asarray(levels)[None, :] > 1 - mean[:, None]).astype(np.float64)
     found = np.clip(np.where(np.isfinite(found), found, coin), 0.0, 1.0)
@@ -104,18 +99,19 @@ def _loss(
     least_size: float,
 ) -> tuple[float, Floats]:
     """The loss with its penalties, and its gradient by the flat weights."""
-    from scipy.special import digamma, expit
-
     law = flat.reshape(2, -1)
     mean, size = mean_and_size(law, least_size, inputs)
     a, b = mean * size + _LEAST, (1 - mean) * size + _LEAST
     rows = len(inputs)
     loss = float(np.sum(negative_log_likelihood(mean, size, k, n) + cost_of_size * size)) / rows
-    both = digamma(n + a + b) - digamma(a + b)
-    by_a, by_b = both - digamma(k + a) + digamma(a), both - digamma(n - k + b) + digamma(b)
+    both = scipy.special.digamma(n + a + b) - scipy.special.digamma(a + b)
+    by_a, by_b = (
+        both - scipy.special.digamma(k + a) + scipy.special.digamma(a),
+        both - scipy.special.digamma(n - k + b) + scipy.special.digamma(b),
+    )
     by_log_odds = size * (by_a - by_b) * mean * (1 - mean)
     before = np.einsum("ri,i->r", inputs, law[1, :-1]) + law[1, -1]
-    by_before = (mean * by_a + (1 - mean) * by_b + cost_of_size) * expit(before)
+    by_before = (mean * by_a + (1 - mean) * by_b + cost_of_size) * scipy.special.expit(before)
     gradient = [
         np.append(np.einsum("r,ri->i", each, inputs), each.sum()) / rows for each in (by_log_odds, by_before)
     ]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
+import scipy  # its parts are imported when they are used
 
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.contracts.calibrator import Calibrator
@@ -204,11 +205,9 @@ class ConformalBound(Calibrator):
         return self.level if self.covers == "success_rate" else self.level / 2
 
     def _labels(self, k: Ints, n: Ints) -> Floats:
-        from scipy.special import betaincinv
-
         if self.covers == "success_rate":
             return k / n
-        limits = betaincinv(np.maximum(k, 1), n - k + 1, self.level / 2)
+        limits = scipy.special.betaincinv(np.maximum(k, 1), n - k + 1, self.level / 2)
         return np.where(k > 0, limits, 0.0)
 
     def _held_out(self, groups: Ints) -> Bools:

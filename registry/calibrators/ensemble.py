@@ -6,6 +6,7 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
+import scipy  # its parts are imported when they are used
 
 from prmcal.arrays import Bools, Floats, Floats32, Ints
 from prmcal.registry.calibrators.heads import HeadCalibrator, held_out_rows
@@ -36,14 +37,13 @@ def fit_mixture_size(means: Floats, weights: Floats, k: Ints, n: Ints) -> float:
     Each row has Beta distributions with these `means` and `weights`, of shape (rows, points), and one size for all.
     """
     from scipy.optimize import minimize_scalar
-    from scipy.special import betaln, logsumexp
 
     low, high = map(np.log, _SIZES)
 
     def loss(log_size: float) -> float:
         a, b = _parameters(means, float(np.exp(log_size)))
-        each = betaln(k[:, None] + a, (n - k)[:, None] + b) - betaln(a, b)
-        return -float(logsumexp(each, axis=1, b=weights).sum())
+        each = scipy.special.betaln(k[:, None] + a, (n - k)[:, None] + b) - scipy.special.betaln(a, b)
+        return -float(scipy.special.logsumexp(each, axis=1, b=weights).sum())
 
     return float(np.exp(minimize_scalar(loss, bounds=(low, high), method="bounded").x))
 
@@ -53,8 +53,6 @@ def beta_mixture_quantiles(means: Floats, weights: Floats, size: float, levels: 
 
     They are found by halving [0, 1] 40 times.
     """
-    from scipy.special import betainc
-
     found = np.empty((len(means), len(levels)))
     for first in range(0, len(means), _ROWS):
         part = slice(first, first + _ROWS)
@@ -63,7 +61,7 @@ def beta_mixture_quantiles(means: Floats, weights: Floats, size: float, levels: 
             low, high = np.zeros(len(a)), np.ones(len(a))
             for _ in range(_HALVINGS):
                 middle = (low + high) / 2
-                below = (weights[part] * betainc(a, b, middle[:, None])).sum(1) < level
+                below = (weights[part] * scipy.special.betainc(a, b, middle[:, None])).sum(1) < level
                 low, high = np.where(below, middle, low), np.where(below, high, middle)
             found[part, column] = (low + high) / 2
     return found
@@ -191,7 +189,6 @@ class Ensemble(HeadCalibrator):
     def _means_and_weights(self, inputs: Floats) -> tuple[Floats, Floats]:
         """The predictions of the heads and their weights, each of shape (rows, heads)."""
         import torch
-        from scipy.special import expit, softmax
 
         from prmcal.registry.calibrators import networks
 
@@ -202,10 +199,10 @@ class Ensemble(HeadCalibrator):
             given = torch.from_numpy(inputs)
             log_odds = heads(given)
             logarithms = beliefs(given, torch.sigmoid(log_odds)).numpy()
-        means: Floats = expit(log_odds.numpy())
+        means: Floats = scipy.special.expit(log_odds.numpy())
         if self.conservative is not None:
             logarithms = logarithms - means / self.conservative
-        return means, softmax(logarithms, axis=1)
+        return means, scipy.special.softmax(logarithms, axis=1)
 
 
 @dataclass(eq=False)
@@ -281,7 +278,6 @@ class MonotoneQuantile(HeadCalibrator):
     def law(self, inputs: Floats, levels: Sequence[float]) -> tuple[Floats, Floats]:
         """Return the mean over all levels, of shape (rows,), and Q(level | hidden state), of shape (rows, levels)."""
         import torch
-        from scipy.special import expit
 
         from prmcal.registry.calibrators import networks
 
@@ -291,7 +287,7 @@ class MonotoneQuantile(HeadCalibrator):
         place = np.asarray(levels, dtype=np.float64) * (knots.shape[1] - 1)
         below = np.minimum(place.astype(np.int64), knots.shape[1] - 2)
         low, high = knots[:, below], knots[:, below + 1]
-        rewards: Floats = expit(low + (place - below) * (high - low))
-        mean: Floats = expit((knots[:, 1:] + knots[:, :-1]) / 2).mean(1)
+        rewards: Floats = scipy.special.expit(low + (place - below) * (high - low))
+        mean: Floats = scipy.special.expit((knots[:, 1:] + knots[:, :-1]) / 2).mean(1)
         # Log-odds rise with the level, and the last bits of a product may not.
         return mean, np.maximum.accumulate(rewards, axis=1)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 import numpy as np
+import scipy  # its parts are imported when they are used
 
 from prmcal.arrays import Floats, Ints
 from prmcal.registry.contracts.calibrator import Calibrator
@@ -32,7 +33,6 @@ def fit_logistic(
     Inputs, of shape (rows, inputs), are finite. A constant is an input like every other. k and n have the shape
     (rows,). The result is the weights, of the shape (inputs,) of `centre`, and the lowest value of the loss.
     """
-    from scipy.special import expit
 
     def loss(weights: Floats) -> float:
         log_odds = inputs @ weights
@@ -41,7 +41,7 @@ def fit_logistic(
 
     weights, lowest = centre, loss(centre)
     for _ in range(_MOST_STEPS):
-        rewards = expit(inputs @ weights)
+        rewards = scipy.special.expit(inputs @ weights)
         gradient = inputs.T @ (n * rewards - k) + 2 * penalty * (weights - centre)
         curvature = (inputs.T * (n * rewards * (1 - rewards))) @ inputs
         step = np.linalg.solve(curvature + 2 * penalty * np.eye(len(weights)), gradient)
@@ -103,9 +103,7 @@ class PlattScaling(CurveCalibrator):
 
     def curve(self, scores: Floats) -> Floats:
         """Return sigmoid(slope * logit + offset)."""
-        from scipy.special import expit
-
-        return np.asarray(expit(self.slope_ * scores + self.offset_), dtype=np.float64)
+        return np.asarray(scipy.special.expit(self.slope_ * scores + self.offset_), dtype=np.float64)
 
 
 _IDENTITY = np.array([1.0, 1.0, 0.0])
@@ -150,11 +148,9 @@ class BetaCalibration(CurveCalibrator):
 
     def curve(self, scores: Floats) -> Floats:
         """Return sigmoid(a ln s - b ln(1 - s) + c)."""
-        from scipy.special import expit
-
         # Not a product of matrices, which can round differently for one row and for many.
         rises, falls, _ = _inputs(scores).T
-        return np.asarray(expit(self.a_ * rises + self.b_ * falls + self.c_), dtype=np.float64)
+        return np.asarray(scipy.special.expit(self.a_ * rises + self.b_ * falls + self.c_), dtype=np.float64)
 
 
 def _inputs(logits: Floats) -> Floats:
@@ -197,19 +193,16 @@ class TemperatureScaling(CurveCalibrator):
 
     def curve(self, scores: Floats) -> Floats:
         """Return sigmoid(logit / T)."""
-        from scipy.special import expit
-
-        return np.asarray(expit(scores / self.temperature_), dtype=np.float64)
+        return np.asarray(scipy.special.expit(scores / self.temperature_), dtype=np.float64)
 
 
 def _most_likely(logits: Floats, k: Ints, n: Ints) -> float:
     """The log of the temperature with the largest binomial likelihood."""
     from scipy.optimize import brentq
-    from scipy.special import expit
 
     # The negative log-likelihood is convex in 1/T. This is its derivative by 1/T, which is 0 at the minimum.
     def slope(log_temperature: float) -> float:
-        return float(np.sum(logits * (n * expit(logits / np.exp(log_temperature)) - k)))
+        return float(np.sum(logits * (n * scipy.special.expit(logits / np.exp(log_temperature)) - k)))
 
     if slope(_HOTTEST) >= 0:
         return _HOTTEST
@@ -224,13 +217,12 @@ def _least_brier(logits: Floats, k: Ints, n: Ints) -> float:
     The score can have several minima. The search begins at the best of many temperatures.
     """
     from scipy.optimize import brentq
-    from scipy.special import expit
 
     def score(log_temperature: float) -> float:
-        return float(np.sum(n * (expit(logits / np.exp(log_temperature)) - k / n) ** 2))
+        return float(np.sum(n * (scipy.special.expit(logits / np.exp(log_temperature)) - k / n) ** 2))
 
     def slope(log_temperature: float) -> float:  # Half of the derivative of the score by 1/T.
-        rewards = expit(logits / np.exp(log_temperature))
+        rewards = scipy.special.expit(logits / np.exp(log_temperature))
         return float(np.sum(logits * (n * rewards - k) * rewards * (1 - rewards)))
 
     tried = np.linspace(-_HOTTEST, _HOTTEST, _POINTS)

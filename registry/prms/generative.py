@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+import scipy  # its parts are imported when they are used
 from pydantic import Field
 
 from prmcal.arrays import Floats
@@ -300,8 +301,6 @@ class GenerativePRM(TransformersPRM):
 
     def _probabilities(self, read: dict[_Prefix, TokenizedTrajectory | None]) -> dict[_Prefix, Floats]:
         """The probability of Yes behind each verification, of shape (thoughts,), by prefix."""
-        from scipy.special import expit
-
         prefixes = [(prefix, texts) for prefix, texts in read.items() if texts is not None]
         found: dict[_Prefix, Floats] = {}
         for batch in self._batches([texts for _, texts in prefixes]):
@@ -310,7 +309,7 @@ class GenerativePRM(TransformersPRM):
             )
             own = [prefixes[i][0] for tree in batch for i in tree]
             for prefix, logits in zip(own, values.reshape(len(own), self.thoughts), strict=True):
-                found[prefix] = expit(logits.astype(np.float64))
+                found[prefix] = scipy.special.expit(logits.astype(np.float64))
         return found
 
     @property
@@ -341,8 +340,6 @@ def _mean_scores(
     probabilities: dict[_Prefix, Floats],
 ) -> PrefixScores:
     """The scores of a trajectory, given by its prefixes."""
-    from scipy.special import expit
-
     texts = [read[prefix] for prefix in prefixes]
     over_long = np.array([each is None for each in texts])
     means = np.array(
@@ -354,5 +351,8 @@ def _mean_scores(
     odds = log_odds(means, _LEAST).astype(np.float32)
     everything = TokenizedTrajectory.of([ids for each in texts if each is not None for ids in each.sequences])
     return PrefixScores(
-        logit=odds, reward=expit(odds.astype(np.float64)), over_long=over_long, tokens=everything.size
+        logit=odds,
+        reward=scipy.special.expit(odds.astype(np.float64)),
+        over_long=over_long,
+        tokens=everything.size,
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+import scipy  # its parts are imported when they are used
 from pydantic import Field
 
 from prmcal.errors import PluginFailedError
@@ -178,8 +179,6 @@ def _first_token(logprobs: Mapping[str, Any] | None) -> dict[str, float]:
 
 def _scores(answers: Sequence[tuple[float, int]]) -> PrefixScores:
     """Return the scores of a trajectory by the answers about its prefixes."""
-    from scipy.special import expit
-
     logit = np.array([log_odds for log_odds, _ in answers], dtype=np.float32)
     tokens = sum(count for _, count in answers)
-    return PrefixScores(logit, expit(logit.astype(np.float64)), np.isnan(logit), tokens)
+    return PrefixScores(logit, scipy.special.expit(logit.astype(np.float64)), np.isnan(logit), tokens)

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy  # its parts are imported when they are used
 
 from prmcal.arrays import Floats32
 from prmcal.errors import FaultyPluginError
@@ -126,11 +127,12 @@ def steps_read(steps: Sequence[str], read_thoughts: bool) -> Sequence[str]:
 
 
 def _prefix_scores(trajectory: TokenizedTrajectory, values: Floats32) -> PrefixScores:
-    from scipy.special import expit
-
     over_long = np.array([ids is None for ids in trajectory.prefixes])
     logit = np.full(len(over_long), np.nan, dtype=np.float32)
     logit[~over_long] = values
     return PrefixScores(
-        logit=logit, reward=expit(logit.astype(np.float64)), over_long=over_long, tokens=trajectory.size
+        logit=logit,
+        reward=scipy.special.expit(logit.astype(np.float64)),
+        over_long=over_long,
+        tokens=trajectory.size,
     )

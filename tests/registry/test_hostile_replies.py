@@ -258,6 +258,16 @@ def test_a_key_that_comes_back_is_in_no_message(
         assert "Bearer [redacted]" in str(caught.value)
 
 
+def test_a_redirect_says_where_it_leads_without_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVER_KEY", KEY)
+    head = f"HTTP/1.1 308 Moved\r\nLocation: http://other/v1?key={KEY}\r\nContent-Length: 0\r\n\r\n"
+    with (
+        serving(lambda: iter([head.encode()])) as server,
+        pytest.raises(PluginFailedError, match=r"308: http://other/v1\?key=\[redacted\]\. Requests are not"),
+    ):
+        ask(server, key_variable="SERVER_KEY")
+
+
 @pytest.mark.parametrize("address", ["http://me:password@localhost/v1", "http://localhost/v1?key=password"])
 def test_an_address_with_a_password_is_refused(address: str) -> None:
     with pytest.raises(Exception, match="without a password in it"):

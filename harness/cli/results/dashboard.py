@@ -41,7 +41,7 @@ def dashboard(
     command += [f"--server.port={port}", f"--server.baseUrlPath={base_path.strip('/')}"]
     command += [f"--server.allowedHosts={each}" for each in hosts_of(host, allowed_hosts or ())]
     command += [f"--server.headless={str(headless).lower()}", "--"]
-    typer.echo("Reading the results. The pages are there in a few seconds.", err=True)
+    typer.echo("Reading the results. The address follows when the pages are ready.", err=True)
     os.execv(sys.executable, [*command, *(str(each.resolve()) for each in directories)])
 
 

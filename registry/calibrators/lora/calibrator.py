@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
+import scipy  # its parts are imported when they are used
 from pydantic import AfterValidator, Field
 
 from prmcal.arrays import Floats, Ints
@@ -271,9 +272,7 @@ def transformers_prm(features: ScoredPrefixes) -> TransformersPRM:
 
 
 def _reward(log_odds: Floats) -> Floats:
-    from scipy.special import expit
-
-    return np.asarray(expit(np.asarray(log_odds, dtype=np.float64)), dtype=np.float64)
+    return np.asarray(scipy.special.expit(np.asarray(log_odds, dtype=np.float64)), dtype=np.float64)
 
 
 def _plain(value: Any) -> Any:

@@ -10,12 +10,13 @@ from urllib.parse import quote
 import pytest
 
 from prmcal.dashboard.controls import context
-from prmcal.dashboard.controls.address import link
+from prmcal.dashboard.controls.address import ask, link
 from prmcal.dashboard.formats import MISSING
 from prmcal.dashboard.views import leaderboard
 from prmcal.db import catalog
 from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import published_path
+from prmcal.errors import MissingDatabaseError
 from tests.dashboard.conftest import SECONDS, as_shown, grid, rows
 from tests.db import factory, parquet_files
 
@@ -39,6 +40,15 @@ def test_the_first_pages_show_what_the_server_has_read_before(
         monkeypatch.setattr(catalog, query.__name__, read_again)
     leaderboard.show_overview(path)
     leaderboard.show_ranking(path, context.grid_names(path), "calibration")
+
+
+def test_an_error_that_is_shown_again_and_again_does_not_grow(tmp_path: Path) -> None:
+    lengths = set()
+    for _ in range(3):
+        with pytest.raises(MissingDatabaseError) as caught:
+            ask(catalog.cells, published_path(tmp_path))
+        lengths.add(len(caught.traceback))
+    assert len(lengths) == 1
 
 
 def test_costs_are_shown_per_question_and_in_total(page: Page, address: str, run_folder: Path) -> None:

@@ -185,7 +185,9 @@ def test_a_server_that_is_down() -> None:
     ("fault", "advice"),
     [
         ("307", "Requests are not sent on"),
-        *(("400", "max_tokens fits the context"), ("401", "key_variable"), ("404", "base_url")),
+        ("400", "max_tokens fits the context"),
+        ("401", "key_variable"),
+        ("404", "base_url"),
     ],
 )
 def test_a_refused_request_is_not_repeated(fault: str, advice: str) -> None:
