@@ -123,9 +123,8 @@ def ask(
     name = f"{query.__module__}.{query.__qualname__}"
     answer = _answer(name, known, query, (path, *arguments), tuple(map(str, arguments)), dict(named))
     if isinstance(answer, DatabaseError):
-        raise answer.with_traceback(
-            None
-        )  # Each raise would add to the traceback of the error that all share.
+        # All readers share the error. Each raise would add to its traceback.
+        raise answer.with_traceback(None)
     return cast(_T, answer)
 
 
