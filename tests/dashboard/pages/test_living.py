@@ -23,7 +23,7 @@ from tests.dashboard.conftest import GRID, IDLE, SECONDS, run_in_progress
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 from playwright.sync_api import Page, TimeoutError, expect
 
-CLICKS = 12
+CLICKS = 24
 
 
 def test_every_page_follows_a_run_from_nothing_to_damage(
