@@ -6,7 +6,6 @@ entry point of an installed package (groups ``prmcal.llms``, ``prmcal.prms``, ``
 are first used. Nothing here imports torch.
 """
 
-import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -34,7 +33,7 @@ from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.strategy import Strategy
-from prmcal.registry.messages import message_of
+from prmcal.registry.messages import meant, message_of
 from prmcal.registry.sources import arguments_model, local_files, validate_arguments
 
 # mypy: disable-error-code="type-abstract"
@@ -120,7 +119,8 @@ class Registry(Generic[P]):
         # Entry points are read again for an unknown name only, since that takes a while.
         known = self._importable if name in self._importable else self.names()
         if name not in known:
-            raise UnknownPluginError(self._unknown(name, list(known)))
+            hint = meant(name, known, f"Registered: {', '.join(known) or 'none'}.")
+            raise UnknownPluginError(f"There is no {self.kind} '{name}'. {hint}")
         cls: type[P] = self._import(name, known[name])
         self._check_contract(name, cls)
         self._registered[name] = cls
@@ -182,12 +182,6 @@ class Registry(Generic[P]):
                 f"{' and '.join(forms)}. "
                 f"See prmcal.{self.contract.__name__} for the contract."
             )
-
-    def _unknown(self, name: str, known: list[str]) -> str:
-        close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        if close:
-            return f"There is no {self.kind} '{name}'. Did you mean {' or '.join(repr(c) for c in close)}?"
-        return f"There is no {self.kind} '{name}'. Registered: {', '.join(known) or 'none'}."
 
 
 llms = Registry("llm", LLM)

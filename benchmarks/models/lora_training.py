@@ -17,7 +17,6 @@ import torch
 from numpy.typing import NDArray
 
 from prmcal.registry.calibrators.lora.fitting import (
-    Packing,
     batch_parts,
     plan_batches,
     quantile_loss,
@@ -56,7 +55,7 @@ class Epoch:
         self.sequences = token_ids(prm, self.prefixes)
         self.rates = np.random.default_rng(0).binomial(8, 0.6, len(self.prefixes)) / 8
         (self.batches,) = plan_batches(trajectories_of(self.prefixes), BATCH, 1, 0)
-        self.packing = Packing.of(prm)
+        self.prm = prm
         base = quantile_model(prm, len(LEVELS))
         torch.manual_seed(0)
         # Prefixes of a tree share dropout masks. Without dropout, the gradients are comparable.
@@ -71,7 +70,7 @@ class Epoch:
 
     def in_trees(self, rows: NDArray[np.int64]) -> None:
         """Compute the gradients like a fit."""
-        for part in batch_parts(rows, self.prefixes, self.sequences, self.rates, self.packing):
+        for part in batch_parts(rows, self.prefixes, self.sequences, self.rates, self.prm):
             losses = self.loss(torch.sigmoid(self.model(**part["inputs"])), part["target"])
             (losses * part["weight"]).sum().backward()
 
@@ -119,7 +118,7 @@ def main(checkpoint: str = "nano:prm") -> None:
     parts = [
         part
         for rows in epoch.batches
-        for part in batch_parts(rows, epoch.prefixes, epoch.sequences, epoch.rates, epoch.packing)
+        for part in batch_parts(rows, epoch.prefixes, epoch.sequences, epoch.rates, epoch.prm)
     ]
     computed = sum(part["inputs"]["input_ids"].numel() for part in parts)
     print(

@@ -25,13 +25,12 @@ from prmcal.harness.jobs.plugin_calls import (
     checked_rewards,
     checked_scores,
     plugin_guard,
-    require,
-    require_length,
 )
 from prmcal.harness.jobs.stepping import next_steps, stored
 from prmcal.registry.contracts import data
 from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
 from prmcal.registry.contracts.models import LLM, PRM
+from prmcal.registry.contracts.results import require, require_length
 from prmcal.registry.grading.extraction import MARKED, Ways, find_answer
 from prmcal.registry.messages import reading
 from prmcal.registry.network import patiently

@@ -26,11 +26,12 @@ from prmcal.harness.jobs.parameters import (
     HiddenParameters,
     PluginReference,
 )
-from prmcal.harness.jobs.plugin_calls import checked_rewards, plugin_guard, require, require_length
+from prmcal.harness.jobs.plugin_calls import checked_rewards, plugin_guard
 from prmcal.harness.jobs.rollout import scoring_requests
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.calibrator import Calibrator, FitSupport, ScoredPrefixes
 from prmcal.registry.contracts.data import HiddenStates, Prefix, ScoringRequest
+from prmcal.registry.contracts.results import require, require_length
 from prmcal.registry.network import patiently
 from prmcal.steps import split_steps
 

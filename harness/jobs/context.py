@@ -25,6 +25,7 @@ from prmcal.registry.contracts.data import (
 )
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.models import LLM, PRM
+from prmcal.registry.contracts.results import require
 from prmcal.registry.grading import Verdict
 from prmcal.registry.messages import shown
 from prmcal.registry.plugins import Registry, calibrators, datasets, llms, prms
@@ -182,7 +183,7 @@ class Context(Models):
         """Grade a whole trajectory of an LLM; see :meth:`prmcal.Dataset.grade`."""
         with plugin_calls.plugin_guard("dataset", dataset.name, "grade"):
             verdict, answer = self.reader(dataset, llm).grade(question, trajectory)
-            plugin_calls.require(
+            require(
                 verdict in get_args(Verdict) and isinstance(answer, str | None),
                 f"it must return a verdict ({', '.join(get_args(Verdict))}) and a text or None. "
                 f"Got {shown((verdict, answer))}.",

@@ -25,9 +25,10 @@ from prmcal.harness.jobs.calibration_metrics import metric_tables
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import CurvesParameters, LeagueParameters
-from prmcal.harness.jobs.plugin_calls import plugin_guard, require
-from prmcal.harness.jobs.strategy import check_answered, order_error, tuned_strategy
+from prmcal.harness.jobs.plugin_calls import plugin_guard
+from prmcal.harness.jobs.strategy import order_error, tuned_strategy
 from prmcal.harness.metrics import league
+from prmcal.registry.contracts.results import check_answered, require
 from prmcal.registry.contracts.strategy import SWEPT_TARGETS, Answered, Setting
 from prmcal.registry.strategies.best_of import best_of_each, curve_counts
 from prmcal.registry.strategies.scaling import adaptive_samples

@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from prmcal.harness.jobs.plugin_calls import check_completions, require_length
 from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts import data
 from prmcal.registry.contracts.models import LLM
+from prmcal.registry.contracts.results import check_completions, require_length
 from prmcal.registry.network import patiently
 from prmcal.registry.splitting import BY_LINE, StepSplitting, split_text
 from prmcal.steps import (

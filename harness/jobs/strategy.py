@@ -20,7 +20,8 @@ from prmcal.harness.jobs.parameters import (
     SearchResultsParameters,
     StrategyParameters,
 )
-from prmcal.harness.jobs.plugin_calls import plugin_guard, require
+from prmcal.harness.jobs.plugin_calls import plugin_guard
+from prmcal.registry.contracts.results import check_answered
 from prmcal.registry.contracts.strategy import Answered, Asked, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
 
@@ -180,39 +181,6 @@ def _tokens(
         return QuestionMean(tokens, axis.question_ids[chosen], skewed_interval)
 
     return metric
-
-
-def check_answered(answered: Answered, strategy: PoolStrategy, questions: int, setting: Setting) -> None:
-    """Raise a FaultyPluginError unless the results of a strategy meet the contract."""
-    require(isinstance(answered, Answered), "it must return an Answered.")
-    flaw = answered.asked_flaw(strategy.others)
-    require(flaw is None, f"{flaw}")
-    most = strategy.most_samples(setting)
-    named: dict[str, tuple[Floats | None, int]] = {
-        "accuracy": (answered.accuracy, 1),
-        "samples": (answered.samples, most),
-        "pass_at_samples": (answered.pass_at_samples, 1),
-        "estimated_from": (answered.estimated_from, most),
-        "order_error": (answered.order_error, 1),
-        "abstained": (answered.abstained, 1),
-    }
-    for each in answered.asked:
-        named |= {
-            f"asked chance of '{each.llm}'": (each.chance, 1),
-            f"asked samples of '{each.llm}'": (each.samples, setting.samples),
-            f"asked alone of '{each.llm}'": (each.alone, 1),
-        }
-    for name, (values, upper) in named.items():
-        if values is None:
-            continue
-        shape = np.shape(values)
-        require(shape == (questions,), f"its '{name}' has the shape {shape} instead of {(questions,)}.")
-        require(bool(np.isfinite(values).all()), f"its '{name}' is not finite.")
-        outside = values[(values < 0) | (values > upper + 1e-9)]
-        if outside.size:
-            raise FaultyPluginError(f"its '{name}' contains {outside[:1]}, outside [0, {upper}].")
-    budget_flaw = answered.budget_flaw()
-    require(budget_flaw is None, f"{budget_flaw}")
 
 
 def compute_search_results(shard: Shard[SearchResultsParameters], context: Context) -> Output:

@@ -11,19 +11,20 @@ from prmcal.db.metrics import SCALING, counting_terminal
 from prmcal.db.metrics import Metric as MetricColumn
 from prmcal.errors import GridError
 from prmcal.harness.jobs.parameters import QuestionSlice, SuccessParameters
-from prmcal.harness.jobs.plugin_calls import plugin_guard, require
+from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.planning.grid import GridSpec, MeasurementSpec
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
 from prmcal.harness.planning.settings import CalibrationSpec, DatasetSpec, PluginSpec
 from prmcal.harness.storage.store import content_key
 from prmcal.registry.contracts.calibrator import Calibrator
-from prmcal.registry.contracts.data import Level, Question
+from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset, content_hash
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.plugin import Plugin
+from prmcal.registry.contracts.results import check_questions
 from prmcal.registry.contracts.strategy import PoolStrategy, Strategy
-from prmcal.registry.messages import meant, shown
+from prmcal.registry.messages import meant
 from prmcal.registry.models.checkpoints import is_on_this_machine
 from prmcal.registry.plugins import Registry, calibrators, datasets, llms, metrics, prms, strategies
 
@@ -277,24 +278,10 @@ def _questions(grid: GridSpec, spec: DatasetSpec, stand_ins: bool) -> GridQuesti
 
     with plugin_guard("dataset", spec.name, "give its questions"):
         questions = dataset.built.questions(spec.split, spec.questions)[: grid.limit]
-        _check_questions(questions)
+        check_questions(questions)
     if not questions:
         raise GridError(f"The split '{spec.split}' of the data set '{spec.name}' has no questions.")
     return GridQuestions(dataset, spec.split, questions, grid.shards.questions)
-
-
-def _check_questions(questions: Sequence[Question]) -> None:
-    """Raise a FaultyPluginError unless these are questions that can be stored."""
-    for each in questions:
-        require(isinstance(each, Question), f"it must return Question objects. Got {shown(each)}.")
-        texts = (each.id, each.text, each.answer, each.subject or "")
-        require(
-            all(isinstance(text, str) for text in texts) and isinstance(each.level, Level | None),
-            "the id, text, answer and subject of a question are strings, and its level is a number or a word. "
-            f"Got {shown(each)}.",
-        )
-    require(len({each.id for each in questions}) == len(questions), "it has two questions with the same id.")
-    content_hash(questions)  # Half of a surrogate pair raises an error.
 
 
 def _check_followed_up(grid: ResolvedGrid) -> None:

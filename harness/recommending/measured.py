@@ -20,10 +20,10 @@ from prmcal.errors import InvalidArgumentsError, PrmcalError
 from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.jobs.pools import GradedTrajectories, scores_of_whole
-from prmcal.harness.jobs.strategy import check_answered
 from prmcal.harness.recommending.folds import KnownPools, pool_with
 from prmcal.harness.recommending.types import Choice, Results
 from prmcal.registry.contracts.pool import PER_CALIBRATOR, Pool
+from prmcal.registry.contracts.results import check_answered
 from prmcal.registry.contracts.strategy import SWEPT_TARGETS, Answered, PoolStrategy, Setting, Strategy
 from prmcal.registry.plugins import strategies
 from prmcal.registry.strategies.best_of import FixedBudget, best_of_each, curve_counts

@@ -57,7 +57,7 @@ class CheckResult:
 
 
 def checks_of(plugin_: Plugin) -> tuple[Check, ...]:
-    """Return the checks for a plugin. Each takes the plugin and raises AssertionError if it fails, or SkipTest.
+    """Return the checks for a plugin. Each takes the plugin and raises an error if it fails, or SkipTest.
 
     Raises a TypeError if the object is not a plugin.
     """

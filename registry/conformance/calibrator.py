@@ -19,6 +19,7 @@ from scipy.special import expit
 from prmcal.arrays import Floats, Ints
 from prmcal.errors import PluginFailedError
 from prmcal.registry.conformance.plugin import expect, expect_array, failed, further_checks
+from prmcal.registry.contracts import results
 from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
 from prmcal.registry.contracts.data import HiddenStates, Prefix, ScoringRequest
 
@@ -143,47 +144,22 @@ def fitted_to(plugin: Calibrator, data: CalibrationData) -> Calibrator:
 
 
 def fit_to(plugin: Calibrator, data: CalibrationData) -> Calibrator:
-    """Fit, and check what every fit must do: return self, name its attributes, and leave the arguments alone."""
+    """Fit, and check what every fit must do: return self, and leave the arguments alone."""
     grouping: dict[str, Any] = {"questions": data.questions} if plugin.grouped else {}
     before = dict(vars(plugin))
     returned = plugin.fit(data.features, data.k, data.n, **grouping)
     expect(returned is plugin, "fit() must return self", returned=returned)
-    own = vars(plugin)
-    changed = [
-        name
-        for name in inspect.signature(type(plugin)).parameters
-        if name in before and own.get(name) is not before[name]
-    ]
-    expect(not changed, "fit() must not change", names="".join(changed[:1]))
-    lost = [
-        name
-        for name in own
-        if name not in before
-        and not name.startswith("_")
-        and not name.endswith("_")
-        and not hasattr(type(plugin), name)
-    ]
-    expect(
-        not lost or type(plugin).save is not Calibrator.save, "fit() sets self which", names="".join(lost[:1])
-    )
+    for name in inspect.signature(type(plugin)).parameters:
+        expect(vars(plugin).get(name) is before.get(name), "fit() must not change", name=name)
     return plugin
 
 
-def predicted_by(fitted: Calibrator, features: Any) -> Floats:
-    """Predictions, after a check of their shape and range."""
-    rewards = fitted.predict(features)
-    got = getattr(rewards, "shape", None)
-    expect(got is not None, "predict() must return an array", rewards=rewards)
-    expect(got != (len(features),), "predict() must return columns")
-    expect(
-        got == (len(features), len(fitted.levels)),
-        "predict() must return a column for",
-        got=str(got).replace(f"({len(features)},", "(rows,"),
-        fitted=fitted,
-    )
-    expect_array("The result of predict()", rewards, np.floating)
-    expect(np.isfinite(rewards).all(), "predict() must return finite")
-    expect(((rewards >= 0) & (rewards <= 1)).all(), "rewards must be in")
+def predicted_by(fitted: Calibrator, features: Any, levels: Sequence[float] | None = None) -> Floats:
+    """Predictions, at levels of ``predict_at`` if they are given, after a check of their shape, range and order."""
+    rewards = fitted.predict(features) if levels is None else fitted.predict_at(features, levels)
+    method = "predict" if levels is None else "predict_at"
+    expect_array(f"The result of {method}()", rewards, np.floating)
+    results.check_rewards(rewards, len(features), len(fitted.levels if levels is None else levels))
     return rewards
 
 
@@ -237,16 +213,13 @@ def check_predictions_are_repeatable_and_in_range(plugin: Calibrator) -> None:
     predicted_by(fitted, extremes(plugin))
 
 
-def check_quantiles_are_ordered(plugin: Calibrator) -> None:
-    """A higher level never has a lower reward, and the levels are used."""
+def check_quantiles_differ(plugin: Calibrator) -> None:
+    """Different levels have different rewards."""
     fitted = fitted_to(plugin, calibration_data(plugin))
     features = joined(calibration_data(plugin, 60, seed=1).features, extremes(plugin))
-    rises = np.diff(predicted_by(fitted, features), axis=1)
-    expect(not (rises < 0).any(), "rewards must not decrease", number=(rises < 0).any(axis=1).sum())
-    unused = ~(rises > 0).any(axis=0)
-    expect(
-        not unused.any(), "different levels must have", found=np.array(fitted.levels)[:-1][unused].tolist()
-    )
+    unused = ~(np.diff(predicted_by(fitted, features), axis=1) > 0).any(axis=0)
+    found = np.array(fitted.levels)[:-1][unused].tolist()
+    expect(not unused.any(), "different levels must have", found=found)
 
 
 def check_any_level(plugin: Calibrator) -> None:
@@ -254,27 +227,16 @@ def check_any_level(plugin: Calibrator) -> None:
     fitted = fitted_to(plugin, calibration_data(plugin))
     features = joined(calibration_data(plugin, 20, seed=1).features, extremes(plugin))
     own = predicted_by(fitted, features)
-    _same(own, _predict_at(fitted, features, fitted.levels), "its own levels", "of predict()")
+    _same(own, predicted_by(fitted, features, fitted.levels), "its own levels", "of predict()")
     if fitted.any_level:
         levels = sorted({*fitted.levels, 0.02, 0.25, 0.33, 0.75, 0.98})
-        rewards = _predict_at(fitted, features, levels)
-        expect(not (np.diff(rewards, axis=1) < 0).any(), "predict_at() must not return")
+        rewards = predicted_by(fitted, features, levels)
         expect((np.diff(rewards, axis=1) > 0).any(axis=0).all(), "predict_at() must return different")
         places = [levels.index(level) for level in fitted.levels]
         _same(own, rewards[:, places], "its own levels among others", "of predict()")
         for place, level in enumerate(levels):
-            alone = _predict_at(fitted, features, (level,))
+            alone = predicted_by(fitted, features, (level,))
             _same(alone[:, 0], rewards[:, place], f"the level {level}", "when it is asked for alone")
-
-
-def _predict_at(fitted: Calibrator, features: Any, levels: Sequence[float]) -> Floats:
-    """The result of predict_at, after a check of its shape and range."""
-    rewards = fitted.predict_at(features, levels)
-    shape = (len(features), len(levels))
-    got = getattr(rewards, "shape", type(rewards).__name__)
-    expect(got == shape, "predict_at() must return an", value=tuple(levels), shape=shape, got=got)
-    expect(((rewards >= 0) & (rewards <= 1)).all(), "predict_at() must return rewards")
-    return rewards
 
 
 def _same(first: Floats, second: Floats, levels: str, other: str) -> None:

@@ -4,7 +4,8 @@ from typing import get_args
 
 from prmcal.errors import DataError
 from prmcal.registry.conformance.plugin import expect, failed, further_checks
-from prmcal.registry.contracts.data import Level, Question
+from prmcal.registry.contracts import results
+from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset
 from prmcal.registry.grading import Grading
 
@@ -20,11 +21,7 @@ def _first(plugin: Dataset, split: str) -> list[Question]:
     except DataError:
         questions = plugin.questions(split)
     expect(isinstance(questions, list), "questions() must return a", questions=questions)
-    for question in questions:
-        expect(isinstance(question, Question), "questions() must return a list", question=question)
-        for name in ("id", "text", "answer"):
-            value = getattr(question, name)
-            expect(isinstance(value, str), "of a question must", name=name, value=value)
+    results.check_questions(questions)
     return questions
 
 
@@ -43,19 +40,15 @@ def check_splits_and_grading(plugin: Dataset) -> None:
 
 
 def check_every_split_has_questions(plugin: Dataset) -> None:
-    """Each question has a unique id, a text, an answer, and a level that is a number, a word or None."""
+    """Each question has a text, and an answer without a box."""
     for split in _filled(plugin):
         questions = _first(plugin, split)
         expect(len(questions) > 0, "the split must have", split=split)
-        ids = [question.id for question in questions]
-        twice = sorted({each for each in ids if ids.count(each) > 1})
-        expect(not twice, "ids must be unique", value=twice[:3], split=split)
         for question in questions:
             expect(question.text.strip(), "question of must have", question=question)
             answered = bool(question.answer.strip()) or isinstance(plugin, FollowedUpDataset)
             expect(answered, "question of must have an", question=question)
             expect("\\boxed" not in question.answer, "the answer of question", question=question)
-            expect(isinstance(question.level, Level | None), "question of must have a", question=question)
 
 
 def check_questions_keep_their_order(plugin: Dataset) -> None:

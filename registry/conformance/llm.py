@@ -6,6 +6,7 @@ from dataclasses import replace
 from unittest import SkipTest
 
 from prmcal.registry.conformance.plugin import expect, further_checks
+from prmcal.registry.contracts import results
 from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
 from prmcal.registry.contracts.models import LLM
 from prmcal.steps import join_steps, split_steps
@@ -32,27 +33,12 @@ def _generate(
     sampling: Sampling = _SAMPLING,
     seed: int = _SEED,
 ) -> Completions:
-    """Completions, after a check of their number."""
+    """Completions, after a check of their number and of each of them."""
     completions = plugin.generate(prefixes, n, sampling, seed)
-    _require_completions("generate()", completions)
-    counts = [len(of_prefix) for of_prefix in completions]
-    expected = [n] * len(prefixes)
-    expect(counts == expected, "generate() must return completions", n=n, expected=expected, counts=counts)
+    results.require_length(completions, len(prefixes), "lists of completions")
+    for each in completions:
+        results.check_completions(each, n)
     return completions
-
-
-def _require_completions(method: str, completions: object) -> None:
-    """Fail unless `completions` is a list of lists of Completion."""
-    flat = not isinstance(completions, list) or not all(isinstance(each, list) for each in completions)
-    found = type(completions).__name__
-    if isinstance(completions, list) and completions:
-        found = f"a list of {type(completions[0]).__name__}"
-    expect(not flat, "must return a list", method=method, found=found)
-    assert isinstance(completions, list)
-    for each in (each for of_prefix in completions for each in of_prefix):
-        expect(isinstance(each, Completion), "must return lists of", method=method, each=each)
-        counted = isinstance(each.prompt_tokens, int) and each.prompt_tokens >= 0
-        expect(isinstance(each.text, str) and counted, "a completion must have", each=each)
 
 
 def _texts(completions: Completions) -> list[str]:
@@ -72,7 +58,7 @@ def check_token_counts(plugin: LLM) -> None:
     for sampling in (_SAMPLING, replace(_SAMPLING, max_tokens=limit)):
         for completion in (each for part in _generate(plugin, _BARE, sampling=sampling) for each in part):
             tokens, most = completion.tokens, sampling.max_tokens
-            right = isinstance(tokens, int) and 0 <= tokens <= most and (tokens > 0 or not completion.text)
+            right = tokens <= most and (tokens > 0 or not completion.text)
             expect(right, "tokens must count the", most=most, completion=completion)
 
 
@@ -151,9 +137,9 @@ def check_a_batch_equals_its_requests(plugin: LLM) -> None:
     ]
     together = plugin.generate_batch(requests, _SAMPLING)
     alone = [plugin.generate([each.prefix], each.n, _SAMPLING, each.seed)[0] for each in requests]
-    _require_completions("generate_batch()", together)
-    counts = [len(of_request) for of_request in together]
-    expect(counts == [1, 2, 3], "generate_batch() must return n", counts=counts)
+    results.require_length(together, len(requests), "lists of completions")
+    for of_request, each in zip(together, requests, strict=True):
+        results.check_completions(of_request, each.n)
     different = sum(a != b for a, b in zip(_texts(together), _texts(alone), strict=True))
     expect(different <= 2, "generate_batch() must return what", different=different)
 

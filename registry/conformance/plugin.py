@@ -59,8 +59,8 @@ def explained(cls: type[Plugin], error: BaseException) -> str:
     It has what was raised, where, and what to write instead if that is known.
     """
     place = place_in(cls, error)
-    said = str(error) if isinstance(error, PluginFailedError) else f"It raised {message_of(error)}"
-    said = excerpt(said, _LONGEST_MESSAGE)
+    said = str(error) if isinstance(error, PluginFailedError) else f"it raised {message_of(error)}"
+    said = excerpt(said[:1].upper() + said[1:], _LONGEST_MESSAGE)
     where = f" See {place}." if place else ""
     return " ".join(f"{said.rstrip('.')}.{where} {_remedy(cls, error)}".split())
 
@@ -71,6 +71,8 @@ def _remedy(cls: type[Plugin], error: BaseException) -> str:
         return f"Install {error.name}, and name it in 'packages'."
     if not isinstance(error, (AttributeError, TypeError)):
         return ""
+    if "NoneType" in str(error) and not getattr(cls, "targeted", True):
+        return "Without 'targeted', the target is None. Write targeted = True, or do without the target."
     owner, name = getattr(error, "obj", None), getattr(error, "name", None) or ""
     for kind, content in _FEATURES.items():
         if kind in f"{type(owner).__name__} {error}":

@@ -11,6 +11,7 @@ from scipy.special import expit
 from prmcal.arrays import Floats
 from prmcal.errors import PluginFailedError
 from prmcal.registry.conformance.plugin import expect, expect_array, failed, further_checks
+from prmcal.registry.contracts import results
 from prmcal.registry.contracts.data import HiddenStates, PrefixScores, ScoringRequest
 from prmcal.registry.contracts.models import PRM
 from prmcal.registry.plugins import prms
@@ -31,32 +32,19 @@ _TRAJECTORIES: tuple[tuple[str, ...], ...] = (
 
 
 def _score(plugin: PRM, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:
-    """Scores, after a check of their number and shape."""
+    """Scores, after a check of their number and of each of them."""
     scored = plugin.score(question, trajectories)
-    _require_scores("score()", scored)
-    expect(
-        len(scored) == len(trajectories), "score() must return one", trajectories=trajectories, scored=scored
-    )
-    lengths = [np.size(scores.reward) for scores in scored]
-    expected = [len(steps) + 1 for steps in trajectories]
-    expect(lengths == expected or sorted(lengths) != sorted(expected), "score() must return the")
-    for scores, steps in zip(scored, trajectories, strict=True):
-        for name in ("logit", "reward", "over_long"):
-            fits = np.shape(getattr(scores, name)) == (len(steps) + 1,)
-            expect(fits, "a trajectory of steps", name=name)
-        expect_array("'logit'", scores.logit, np.float32)
-        expect_array("'reward'", scores.reward, np.float64)
-        expect_array("'over_long'", scores.over_long, np.bool_)
-        expect(isinstance(scores.tokens, int) and scores.tokens >= 0, "tokens must be a", scores=scores)
+    _check_scores(scored, trajectories)
     return scored
 
 
-def _require_scores(method: str, scored: object) -> None:
-    """Fail unless `scored` is a list of PrefixScores."""
-    expect(isinstance(scored, list), "must return a list of", method=method, scored=scored)
-    assert isinstance(scored, list)
-    others = [type(each).__name__ for each in scored if not isinstance(each, PrefixScores)]
-    expect(not others, "must return a list of prefixscores", names="".join(others[:1]), method=method)
+def _check_scores(scored: Any, trajectories: Sequence[Sequence[str]]) -> None:
+    results.require_length(scored, len(trajectories), "scored trajectories")
+    for scores, steps in zip(scored, trajectories, strict=True):
+        results.check_scores(scores, len(steps))
+        expect_array("'logit'", scores.logit, np.float32)
+        expect_array("'reward'", scores.reward, np.float64)
+        expect_array("'over_long'", scores.over_long, np.bool_)
 
 
 def _gap(first: Floats, second: Floats) -> float:
@@ -70,16 +58,6 @@ def check_one_score_per_prefix(plugin: PRM) -> None:
     """There are T + 1 scores, with the types of the contract."""
     _score(plugin, _QUESTION, _TRAJECTORIES)
     expect(plugin.score(_QUESTION, []) == [], "score(question must return an")
-
-
-def check_scores_are_probabilities(plugin: PRM) -> None:
-    """Scores are finite and rewards are in [0, 1], except for prefixes that are too long."""
-    for scores in _score(plugin, _QUESTION, _TRAJECTORIES):
-        for name in ("reward", "logit"):
-            values = getattr(scores, name)[~scores.over_long]
-            expect(np.isfinite(values).all(), "must be finite where", name=name, values=values)
-        rewards = scores.reward[~scores.over_long]
-        expect(((rewards >= 0) & (rewards <= 1)).all(), "rewards must be in 0", rewards=rewards)
 
 
 def check_logit_is_the_log_odds_of_the_reward(plugin: PRM) -> None:
@@ -110,46 +88,21 @@ def check_batches_do_not_matter(plugin: PRM) -> None:
     """A score does not depend on the other trajectories and questions of its batch."""
     together = _score(plugin, _QUESTION, _TRAJECTORIES)
     singles = [_score(plugin, _QUESTION, [steps])[0] for steps in _TRAJECTORIES]
-    _require_order(together, singles)
     other = [("a) 05-6=99", "b) 99+12=\\boxed{11}")]
     requests = [ScoringRequest(_OTHER_QUESTION, tuple(other)), ScoringRequest(_QUESTION, _TRAJECTORIES)]
     batches = plugin.score_batch(requests)
-    expect(
-        isinstance(batches, list) and all(isinstance(each, list) for each in batches),
-        "score_batch() must return a",
-    )
-    for of_question in batches:
-        _require_scores("score_batch()", of_question)
-    sizes = [len(of_question) for of_question in batches]
-    expected = [len(other), len(_TRAJECTORIES)]
-    expect(sizes == expected, "score_batch() must return scores", expected=expected, sizes=sizes)
+    results.require_length(batches, len(requests), "lists of scores")
+    for request, of_question in zip(requests, batches, strict=True):
+        _check_scores(of_question, request.trajectories)
     for alone, scores, batched in zip(singles, together, batches[1], strict=True):
         for name, others in (("score() of several", scores), ("score_batch()", batched)):
-            gap = (
-                _gap(alone.reward, others.reward)
-                if alone.reward.shape == others.reward.shape
-                else float("inf")
-            )
+            gap = _gap(alone.reward, others.reward)
             expect(gap < _TOLERANCE, "scores must not depend", name=name, gap=gap)
-
-
-def _require_order(together: list[PrefixScores], singles: list[PrefixScores]) -> None:
-    """Fail if the scores of a call are right, but in another order than its trajectories."""
-    lengths = [len(scores.reward) for scores in singles]
-    pairs = [(i, j) for i in range(len(singles)) for j in range(i) if lengths[i] == lengths[j]]
-    swapped = [
-        (i, j)
-        for i, j in pairs
-        if _gap(singles[i].reward, singles[j].reward) > _TOLERANCE
-        and _gap(together[i].reward, singles[j].reward) < _TOLERANCE
-    ]
-    expect(not swapped, "score() must return the")
 
 
 def check_whole_only_requests_are_answered(plugin: PRM) -> None:
     """The last score of a `whole_only` request is that of the whole trajectory."""
     (scored,) = plugin.score_batch([ScoringRequest(_QUESTION, _TRAJECTORIES, whole_only=True)])
-    _require_scores("score_batch()", scored)
     for scores, everything in zip(scored, _score(plugin, _QUESTION, _TRAJECTORIES), strict=True):
         counts = {len(scores.logit), len(scores.reward), len(scores.over_long)}
         expect(

@@ -257,7 +257,10 @@ class Calibrator(Plugin, ABC):
         """Raise PluginFailedError if it is not fitted. Call it in the first line of ``predict``."""
         if not any(name.endswith("_") for name in vars(self)):
             name = self.plugin_name or type(self).__qualname__
-            raise PluginFailedError(f"The calibrator '{name}' is not fitted. Call 'fit' or 'load' first.")
+            raise PluginFailedError(
+                f"The calibrator '{name}' is not fitted. Call 'fit' or 'load' first. The names of what fit() sets "
+                "must end in an underscore: write self.mean_ for self.mean."
+            )
 
     def save(self, folder: Path) -> None:
         """Write the fitted attributes to `folder`: arrays as safetensors, the others as JSON. Nothing is pickled."""

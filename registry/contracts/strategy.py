@@ -4,7 +4,7 @@ A search is a strategy that generates step by step and continues the prefixes th
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
@@ -76,28 +76,6 @@ class Answered:
     asked: tuple[Asked, ...] = ()
     """The requests to each LLM, the strategy's own first; empty if only that one is asked. `samples` is the sum of
     theirs. The costs in tokens follow from it."""
-
-    def budget_flaw(self) -> str | None:
-        """Say what is wrong with the description of the budget; None if nothing is."""
-        if self.fixed and (self.estimated_from is not None or np.ptp(self.samples) > 0):
-            return (
-                "With 'fixed', every question must get the same 'samples', and 'estimated_from' must be None."
-            )
-        if self.estimated_from is not None and not np.isclose(
-            self.estimated_from.mean(), self.samples.mean(), rtol=1e-9
-        ):
-            return "The mean of 'estimated_from' must be the mean of 'samples'."
-        if self.asked and self.estimated_from is not None:
-            return "With 'asked', 'estimated_from' must be None."
-        if self.asked and not np.allclose(sum(each.samples for each in self.asked), self.samples):
-            return "'samples' must be the sum of the 'samples' of all LLMs in 'asked'."
-        return None
-
-    def asked_flaw(self, others: Sequence[str]) -> str | None:
-        """Say what is wrong with `asked`, for a strategy with these `others`; None if nothing is."""
-        named = tuple(each.llm for each in self.asked)
-        wanted = ("", *others) if others else ()
-        return None if named == wanted else f"Its 'asked' must be about {wanted}, in this order. Got {named}."
 
 
 @dataclass(frozen=True, slots=True)

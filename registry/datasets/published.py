@@ -48,7 +48,7 @@ class _HubTable:
 
         return (Path(constants.HF_HUB_CACHE) / f"datasets--{self.repository.replace('/', '--')}").is_dir()
 
-    def records(self, plugin: str, argument: str) -> list[Record]:
+    def records(self, plugin: str) -> list[Record]:
         import datasets
 
         try:
@@ -58,11 +58,10 @@ class _HubTable:
                 for row in datasets.load_dataset(self.repository, configuration, split=self.split)
             ]
         except Exception as error:  # `datasets` raises errors without a common base class.
-            reason = excerpt(str(error))
             raise DataError(
                 f"The data set '{plugin}' is not on this machine, and its download from the Hugging Face hub "
-                f"({self}) failed: {type(error).__name__}: {reason}. Set its '{argument}' argument to a file of the "
-                "same questions (.jsonl, .json or .parquet), or run `hf auth login` if the hub requires a token."
+                f"({self}) failed: {type(error).__name__}: {excerpt(str(error))}. Give it a file of the same questions "
+                "(.jsonl, .json or .parquet) as an argument, or run `hf auth login` if the hub requires a token."
             ) from error
         return [(f"row {number}", dict(row)) for number, row in enumerate(rows, start=1)]
 
@@ -75,8 +74,6 @@ class _PublishedDataset(Dataset):
     sizes: ClassVar[dict[str, int]]
     files: ClassVar[dict[str, str]] = {"test": "path"}
     """The argument for the file of each split."""
-    argument = ""
-    """The name of this argument in messages, if the data set is a part of another one."""
 
     path: str | None = None
     """A file of its questions (.jsonl, .json or .parquet). By default they come from the Hugging Face hub."""
@@ -111,8 +108,7 @@ class _PublishedDataset(Dataset):
         file: str | None = getattr(self, self.files[split])
         if file is None:
             table = self.tables[split]
-            argument = self.argument or self.files[split]
-            return self._questions(table.records(self._name, argument), str(table))
+            return self._questions(table.records(self._name), str(table))
         return self._questions(read_records(Path(file)), file)
 
     def _questions(self, records: list[Record], source: str) -> list[Question]:
@@ -201,8 +197,8 @@ class AIME2425(Dataset):
     @cached_property
     def _years(self) -> dict[str, _AIME]:
         years: dict[str, _AIME] = {"2024": AIME24(self.aime24), "2025": AIME25(self.aime25)}
-        for argument, dataset in zip(("aime24", "aime25"), years.values(), strict=True):
-            dataset.plugin_name, dataset.argument = "aime24-25", argument
+        for dataset in years.values():
+            dataset.plugin_name = "aime24-25"
         return years
 
 

@@ -22,12 +22,6 @@ Verdict = Literal["correct", "incorrect", "unparsed", "timed out"]
 
 _KEPT_VARIABLES = ("PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LANG", "LC_ALL", "SYSTEMROOT")
 _COMPARED: dict[str, Verdict] = {"equal": "correct", "different": "incorrect", "over": "timed out"}
-_FAILURES = {
-    "late": "the grading process got no processor time. Check whether it is stopped or the machine is overloaded, and "
-    "run the command again. The comparison was",
-    "killed": "the grading process was killed again and again. Check whether the machine runs out of memory, and run "
-    "the command again. The comparison was",
-}
 
 
 class GradingProcess:
@@ -110,11 +104,15 @@ class SymbolicComparer(GradingProcess):
         again and again.
         """
         request = json.dumps(asdict(question))
-        reply = self.word(request, _COMPARED.keys() | _FAILURES.keys())
+        reply = self.word(request, (*_COMPARED, "failed"))
         if reply in _COMPARED:
             return _COMPARED[reply]
-        if reply in _FAILURES:
-            raise DataError(f"Answers cannot be compared symbolically, because {_FAILURES[reply]}: {request}")
+        if reply == "failed":
+            raise DataError(
+                "Answers cannot be compared symbolically, because the grading process got no processor time or was "
+                "killed again and again. Check whether it is stopped, or the machine is overloaded or out of memory, "
+                f"and run the command again. The comparison was: {request}"
+            )
         raise DataError(
             "Answers cannot be compared symbolically, because the grading process ended at once. Check that the "
             "package math-verify is installed (pip install math-verify). This command shows the error: "

@@ -5,8 +5,7 @@ forks a process that does, and replaces the fork when it exceeds its limits. The
 
 - ``equal`` and ``different``;
 - ``over``: the comparison exceeded its limit on processor time or memory;
-- ``late``: the fork neither answered nor used up its processor time, however long the program waited;
-- ``killed``: another process or the system killed the fork each time.
+- ``failed``: the fork got no processor time, however long the program waited, or was killed each time.
 """
 
 import contextlib
@@ -175,19 +174,16 @@ class _Comparing:
 
     def reply(self, line: str, patience: float) -> str:
         """Ask until the fork answers or exceeds its limits. How busy the machine is decides no verdict."""
-        reply = ""
         for _ in range(_ATTEMPTS):
             reply = self._ask(line, patience)
             if reply in ("equal", "different"):
                 return reply
             ended_by = self.end()
             self._fork()
-            if reply != "late":
-                reply = "killed" if ended_by == signal.SIGKILL and not reply else "over"
-            if reply == "over":
-                return reply
+            if reply == "over" or (not reply and ended_by != signal.SIGKILL):
+                return "over"
             patience *= _MORE_PATIENCE
-        return reply
+        return "failed"
 
     def end(self) -> int:
         """End the fork, and return the signal that ended it. This is SIGKILL unless the fork ended before."""

@@ -18,7 +18,7 @@ from prmcal.registry.models.checkpoints import check_checkpoint, checkpoint_iden
 from prmcal.registry.network import IncompleteReplyError
 from prmcal.registry.served import Served
 from prmcal.registry.splitting import BLANK_LINE, Splitting
-from prmcal.steps import THOUGHT_BEGINS, THOUGHT_ENDS, in_thought, opens_thought, text_so_far
+from prmcal.steps import THOUGHT_BEGINS, THOUGHT_ENDS, in_thought, text_so_far
 
 if TYPE_CHECKING:
     import httpx2
@@ -157,7 +157,7 @@ def _finish_reason(choice: Mapping[str, Any], text: str, stops: bool) -> FinishR
 
 
 @dataclass(eq=False)
-class OpenAILLM(ServedLLM):
+class OpenAILLM(prompts.Templated, ServedLLM):
     """A model on a server, with one completion per request and many requests in parallel.
 
     The completions interface is used: its prompt is written here, by a chat template as in the LLM `transformers`. So
@@ -230,14 +230,6 @@ class OpenAILLM(ServedLLM):
             else prompts.token_count(self._tokenizer, text)
         )
 
-    def opens_thought(self, question: str) -> bool:
-        """Tell whether the chat template ends the prompt with ``<think>``."""
-        return opens_thought(self.prompt(question))
-
-    def prompt(self, question: str) -> str:
-        """Return the prompt of a bare question."""
-        return self._format.text(self._tokenizer, Prefix(question))
-
     @cached_property
     def _tokenizer(self) -> "PreTrainedTokenizerBase | None":
         return None if self.tokenizer is None else prompts.chat_tokenizer(self.tokenizer, self.chat_template)
@@ -246,10 +238,6 @@ class OpenAILLM(ServedLLM):
         if self._tokenizer is None:
             return self._format.text(None, prefix)
         return list(self._format.ids(self._tokenizer, prefix))
-
-    @property
-    def _format(self) -> prompts.PromptFormat:
-        return prompts.PromptFormat(self.chat_template, self.system_prompt, self.few_shot)
 
 
 Continues = Literal["vllm", "prefix", "none"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -303,8 +304,33 @@ class StopStrings:
         )
 
 
+class Templated(LLM):
+    """An LLM whose prompt is written here, by a chat template."""
+
+    chat_template: str
+    system_prompt: str | None
+    few_shot: FewShot
+
+    @property
+    @abstractmethod
+    def _tokenizer(self) -> PreTrainedTokenizerBase | None:
+        """The tokenizer, if there is one."""
+
+    def opens_thought(self, question: str) -> bool:
+        """Tell whether the chat template ends the prompt with ``<think>``."""
+        return opens_thought(self.prompt(question))
+
+    def prompt(self, question: str) -> str:
+        """Return the prompt of a bare question."""
+        return self._format.text(self._tokenizer, Prefix(question))
+
+    @property
+    def _format(self) -> PromptFormat:
+        return PromptFormat(self.chat_template, self.system_prompt, self.few_shot)
+
+
 @dataclass(eq=False)
-class ChatLLM(LLM):
+class ChatLLM(Templated):
     """The base of LLMs that are loaded here, and whose prompt is written by a chat template."""
 
     checkpoint: str = field()
@@ -349,20 +375,8 @@ class ChatLLM(LLM):
         """Return the number of tokens of a text."""
         return token_count(self._tokenizer, text)
 
-    def opens_thought(self, question: str) -> bool:
-        """Tell whether the chat template ends the prompt with ``<think>``."""
-        return opens_thought(self.prompt(question))
-
-    def prompt(self, question: str) -> str:
-        """Return the prompt of a bare question."""
-        return self._format.text(self._tokenizer, Prefix(question))
-
     def _prompt(self, prefix: Prefix) -> tuple[int, ...]:
         return self._format.ids(self._tokenizer, prefix)
-
-    @property
-    def _format(self) -> PromptFormat:
-        return PromptFormat(self.chat_template, self.system_prompt, self.few_shot)
 
     @cached_property
     def _tokenizer(self) -> PreTrainedTokenizerBase:

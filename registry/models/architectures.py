@@ -54,12 +54,6 @@ class SkyworkRewardModel(transformers.Qwen2PreTrainedModel):
         self.v_head = torch.nn.ModuleDict({"summary": torch.nn.Linear(config.hidden_size, 1)})
         self.post_init()
 
-    def forward(self, **inputs: Any) -> torch.Tensor:
-        """Return the value at every token, of shape (batch, tokens, 1), float32."""
-        hidden = self.model(**inputs).last_hidden_state
-        values: torch.Tensor = self.v_head["summary"](hidden.float())
-        return values
-
 
 REASONEVAL_OUTPUTS = 3
 """Negative, neutral, positive."""
@@ -82,12 +76,6 @@ class ReasonEvalModel(transformers.PreTrainedModel):
         bias = bool(getattr(config, "use_bias", getattr(config, "bias", False)))
         self.score_head = torch.nn.Linear(config.hidden_size, REASONEVAL_OUTPUTS, bias=bias)
         self.post_init()
-
-    def forward(self, **inputs: Any) -> torch.Tensor:
-        """Return the logits of the three classes at every token, of shape (batch, tokens, 3), float32."""
-        hidden = self.model(**inputs).last_hidden_state
-        scores: torch.Tensor = self.score_head(hidden.float())
-        return scores
 
 
 class MistralReasonEval(ReasonEvalModel, transformers.MistralPreTrainedModel):

@@ -77,24 +77,21 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) 
         raise failed(f"The checkpoint {checkpoint} cannot be loaded: {error}") from error
     finally:
         logging.set_verbosity(verbosity)
-    missing = sorted(report["missing_keys"])
-    if missing:
+    own = f"{model.base_model_prefix}.", _UNUSED_HEAD
+    unlike = [f"the weight {name} is missing" for name in sorted(report["missing_keys"])]
+    unlike += [
+        f"the weight {name} has the shape {tuple(found)} instead of {tuple(expected)}"
+        for name, found, expected in sorted(report["mismatched_keys"])
+    ]
+    unlike += [
+        f"the weight {name} is unknown"
+        for name in sorted(report["unexpected_keys"])
+        if not name.startswith(own)
+    ]
+    if unlike:
         raise PluginFailedError(
-            f"The checkpoint {checkpoint} lacks {len(missing)} of the weights that {type(model).__name__} needs, such "
-            f"as {', '.join(missing[:3])}. It is a different kind of model."
-        )
-    if report["mismatched_keys"]:
-        weight, found, expected = sorted(report["mismatched_keys"])[0]
-        raise PluginFailedError(
-            f"The weight {weight} of the checkpoint {checkpoint} has the shape {tuple(found)}, but "
-            f"{type(model).__name__} needs {tuple(expected)}. It is a different kind of model."
-        )
-    trunk = f"{model.base_model_prefix}."
-    foreign = sorted(name for name in report["unexpected_keys"] if not name.startswith((trunk, _UNUSED_HEAD)))
-    if foreign:
-        raise PluginFailedError(
-            f"{type(model).__name__} does not have {len(foreign)} of the weights of the checkpoint {checkpoint}, such "
-            f"as {', '.join(foreign[:3])}. It is a different kind of model."
+            f"The checkpoint {checkpoint} is another kind of model than {type(model).__name__}. The first of "
+            f"{len(unlike)} differences: {unlike[0]}."
         )
     if target is None:
         _check_spread(model, checkpoint)

@@ -30,6 +30,7 @@ from typing import ClassVar
 from prmcal.errors import DataError
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset
+from prmcal.registry.datasets.jsonl import first_questions
 from prmcal.registry.grading import Grading
 
 MODULUS = 100
@@ -216,16 +217,11 @@ class _NanoDataset(Dataset):
                 f"{self.generator_name} has no split '{split}'. It has: {', '.join(self.splits)}."
             )
         size = self.sizes[split]
-        if count is not None and count > size:
-            raise DataError(
-                f"The {split} split of {self.generator_name} has {size} questions, fewer than the {count} "
-                "requested."
-            )
-        problems = generate_split(self.generator_name, split, size if count is None else count)
-        return [
+        questions = [
             Question(problem.id, problem.text, problem.answer, problem.level, problem.subject)
-            for problem in problems
+            for problem in generate_split(self.generator_name, split, min(count or size, size))
         ]
+        return first_questions(questions, count, f"The {split} split of {self.generator_name}")
 
 
 class NanoMath(_NanoDataset):

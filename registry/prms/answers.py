@@ -165,14 +165,8 @@ class RLHFlowPRM(AnswerPRM):
     The first turn is the question, a space and the first step. The answers to all earlier steps are '+' in the chat,
     whatever the model would have answered, as in the training and in the authors' code. The reward is the softmax of
     the two answers at the beginning of the assistant's last turn. The format does not define a score for the bare
-    question, t = 0. Here it is a chat with the question as the only turn.
-
-    Parameters
-    ----------
-    checkpoint : str, default="RLHFlow/Llama3.1-8B-PRM-Deepseek-Data"
-        ``RLHFlow/Llama3.1-8B-PRM-Mistral-Data`` has the same format.
-    plus, minus : str, default="+", "-"
-        The answers of the model. `plus` is also the answer to all earlier steps.
+    question, t = 0. Here it is a chat with the question as the only turn. `plus` is also the answer to all earlier
+    steps. The checkpoint ``RLHFlow/Llama3.1-8B-PRM-Mistral-Data`` has the same format.
 
     Notes
     -----

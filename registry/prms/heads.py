@@ -20,12 +20,7 @@ class SkyworkPRM(TransformersPRM):
     The reward is the sigmoid of the value at the line break behind the last step. As in the authors' code, each line is
     tokenized separately, and the line break is a separate token. Only the question is tokenized together with its line
     break. The score of a step with several lines is read at the end of the last line. The bare question, t = 0, is
-    scored at the end of its line.
-
-    Parameters
-    ----------
-    checkpoint : str, default="Skywork/Skywork-o1-Open-PRM-Qwen-2.5-7B"
-        ``Skywork/Skywork-o1-Open-PRM-Qwen-2.5-1.5B`` has the same format.
+    scored at the end of its line. The checkpoint ``Skywork/Skywork-o1-Open-PRM-Qwen-2.5-1.5B`` has the same format.
     """
 
     citation = "He et al. (2024), Skywork-o1 Open Series"
@@ -76,14 +71,8 @@ class ReasonEvalPRM(TransformersPRM):
     The prompt and the steps are tokenized with a separator behind each of them, the tokenizer's pad token. Then the
     separators are removed from the token ids. So each part is tokenized separately, and the model reads no separator.
     The reward is 1 - p(negative), the validity of Xia et al. (2024), "Evaluating Mathematical Reasoning Beyond
-    Accuracy". The bare question, t = 0, is scored at the end of the prompt.
-
-    Parameters
-    ----------
-    checkpoint : str, default="GAIR/ReasonEval-7B"
-        The trunk is a Mistral (7B), a Llama (34B) or a Qwen2.
-    read_at : {"reference", "end"}, default="reference"
-        Where the score of a prefix is read: as in the authors' code (see the notes), or at the last token.
+    Accuracy". The bare question, t = 0, is scored at the end of the prompt. The trunk is a Mistral (7B), a Llama (34B)
+    or a Qwen2.
 
     Notes
     -----
@@ -102,6 +91,7 @@ class ReasonEvalPRM(TransformersPRM):
     checkpoint = "GAIR/ReasonEval-7B"
 
     read_at: Literal["reference", "end"] = "reference"
+    """Where the score of a prefix is read: as in the authors' code (see the notes), or at the last token."""
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
         """Return the prompt and the steps, with a separator behind each."""

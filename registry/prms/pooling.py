@@ -184,20 +184,11 @@ class QwenVLLMPRM(QwenPRM):
     prefix is not part of the next one. On one GPU with ``markers: last``, `qwen` is faster, since it shares the tokens
     of all prefixes.
 
-    Parameters
-    ----------
-    checkpoint, max_tokens, markers, dtype, read_thoughts
-        As in the PRM `qwen`.
-    tensor_parallel, gpu_memory
-        As in the LLM `vllm`.
-    batch_tokens : int, default=4096
-        The approximate number of tokens in a forward pass for a calibrator that reads hidden states or fine-tunes the
-        PRM. The engine makes its own batches.
-
     Notes
     -----
     Calibrators that read hidden states or fine-tune the PRM load it with transformers, on the same GPUs. The engine
-    stops before the model is loaded, and starts again for the next scores. So a GPU never holds both.
+    stops before the model is loaded, and starts again for the next scores. So a GPU never holds both. `batch_tokens` is
+    for these forward passes: the engine makes its own batches.
     """
 
     packages, whole_sequences = ("vllm",), True
@@ -209,6 +200,7 @@ class QwenVLLMPRM(QwenPRM):
     tree_tokens: Count = field(default=512, init=False)
     tensor_parallel: Count = 1
     gpu_memory: ShareOrOne = 0.9
+    """As in the LLM `vllm`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

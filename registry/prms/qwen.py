@@ -22,14 +22,6 @@ class QwenPRM(TransformersPRM):
     r"""Qwen2.5-Math-PRM: the prefix is the assistant's turn of a chat, and a marker follows it.
 
     The reward is the softmax of the logits of bad and good at the last marker.
-
-    Parameters
-    ----------
-    markers : {"last", "every"}, default="last"
-        One marker behind the whole prefix, as in the paper, or one behind every step, as in the model's documentation.
-        The score of a prefix is read at its last marker in both cases.
-    system_prompt : str, default="Please reason step by step, and put your final answer within \\boxed{}."
-        That of the model's documentation. The paper's ends with "in \\boxed{}."
     """
 
     citation = "Zhang et al. (2025), arXiv:2501.07301"
@@ -37,7 +29,10 @@ class QwenPRM(TransformersPRM):
     marker = "<extra_0>"
 
     markers: Literal["last", "every"] = "last"
+    """One marker behind the whole prefix, as in the paper, or one behind every step, as in the model's documentation.
+    The score of a prefix is read at its last marker in both cases."""
     system_prompt: Own[str] = own("Please reason step by step, and put your final answer within \\boxed{}.")
+    r"""That of the model's documentation. The paper's ends with "in \\boxed{}." """
 
     def identity(self) -> dict[str, Any]:
         """Return the identity, with the system prompt if it is not the class's own."""

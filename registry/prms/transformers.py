@@ -40,28 +40,6 @@ class TransformersPRM(TokenPRM):
     A subclass sets the class attributes `checkpoint`, `marker` and `max_tokens`, and defines `prefix_text` and
     `log_odds`. If the model is not a token classifier of transformers, it also defines `load_model`.
 
-    Parameters
-    ----------
-    checkpoint : str, optional
-        ``nano:NAME``, a folder, or a hub id with or without ``@REVISION``. The default is the class attribute.
-    max_tokens : int, optional
-        Maximum length of a prefix in tokens, marker included. The default is the class attribute. A longer prefix is
-        flagged, never cut.
-    dtype : str, default="auto"
-        Type of the trunk: ``auto`` (as saved; ``float32`` on a CPU), ``float32``, ``bfloat16`` or ``float16``. The head
-        is float32.
-    device : str, default="auto"
-        ``auto`` (the GPU if there is one), ``cpu``, ``cuda``, ``cuda:N`` or ``balanced``. The last one spreads the
-        layers evenly over all GPUs, for models that do not fit on one GPU.
-    batch_tokens : int, default=4096
-        The approximate number of tokens in a forward pass.
-    tree_tokens : int, default=512
-        The largest number of tokens in a token tree. Attention costs the square of it. Smaller trees repeat more of a
-        question.
-    read_thoughts : bool, default=True
-        Whether the PRM reads the thoughts of a reasoning model, between ``<think>`` and ``</think>``. If not, it reads
-        what follows the thought, and a prefix that ends inside the thought has the score of the bare question.
-
     Attributes
     ----------
     marker : str
@@ -79,12 +57,24 @@ class TransformersPRM(TokenPRM):
     """The arguments that only suit the machine. They are not part of the job keys."""
 
     checkpoint: Own[str] = own("")
+    """``nano:NAME``, a folder, or a hub id with or without ``@REVISION``. The default is the class attribute."""
     max_tokens: Own[Count] = own(4096)
+    """Maximum length of a prefix in tokens, marker included. The default is the class attribute. A longer prefix is
+    flagged, never cut."""
     dtype: Dtype = "auto"
+    """Type of the trunk: ``auto`` (as saved; ``float32`` on a CPU), ``float32``, ``bfloat16`` or ``float16``. The head
+    is float32."""
     device: SpreadableDevice = "auto"
+    """``auto`` (the GPU if there is one), ``cpu``, ``cuda``, ``cuda:N`` or ``balanced``. The last one spreads the
+    layers evenly over all GPUs, for models that do not fit on one GPU."""
     batch_tokens: Count = 4096
+    """The approximate number of tokens in a forward pass."""
     tree_tokens: Count = 512
+    """The largest number of tokens in a token tree. Attention costs the square of it. Smaller trees repeat more of a
+    question."""
     read_thoughts: bool = True
+    """Whether the PRM reads the thoughts of a reasoning model, between ``<think>`` and ``</think>``. If not, it reads
+    what follows the thought, and a prefix that ends inside the thought has the score of the bare question."""
 
     def __post_init__(self) -> None:
         for each in fields(self):

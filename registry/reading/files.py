@@ -66,20 +66,18 @@ def _joined(
             f"{', '.join(map(str, paths[:-1]))} has {len(records):,} records and {paths[-1]} has {len(scores):,}, and "
             f"no field names which belong together. Add one of {', '.join(_IDS)} to both."
         )
-    others = [content if isinstance(content, Mapping) else {} for _, content in scores]
-    owners = [content if isinstance(content, Mapping) else {} for _, content in records]
-    # Any value can be an id of a stranger's file.
-    ids = [str(each.get(key)) for each in owners] if key else list(map(str, range(len(owners))))
-    known = {str(each.get(key)) if key else str(row): each for row, each in enumerate(others)}
-    if missing := [each for each in ids if each not in known]:
+
+    def named(rows: Sequence[Record]) -> list[tuple[str, Mapping[str, Any]]]:
+        contents = [content if isinstance(content, Mapping) else {} for _, content in rows]
+        # Any value can be an id of a stranger's file.
+        return [(str(each.get(key)) if key else str(row), each) for row, each in enumerate(contents)]
+
+    owners, known = named(records), dict(named(scores))
+    if missing := [each for each, _ in owners if each not in known]:
         raise DataError(
             f"{paths[-1]} has no scores for {len(missing):,} records of {paths[0]}, such as {excerpt(missing[0])}."
         )
-    joined = [
-        {**own, **{name: known[each].get(name) for name in added}}
-        for own, each in zip(owners, ids, strict=True)
-    ]
     return [
-        (place, each if each.keys() - set(added) else content)
-        for (place, content), each in zip(records, joined, strict=True)
+        (place, {**own, **{name: known[each].get(name) for name in added}} if own else content)
+        for (place, content), (each, own) in zip(records, owners, strict=True)
     ]

@@ -36,8 +36,8 @@ def lacks_a_part(folder: Path) -> None:
 
 
 DAMAGES: dict[Callable[[Path], object], str] = {
-    cut: r"model.safetensors is cut off: it has [\d,]+ of [\d,]+ bytes. Download or copy the checkpoint again",
-    cut_in_header: "model.safetensors is cut off: it has 100 of",
+    cut: "model.safetensors cannot be read: .* Download or copy the checkpoint again",
+    cut_in_header: "model.safetensors cannot be read: .* Download or copy the checkpoint again",
     lacks_a_part: "model-00002-of-00002.safetensors cannot be read: No such file or directory. Download or copy",
     lambda folder: (folder / "model.safetensors").write_bytes(POINTER): "pointer of Git LFS .* git lfs pull",
     lambda folder: (folder / "tokenizer.json").write_bytes(POINTER): "tokenizer.json is a pointer of Git LFS",

@@ -217,27 +217,20 @@ class QuantileLora(Calibrator):
 
         The checkpoint has an output for every level.
         """
-        from prmcal.registry.calibrators.lora.export import check_head, export_checkpoint, exportable
-        from prmcal.registry.calibrators.lora.model import adapted, quantile_model
+        from prmcal.registry.calibrators.lora.export import export_checkpoint
 
         self.check_fitted()
-        known = exportable(prm, self.levels, level)
-        self._check_prm(known)
-        base = quantile_model(known, len(self.levels))
-        check_head(base.score)
-        model = adapted(base, self.config_, self.adapter_)
-        card = {**self.card_, "levels": list(self.levels), "reward_level": level}
-        export_checkpoint(model, known, self.levels, level, card, folder)
+        card = {**self.card_, "levels": list(self.levels)}
+        self._check_prm(prm)
+        export_checkpoint(prm, self.adapter_, self.config_, level, card, folder)
 
-    def _check_prm(self, prm: TransformersPRM) -> None:
+    def _check_prm(self, prm: PRM) -> None:
         # A PRM may rank with other markers than those that it is calibrated with.
         fitted, given = (_without_markers(each) for each in (self.card_["prm"], _plain(prm.identity())))
-        if fitted != given:
-            differing = [key for key in sorted(fitted | given) if fitted.get(key) != given.get(key)]
+        if differing := [key for key in sorted(fitted | given) if fitted.get(key) != given.get(key)]:
+            changes = (f"{key} was {fitted.get(key)!r} and is {given.get(key)!r}" for key in differing)
             raise PluginFailedError(
-                f"The calibrator was fitted to another PRM: {', '.join(differing)} differ "
-                f"({', '.join(f'{fitted.get(key)!r} then, {given.get(key)!r} now' for key in differing)}). "
-                "Fit it to this PRM."
+                f"The calibrator was fitted to another PRM: {'; '.join(changes)}. Fit it to this PRM."
             )
 
     def _model(self, prm: TransformersPRM) -> "PeftModel":

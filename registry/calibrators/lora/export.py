@@ -8,17 +8,17 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from huggingface_hub import save_torch_state_dict
-from peft import LoraConfig, PeftConfig, PeftModel
+from peft import LoraConfig, PeftConfig
 from safetensors.torch import load_file, save_file
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.calibrators.lora.model import QuantileHead
+from prmcal.registry.calibrators.lora.model import adapted, quantile_model
 from prmcal.registry.contracts.models import PRM
 from prmcal.registry.messages import reading
 from prmcal.registry.models.architectures import QUANTILE_ARCHITECTURE
@@ -28,39 +28,41 @@ _OWN_HEAD = r"^score\.layers\."
 _CARD = Path(__file__).with_name("card.md")
 
 
-def exportable(prm: PRM, levels: Sequence[float], level: float) -> QwenPRM:
-    """Return the PRM. Raise PluginFailedError if it cannot be exported, or `level` is not one of `levels`."""
+def export_checkpoint(
+    prm: PRM,
+    adapter: Mapping[str, torch.Tensor],
+    config: LoraConfig,
+    level: float,
+    card: Mapping[str, Any],
+    folder: Path,
+) -> None:
+    """Write a PRM with an adapter, its tokenizer and its card into a new or existing folder.
+
+    The PRM and the adapted model share their weights, which the merge changes, so the PRM is closed afterwards. The
+    card says what the calibrator was fitted to, and how. Its `levels` are those of the outputs of the head, and `level`
+    is that of the reward. Raises a PluginFailedError if the PRM or its head has another form than Qwen2.5-Math-PRM, or
+    `level` is not one of the levels.
+    """
+    levels = card["levels"]
     if not isinstance(prm, QwenPRM):
         raise PluginFailedError(
             f"Only PRMs in Qwen's format can be exported (plugin qwen). '{prm.plugin_name}' is a {type(prm).__name__}. "
             "Its adapter is in the run's folder, in PEFT's format."
         )
     if level not in levels:
-        known = ", ".join(f"{each:g}" for each in levels)
         raise PluginFailedError(
-            f"It does not predict the level {level:g}. Choose one of its levels: {known}."
+            f"It does not predict the level {level:g}. Choose one of its levels: {', '.join(map(str, levels))}."
         )
-    return prm
-
-
-def export_checkpoint(
-    model: PeftModel,
-    prm: QwenPRM,
-    levels: Sequence[float],
-    level: float,
-    card: Mapping[str, Any],
-    folder: Path,
-) -> None:
-    """Write a calibrated PRM with its tokenizer and its card into a new or existing folder.
-
-    The model is the PRM with the adapter. They share their weights, which the merge changes, so the PRM is closed
-    afterwards. `levels` has that of each output of the head, and `level` is that of the reward. The card says what the
-    calibrator was fitted to, and how.
-    """
-    trunk, _ = prm.modules
-    config: Any = copy.deepcopy(trunk.config)
+    base = quantile_model(prm, len(levels))
+    kinds = [type(layer) for layer in base.score.layers]
+    if base.score.log_odds is not None or kinds != [torch.nn.Linear, torch.nn.ReLU, torch.nn.Linear]:
+        raise PluginFailedError(
+            "Only a head like that of Qwen2.5-Math-PRM can be exported: two linear layers, with the difference of two "
+            "outputs as log-odds."
+        )
+    settings: Any = copy.deepcopy(prm.modules[0].config)
     try:
-        merged: Any = model.merge_and_unload()
+        merged: Any = adapted(base, config, adapter).merge_and_unload()
         state = {
             re.sub(_OWN_HEAD, "score.", name): weight.detach().contiguous()
             for name, weight in merged.state_dict().items()
@@ -69,55 +71,35 @@ def export_checkpoint(
         prm.close()
     folder.mkdir(parents=True, exist_ok=True)
     save_torch_state_dict(state, folder, metadata={"format": "pt"})
-    config.architectures = [QUANTILE_ARCHITECTURE]
-    config.num_labels = len(levels)
-    config.levels = list(levels)
-    config.reward_level = level
-    config.save_pretrained(folder)
+    settings.architectures = [QUANTILE_ARCHITECTURE]
+    settings.num_labels = len(levels)
+    settings.levels = levels
+    settings.reward_level = level
+    settings.save_pretrained(folder)
     # safetensors lets only the owner read its files. The other files have the mode that the user's umask gives.
     for file in folder.glob("*.safetensors"):
         file.chmod((folder / "config.json").stat().st_mode)
     prm.tokenizer.save_pretrained(folder)
-    (folder / "calibrator.json").write_text(json.dumps(dict(card), sort_keys=True, indent=1) + "\n")
-    dtype = next(iter(state.values())).dtype
-    (folder / "README.md").write_text(_readme(prm, levels, level, card, folder, dtype))
-
-
-def check_head(head: QuantileHead) -> None:
-    """Raise PluginFailedError if a head has not the form of Qwen2.5-Math-PRM's."""
-    kinds = [type(layer) for layer in head.layers]
-    if head.log_odds is not None or kinds != [torch.nn.Linear, torch.nn.ReLU, torch.nn.Linear]:
-        raise PluginFailedError(
-            "Only a head like that of Qwen2.5-Math-PRM can be exported: two linear layers, with the difference of two "
-            "outputs as log-odds."
-        )
-
-
-def _readme(
-    prm: QwenPRM,
-    levels: Sequence[float],
-    level: float,
-    card: Mapping[str, Any],
-    folder: Path,
-    dtype: torch.dtype,
-) -> str:
+    (folder / "calibrator.json").write_text(
+        json.dumps({**card, "reward_level": level}, sort_keys=True, indent=1) + "\n"
+    )
     known = prm.checkpoint if not Path(prm.checkpoint).exists() else Path(prm.checkpoint).name
-    return _CARD.read_text(encoding="utf-8").format(
+    rows = f" on {card['rows']:,} prefixes of {card['questions']:,} questions" if "rows" in card else ""
+    text = _CARD.read_text(encoding="utf-8").format(
         name=known.removeprefix("nano:").rpartition("/")[2],
         prm=known,
         plugin=prm.plugin_name or "qwen",
-        trained_on=f" on {card['rows']:,} prefixes of {card['questions']:,} questions"
-        if "rows" in card
-        else "",
-        levels=", ".join(f"{level:g}" for level in levels),
+        trained_on=rows,
+        levels=", ".join(f"{each:g}" for each in levels),
         reward="the median" if level == 0.5 else f"the {level:g}-quantile",
         count=len(levels),
         max_tokens=prm.max_tokens,
         marker=prm.marker,
         markers=prm.markers,
-        dtype=str(dtype).removeprefix("torch."),
+        dtype=str(next(iter(state.values())).dtype).removeprefix("torch."),
         folder=folder.name,
     )
+    (folder / "README.md").write_text(text)
 
 
 _WEIGHTS, _CONFIG = ADAPTER_FILES = ("adapter_model.safetensors", "adapter_config.json")

@@ -3,10 +3,9 @@
 Prefixes are divided into batches and forward passes over token trees.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,7 +20,7 @@ from prmcal.registry.calibrators.lora.model import (
     lora_config,
     recompute_if_large,
 )
-from prmcal.registry.calibrators.lora.training import Parts, isolated, train
+from prmcal.registry.calibrators.lora.training import Parts, RowLoss, isolated, train
 from prmcal.registry.contracts.calibrator import FitSupport
 from prmcal.registry.contracts.data import Prefix
 from prmcal.registry.models.memory import in_halves
@@ -54,9 +53,6 @@ def squared_loss(predicted: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return (predicted[..., 0] - target).square()
 
 
-RowLoss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-
-
 def fit_adapter(
     prm: TransformersPRM,
     base: QuantileRewardModel,
@@ -73,7 +69,7 @@ def fit_adapter(
     the prefixes, of shape (rows,). `settings` are the calibrator's arguments, and `fit` is a hash of everything else.
     Checkpoints of other fits are ignored.
     """
-    sequences, packing = token_ids(prm, prefixes), Packing.of(prm)
+    sequences = token_ids(prm, prefixes)
     whole = settings["batches"] == "trajectories"
     units = trajectories_of(prefixes) if whole else list(np.arange(len(prefixes))[:, None])
     epochs = plan_batches(units, settings["batch_size"], settings["epochs"], settings["seed"])
@@ -87,7 +83,7 @@ def fit_adapter(
         train(
             model,
             prm.tokenizer,
-            lambda number: batch_parts(batches[number], prefixes, sequences, rates, packing),
+            lambda number: batch_parts(batches[number], prefixes, sequences, rates, prm),
             row_loss(settings["loss"], levels),
             [len(epoch) for epoch in epochs],
             settings,
@@ -103,13 +99,13 @@ def batch_parts(
     prefixes: Sequence[Prefix],
     sequences: Sequence[Sequence[int]],
     rates: Floats,
-    packing: "Packing",
+    prm: TransformersPRM,
 ) -> Parts:
     """Return the forward passes of a batch. Each prefix has the weight one over the batch size."""
     parts: Parts = []
     chosen = [sequences[row] for row in rows]
-    for trees in pack([prefixes[row] for row in rows], chosen, packing):
-        batch = collate(chosen, trees, packing)
+    for trees in pack([prefixes[row] for row in rows], chosen, prm):
+        batch = collate(chosen, trees, prm)
         target = np.zeros(batch.taken.shape, dtype=np.float32)
         target[batch.taken] = rates[rows[batch.rows]]
         weight = np.where(batch.taken, 1.0 / len(rows), 0.0).astype(np.float32)
@@ -120,39 +116,17 @@ def batch_parts(
 
 
 def row_loss(name: str, levels: Sequence[float]) -> RowLoss:
-    """Return the loss function of log-odds for each row, by its name."""
-    loss = _reward_loss(name, levels)
-    return lambda outputs, target: loss(torch.sigmoid(outputs), target)
+    """Return the loss function of rewards for each row, by its name."""
+    return squared_loss if name == "mse" else partial(quantile_loss, levels=levels)
 
 
 def mean_loss(predicted: Floats, rates: Floats, levels: Sequence[float], name: str) -> float:
     """Return the mean loss of predictions of shape (rows, levels)."""
-    return float(_reward_loss(name, levels)(torch.from_numpy(predicted), torch.from_numpy(rates)).mean())
-
-
-def _reward_loss(name: str, levels: Sequence[float]) -> RowLoss:
-    return squared_loss if name == "mse" else partial(quantile_loss, levels=levels)
+    return float(row_loss(name, levels)(torch.from_numpy(predicted), torch.from_numpy(rates)).mean())
 
 
 _LEAST_SHARE = 0.75
 """A tree smaller than this share of a pass's largest tree goes into another pass, to avoid padding."""
-
-
-@dataclass(frozen=True)
-class Packing:
-    """The numbers of tokens in a token tree and in a forward pass, and the type and place of the attention mask."""
-
-    tree_tokens: int
-    batch_tokens: int
-    dtype: torch.dtype
-    device: torch.device
-
-    @classmethod
-    def of(cls, prm: TransformersPRM) -> Self:
-        """The packing that a PRM uses when it scores."""
-        trunk, _ = prm.modules
-        weights = next(trunk.parameters())
-        return cls(prm.tree_tokens, prm.batch_tokens, weights.dtype, weights.device)
 
 
 class TreeBatch(NamedTuple):
@@ -213,9 +187,9 @@ def plan_batches(units: Sequence[Ints], batch_size: int, epochs: int, seed: int)
 
 
 def pack(
-    prefixes: Sequence[Prefix], sequences: Sequence[Sequence[int]], packing: Packing
+    prefixes: Sequence[Prefix], sequences: Sequence[Sequence[int]], prm: TransformersPRM
 ) -> list[list[list[int]]]:
-    """Pack prefixes into token trees, and trees of similar size into forward passes.
+    """Pack prefixes into token trees, and trees of similar size into forward passes, as large as the PRM's own.
 
     The prefixes of one trajectory go into the same tree. `sequences` are their token ids. The result has passes of
     trees of indices into `prefixes`.
@@ -224,14 +198,15 @@ def pack(
     ordered = [prefixes[index] for index in order]
     runs = [[order[place] for place in run] for run in trajectories_of(ordered)]
     trajectories = [TokenizedTrajectory.of([tuple(sequences[index]) for index in run]) for run in runs]
-    passes = pack_trajectories(trajectories, packing.tree_tokens, packing.batch_tokens, _LEAST_SHARE)
+    passes = pack_trajectories(trajectories, prm.tree_tokens, prm.batch_tokens, _LEAST_SHARE)
     return [[[index for run in tree for index in runs[run]] for tree in each] for each in passes]
 
 
 def collate(
-    sequences: Sequence[Sequence[int]], trees: Sequence[Sequence[int]], packing: Packing
+    sequences: Sequence[Sequence[int]], trees: Sequence[Sequence[int]], prm: TransformersPRM
 ) -> TreeBatch:
-    """Build the inputs of one forward pass, over the sequences whose indices are in `trees`."""
+    """Build the inputs of one forward pass of the PRM, over the sequences whose indices are in `trees`."""
+    weights = next(prm.modules[0].parameters())
     built = [build_token_tree([sequences[index] for index in tree]) for tree in trees]
     slots = max(len(tree) for tree in trees)
     leaves = np.zeros((len(trees), slots), dtype=np.int64)
@@ -239,9 +214,9 @@ def collate(
     for number, tree in enumerate(built):
         leaves[number, : len(tree.leaves)] = tree.leaves
         taken[number, : len(tree.leaves)] = True
-    inputs = collate_token_trees(built, pad_id=0, dtype=packing.dtype, device=packing.device)
+    inputs = collate_token_trees(built, pad_id=0, dtype=weights.dtype, device=weights.device)
     return TreeBatch(
-        inputs={**inputs, "leaves": torch.from_numpy(leaves).to(packing.device)},
+        inputs={**inputs, "leaves": torch.from_numpy(leaves).to(weights.device)},
         rows=np.concatenate([np.asarray(tree, dtype=np.int64) for tree in trees]),
         taken=taken,
     )
@@ -263,14 +238,14 @@ def predict_log_odds(
     distinct = sorted(set(prefixes), key=lambda prefix: (prefix.question, prefix.steps))
     number = {prefix: index for index, prefix in enumerate(distinct)}
     rows = np.array([number[prefix] for prefix in prefixes], dtype=np.int64)
-    sequences, packing = token_ids(prm, distinct), Packing.of(prm)
+    sequences = token_ids(prm, distinct)
     found = np.empty((len(distinct), quantiles))
 
     def predict(trees: Sequence[Sequence[int]]) -> None:
-        batch = collate(sequences, trees, packing)
+        batch = collate(sequences, trees, prm)
         with torch.inference_mode():
             found[batch.rows] = model(**batch.inputs).double().cpu().numpy()[batch.taken]
 
-    for trees in pack(distinct, sequences, packing):
+    for trees in pack(distinct, sequences, prm):
         in_halves(predict, trees, lambda _: "")
     return found[rows]

@@ -32,6 +32,8 @@ from prmcal.registry.models.memory import advise, free_reserved, too_small
 
 Parts = list[dict[str, Any]]
 """The forward passes of one batch. Each has the model's `inputs`, and the `target` and `weight` of every slot."""
+RowLoss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""From rewards, of shape (..., outputs), and the targets of `Parts`, of shape (...), to losses of shape (...)."""
 
 _CHECKPOINTS = 20
 _SHOWN_STEPS = 20
@@ -44,7 +46,7 @@ class TreeTrainer(SFTTrainer):
     def __init__(
         self,
         *args: Any,
-        row_loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+        row_loss: RowLoss,
         fit: str,
         **kwargs: Any,
     ) -> None:
@@ -61,7 +63,7 @@ class TreeTrainer(SFTTrainer):
         """Return the weighted sum of the losses of the prefixes in one pass."""
         outputs = model(**inputs["inputs"])
         target, weight = (inputs[name].to(outputs.device) for name in ("target", "weight"))
-        loss = (self.row_loss(outputs, target) * weight).sum()
+        loss = (self.row_loss(torch.sigmoid(outputs), target) * weight).sum()
         return (loss, outputs) if return_outputs else loss
 
     def training_step(
@@ -175,7 +177,7 @@ def train(
     model: PeftModel,
     tokenizer: PreTrainedTokenizerBase,
     parts_of: Callable[[int], Parts],
-    row_loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    row_loss: RowLoss,
     steps_by_epoch: Sequence[int],
     settings: Mapping[str, Any],
     support: FitSupport,
@@ -186,10 +188,8 @@ def train(
     The model's forward pass returns log-odds of shape (trees, slots, outputs). The trainer aligns its special tokens
     with the PRM's tokenizer. `parts_of` returns the forward passes of a batch, by its number; their weights sum to 1.
     `settings` are the calibrator's arguments: the learning rate of the first step, which decays linearly to 0, and the
-    seed of dropout.
-    `row_loss` maps log-odds, of shape (..., outputs), and the targets of `parts_of` to losses of shape (...). `fit` is
-    a hash of everything that the result depends on. Checkpoints of other fits are ignored. Raises a PluginFailedError
-    if the loss or a weight becomes NaN or infinite.
+    seed of dropout. `fit` is a hash of everything that the result depends on. Checkpoints of other fits are ignored.
+    Raises a PluginFailedError if the loss or a weight becomes NaN or infinite.
     """
     steps = sum(steps_by_epoch)
     with ExitStack() as stack:

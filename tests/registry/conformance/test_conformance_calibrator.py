@@ -181,14 +181,14 @@ BROKEN: dict[type[Calibrator], tuple[str, str]] = {
     ReturnsNothing: ("fit returns self", r"fit\(\) must return self. Got NoneType"),
     OneDimensional: (
         "predictions are repeatable and in range",
-        r"shape \(rows, levels\)\. Got \(rows,\)",
+        r"the shape \(rows,\) instead of \(rows, 1\)",
     ),
     NotANumber: (
         "predictions are repeatable and in range",
-        "must return finite numbers",
+        "It returned NaN",
     ),
-    AboveOne: ("predictions are repeatable and in range", r"must be in \[0, 1\]\. Write np\.clip"),
-    Crossing: ("quantiles are ordered", "must not decrease from one level to the next"),
+    AboveOne: ("predictions are repeatable and in range", r"outside \[0, 1\]\. Write np\.clip"),
+    Crossing: ("quantiles differ", "Its quantiles cross"),
     DependsOnTheOtherLevels: ("any level", "at its own levels among others the same as of predict"),
     RemembersAnEarlierFit: ("a second fit forgets the first", "must not depend on an earlier fit"),
     Random: ("a second fit forgets the first", "must be repeatable"),

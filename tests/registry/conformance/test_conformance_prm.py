@@ -137,14 +137,11 @@ class FlagsAndScores(Sound):
 
 
 BROKEN: dict[type[PRM], tuple[str, str]] = {
-    ForgetsTheBareQuestion: (
-        "one score per prefix",
-        r"T steps has T \+ 1 prefixes.*'logit' has another shape",
-    ),
-    DropsATrajectory: ("one score per prefix", "one PrefixScores per trajectory: 6. Got 5"),
+    ForgetsTheBareQuestion: ("one score per prefix", "3 steps and the bare question instead of 4"),
+    DropsATrajectory: ("one score per prefix", "It returned 5 scored trajectories instead of 6"),
     WrongType: ("one score per prefix", "'reward' must be an array of float64. Got an array of float32"),
-    NotANumber: ("scores are probabilities", "'reward' must be finite where over_long is false"),
-    AboveOne: ("scores are probabilities", r"Rewards must be in \[0, 1\]"),
+    NotANumber: ("one score per prefix", "It returned NaN for a prefix that it did not flag"),
+    AboveOne: ("one score per prefix", r"outside \[0, 1\]"),
     LogitOfSomethingElse: ("logit is the log odds of the reward", "logistic function of 'logit'"),
     Random: ("scoring is repeatable", "the same scores each time"),
     LooksAhead: (
@@ -156,7 +153,7 @@ BROKEN: dict[type[PRM], tuple[str, str]] = {
         r"Scores must not depend on the batch. score\(\) of several",
     ),
     MixesUpQuestions: ("batches do not matter", r"score_batch\(\) differs"),
-    LosesRequests: ("batches do not matter", r"must return \[1, 6\] scores for these requests. Got \[1\]"),
+    LosesRequests: ("batches do not matter", "It returned 1 lists of scores instead of 2"),
     AnswersWithTheBareQuestion: (
         "whole only requests are answered",
         "must be that of the whole trajectory. It differs by",

@@ -74,4 +74,4 @@ def test_one_cause_of_many_failures_is_told_once(prmcal: Prmcal, tmp_path: Path)
     assert done.returncode == 4
     report = " ".join(done.stdout.split())
     assert report.count("has no tokenizer") == 1
-    assert "FAILED one score per prefix, scores are probabilities, logit is the log odds" in report
+    assert "FAILED one score per prefix, logit is the log odds" in report

@@ -88,7 +88,7 @@ def test_aime_2025_is_the_first_paper_then_the_second_as_the_hub_has_them(tmp_pa
         {"config_name": name, "data_files": [{"split": "test", "path": f"{name}.jsonl"}]} for name in rows
     ]
     (tmp_path / "README.md").write_text(f"---\n{yaml.safe_dump({'configs': files})}---\n")
-    records = replace(table, repository=str(tmp_path)).records("aime25", "path")
+    records = replace(table, repository=str(tmp_path)).records("aime25")
     path = write(tmp_path / "both.jsonl", *(record for _, record in records))
     questions = datasets.create("aime25", path=path).questions("test")
     assert [question.text for question in questions] == [
@@ -196,14 +196,10 @@ def test_a_file_with_another_number_of_problems_is_refused(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "argument", "repository"),
-    [
-        ("gsm8k", "path", "openai/gsm8k"),
-        ("aime24-25", "aime24", "HuggingFaceH4/aime_2024"),
-    ],
+    ("name", "repository"), [("gsm8k", "openai/gsm8k"), ("aime24-25", "HuggingFaceH4/aime_2024")]
 )
 def test_without_file_and_hub_the_error_says_what_is_needed(
-    name: str, argument: str, repository: str, tmp_path: Path
+    name: str, repository: str, tmp_path: Path
 ) -> None:
     code = (
         "from prmcal.registry.plugins import datasets; from prmcal.errors import DataError\n"
@@ -216,5 +212,5 @@ def test_without_file_and_hub_the_error_says_what_is_needed(
     )
     assert f"The data set '{name}' is not on this machine" in done.stdout
     assert f"from the Hugging Face hub ({repository}" in done.stdout
-    assert f"Set its '{argument}' argument to a file" in done.stdout
+    assert "Give it a file of the same questions" in done.stdout
     assert done.stdout.count("\n") == 1

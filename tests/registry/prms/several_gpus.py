@@ -25,7 +25,6 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 
 from prmcal import Prefix, ScoringRequest
 from prmcal.registry.calibrators.lora.fitting import (
-    Packing,
     batch_parts,
     predict_log_odds,
     row_loss,
@@ -119,9 +118,9 @@ def test_fine_tuning(name: str, checkpoint: str, load: Load, request: pytest.Fix
     base = quantile_model(prm, 1)
     model = adapted(base, lora_config(base, 2, 32.0, 0.1, "all", ["q_proj", "v_proj"], "lora"))
     rows, rates = np.arange(len(PREFIXES)), np.linspace(0, 1, len(PREFIXES))
-    sequences, packing = token_ids(prm, PREFIXES), Packing.of(prm)
+    sequences = token_ids(prm, PREFIXES)
     request.getfixturevalue("spread")(model)
-    (part,) = batch_parts(rows, PREFIXES, sequences, rates, packing)
+    (part,) = batch_parts(rows, PREFIXES, sequences, rates, prm)
     trainer: Any = SimpleNamespace(row_loss=row_loss("mse", ()))
     assert TreeTrainer.compute_loss(trainer, model.train(), part).requires_grad
     trained = {weight.device.index for weight in model.parameters() if weight.requires_grad}

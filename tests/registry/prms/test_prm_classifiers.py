@@ -264,7 +264,7 @@ def test_long_prefixes_are_flagged_and_the_head_is_exact(trained: Path, rewardin
 
 
 def test_other_kinds_of_models_are_refused(policy_folder: Path, saved: Saved) -> None:
-    with pytest.raises(PluginFailedError, match=r"lacks 2 of the weights .* such as score\.bias"):
+    with pytest.raises(PluginFailedError, match=r"first of 2 differences: the weight score\.bias is missing"):
         create("token-classifier", policy_folder).score(QUESTION, TRAJECTORIES)
     both_ways = saved(AutoModelForTokenClassification, "bert")
     with pytest.raises(PluginFailedError, match=r"is a BertForTokenClassification.*causal language models"):

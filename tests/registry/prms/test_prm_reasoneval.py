@@ -220,11 +220,11 @@ def test_texts_longer_than_the_sliding_window_are_refused(one_thread: None, tmp_
 @pytest.mark.parametrize(
     ("config", "head", "message"),
     [
-        ({"score_dimension": 2}, 2, "score_head.weight of the checkpoint .* has the shape"),
+        ({"score_dimension": 2}, 2, "the weight score_head.weight has the shape .* instead of"),
         (
             {"use_bias": True},
             3,
-            r"lacks 1 of the weights that MistralReasonEval needs, such as score_head\.bias",
+            r"than MistralReasonEval.* 1 differences: the weight score_head\.bias is missing",
         ),
         (
             {"model_type": "gpt2"},
@@ -246,7 +246,7 @@ def test_other_heads_and_trunks_are_refused(
 def test_a_model_without_a_score_head_is_refused(policy_folder: Path) -> None:
     with pytest.raises(
         PluginFailedError,
-        match=r"lacks 1 of the weights that Qwen2ReasonEval needs, such as score_head\.weight",
+        match=r"than Qwen2ReasonEval.* 1 differences: the weight score_head\.weight is missing",
     ):
         create(policy_folder).score(QUESTION, TRAJECTORIES)
 

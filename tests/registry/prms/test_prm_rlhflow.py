@@ -129,7 +129,7 @@ def test_a_reward_model_without_a_language_model_head_is_refused(folder: Path, t
     write_checkpoint(tmp_path, json.loads((folder / "config.json").read_text()), {"score.weight": (2, 32)})
     with pytest.raises(
         PluginFailedError,
-        match=r"lacks 1 of the weights that LlamaForCausalLM needs, such as lm_head\.weight",
+        match=r"than LlamaForCausalLM.* 2 differences: the weight lm_head\.weight is missing",
     ):
         create(tmp_path).score(QUESTION, TRAJECTORIES)
 

@@ -133,6 +133,6 @@ def test_over_long_prefixes_are_flagged(folder: Path) -> None:
 def test_a_model_without_a_value_head_is_refused(policy_folder: Path) -> None:
     with pytest.raises(
         PluginFailedError,
-        match=r"lacks 2 of the weights that SkyworkRewardModel needs, such as v_head\.summary",
+        match=r"than SkyworkRewardModel.* 2 differences: the weight v_head\.summary",
     ):
         create(policy_folder).score(QUESTION, TRAJECTORIES)

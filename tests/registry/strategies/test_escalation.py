@@ -8,11 +8,12 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from prmcal.errors import InvalidArgumentsError, PluginFailedError
+from prmcal.errors import FaultyPluginError, InvalidArgumentsError, PluginFailedError
 from prmcal.registry.contracts.pool import Pool
+from prmcal.registry.contracts.results import check_answered
 from prmcal.registry.contracts.strategy import Answered, Asked, Setting
 from prmcal.registry.plugins import strategies
-from prmcal.registry.strategies.best_of import best_of_n
+from prmcal.registry.strategies.best_of import PassAt1, best_of_n
 from prmcal.registry.strategies.thresholds import Escalation
 from tests.registry.create import create_as
 from tests.registry.strategies.sequential.every_order import One, best_is_right, small_pool, world
@@ -27,7 +28,7 @@ def pools(seed: int) -> Pool:
 
 
 def escalation(**arguments: Any) -> Escalation:
-    return create_as(Escalation, strategies, "escalation", to="strong", **arguments)
+    return create_as(Escalation, strategies, "escalation", **{"to": "strong", **arguments})
 
 
 def drawn_from(pool: Pool, question: int, count: int) -> list[tuple[One, ...]]:
@@ -182,8 +183,10 @@ def test_a_part_of_the_pool_has_the_same_questions_of_both_llms() -> None:
 def test_what_is_asked_must_fit_the_samples_and_the_names() -> None:
     one = np.ones(3)
     wrong = Answered(one, 3 * one, asked=(Asked("", one, one, one), Asked("strong", one, one, one)))
-    assert "sum of the 'samples' of all LLMs" in str(wrong.budget_flaw())
-    assert "Got ('', 'strong')" in str(wrong.asked_flaw(("other",)))
-    assert wrong.asked_flaw(("strong",)) is None
-    assert "must be about ('', 'strong')" in str(Answered(one, one).asked_flaw(("strong",)))
-    assert Answered(one, one).asked_flaw(()) is None
+    with pytest.raises(FaultyPluginError, match="sum of the 'samples' of all LLMs"):
+        check_answered(wrong, escalation(), 3, Setting(8))
+    with pytest.raises(FaultyPluginError, match=r"Got \('', 'strong'\)"):
+        check_answered(wrong, escalation(to="other"), 3, Setting(8))
+    with pytest.raises(FaultyPluginError, match=r"must be about \('', 'strong'\)"):
+        check_answered(Answered(one, one), escalation(), 3, Setting(8))
+    check_answered(Answered(one, one), PassAt1(), 3, Setting(8))

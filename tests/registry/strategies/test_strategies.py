@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from prmcal.errors import InvalidArgumentsError, PluginFailedError
+from prmcal.errors import FaultyPluginError, InvalidArgumentsError, PluginFailedError
 from prmcal.registry.conformance import parametrize_with_checks, run_checks
 from prmcal.registry.contracts.pool import Pool
+from prmcal.registry.contracts.results import check_answered
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, SearchStrategy, Setting
 from prmcal.registry.plugins import strategies
-from prmcal.registry.strategies.best_of import best_of_n
+from prmcal.registry.strategies.best_of import PassAt1, best_of_n
 from prmcal.registry.strategies.votes import majority_of_n
 from tests.registry.create import create_as
 
@@ -256,14 +257,14 @@ def test_a_search_that_goes_nowhere_is_refused() -> None:
     ("budget", "message"),
     [
         ({"fixed": True}, "every question must get the same 'samples'"),
-        ({"estimated_from": np.full(20, 9.0)}, "The mean of 'estimated_from' must be the mean of 'samples'"),
+        ({"estimated_from": np.full(20, 9.0)}, "the mean of 'estimated_from' must be the mean of 'samples'"),
     ],
 )
 def test_a_budget_that_is_not_what_it_says_is_told(budget: dict[str, Any], message: str) -> None:
-    samples = np.linspace(1.0, 20.0, 20)
-    flaw = Answered(np.ones(20), samples, **budget).budget_flaw()
-    assert flaw is not None and message in flaw
-    assert Answered(np.ones(20), samples, estimated_from=samples[::-1]).budget_flaw() is None
+    samples, given = np.linspace(1.0, 20.0, 20), (PassAt1(), 20, Setting(20))
+    with pytest.raises(FaultyPluginError, match=message):
+        check_answered(Answered(np.ones(20), samples, **budget), *given)
+    check_answered(Answered(np.ones(20), samples, estimated_from=samples[::-1]), *given)
 
 
 def test_strategies_say_how_their_budget_is_known() -> None:

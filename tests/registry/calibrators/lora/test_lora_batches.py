@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from prmcal import Prefix
 from prmcal.errors import PluginFailedError
 from prmcal.registry.calibrators.lora.fitting import (
-    Packing,
     batch_parts,
     pack,
     plan_batches,
@@ -73,7 +72,8 @@ def test_the_order_changes_with_the_epoch_and_the_seed() -> None:
 @pytest.mark.parametrize("tree_tokens", [1, 20, 40, 10_000])
 def test_packing_takes_every_prefix_once_and_keeps_trajectories_together(tree_tokens: int) -> None:
     sequences = [tuple(f"<{p.question}>{''.join(p.steps)}".encode()) for p in PREFIXES]
-    passes = pack(PREFIXES, sequences, Packing(tree_tokens, 200, torch.float32, torch.device("cpu")))
+    prm: Any = prms.create("qwen", checkpoint="nano:prm", tree_tokens=tree_tokens, batch_tokens=200)
+    passes = pack(PREFIXES, sequences, prm)
     trees = [tree for each in passes for tree in each]
     assert sorted(index for tree in trees for index in tree) == list(range(len(PREFIXES)))
     assert len(trees) == {1: 4, 20: 4, 40: 2, 10_000: 1}[tree_tokens]
@@ -109,7 +109,7 @@ def test_gradients_are_those_of_one_pass_per_prefix(limits: dict[str, int], rewa
     one_by_one = {name: weight.grad.clone() for name, weight in trained.items() if weight.grad is not None}
     model.zero_grad()
 
-    for part in batch_parts(np.arange(len(rates)), PREFIXES, sequences, rates, Packing.of(prm)):
+    for part in batch_parts(np.arange(len(rates)), PREFIXES, sequences, rates, prm):
         (loss(torch.sigmoid(model(**part["inputs"])), part["target"]) * part["weight"]).sum().backward()
     assert set(one_by_one) == set(trained)
     assert max(gradient.abs().max() for gradient in one_by_one.values()) > 1e-2

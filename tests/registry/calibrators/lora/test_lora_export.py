@@ -144,4 +144,4 @@ def test_a_prm_of_another_format_and_a_level_that_is_not_predicted_are_refused(
     assert not (tmp_path / "out").exists()
     other: Any = prms.create("shepherd", checkpoint="nano:shepherd")
     with pytest.raises(PluginFailedError, match=r"Only PRMs in Qwen's format can be exported.*'shepherd'"):
-        calibrator.export(other, tmp_path / "out")
+        fitted(other, epochs=1)[0].export(other, tmp_path / "out")

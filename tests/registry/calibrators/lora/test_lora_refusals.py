@@ -49,7 +49,7 @@ def test_the_folder_of_another_calibrator_is_refused(tmp_path: Path) -> None:
 def test_another_prm_is_refused(fitted: QuantileLora, features: ScoredPrefixes, reward_folder: Path) -> None:
     other: Any = prms.create("qwen", checkpoint=str(reward_folder), max_tokens=2048, device="cpu")
     with pytest.raises(
-        PluginFailedError, match=r"fitted to another PRM.*4096 then, 2048 now.*Fit it to this PRM"
+        PluginFailedError, match=r"fitted to another PRM.*was 4096 and is 2048.*Fit it to this PRM"
     ):
         fitted.predict(ScoredPrefixes(other, features.prefixes, features.logit))
 

@@ -1,0 +1,176 @@
+"""Checks of what plugins return, by their contracts. Runs and the conformance checks share them.
+
+Each raises a FaultyPluginError that says what is wrong. The caller knows the plugin, which the message does not name.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import numpy as np
+
+from prmcal.arrays import Floats
+from prmcal.errors import FaultyPluginError
+from prmcal.registry.contracts.data import Completion, FinishReason, Level, PrefixScores, Question
+from prmcal.registry.contracts.dataset import content_hash
+from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
+from prmcal.registry.messages import shown
+
+_MOST_TOKENS = 2**31 - 1
+
+
+def require(condition: object, message: str) -> None:
+    """Raise a FaultyPluginError unless a plugin's result meets its contract."""
+    if not condition:
+        raise FaultyPluginError(message)
+
+
+def require_length(result: Any, expected: int, what: str) -> None:
+    """Raise a FaultyPluginError unless `result` has the expected number of entries."""
+    found = len(result) if hasattr(result, "__len__") else type(result).__name__
+    advice = "Return one for each, in their order, also for an empty one and for equal ones."
+    require(found == expected, f"it returned {found} {what} instead of {expected}. {advice}")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int | np.integer) and 0 <= int(value) <= _MOST_TOKENS
+
+
+def check_completions(drawn: Any, n: int) -> None:
+    """Raise a FaultyPluginError unless these are `n` completions of a prefix that can be stored."""
+    require_length(drawn, n, "completions of a prefix")
+    for each in drawn:
+        require(
+            isinstance(each, Completion) and isinstance(each.text, str),
+            f"it must return Completion objects with a text. Got {shown(each)}. Write Completion(text, tokens, "
+            "finish_reason) for each.",
+        )
+        require(
+            _is_count(each.tokens) and _is_count(each.prompt_tokens),
+            f"it must return token counts in [0, {_MOST_TOKENS}]. Got {shown((each.tokens, each.prompt_tokens))}. "
+            "Count the tokens with the LLM's tokenizer. Write 0 for the prompt if they are not known.",
+        )
+        require(
+            each.finish_reason in get_args(FinishReason),
+            f"its finish reason must be {', '.join(get_args(FinishReason))}. Got {shown(each.finish_reason)}. "
+            "Translate the reasons of the engine.",
+        )
+    "".join(each.text for each in drawn).encode()  # Half of a surrogate pair raises an error.
+
+
+def check_scores(scores: Any, steps: int) -> None:
+    """Raise a FaultyPluginError unless the scores of a trajectory of `steps` steps meet the contract."""
+    require(
+        isinstance(scores, PrefixScores),
+        f"it must return PrefixScores. Got {shown(scores)}. Write PrefixScores(logit, reward, over_long, tokens) for "
+        "each trajectory, with arrays of shape (steps + 1,).",
+    )
+    for name in ("reward", "logit", "over_long"):
+        what = f"values of '{name}' for a trajectory of {steps} steps and the bare question"
+        require_length(getattr(scores, name), steps + 1, what)
+    require(_is_count(scores.tokens), f"it must return a count of tokens. Got {shown(scores.tokens)}.")
+    read = ~np.asarray(scores.over_long, dtype=bool)
+    judged, logits = (np.asarray(each, dtype=np.float64)[read] for each in (scores.reward, scores.logit))
+    require(
+        not np.isnan(judged).any(),
+        "it returned NaN for a prefix that it did not flag as too long. Set over_long where a prefix cannot be read.",
+    )
+    outside = judged[(judged < 0) | (judged > 1)]
+    require(
+        not outside.size,
+        f"it returned the reward {outside[:1]}, outside [0, 1]. Write reward = scipy.special.expit(logit).",
+    )
+    require(np.isfinite(logits).all(), "it returned a logit that is not finite.")
+
+
+def check_rewards(rewards: Floats, rows: int, levels: int) -> None:
+    """Raise a FaultyPluginError unless a calibrator may predict these rewards for some prefixes at some levels."""
+    shape = str(rewards.shape).replace(f"({rows},", "(rows,")
+    require(
+        rewards.shape == (rows, levels),
+        f"it returned the shape {shape} instead of (rows, {levels}). Return a row for each prefix and a column for "
+        "each level, such as rewards[:, None].",
+    )
+    require(not np.isnan(rewards).any(), "it returned NaN. Guard divisions by 0 and logarithms of 0.")
+    outside = rewards[(rewards < 0) | (rewards > 1)]
+    require(
+        not outside.size,
+        f"it returned the reward {outside[:1]}, outside [0, 1]. Write np.clip(rewards, 0, 1), or return probabilities "
+        "instead of log-odds.",
+    )
+    ordered = (np.diff(rewards, axis=1) >= 0).all()
+    require(ordered, "its quantiles cross. Write np.sort(rewards, axis=1), or fit levels that cannot cross.")
+
+
+def check_answered(answered: Any, strategy: PoolStrategy, questions: int, setting: Setting) -> None:
+    """Raise a FaultyPluginError unless the results of a strategy meet the contract."""
+    require(
+        isinstance(answered, Answered),
+        f"it must return an Answered. Got {type(answered).__name__}. Write `return Answered(accuracy, samples)`.",
+    )
+    named, wanted = (
+        tuple(each.llm for each in answered.asked),
+        ("", *strategy.others) if strategy.others else (),
+    )
+    require(named == wanted, f"its 'asked' must be about {wanted}, in this order. Got {named}.")
+    most = strategy.most_samples(setting)
+    found: dict[str, tuple[Floats | None, int]] = {
+        "accuracy": (answered.accuracy, 1),
+        "samples": (answered.samples, most),
+        "pass_at_samples": (answered.pass_at_samples, 1),
+        "estimated_from": (answered.estimated_from, most),
+        "order_error": (answered.order_error, 1),
+        "abstained": (answered.abstained, 1),
+    }
+    for each in answered.asked:
+        found |= {
+            f"asked chance of '{each.llm}'": (each.chance, 1),
+            f"asked samples of '{each.llm}'": (each.samples, setting.samples),
+            f"asked alone of '{each.llm}'": (each.alone, 1),
+        }
+    for name, (values, upper) in found.items():
+        if values is None:
+            continue
+        shape = np.shape(values)
+        require(
+            shape == (questions,),
+            f"its '{name}' has the shape {shape} instead of {(questions,)}. Give every question its own value, such as "
+            "np.full(pool.questions, value).",
+        )
+        require(np.isfinite(values).all(), f"its '{name}' is not finite.")
+        outside = values[(values < 0) | (values > upper + 1e-9)]
+        require(
+            not outside.size,
+            f"its '{name}' contains {outside[:1]}, outside [0, {upper}]. Write np.clip(..., 0, {upper}).",
+        )
+    require(
+        not answered.fixed or (answered.estimated_from is None and np.ptp(answered.samples) == 0),
+        "with 'fixed', every question must get the same 'samples', and 'estimated_from' must be None.",
+    )
+    if answered.estimated_from is not None:
+        means = answered.estimated_from.mean(), answered.samples.mean()
+        require(np.isclose(*means, rtol=1e-9), "the mean of 'estimated_from' must be the mean of 'samples'.")
+        require(not answered.asked, "with 'asked', 'estimated_from' must be None.")
+    asked = sum(each.samples for each in answered.asked)
+    require(
+        not answered.asked or np.allclose(asked, answered.samples),
+        "'samples' must be the sum of the 'samples' of all LLMs in 'asked'.",
+    )
+
+
+def check_questions(questions: Sequence[Any]) -> None:
+    """Raise a FaultyPluginError unless these are questions of a data set that can be stored."""
+    for each in questions:
+        require(
+            isinstance(each, Question),
+            f"it must return Question objects. Got {shown(each)}. Write Question(id, text, answer), with three texts.",
+        )
+        texts = (each.id, each.text, each.answer, each.subject or "")
+        require(
+            all(isinstance(text, str) for text in texts) and isinstance(each.level, Level | None),
+            "the id, text, answer and subject of a question are strings, and its level is a number or a word. "
+            f"Got {shown(each)}. Write str(...) around a text, and None for a level that is not known.",
+        )
+    ((most, times),) = Counter(each.id for each in questions).most_common(1) or [("", 0)]
+    require(times < 2, f"it has two questions with the same id, '{most}'. Number the questions.")
+    content_hash(questions)  # Half of a surrogate pair raises an error.
