@@ -67,7 +67,7 @@ class Compared(NamedTuple):
     @property
     def outcome(self) -> str:
         """Won, lost or tied."""
-        return "tied" if not self.difference.is_known else "won" if self.difference.value > 0 else "lost"
+        return "won" if self.difference.low > 0 else "lost" if self.difference.high < 0 else "tied"
 
 
 class Fixed(NamedTuple):

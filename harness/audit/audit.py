@@ -1,9 +1,10 @@
-"""An audit from files, or from a run, to an answer, and what it leaves in a folder."""
+"""An audit from files, or from a run, to an answer, and what it leaves in a folder: numbers, a report, a calibrator."""
 
 from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,23 +12,27 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from prmcal.db.queries.trajectories import scored_places, scored_prefixes
-from prmcal.db.run_folder import RECORD_FILE
+from prmcal import __version__
+from prmcal.db.html.boards import template
+from prmcal.db.text.formats import interval, number
+from prmcal.db.text.overview import quantity
 from prmcal.errors import DataError
 from prmcal.harness.audit import verdict
 from prmcal.harness.audit.choices import Choices, choices
 from prmcal.harness.audit.estimates import Measured, Rows, fitted, measured
 from prmcal.harness.audit.saved import SavedCalibrator, load_calibrator, parameters_of, save
-from prmcal.harness.audit.scored import Scored, rows_of, scored
-from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.audit.scored import Scored, is_run, rows_of, run_solutions, scored
+from prmcal.harness.report.writer import can_draw
 from prmcal.harness.storage.store import storage_errors
 from prmcal.registry.reading.files import read_files
-from prmcal.registry.reading.shapes import Solution
 from prmcal.registry.reading.solutions import Fields
-from prmcal.steps import split_steps
 
 if TYPE_CHECKING:
     import altair as alt
+
+    from prmcal.harness.report.exhibits import Chart
+
+_HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,17 +74,14 @@ class Audit:
         return verdict.verdict(self.scored, self.measured, self.choices)
 
     def _repr_html_(self) -> str:
-        from prmcal.harness.audit.report import fragment
-
-        return fragment(self.source, self.scored, self.measured, self.choices)
+        """Return the report for a notebook: without a style of its own, and with the diagrams in it."""
+        return template("findings.html", _HERE).render(**_contents(self, None))
 
     def save(self, directory: Path) -> None:
         """Write ``report.html``, its diagrams as SVG, ``audit.json`` and the calibrator into a folder.
 
         Without Altair and vl-convert, there are no diagrams. Raises a StorageError if the folder cannot be written.
         """
-        from prmcal.harness.audit.report import write_report
-
         with storage_errors(directory):
             directory.mkdir(parents=True, exist_ok=True)
             found = {
@@ -89,21 +91,32 @@ class Audit:
                 **asdict(self.measured),
                 "choices": None if self.choices is None else asdict(self.choices),
             }
-            text = json.dumps(_without_nan(found), indent=1, ensure_ascii=False)
+            # JSON has no NaN.
+            plain = json.loads(json.dumps(found), parse_constant=lambda name: None)
+            text = json.dumps(plain, indent=1, ensure_ascii=False)
             (directory / "audit.json").write_text(text + "\n", encoding="utf-8")
             name = self.measured.chosen
             parameters = parameters_of(name, fitted(name, Rows(self.prefixes))) if name else {"map": "none"}
             save(directory, name, self.scored.scale, parameters, self.scored.of_questions)
-            write_report(directory, self.source, self.scored, self.measured, self.choices)
+            _write_report(self, directory)
 
 
-def _without_nan(value: Any) -> Any:
-    """Return a value with None in place of NaN, which JSON does not have."""
-    if isinstance(value, dict):
-        return {key: _without_nan(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(each) for each in value]
-    return None if isinstance(value, float) and value != value else value
+def _write_report(found: Audit, directory: Path) -> None:
+    """Write ``report.html`` and a file for each diagram into a folder. Without the packages there are no diagrams."""
+    from prmcal.harness.site.writer import page
+    from prmcal.harness.storage.written import write_text
+
+    contents = _contents(found, str(directory))
+    styles = [(_HERE / "report.css").read_text(encoding="utf-8")]
+    drawn = [figure["drawn"] for figure in contents["figures"].values() if figure["drawn"]]
+    if drawn:
+        from prmcal.db.charts import style_sheet
+        from prmcal.harness.report.pictures import with_dark_style
+
+        styles.append(style_sheet())
+        for chart, svg in drawn:
+            write_text(directory / f"{chart.name}.svg", with_dark_style(svg))
+    write_text(directory / "report.html", page("report.html", *styles, folder=_HERE, **contents))
 
 
 def audit(
@@ -164,87 +177,58 @@ def _measured(named: str, found: Scored, earlier: SavedCalibrator | None) -> Aud
     return Audit(named, found, values, choices(found, values.chosen))
 
 
-_KINDS = ("llm", "prm", "dataset", "split")
-_MEASURED = "test"
+def _drawn(shown: Mapping[str, pd.DataFrame]) -> dict[str, tuple[Chart, Any]]:
+    """Return the diagrams and their SVG by the names of their tables."""
+    if not can_draw():
+        return {}
+    from markupsafe import Markup
+
+    from prmcal.harness.audit.pictures import diagrams
+    from prmcal.harness.report.pictures import svg_of
+
+    return {name: (chart, Markup(svg_of(chart.picture))) for name, chart in diagrams(shown).items()}
 
 
-def is_run(path: Path) -> bool:
-    """Return whether a path is the output folder of a run."""
-    return (path / RECORD_FILE).is_file()
-
-
-def run_solutions(directory: Path, only: Mapping[str, Sequence[str]]) -> tuple[list[Solution], str]:
-    """Return the solutions of one LLM, PRM, data set and split of a run, and a sentence that says which.
-
-    Raises a DataError if the run has nothing that is scored and has follow-ups, or if several places are left. The
-    message names the choices. Raises a RunError or a DatabaseError if the folder has no readable results.
-
-    `only` has the names that are wanted for ``llm``, ``prm``, ``dataset`` and ``split``. Without a split, it is that of
-    the test questions if there is one. The field `asked` has the text of the question.
-    """
-    published = RunFolder(directory).results()
-    place = _chosen(scored_places(published), directory, only)
-    trajectories, prefixes = scored_prefixes(published, place)
-    prefixes["rate"] = prefixes["successes"].astype("Float64") / prefixes["follow_ups"]
-    prefixes = prefixes.astype({"logit": "float64", "rate": "float64"})
-    by_trajectory = dict(tuple(prefixes.groupby(["question_id", "trajectory"], sort=False)))
-    solutions = [
-        _solution(row, own)
-        for row in trajectories.itertuples()
-        if (own := by_trajectory.get((row.question_id, row.trajectory))) is not None
-    ]
-    words = (
-        f"Run {directory}: LLM {place['llm']}, PRM {place['prm']}, data set {place['dataset']}, {place['split']} "
-        "questions."
-    )
-    return solutions, words
-
-
-def _chosen(places: pd.DataFrame, directory: Path, only: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return the place that is wanted."""
-    if places.empty:
-        raise DataError(f"{directory} has no rewards with success counts yet. Finish the run: prmcal run.")
-    if unknown := only.keys() - set(_KINDS):
-        raise DataError(f"A place of a run is chosen by {', '.join(_KINDS)}. Got '{min(unknown)}'.")
-    for kind in _KINDS:
-        names = list(dict.fromkeys(places[kind]))
-        wanted = only.get(kind, [_MEASURED] if kind == "split" and _MEASURED in names else names)
-        places = places[places[kind].isin(wanted)]
-        if places.empty:
-            raise DataError(
-                f"{directory} has no {kind} '{wanted[0]}' with scores and success counts. It has: {', '.join(names)}."
-            )
-    several = {kind: names for kind in _KINDS if len(names := list(dict.fromkeys(places[kind]))) > 1}
-    if several:
-        listed = "; ".join(f"{kind} {', '.join(names)}" for kind, names in several.items())
-        choice = " ".join(f"--only {kind}={names[0]}" for kind, names in several.items())
-        raise DataError(
-            f"{directory} has several places, and an audit is about one scorer of one LLM: {listed}. Choose one, such "
-            f"as {choice}"
-        )
-    if len(places) > 1:
-        raise DataError(
-            f"{directory} was merged from several runs, which have {len(places)} scores of this place. Audit the "
-            "folder of one of them."
-        )
-    return {str(name): value for name, value in places.iloc[0].items()}
-
-
-def _solution(row: Any, own: pd.DataFrame) -> Solution:
-    logits: list[float | None] = [None] * (row.steps + 1)
-    rates: list[float | None] = [None] * (row.steps + 1)
-    for step, logit, rate in zip(own["step"], own["logit"], own["rate"], strict=True):
-        logits[step] = None if math.isnan(logit) else logit
-        rates[step] = None if math.isnan(rate) else rate
-    texts = split_steps(row.text) if isinstance(row.text, str) else []
+def _contents(found: Audit, directory: str | None) -> dict[str, Any]:
+    rows, values, ways, shown = found.scored, found.measured, found.choices, found.tables
+    drawn = _drawn(shown)
     return {
-        "question": row.question_id,
-        "asked": row.question,
-        "steps": texts if len(texts) == row.steps else [""] * int(row.steps),
-        "score": logits,
-        "rates": rates,
-        "label": bool(row.correct),
-        "answer": row.answer or "",
-        "level": row.question_level,
-        "cost": int(row.tokens),
+        "source": found.source,
+        "verdict": [
+            verdict.trust(values),
+            verdict.repair(values),
+            *([verdict.better_rules(ways), verdict.promised(ways)] if ways else []),
+        ],
+        "reading": rows.reading,
+        "health": list(verdict.health(rows, values)),
+        "errors": " ".join(
+            [
+                f"Calibration error {quantity(values.error)}. Brier score {quantity(values.brier)}.",
+                *verdict.errors_found(values),
+            ]
+        ),
+        "figures": {
+            name: {"drawn": drawn.get(name), "rows": _texts(table)}
+            for name, table in shown.items()
+            if len(table)
+        },
+        "compared": verdict.compared(ways) if ways else "",
+        "limits": list(verdict.limits(rows, ways)),
+        "directory": directory,
+        "quoted": shlex.quote(directory or ""),
+        "version": __version__,
     }
+
+
+def _texts(table: pd.DataFrame) -> list[list[str]]:
+    """Return the heads and the rows of a table as texts, with an interval behind its value."""
+    heads = [name for name in table if not name.endswith(("_low", "_high"))]
+    return [heads, *([_text(row, name) for name in heads] for row in table.to_dict("records"))]
+
+
+def _text(row: dict[Any, Any], name: str) -> str:
+    found = row[name]
+    if not isinstance(found, float):
+        return f"{found:,}" if isinstance(found, int) else str(found)
+    low, high = row.get(f"{name}_low", math.nan), row.get(f"{name}_high", math.nan)
+    return "" if math.isnan(found) else f"{number(found)} {interval(low, high)}".strip()

@@ -80,8 +80,8 @@ def choices(found: Scored, calibrator: str) -> Choices | None:
     if bare is None:
         missing.append("IAS: it is not possible, since the bare questions have no score.")
     else:
-        rules[f"IAS, C = {_TARGET:g}"] = _tuned("best-of-n + IAS", pool, halves, _TARGET)
-    rules["first good enough"] = _tuned("first good enough", pool, halves, _TARGET)
+        rules[f"IAS, C = {_TARGET:g}"] = _tuned("best-of-n + IAS", pool, halves)
+    rules["first good enough"] = _tuned("first good enough", pool, halves)
     names = list(fixed)
     table = np.stack([fixed[name].accuracy for name in names])
     costs = np.array([fixed[name].samples.mean() for name in names])
@@ -117,16 +117,16 @@ def _rival(table: Floats, costs: Floats, halves: NDArray[np.intp], budget: float
     return rival
 
 
-def _answer(name: str, pool: Pool, samples: int, target: float | None = None) -> Answered:
+def _answer(name: str, pool: Pool, samples: int) -> Answered:
     strategy = strategies.create(name)
     assert isinstance(strategy, PoolStrategy)
-    return strategy.answer(pool, Setting(samples, target))
+    return strategy.answer(pool, Setting(samples))
 
 
-def _tuned(name: str, pool: Pool, halves: NDArray[np.intp], target: float) -> tuple[Floats, Floats]:
+def _tuned(name: str, pool: Pool, halves: NDArray[np.intp]) -> tuple[Floats, Floats]:
     """Return accuracy and samples of each question under a rule that is tuned on the other half of the questions."""
     accuracy, samples = np.empty(pool.questions), np.empty(pool.questions)
-    setting = Setting(pool.size, target)
+    setting = Setting(pool.size, _TARGET)
     for half in (0, 1):
         rule = strategies.create(name)
         assert isinstance(rule, PoolStrategy)

@@ -56,11 +56,6 @@ class Number(Quantity):
 
     questions: int
 
-    @property
-    def is_known(self) -> bool:
-        """True if the interval leaves out 0."""
-        return self.low > 0 or self.high < 0
-
 
 @dataclass(frozen=True)
 class Bin:
@@ -166,13 +161,16 @@ def measured(found: Scored) -> Measured:
         selected[held] = honest[best][held] if best else rows.reward[held]
     chosen = _best(rows, slice(None))
     gain = _over_folds(squared - (selected - rows.label) ** 2, rows.question)
+    clustered = PrefixRows(rows.reward, rows.k, rows.n, rows.question % _CLUSTERS)
+    calibration = statistic_of(metrics.create("adaptive_ce_corrected"), clustered, _BOOTSTRAP)
+    assert calibration is not None
     judged = (found.prefixes, selected if chosen else None, _levels(found), _BOOTSTRAP)
     return Measured(
         signed_error=mean_of(rows.reward - rows.label, rows.question, signed_interval),
         by_step=_by_step(found.prefixes, rows),
         by_level=_by_level(found, rows),
         by_others=_by_others(found, rows),
-        error=_metric("adaptive_ce_corrected", rows, rows.reward),
+        error=_number(calibration),
         brier=mean_of(squared, rows.question, error_interval),
         gain=gain,
         chosen=chosen,
@@ -188,7 +186,7 @@ def measured(found: Scored) -> Measured:
         },
         detection=detection(*judged) if found.target == "first error" else (),
         prm_scores=prm_scores(*judged) if found.target == "step" else (),
-        needed=None if gain.is_known else needed(gain),
+        needed=needed(gain),
     )
 
 
@@ -228,17 +226,10 @@ def _number(statistic: Statistic) -> Number:
     return Number(found.value, found.low, found.high, found.questions)
 
 
-def _metric(name: str, rows: Rows, rewards: Floats) -> Number:
-    measured_rows = PrefixRows(rewards, rows.k, rows.n, rows.question % _CLUSTERS)
-    statistic = statistic_of(metrics.create(name), measured_rows, _BOOTSTRAP)
-    assert statistic is not None
-    return _number(statistic)
-
-
 def needed(gain: Number) -> int | None:
-    """Return how many questions show a difference of this size in four of five audits; None for no difference."""
+    """Return how many questions show a difference of this size in four of five audits; None if it is seen, or is 0."""
     half = (gain.high - gain.low) / 2
-    if gain.value == 0 or not math.isfinite(half):
+    if gain.low > 0 or gain.high < 0 or gain.value == 0 or not math.isfinite(half):
         return None
     return math.ceil(gain.questions * (_POWER * half / 1.96 / abs(gain.value)) ** 2)
 

@@ -61,16 +61,14 @@ class SavedCalibrator:
         """Return an alarm for questions that are not like the audited ones. It has seen no question yet."""
         return ShiftAlarm({name: np.array(each, dtype=np.float64) for name, each in self._questions.items()})
 
+    @np.errstate(invalid="ignore")  # NaN stays NaN.
     def predict(self, scores: ArrayLike) -> Floats:
         """Return calibrated rewards in [0, 1], of the shape of the scores. NaN stays NaN.
 
         Scores have the scale of the audited file: probabilities, or log-odds. Raises a ValueError if a probability is
         not in [0, 1].
         """
-        with np.errstate(invalid="ignore"):  # NaN stays NaN.
-            return self._predicted(np.asarray(scores, dtype=np.float64))
-
-    def _predicted(self, given: Floats) -> Floats:
+        given = np.asarray(scores, dtype=np.float64)
         if self.scale == "probability":
             if np.any((given < 0) | (given > 1)):
                 raise ValueError("The calibrator was fitted to probabilities. Each score must be in [0, 1].")

@@ -1,14 +1,18 @@
-"""The rows of an audit: one for each scored prefix, and the words that say how a file was read."""
+"""The rows of an audit: one for each scored prefix of a file or a run, and the words that say how it was read."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from prmcal.db.queries.trajectories import scored_places, scored_prefixes
+from prmcal.db.run_folder import RECORD_FILE
 from prmcal.errors import DataError
+from prmcal.harness.storage.folder import RunFolder
 from prmcal.log_odds import probability
 from prmcal.registry.grading import grade_answer
 from prmcal.registry.grading.extraction import MARKED, find_answer
@@ -65,9 +69,7 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
     """Turn solutions with the values of a file into rows of numbers. `words` say how the file was read."""
     numbers: dict[str, int] = {}
     seen: dict[int, int] = {}
-    columns: dict[str, list[Any]] = {
-        name: [] for name in ("question", "solution", "step", "steps", "score", "label")
-    }
+    rows: list[tuple[Any, ...]] = []
     whole: list[dict[str, Any]] = []
     target: Target = next(
         (name for name, key in _MARKS.items() if any(each.get(key) not in (None, []) for each in found)),
@@ -91,8 +93,7 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
         labels = _labels(each, target, steps, outcome)
         for step, (score, label) in enumerate(zip(scores, labels, strict=True)):
             if score is not None and label is not None:
-                for name, value in zip(columns, (question, index, step, steps, score, label), strict=True):
-                    columns[name].append(value)
+                rows.append((question, index, step, steps, score, label))
         last = scores[-1] if scores else None
         worst = min((label for label in labels if label is not None), default=None)
         whole.append(
@@ -107,7 +108,7 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
                 "cost": each.get("cost"),
             }
         )
-    prefixes = pd.DataFrame(columns)
+    prefixes = pd.DataFrame(rows, columns=["question", "solution", "step", "steps", "score", "label"])
     if prefixes.empty:
         raise DataError(
             f"{source} has no prefix with both a score and a label. Add the file that has the other: prmcal audit "
@@ -191,3 +192,89 @@ def _rewards(scores: np.ndarray[Any, Any], scale: Scale, source: str) -> np.ndar
     if outside.any():
         raise DataError(f"{source}: a probability must be in [0, 1]. Got {scores[outside][0]:g}.")
     return scores
+
+
+_KINDS = ("llm", "prm", "dataset", "split")
+_TEST = "test"
+
+
+def is_run(path: Path) -> bool:
+    """Return whether a path is the output folder of a run."""
+    return (path / RECORD_FILE).is_file()
+
+
+def run_solutions(directory: Path, only: Mapping[str, Sequence[str]]) -> tuple[list[Solution], str]:
+    """Return the solutions of one LLM, PRM, data set and split of a run, and a sentence that says which.
+
+    Raises a DataError if the run has nothing that is scored and has follow-ups, or if several places are left. The
+    message names the choices. Raises a RunError or a DatabaseError if the folder has no readable results.
+
+    `only` has the names that are wanted for ``llm``, ``prm``, ``dataset`` and ``split``. Without a split, it is that of
+    the test questions if there is one. The field `asked` has the text of the question.
+    """
+    published = RunFolder(directory).results()
+    place = _chosen(scored_places(published), directory, only)
+    trajectories, prefixes = scored_prefixes(published, place)
+    prefixes["rate"] = prefixes["successes"].astype("Float64") / prefixes["follow_ups"]
+    prefixes = prefixes.astype({"logit": "float64", "rate": "float64"})
+    by_trajectory = dict(tuple(prefixes.groupby(["question_id", "trajectory"], sort=False)))
+    solutions = [
+        _solution(row, own)
+        for row in trajectories.itertuples()
+        if (own := by_trajectory.get((row.question_id, row.trajectory))) is not None
+    ]
+    words = (
+        f"Run {directory}: LLM {place['llm']}, PRM {place['prm']}, data set {place['dataset']}, {place['split']} "
+        "questions."
+    )
+    return solutions, words
+
+
+def _chosen(places: pd.DataFrame, directory: Path, only: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return the place that is wanted."""
+    if places.empty:
+        raise DataError(f"{directory} has no rewards with success counts yet. Finish the run: prmcal run.")
+    if unknown := only.keys() - set(_KINDS):
+        raise DataError(f"A place of a run is chosen by {', '.join(_KINDS)}. Got '{min(unknown)}'.")
+    for kind in _KINDS:
+        names = list(dict.fromkeys(places[kind]))
+        wanted = only.get(kind, [_TEST] if kind == "split" and _TEST in names else names)
+        places = places[places[kind].isin(wanted)]
+        if places.empty:
+            raise DataError(
+                f"{directory} has no {kind} '{wanted[0]}' with scores and success counts. It has: {', '.join(names)}."
+            )
+    several = {kind: names for kind in _KINDS if len(names := list(dict.fromkeys(places[kind]))) > 1}
+    if several:
+        listed = "; ".join(f"{kind} {', '.join(names)}" for kind, names in several.items())
+        choice = " ".join(f"--only {kind}={names[0]}" for kind, names in several.items())
+        raise DataError(
+            f"{directory} has several places, and an audit is about one scorer of one LLM: {listed}. Choose one, such "
+            f"as {choice}"
+        )
+    if len(places) > 1:
+        raise DataError(
+            f"{directory} was merged from several runs, which have {len(places)} scores of this place. Audit the "
+            "folder of one of them."
+        )
+    return {str(name): value for name, value in places.iloc[0].items()}
+
+
+def _solution(row: Any, own: pd.DataFrame) -> Solution:
+    logits: list[float | None] = [None] * (row.steps + 1)
+    rates: list[float | None] = [None] * (row.steps + 1)
+    for step, logit, rate in zip(own["step"], own["logit"], own["rate"], strict=True):
+        logits[step] = None if math.isnan(logit) else logit
+        rates[step] = None if math.isnan(rate) else rate
+    texts = split_steps(row.text) if isinstance(row.text, str) else []
+    return {
+        "question": row.question_id,
+        "asked": row.question,
+        "steps": texts if len(texts) == row.steps else [""] * int(row.steps),
+        "score": logits,
+        "rates": rates,
+        "label": bool(row.correct),
+        "answer": row.answer or "",
+        "level": row.question_level,
+        "cost": int(row.tokens),
+    }

@@ -14,10 +14,9 @@ import pandas as pd
 from prmcal.arrays import Bools, Floats, Floats32
 from prmcal.db.text.overview import quantity
 from prmcal.errors import DataError
-from prmcal.harness.audit.audit import is_run, run_solutions
 from prmcal.harness.audit.choices import choices, mean_of_questions
 from prmcal.harness.audit.estimates import INNER, OUTER, Number, Rows
-from prmcal.harness.audit.scored import Scored, rows_of
+from prmcal.harness.audit.scored import Scored, is_run, rows_of, run_solutions
 from prmcal.harness.storage.store import storage_errors
 from prmcal.registry.calibrators.heads import folds
 from prmcal.registry.calibrators.logit import PlattScaling

@@ -112,7 +112,7 @@ def test_a_table_in_memory_with_hostile_names_is_audited(tmp_path: Path) -> None
 def test_without_the_packages_for_diagrams_the_numbers_are_there(
     shipped: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("prmcal.harness.audit.report.can_draw", lambda: False)
+    monkeypatch.setattr("prmcal.harness.audit.audit.can_draw", lambda: False)
     shipped.save(tmp_path)
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert not re.search("<svg", text)
