@@ -7,7 +7,9 @@ data, so that an executor can run it anywhere.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import Field
 
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.storage.store import ArtifactRef, content_key, seed_from_key
@@ -75,14 +77,19 @@ def job_key(refs: Sequence[ArtifactRef]) -> str:
     return content_key({"job": refs[0].kind, "shards": [ref.key for ref in refs]})
 
 
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
+StrategyName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9 @._+-]*$")]
+NoName = Literal[""]
+
+
 @dataclass(frozen=True, slots=True)
 class Labels:
     """The names in the grid of what a job or a cell is about; empty where one does not apply."""
 
-    llm: str = ""
-    prm: str = ""
-    calibrator: str = ""
-    dataset: str = ""
+    llm: Name | NoName = ""
+    prm: Name | NoName = ""
+    calibrator: Name | NoName = ""
+    dataset: Name | NoName = ""
     split: str = ""
 
     def __str__(self) -> str:

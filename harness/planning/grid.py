@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, model_validator
 
+from prmcal.harness.jobs.job import Name
 from prmcal.harness.planning import settings
 
 Entries = Field(min_length=1, max_length=1000)
@@ -113,7 +114,7 @@ class GridSpec(settings.Section):
     `limit` restricts every data set to its first questions, for a quick test.
     """
 
-    name: settings.Name
+    name: Name
     """The name of the grid: letters, digits and `. _ + -`."""
     seed: Seed = 0
     """The seed of all random numbers. Another seed gives other samples."""

@@ -5,14 +5,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Generic, Self, TypeVar
 
+from pydantic import SkipValidation
+
 from prmcal.db.metrics import Leaderboard, Metric, cell_id
 from prmcal.errors import GridError
-from prmcal.harness.jobs.job import Job, Labels, Shard, job_key, shard_key
+from prmcal.harness.jobs.job import Job, Labels, Name, NoName, Shard, StrategyName, job_key, shard_key
 from prmcal.harness.jobs.parameters import Parameters, PluginReference, ScoreParameters
 from prmcal.harness.storage.folder import RunRecord
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.data import Question
-from prmcal.registry.contracts.plugin import Plugin
+from prmcal.registry.contracts.plugin import Plugin, Share
 from prmcal.registry.messages import meant
 
 AnyParameters = TypeVar("AnyParameters", bound=Parameters)
@@ -30,11 +32,11 @@ class Cell:
 
     leaderboard: Leaderboard
     labels: Labels
-    job: Job[Parameters]
-    strategy: str = ""
+    job: SkipValidation[Job[Parameters]]
+    strategy: StrategyName | NoName = ""
     """Empty on the calibration leaderboard."""
-    target: float | None = None
-    level: float | None = None
+    target: Share | None = None
+    level: Share | None = None
     """The target probability C and the level beta, if the strategy has one."""
     conditions: str = ""
     variant: str = ""
@@ -97,7 +99,7 @@ class PlannedPlugin(Generic[AnyPlugin_co]):
 class PlannedQuestions:
     """The questions of one data set and split."""
 
-    name: str
+    name: Name
     """The name of the data set in the grid."""
     split: str
     content_hash: str

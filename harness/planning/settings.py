@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from prmcal.db.metrics import COORDINATES, SCALING, with_terminal
+from prmcal.harness.jobs.job import Name, StrategyName
 from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.harness.storage.store import content_key
 from prmcal.registry.contracts.data import Sampling
@@ -83,10 +84,6 @@ class ShardSpec(Section):
     def block(self) -> int:
         """The number of trajectories of each question in the first shard, and of follow-ups in every shard."""
         return self.trajectories or 8
-
-
-Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
-StrategyName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9 @._+-]*$")]
 
 
 def _free_column(name: str) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from prmcal.errors import BundleError, PrmcalError
 from prmcal.harness.storage.folder import check_text, one_problem
@@ -25,6 +25,9 @@ from prmcal.harness.storage.store import file_sha256
 from prmcal.registry.messages import excerpt, reading, shown
 
 FORMAT = 1
+"""The version of bundles and of records of verifications. A later version of prmcal raises it when it writes what this
+one cannot read."""
+Read = TypeVar("Read")
 SUBMISSION_FILE, SIGNATURE_FILE = "submission.json", "submission.json.sig"
 
 _LONGEST_TEXT = 10_000
@@ -105,26 +108,32 @@ class Submission(About):
         return text.encode() + b"\n"
 
 
+def read_formatted(content: bytes, kind: type[Read], where: str) -> Read:
+    """Read JSON data that say their format, as a dataclass. `where` is what they are part of, for the messages.
+
+    Raises a BundleError if they are of a later format, and another error if a field is absent or has another type.
+    """
+    from pydantic import TypeAdapter
+
+    data = json.loads(content)
+    version = data.pop("format", None) if isinstance(data, dict) else None
+    if type(version) is not int or version < 1:
+        raise ValueError(f"it says no format. Got {shown(version)}")
+    if version > FORMAT:
+        raise BundleError(
+            f"{where} has format {version}, and this version of prmcal reads format {FORMAT}. Install a later one."
+        )
+    with one_problem():
+        return TypeAdapter(kind).validate_json(json.dumps(data), strict=True)
+
+
 def read_submission(content: bytes, where: str) -> Submission:
     """Read submission.json. `where` is what it is part of, for the messages.
 
     Raises a BundleError if it is damaged, has a value of another type, or is of a later format.
     """
-    from pydantic import TypeAdapter
-
     with reading(f"{SUBMISSION_FILE} of {where} cannot be read", kind=BundleError):
-        data = json.loads(content)
-        version = data.get("format") if isinstance(data, dict) else None
-        if type(version) is not int or version < 1:
-            raise BundleError(f"{SUBMISSION_FILE} of {where} says no format. Got {shown(version)}.")
-        if version > FORMAT:
-            raise BundleError(
-                f"{where} has format {version}, and this version of prmcal reads format {FORMAT}. "
-                "Install a later one."
-            )
-        fields = {name: value for name, value in data.items() if name != "format"}
-        with one_problem():
-            found: Submission = TypeAdapter(Submission).validate_json(json.dumps(fields), strict=True)
+        found = read_formatted(content, Submission, where)
     # Then no two programs can read different things from the same bytes, for example from a name that is there twice.
     if found.to_bytes() != content:
         raise BundleError(f"{SUBMISSION_FILE} of {where} is not written as prmcal writes it.")

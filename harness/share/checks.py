@@ -20,24 +20,35 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import TypeAdapter
 
 from prmcal.db.run_folder import FAILURES_FILE, PLAN_FILE, RECORD_FILE, artifact_folder, artifacts_root
 from prmcal.errors import BundleError, RunError, StorageError
-from prmcal.harness.jobs.job import job_key
-from prmcal.harness.planning.plan import Plan
+from prmcal.harness.execution.ending import Failure
+from prmcal.harness.jobs.job import Labels, job_key
+from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions
 from prmcal.harness.planning.saved import read_plan
 from prmcal.harness.share import bundle
-from prmcal.harness.share.tables import FAILURES, NEEDED, PLAN, checked_digests
+from prmcal.harness.share.tables import NEEDED, checked_digests
 from prmcal.harness.storage.folder import RunFolder, one_problem, texts_in
-from prmcal.harness.storage.store import MANIFEST, MANIFEST_FILE, content_key, file_sha256, storage_errors
+from prmcal.harness.storage.store import (
+    MANIFEST,
+    MANIFEST_FILE,
+    NUMBER,
+    content_key,
+    file_sha256,
+    storage_errors,
+)
+from prmcal.registry.contracts.data import Level
 from prmcal.registry.messages import reading, shown
 from prmcal.registry.plugins import KINDS
 
 _RUN_FILES = (RECORD_FILE, PLAN_FILE, FAILURES_FILE)
-ABOUT_FILES = (bundle.SUBMISSION_FILE, bundle.SIGNATURE_FILE, *_RUN_FILES)
+_ABOUT_FILES = (bundle.SUBMISSION_FILE, bundle.SIGNATURE_FILE, *_RUN_FILES)
 """The files of an unpacked bundle besides its artifacts."""
 
 _LARGEST_JSON, _LARGEST_SIGNATURE = 2**28, 2**16
@@ -80,7 +91,7 @@ def check_unpacked(folder: Path) -> bundle.Submission:
     altered, deleted or added, or what :func:`unpack` raises.
     """
     with reading(f"{folder} cannot be read", kind=BundleError):
-        about = [folder / name for name in ABOUT_FILES]
+        about = [folder / name for name in _ABOUT_FILES]
         paths = [path for path in (*about, *artifacts_root(folder).rglob("*")) if path.is_file()]
         with ThreadPoolExecutor() as pool:
             hashes = list(pool.map(file_sha256, paths))
@@ -120,9 +131,9 @@ def check_run_files(folder: Path, where: str) -> Plan:
         raise BundleError(f"{where} has a record that prmcal did not write.")
     with _of_a_run(f"{where}: {PLAN_FILE} is damaged"), one_problem():
         plan = read_plan(folder, record.grid)
-        content = (folder / PLAN_FILE).read_bytes()
-        PLAN.validate_json(content, strict=True)
-        content_key(json.loads(content))  # This fails for a number that is infinite, or none.
+        _check_types(plan)
+        # This fails for a number that is not finite.
+        content_key(json.loads((folder / PLAN_FILE).read_bytes()))
         _check_once("cell", [cell.cell_id for cell in plan.cells])
         _check_once("data set", [f"{each.name}/{each.split}" for each in plan.datasets])
         for kind, plugins in plan.plugins.items():
@@ -133,8 +144,41 @@ def check_run_files(folder: Path, where: str) -> Plan:
             if job.key != job_key(job.refs):
                 raise ValueError(f"it has a job, {shown(job.key)}, whose key is not that of its shards")
     with reading(f"{where}: {FAILURES_FILE} cannot be read", _ADVICE, BundleError), one_problem():
-        FAILURES.validate_json((folder / FAILURES_FILE).read_bytes(), strict=True)
+        TypeAdapter(dict[str, Failure]).validate_json((folder / FAILURES_FILE).read_bytes(), strict=True)
     return plan
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The parts of a plan. They are checked again, because what is read can have values of other types."""
+
+    __pydantic_config__: ClassVar[Any] = {
+        "arbitrary_types_allowed": True,
+        "revalidate_instances": "always",
+        "strict": True,
+    }
+    cells: tuple[Cell, ...]
+    plugins: Mapping[str, tuple[PlannedPlugin[Any], ...]]
+    datasets: list[PlannedQuestions]
+    questions: list[tuple[str, str | None, str | None, Level | None, str | None]]
+    jobs: list[tuple[Labels, str, int]]
+    model_seconds: list[Annotated[float, NUMBER]]
+
+
+def _check_types(plan: Plan) -> None:
+    TypeAdapter(_Parts).validate_python(
+        _Parts(
+            plan.cells,
+            plan.plugins,
+            [replace(each, questions=()) for each in plan.datasets],
+            [astuple(question) for each in plan.datasets for question in each.questions],
+            [(job.labels, job.shards[0].resource, job.shards[0].version) for job in plan.jobs],
+            list((plan.model_seconds or {}).values()),
+        )
+    )
+    for cell in plan.cells:
+        if not cell.labels.llm or not cell.labels.dataset or cell.conditions or cell.variant:
+            raise ValueError(f"it has the cell {shown(cell.cell_id)}, which no grid plans")
 
 
 def _checked(folder: Path, found: Mapping[str, bundle.BundledFile], where: str) -> bundle.Submission:

@@ -17,15 +17,15 @@ from typing import Any, ClassVar
 
 from prmcal.db.metrics import Tier
 from prmcal.db.run_folder import RECORD_FILE, artifacts_root
-from prmcal.errors import BundleError, DataError, RunError
+from prmcal.errors import BundleError, RunError
 from prmcal.harness.execution.ending import Failure, read_failures
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.planning.saved import read_plan
-from prmcal.harness.share.bundle import SUBMISSION_FILE, About, Submission
-from prmcal.harness.share.checks import ABOUT_FILES, check_run_files, check_unpacked, submission_of, unpack
+from prmcal.harness.share import bundle
+from prmcal.harness.share.checks import check_run_files, check_unpacked, submission_of, unpack
 from prmcal.harness.share.writing import bundled
 from prmcal.harness.storage import store
-from prmcal.harness.storage.folder import RunFolder, RunRecord, check_text, check_time, one_problem
+from prmcal.harness.storage.folder import RunFolder, RunRecord, check_text, check_time
 from prmcal.registry.messages import reading
 
 
@@ -48,7 +48,7 @@ def is_merged(directory: Path) -> bool:
 class Submitted:
     """A submission, read."""
 
-    submission: Submission
+    submission: bundle.Submission
     folder: Path
     """The unpacked bundle."""
     record: RunRecord
@@ -126,15 +126,12 @@ def _put(source: Path, folder: Path) -> None:
     if source.is_file():
         unpack(source, folder)
         return
-    if (source / SUBMISSION_FILE).exists():
-        check_unpacked(source)
-        paths = [source / name for name in ABOUT_FILES] + sorted(artifacts_root(source).rglob("*"))
-        entries: dict[str, Path | bytes] = {
-            path.relative_to(source).as_posix(): path for path in paths if path.is_file()
-        }
+    if (source / bundle.SUBMISSION_FILE).exists():
+        names = [*check_unpacked(source).files, bundle.SUBMISSION_FILE, bundle.SIGNATURE_FILE]
+        entries: dict[str, Path | bytes] = {name: source / name for name in names if (source / name).exists()}
     elif (source / RECORD_FILE).exists():
         # The submission that a run is: its finished and its failed cells, with all texts.
-        entries = bundled(source, None, About(), texts=True, models=True, unfinished=True).entries
+        entries = bundled(source, None, bundle.About(), texts=True, models=True, unfinished=True).entries
     else:
         raise RunError(
             f"{source} is not the folder of a run, a bundle, a merged leaderboard or the record of a verification. "
@@ -161,7 +158,7 @@ def _read(folder: Path, where: str) -> Submitted:
         return Submitted(submission, folder, record, plan, read_failures(folder), _contents(submission))
 
 
-def _contents(submission: Submission) -> dict[store.ArtifactRef, str]:
+def _contents(submission: bundle.Submission) -> dict[store.ArtifactRef, str]:
     """Return a digest of each artifact: equal with and without texts, and however it was written.
 
     It is empty if the bundle leaves out the whole artifact.
@@ -175,10 +172,6 @@ def _contents(submission: Submission) -> dict[store.ArtifactRef, str]:
             if name != store.MANIFEST_FILE:  # It has seconds.
                 own[name] = file.table or file.sha256
     return {ref: store.content_key(own) if own else "" for ref, own in found.items()}
-
-
-FORMAT = 1
-"""The version of the file. A later version of prmcal raises it when it writes what this one cannot read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +217,7 @@ class Verification:
 
     def text(self) -> str:
         """Return the JSON text of the record. Equal verifications have equal texts."""
-        return json.dumps({"format": FORMAT, **asdict(self)}, indent=1, ensure_ascii=False) + "\n"
+        return json.dumps({"format": bundle.FORMAT, **asdict(self)}, indent=1, ensure_ascii=False) + "\n"
 
 
 def write_verification(path: Path, verification: Verification) -> None:
@@ -242,18 +235,8 @@ def read_verification(path: Path) -> Verification:
 
     Raises a DataError if the file cannot be read, is of a newer format, or is no record of a verification.
     """
-    from pydantic import TypeAdapter
-
-    with reading(f"{path} is no verification", "Write it again with prmcal verify --out."), one_problem():
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict) or type(content.get("format")) is not int:
-            raise ValueError("it must be an object with a 'format'")
-        if content.pop("format") > FORMAT:
-            raise DataError(
-                f"The verification {path} has a newer format than {FORMAT}, up to which this version of prmcal reads. "
-                "Install a newer version."
-            )
-        found: Verification = TypeAdapter(Verification).validate_json(json.dumps(content), strict=True)
+    with reading(f"{path} is no verification", "Write it again with prmcal verify --out."):
+        found = bundle.read_formatted(path.read_bytes(), Verification, f"The verification {path}")
         check_time("verified_at", found.verified_at)
         if found.passed and not all(each.passed for each in found.checks):
             raise ValueError("it says that it passed, but one of its checks did not")

@@ -19,16 +19,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
-
-from prmcal.db.metrics import Leaderboard
 from prmcal.errors import BundleError, DataError, PrmcalError
-from prmcal.harness.execution.ending import Failure
-from prmcal.harness.jobs.parameters import PluginReference
-from prmcal.harness.planning.settings import Name, StrategyName
-from prmcal.harness.storage.store import NUMBER
 from prmcal.registry.messages import reading, shown
 
 if TYPE_CHECKING:
@@ -265,68 +258,3 @@ def _is_text(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-_Level = int | Annotated[float, Field(allow_inf_nan=False)] | str | None
-_Probability = Annotated[float, Field(gt=0, lt=1)] | None
-
-
-class _Labels(BaseModel):
-    llm: Name | Literal[""]
-    prm: Name | Literal[""]
-    calibrator: Name | Literal[""]
-    dataset: Name | Literal[""]
-    split: str
-
-
-class _CellLabels(_Labels):
-    llm: Name
-    dataset: Name
-
-
-class _Cell(BaseModel):
-    """A cell of a run. Only those of a merged leaderboard have conditions and variants."""
-
-    model_config = ConfigDict(extra="forbid")
-    leaderboard: Leaderboard
-    labels: _CellLabels
-    job: int
-    strategy: StrategyName | Literal[""]
-    target: _Probability
-    level: _Probability
-    conditions: Literal[""] = ""
-    variant: Literal[""] = ""
-
-
-class _Job(BaseModel):
-    labels: _Labels
-    resource: str
-    version: int
-    model_seconds: list[Annotated[float, NUMBER]]
-
-
-class _Plugin(BaseModel):
-    reference: PluginReference
-    identity: dict[str, Any]
-    citation: str
-    absent: str
-    deterministic: bool | None = None
-
-
-class _Questions(BaseModel):
-    name: Name
-    split: str
-    content_hash: str
-    grader_version: str
-    questions: list[tuple[str, str | None, str | None, _Level, str | None]]
-
-
-class _Plan(BaseModel):
-    plugins: dict[str, list[_Plugin]]
-    datasets: list[_Questions]
-    jobs: list[_Job]
-    cells: list[_Cell]
-
-
-PLAN, FAILURES = TypeAdapter(_Plan), TypeAdapter(dict[str, Failure])
-"""The readers of a plan and the reasons of failures. They read strictly, and only to check."""

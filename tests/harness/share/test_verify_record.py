@@ -41,7 +41,7 @@ def test_a_record_survives_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"format": 2}, "newer format"),
+        ({"format": 2}, "has format 2"),
         ({"tier": "believed"}, "tier: Input should be 'consistent', 'graded again', "),
         ({"passed": True}, "one of its checks did not"),
         ({"passed": 1}, "passed: Input should be a valid boolean"),
