@@ -293,20 +293,16 @@ def _check_disjoint(subject: Subject) -> Check:
     They are compared by their ids within a split, and by their texts where these are known.
     """
     known, unknown = known_questions(subject)
-    plan, fits = subject.plan, subject.plan.jobs_of(FitParameters)
+    plan = subject.plan
     planned = {(each.name, each.split): each for each in plan.datasets}
     plugins = {each.name: each.reference.plugin for each in plan.plugins["dataset"]}
-    fitted = {(job.labels.dataset, job.labels.split) for job in fits}
+    reads = [each for job in plan.jobs_of(FitParameters) for each in (job, *job.inputs)]
+    fitted = {(job.labels.dataset, job.labels.split) for job in reads}
     tested = {(cell.labels.dataset, cell.labels.split) for cell in plan.cells}
     flaws = []
-    for job in fits:
-        read = {(each.labels.dataset, each.labels.split) for each in (job, *job.inputs)}
-        for place in sorted(read & tested):
-            message = f"{job}: it reads questions of {'/'.join(place)}, on which cells are tested"
-            flaws.append(Flaw(message, job.refs))
     n = 0
     for test in sorted(tested & planned.keys()):
-        for calibration in sorted(fitted & planned.keys() - {test}):
+        for calibration in sorted(fitted & planned.keys()):
             n += len(planned[test].questions)
             texts = {each.text for each in known.get(calibration, ())}
             shared = {each.id for each in known.get(test, ()) if each.text in texts}

@@ -211,7 +211,12 @@ def check_samples(again: Again) -> Iterator[Check]:
         if why or failed:
             problems |= dict.fromkeys(job.refs, why or next(iter(failed.values())))
             continue
-        samples, theirs = (_right(again, [each.ref for each in shards]) for shards in (own, job.shards))
+        samples, theirs = (
+            again.store.table([each.ref for each in shards], "trajectories")
+            .groupby("question_id")["correct"]
+            .agg(["sum", "count"])
+            for shards in (own, job.shards)
+        )
         made += _compared(f"{job.labels}, whole trajectories", job, samples, theirs)
         for success, shards, prefixes in counts:
             theirs = again.store.table(success.refs, "successes")
@@ -285,11 +290,6 @@ def _follow_up(
         }
         shards.append(again.own(first[asked], table, **changes))
     return shards, prefixes
-
-
-def _right(again: Again, refs: Sequence[ArtifactRef]) -> pd.DataFrame:
-    table = again.store.table(refs, "trajectories")
-    return table.groupby("question_id")["correct"].agg(["sum", "count"])
 
 
 def _summed(table: pd.DataFrame) -> pd.DataFrame:
