@@ -35,7 +35,7 @@ IMPORTED = [
         "prmcal.harness.share.merge",
         "prmcal.harness.site",
     ),
-    *(f"prmcal.harness.cli.{name}" for name in ("plan", "run", "results.leaderboard", "check")),
+    *(f"prmcal.harness.cli.{name}" for name in ("plan", "run", "leaderboard", "check")),
 ]
 MODELS = [
     "torch",

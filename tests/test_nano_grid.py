@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from prmcal.harness.cli.results.leaderboard import render_leaderboard
+from prmcal.harness.cli.leaderboard import render_leaderboard
 from tests.conftest import ROOT, command, environment
 
 PACKAGE = ROOT / "tests" / "third_party" / "prmcal_example"

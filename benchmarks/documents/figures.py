@@ -22,8 +22,8 @@ from prmcal.db.metrics import COORDINATES, MAIN_METRICS, Leaderboard
 from prmcal.db.overview.query import league, league_frame, overview, ranking_frame
 from prmcal.db.queries.runs import planned_shards
 from prmcal.db.run_folder import published_path
+from prmcal.harness.cli.leaderboard import overview_text
 from prmcal.harness.cli.recommend import recommendation_text
-from prmcal.harness.cli.results.leaderboard import overview_text
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import read_grid, shipped_grids
 from prmcal.harness.recommending.recommend import recommend, wanted_of

@@ -27,7 +27,7 @@ import pandas as pd
 
 from prmcal.db.queries.runs import PROVENANCE
 from prmcal.db.run_folder import artifacts_root
-from prmcal.harness.cli.results.leaderboard import render_leaderboard
+from prmcal.harness.cli.leaderboard import render_leaderboard
 from prmcal.harness.execution.ending import RunSummary
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.planning.reading import find_grid, grid_of, read_grid

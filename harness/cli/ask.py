@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def ask(
     run: options.SourceArgument,
     question: Annotated[str | None, argument("QUESTION", WORDS["ask"]["question"])] = None,
-    questions: Annotated[Path | None, option("FILE", WORDS["ask"]["questions"], "--questions")] = None,
+    questions: Annotated[Path | None, option("FILE", WORDS["ask"]["questions"])] = None,
     out: Annotated[Path | None, option("FILE", WORDS["ask"]["out"])] = None,
     cell: options.CellOption = None,
     llm: options.LLMOption = None,
@@ -55,11 +55,11 @@ def ask(
     options.one_of("--format", output_format, ("text", "json"))
     if questions is not None and question is not None:
         raise PrmcalError("Give one question or --questions FILE, not both.")
-    if questions is not None and out is None:
-        raise PrmcalError("--questions needs --out FILE, where the answers are written.")
-    if questions is None and out is not None:
-        raise PrmcalError("--out belongs to --questions FILE. One answer is printed.")
-    given: dict[str, Any] = {
+    if (questions is None) != (out is None):
+        raise PrmcalError(
+            "--questions FILE needs --out FILE, where the answers are written, and --out belongs to --questions."
+        )
+    given = {
         "strategy": strategy,
         "target": target,
         "level": level,
@@ -176,40 +176,37 @@ def answer_file(prm: CalibratedPRM, path: Path, out: Path, settings: Mapping[str
     Raises a DataError or a StorageError if `path` cannot be read, `out` cannot be written, or it holds something else
     or answers with other settings.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
     mark = content_key([prm.name, prm.llm, prm.prm, prm.calibrator, dict(settings)])
     asked = _read_questions(path)
     rows = {key: row for key, row in _finished(out, mark).items() if key in asked and not row.get("error")}
     new = [row for key, row in asked.items() if key not in rows]
     valid = [row for row in new if "error" not in row]
-    console = Console(file=sys.stderr)
-    columns = (BarColumn(), MofNCompleteColumn(), "questions", TimeRemainingColumn())
-    bar = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
-    task = bar.add_task("questions", total=len(asked), completed=len(rows))
+    bar = typer.progressbar(
+        length=len(asked), label="Questions", show_pos=True, hidden=not sys.stderr.isatty(), file=sys.stderr
+    )
     with storage_errors(out.parent):
         out.parent.mkdir(parents=True, exist_ok=True)
         # What was cut off in the middle of a line is dropped.
         write_atomically(out, _lines(rows.values()))
         with out.open("a", encoding="utf-8") as file, bar:
+            bar.update(len(rows))
 
             def keep(row: Row, found: Mapping[str, Any]) -> None:
                 rows[row["key"]] = {**row, **found, "settings": mark}
                 file.write(_lines([rows[row["key"]]]))
                 file.flush()
-                bar.advance(task)
-
-            def on_solution(place: int, solution: Solution) -> None:
-                keep(valid[place], solution.as_data())
+                bar.update(1)
 
             for row in new:
                 if "error" in row:
                     keep(row, {"answer": None})
             if valid:
-                asked_now = [row["question"] for row in valid]
-                references = [row["reference"] for row in valid]
-                prm.solve_many(asked_now, references, on_solution=on_solution, **settings)
+                prm.solve_many(
+                    [row["question"] for row in valid],
+                    [row["reference"] for row in valid],
+                    on_solution=lambda place, solution: keep(valid[place], solution.as_data()),
+                    **settings,
+                )
         ordered = [rows[key] for key in asked]
         write_atomically(out, _lines(ordered))
     return ordered
@@ -252,17 +249,14 @@ def _finished(out: Path, mark: str) -> dict[str, Row]:
     if not out.exists():
         return {}
     with reading(f"{out} cannot be read", "Choose another --out."):
-        lines = out.read_bytes().decode(errors="replace").split("\n")
+        # A line without an end was cut off when the command was killed.
+        written, _, _ = out.read_bytes().decode(errors="replace").rpartition("\n")
     found: dict[str, Row] = {}
-    for place, line in enumerate(lines):
-        if not line:
-            continue
+    for line in filter(None, written.split("\n")):
         try:
             row = json.loads(line)
             key, settings = row["key"], row["settings"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            if place == len(lines) - 1:  # It was cut off when the command was killed.
-                continue
             raise DataError(f"{out} does not hold answers of `prmcal ask`. Choose another --out.") from error
         if settings != mark:
             raise DataError(
@@ -276,7 +270,7 @@ def _lines(rows: Iterable[Row]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def summary(rows: Sequence[Row], alarm: ShiftAlarm | None = None) -> str:
+def summary(rows: Sequence[Row], alarm: ShiftAlarm | None) -> str:
     """Return the outcome of the questions in one sentence, the first errors with their lines, and the alarm.
 
     `alarm` has seen no question yet. It takes those that are answered.

@@ -10,19 +10,19 @@ import typer
 
 from prmcal.errors import DataError, PrmcalError
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.options import WORDS, argument, completing, names_by_kind, one_of, option
+from prmcal.harness.cli.options import WORDS, argument, names_by_kind, one_of, option
 from prmcal.harness.terminal import text_table, wrapped
 
 
 def audit(
     files: Annotated[list[Path], argument("FILE...", WORDS["audit"]["files"])],
-    question: Annotated[str | None, option("FIELD", WORDS["audit"]["question"], "--question")] = None,
-    score: Annotated[str | None, option("FIELD", WORDS["audit"]["score"], "--score")] = None,
-    label: Annotated[str | None, option("FIELD", WORDS["audit"]["label"], "--label")] = None,
+    question: Annotated[str | None, option("FIELD", WORDS["audit"]["question"])] = None,
+    score: Annotated[str | None, option("FIELD", WORDS["audit"]["score"])] = None,
+    label: Annotated[str | None, option("FIELD", WORDS["audit"]["label"])] = None,
     scale: Annotated[str | None, option("SCALE", WORDS["audit"]["scale"], "--as")] = None,
-    only: Annotated[list[str] | None, option("KIND=NAME", WORDS["audit"]["only"], "--only")] = None,
-    against: Annotated[Path | None, option("DIR", WORDS["audit"]["against"], "--against")] = None,
-    out: Annotated[Path | None, option("DIR", WORDS["audit"]["out"], "--out")] = None,
+    only: Annotated[list[str] | None, option("KIND=NAME", WORDS["audit"]["only"])] = None,
+    against: Annotated[Path | None, option("DIR", WORDS["audit"]["against"])] = None,
+    out: Annotated[Path | None, option("DIR", WORDS["audit"]["out"])] = None,
 ) -> None:
     """Say what the scores in a file are worth.
 
@@ -46,8 +46,8 @@ def audit(
 def apply(
     directory: Annotated[Path, argument("DIR", WORDS["apply"]["directory"])],
     file: Annotated[Path, argument("FILE", WORDS["apply"]["file"])],
-    score: Annotated[str | None, option("FIELD", WORDS["apply"]["score"], "--score")] = None,
-    out: Annotated[Path | None, option("FILE", WORDS["apply"]["out"], "--out")] = None,
+    score: Annotated[str | None, option("FIELD", WORDS["apply"]["score"])] = None,
+    out: Annotated[Path | None, option("FILE", WORDS["apply"]["out"])] = None,
 ) -> None:
     """Add calibrated scores to the records of a file.
 
@@ -100,11 +100,11 @@ def apply(
 
 def train_prm(
     source: Annotated[Path, argument("RUN|FILE", WORDS["train-prm"]["source"])],
-    model: Annotated[str, option("CHECKPOINT", WORDS["train-prm"]["model"], "--model")],
-    out: Annotated[Path, option("FOLDER", WORDS["train-prm"]["out"], "--out")],
-    question: Annotated[str | None, option("FIELD", WORDS["audit"]["question"], "--question")] = None,
-    label: Annotated[str | None, option("FIELD", WORDS["audit"]["label"], "--label")] = None,
-    only: Annotated[list[str] | None, option("KIND=NAME", WORDS["audit"]["only"], "--only")] = None,
+    model: Annotated[str, option("CHECKPOINT", WORDS["train-prm"]["model"])],
+    out: Annotated[Path, option("FOLDER", WORDS["train-prm"]["out"])],
+    question: Annotated[str | None, option("FIELD", WORDS["audit"]["question"])] = None,
+    label: Annotated[str | None, option("FIELD", WORDS["audit"]["label"])] = None,
+    only: Annotated[list[str] | None, option("KIND=NAME", WORDS["audit"]["only"])] = None,
 ) -> None:
     """Train a PRM: fit a value head to a language model.
 
@@ -137,9 +137,7 @@ _ACTIONS = ("list", "check")
 
 
 def pools(
-    action: Annotated[
-        str, argument("ACTION", WORDS["pools"]["action"], autocompletion=completing(*_ACTIONS))
-    ] = "list",
+    action: Annotated[str, argument("ACTION", WORDS["pools"]["action"])] = "list",
     files: Annotated[list[Path] | None, argument("FILE...", WORDS["pools"]["files"])] = None,
 ) -> None:
     """List pools of recorded samples, or check new ones.

@@ -27,10 +27,8 @@ from prmcal.harness.terminal import wrapped
 @ending_cleanly()
 def submit(
     directory: options.RunArgument,
-    out: Annotated[Path, option("BUNDLE", WORDS["submit"]["out"], "--out")],
-    cells: Annotated[
-        list[str] | None, argument("CELLS", WORDS["submit"]["cells"], autocompletion=options.completing_cells)
-    ] = None,
+    out: Annotated[Path, option("BUNDLE", WORDS["submit"]["out"])],
+    cells: Annotated[list[str] | None, argument("CELLS", WORDS["submit"]["cells"])] = None,
     llm: options.LLMsOption = None,
     prm: options.PRMsOption = None,
     calibrator: options.CalibratorsOption = None,
@@ -41,7 +39,7 @@ def submit(
     note: Annotated[str, option("TEXT", WORDS["submit"]["note"])] = "",
     texts: Annotated[bool, typer.Option("--texts", help=WORDS["submit"]["texts"])] = False,
     models: Annotated[bool, typer.Option("--models", help=WORDS["submit"]["models"])] = False,
-    key: Annotated[Path | None, option("FILE", WORDS["submit"]["key"], "--key")] = None,
+    key: Annotated[Path | None, option("FILE", WORDS["submit"]["key"])] = None,
     with_paths: Annotated[bool, typer.Option("--with-paths", help=WORDS["submit"]["with_paths"])] = False,
 ) -> None:
     """Write results into a bundle for others.
@@ -64,9 +62,8 @@ def submit(
     plan = existing_plan(folder)
     chosen = None
     if cells or filters:
-        published = folder.results() if cells else None
-        named = {find_cell(published, name) for name in cells or []} if published else None
-        chosen = [cell.cell_id for cell in plan.cells_with(filters) if named is None or cell.cell_id in named]
+        named = {find_cell(folder.results(), name) for name in cells or []}
+        chosen = [cell.cell_id for cell in plan.cells_with(filters) if not cells or cell.cell_id in named]
     about = About(submitter, licence, note)
     written = write_bundle(
         directory, chosen, out, about, texts=texts, models=models, key=key, with_paths=with_paths
@@ -111,8 +108,6 @@ def merge(
     Results that contradict each other are shown, and both stay. The order of the inputs does not matter. If a merge is
     interrupted, run the same command again.
     """
-    if not inputs:
-        raise RunError("There is nothing to merge. Give folders or bundles after OUT.")
     file = next((path for path in (out, *out.parents) if path.exists() and not path.is_dir()), None)
     if file is not None:
         raise RunError(f"{file} is a file. Give a new folder or a merged leaderboard as OUT.")
@@ -185,11 +180,9 @@ _MOST_NAMED = 10
 @ending_cleanly()
 def publish(
     merged: Annotated[Path | None, argument("MERGED", WORDS["publish"]["merged"])] = None,
-    html: Annotated[Path | None, option("SITE", WORDS["publish"]["html"], "--html")] = None,
-    every_eval_ever: Annotated[
-        Path | None, option("FOLDER", WORDS["publish"]["every_eval_ever"], "--every-eval-ever")
-    ] = None,
-    recipe: Annotated[Path | None, option("FOLDER", WORDS["publish"]["recipe"], "--recipe")] = None,
+    html: Annotated[Path | None, option("SITE", WORDS["publish"]["html"])] = None,
+    every_eval_ever: Annotated[Path | None, option("FOLDER", WORDS["publish"]["every_eval_ever"])] = None,
+    recipe: Annotated[Path | None, option("FOLDER", WORDS["publish"]["recipe"])] = None,
 ) -> None:
     """Publish a merged leaderboard.
 

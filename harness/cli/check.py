@@ -5,7 +5,6 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,10 +14,18 @@ from prmcal.db.metrics import TIERS, Tier
 from prmcal.db.text.formats import duration
 from prmcal.errors import InvalidArgumentsError, PluginError, PrmcalError, UnknownPluginError
 from prmcal.harness.cli.app import ExitCode, ending_cleanly
-from prmcal.harness.cli.options import WORDS, PluginOption, argument, load_plugins, one_of, option, tier_named
+from prmcal.harness.cli.options import (
+    WORDS,
+    PluginOption,
+    argument,
+    load_plugins,
+    one_of,
+    option,
+    tell,
+    tier_named,
+)
 from prmcal.harness.planning.reading import parse_yaml
 from prmcal.harness.share.submissions import Check, Verification, write_verification
-from prmcal.harness.storage.folder import check_text
 from prmcal.harness.terminal import text_table, wrapped
 from prmcal.harness.verify.again import Asked
 from prmcal.harness.verify.subject import opened
@@ -40,7 +47,7 @@ def check(
     argument: Annotated[
         list[str] | None, option("KEY=VALUE", WORDS["check"]["argument"], "--argument", "-a")
     ] = None,
-    weights: Annotated[Path | None, option("FOLDER", WORDS["check"]["weights"], "--weights")] = None,
+    weights: Annotated[Path | None, option("FOLDER", WORDS["check"]["weights"])] = None,
     plugin: PluginOption = None,
 ) -> None:
     """Run the conformance checks on a plugin."""
@@ -176,7 +183,7 @@ def verify(
     bundle: Annotated[Path, argument("BUNDLE", WORDS["verify"]["bundle"])],
     tier: Annotated[str, option("TIER", WORDS["verify"]["tier"])] = "consistent",
     by: Annotated[str, option("NAME", WORDS["verify"]["by"])] = "",
-    out: Annotated[Path | None, option("RECORD", WORDS["verify"]["out"], "--out", dir_okay=False)] = None,
+    out: Annotated[Path | None, option("RECORD", WORDS["verify"]["out"], dir_okay=False)] = None,
     texts_from: Annotated[Path | None, option("PATH", WORDS["verify"]["texts_from"])] = None,
     share: Annotated[float, typer.Option(min=1e-6, max=1.0, help=WORDS["verify"]["share"])] = 0.02,
     questions: Annotated[int, typer.Option(min=1, help=WORDS["verify"]["questions"])] = 30,
@@ -202,21 +209,19 @@ def verify(
         raise PrmcalError(
             f"{out} is what is verified, so the record cannot replace it. Choose another --out."
         )
-    with reading("The record cannot be written", "Write the name in UTF-8.", PrmcalError):
-        check_text("--by", by)
     asked = Asked(workers or os.cpu_count() or 1, share, questions, all_fits, texts_from, tuple(plugin or ()))
     started = shown = time.monotonic()
     agreed = yes or not sys.stdin.isatty()
 
     def begins(each: Tier, cost: str) -> bool:
-        _say(wrapped(f"Tier '{each}' {cost}.", hanging="  "))
+        tell(wrapped(f"Tier '{each}' {cost}.", hanging="  "))
         return each == TIERS[0] or agreed or typer.confirm("Run it?", err=True)
 
     def works(line: str) -> None:
         nonlocal shown
         if sys.stderr.isatty() and time.monotonic() - shown > _SECONDS_BETWEEN_LINES:
             shown = time.monotonic()
-            _say(f"  {line}")
+            tell(f"  {line}")
 
     with opened(bundle) as subject:
         found = verified(subject, highest, asked, begins, works, by, seed)
@@ -260,8 +265,3 @@ def _cells(check: Check) -> str:
         return ""
     more = f" and {len(check.cells) - _SHOWN_CELLS:,} more" if len(check.cells) > _SHOWN_CELLS else ""
     return f" Cells ({len(check.cells):,}): {', '.join(check.cells[:_SHOWN_CELLS])}{more}."
-
-
-def _say(text: str) -> None:
-    with suppress(OSError):
-        typer.echo(text, err=True)

@@ -15,18 +15,25 @@ from prmcal.db.queries.cells import find_cell
 from prmcal.db.run_folder import artifacts_root, checkpoints_root, finished_artifacts
 from prmcal.db.text.formats import counted, file_size
 from prmcal.errors import PrmcalError, StorageError
-from prmcal.harness.cli.options import DEFAULT_RUN, RunArgument, RunOption, argument, completing_cells, option
+from prmcal.harness.cli.options import (
+    DEFAULT_RUN,
+    WORDS,
+    RunArgument,
+    RunOption,
+    argument,
+    option,
+)
 from prmcal.harness.execution.run import rebuild_database
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import FitParameters, Parameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard
-from prmcal.harness.planning.plan import Plan
+from prmcal.harness.planning.plan import Plan, with_inputs
 from prmcal.harness.planning.saved import existing_plan, load_plugins_of
 from prmcal.harness.share.merge import rebuild_merged
 from prmcal.harness.share.submissions import is_merged
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.store import ArtifactRef, Store
+from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal import text_table, wrapped
 from prmcal.registry.plugins import calibrators, prms
 from prmcal.steps import join_steps, split_steps
@@ -38,7 +45,7 @@ _SUFFIXES = (".jsonl", ".json", ".parquet")
 
 def export_success(
     directory: RunArgument,
-    out: Annotated[Path, option("FILE", "A file that ends in .jsonl, .json or .parquet.", "--out")],
+    out: Annotated[Path, option("FILE", WORDS["export-success"]["out"])],
 ) -> None:
     """Write the success rates of all prefixes.
 
@@ -102,7 +109,7 @@ def _added_up(rows: pd.DataFrame) -> pd.DataFrame:
 
 def gc(
     directory: RunArgument,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help=WORDS["gc"]["yes"])] = False,
 ) -> None:
     """Delete what the grid of a run no longer needs.
 
@@ -181,18 +188,9 @@ def rebuild(directory: RunArgument) -> None:
 
 
 def export_prm(
-    cell: Annotated[
-        str,
-        argument(
-            "CELL",
-            "A cell with a calibrator that fine-tunes the PRM, such as quantile-lora: its number or its id.",
-            autocompletion=completing_cells,
-        ),
-    ],
-    out: Annotated[Path, option("FOLDER", "The folder of the checkpoint: new or empty.", "--out")],
-    level: Annotated[
-        float, option("BETA", "The reward of the checkpoint: a level of the calibrator.", "--level")
-    ] = 0.5,
+    cell: Annotated[str, argument("CELL", WORDS["export-prm"]["cell"])],
+    out: Annotated[Path, option("FOLDER", WORDS["export-prm"]["out"])],
+    level: Annotated[float, option("BETA", WORDS["export-prm"]["level"])] = 0.5,
     directory: RunOption = DEFAULT_RUN,
 ) -> None:
     """Write a calibrated PRM as a checkpoint.
@@ -203,7 +201,16 @@ def export_prm(
         raise PrmcalError(f"{out} already exists. Choose a new or an empty folder for --out.")
     folder = RunFolder(directory)
     wanted = find_cell(folder.results(), cell)
-    ref, fit = _fit(existing_plan(folder), wanted, directory)
+    jobs = with_inputs(each.job for each in existing_plan(folder).cells if each.cell_id == wanted)
+    fits = [
+        (shard.ref, shard.parameters)
+        for job in jobs
+        for shard in job.shards
+        if isinstance(shard.parameters, FitParameters)
+    ]
+    if not fits:
+        raise PrmcalError(f"The cell '{wanted}' has no calibrator. Choose a cell with a calibrator.")
+    ref, fit = fits[0]
     store = Store(directory)
     if store.manifest(ref) is None:
         raise PrmcalError(
@@ -214,19 +221,3 @@ def export_prm(
     with plugin_guard("calibrator", fit.calibrator.name, "export the PRM"):
         calibrator.load(store.folder(ref)).export(prm, out, level)
     typer.echo(f"Wrote the calibrated PRM to {out}. See {out / 'README.md'}.", err=True)
-
-
-def _fit(plan: Plan, wanted: str, directory: Path) -> tuple[ArtifactRef, FitParameters]:
-    """Return the shard that fits the calibrator of a cell: its artifact and its parameters."""
-    jobs = [cell.job for cell in plan.cells if cell.cell_id == wanted]
-    if not jobs:
-        raise PrmcalError(
-            f"There is no cell '{wanted}' in {directory}. `prmcal leaderboard {directory}` lists them."
-        )
-    while jobs:
-        job = jobs.pop()
-        for shard in job.shards:
-            if isinstance(shard.parameters, FitParameters):
-                return shard.ref, shard.parameters
-        jobs += job.inputs
-    raise PrmcalError(f"The cell '{wanted}' has no calibrator. Choose a cell with a calibrator.")

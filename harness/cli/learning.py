@@ -17,6 +17,7 @@ import prmcal
 from prmcal.errors import PluginError, PrmcalError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
+from prmcal.harness.cli.options import WORDS
 from prmcal.harness.execution.machine import describe_gpus, hardware, visible_gpus
 from prmcal.harness.planning.gpu_hours import ALL_GPUS, billions, checkpoint_of, gpus_of
 from prmcal.harness.planning.grid import GridSpec
@@ -41,15 +42,8 @@ _DEVELOPMENT = "dev"
 
 
 def list_plugins(
-    kind: Annotated[
-        str | None,
-        options.argument(
-            "KIND",
-            "llm, prm, calibrator, dataset, strategy or metric.",
-            autocompletion=options.completing(*KINDS),
-        ),
-    ] = None,
-    name: Annotated[str | None, options.argument("NAME", "A plugin of this kind.")] = None,
+    kind: Annotated[str | None, options.argument("KIND", WORDS["list"]["kind"])] = None,
+    name: Annotated[str | None, options.argument("NAME", WORDS["list"]["name"])] = None,
     plugin: options.PluginOption = None,
 ) -> None:
     """List the registered plugins, or the arguments of one."""
@@ -118,14 +112,7 @@ def _described(name: str) -> tuple[str, str, str, str]:
 
 
 def doctor(
-    grid: Annotated[
-        str | None,
-        options.argument(
-            "GRID",
-            "A grid file (YAML), the name of a shipped grid, or the checkpoint of a PRM.",
-            autocompletion=options.completing_grids,
-        ),
-    ] = None,
+    grid: Annotated[str | None, options.argument("GRID", WORDS["doctor"]["grid"])] = None,
     plugin: options.PluginOption = None,
 ) -> None:
     """Show what is installed, and what a grid or a PRM's checkpoint needs.

@@ -1,8 +1,9 @@
-"""The common parts of the commands: arguments and options, what the shell completes, and formats of the output."""
+"""The common parts of the commands: arguments and options, and formats of the output."""
 
 import json
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,33 +40,6 @@ def argument(metavar: str, meaning: str, **settings: Any) -> Any:
     return typer.Argument(metavar=metavar, help=meaning, **settings)
 
 
-def completing(*known: str) -> Callable[[str], list[str]]:
-    """Return what the shell calls to complete one of these words."""
-
-    def found(incomplete: str) -> list[str]:
-        return [each for each in known if each.startswith(incomplete)]
-
-    return found
-
-
-def completing_grids(incomplete: str) -> list[str]:
-    """Return the shipped grids. If none begins with the text, the shell completes files."""
-    return [name for name in shipped_grids() if name.startswith(incomplete)]
-
-
-def completing_cells(context: typer.Context, incomplete: str) -> list[str]:
-    """Return the identifiers of cells in the folder that the command reads."""
-    from prmcal.db.queries.cells import numbered
-    from prmcal.db.run_folder import published_path
-
-    directory = context.params.get("directory") or DEFAULT_RUN
-    try:
-        known = numbered(published_path(Path(directory)))
-    except PrmcalError:
-        return []
-    return [cell_id for cell_id in known if cell_id.startswith(incomplete)]
-
-
 def _keep(title: str) -> Any:
     return option("NAME", f"Keep only this {title}; repeatable.")
 
@@ -82,25 +56,15 @@ StrategiesOption = Annotated[list[str] | None, _keep("strategy")]
 LLMOption = Annotated[str | None, _choose("LLM")]
 PRMOption = Annotated[str | None, _choose("PRM")]
 CalibratorOption = Annotated[str | None, _choose("calibrator")]
-GridArgument = Annotated[
-    str,
-    argument(
-        "GRID",
-        f"A grid file (YAML), or the name of a shipped grid: {', '.join(shipped_grids())}.",
-        autocompletion=completing_grids,
-    ),
-]
+_GRIDS = f"A grid file (YAML), or the name of a shipped grid: {', '.join(shipped_grids())}."
+GridArgument = Annotated[str, argument("GRID", _GRIDS)]
 RunArgument = Annotated[Path, argument("DIR", WORDS["common"]["run"])]
 RunsArgument = Annotated[list[Path], argument("DIR...", WORDS["common"]["runs"])]
 RunOption = Annotated[Path, option("DIR", WORDS["common"]["run"], "--dir")]
 SourceArgument = Annotated[str, argument("RUN", WORDS["common"]["source"])]
-CellArgument = Annotated[str, argument("CELL", WORDS["common"]["cell"], autocompletion=completing_cells)]
-CellOption = Annotated[
-    str | None, option("CELL", WORDS["common"]["cell_option"], autocompletion=completing_cells)
-]
-FormatOption = Annotated[
-    str, option("FORMAT", WORDS["common"]["format"], "--format", autocompletion=completing(*FORMATS))
-]
+CellArgument = Annotated[str, argument("CELL", WORDS["common"]["cell"])]
+CellOption = Annotated[str | None, option("CELL", WORDS["common"]["cell_option"])]
+FormatOption = Annotated[str, option("FORMAT", WORDS["common"]["format"], "--format")]
 AllowedHostsOption = Annotated[list[str] | None, option("NAME", WORDS["common"]["allowed_hosts"])]
 WideOption = Annotated[bool, typer.Option("--wide", help=WORDS["common"]["wide"])]
 PagerOption = Annotated[bool, typer.Option("--pager/--no-pager", help=WORDS["common"]["pager"])]
@@ -113,6 +77,12 @@ OnlyOption = Annotated[list[str] | None, option("KIND=NAME", WORDS["common"]["on
 def given(**names: list[str] | None) -> dict[str, list[str]]:
     """Return the names by which cells are chosen, by their kind, without the kinds that no option names."""
     return {kind: listed for kind, listed in names.items() if listed}
+
+
+def tell(text: str) -> None:
+    """Print a text on standard error. If the terminal was closed, the command goes on to its end."""
+    with suppress(OSError):
+        typer.echo(text, err=True)
 
 
 def load_plugins(files: Sequence[Path] | None) -> None:

@@ -17,7 +17,7 @@ from prmcal.db.text.formats import counted, duration, time_left
 from prmcal.errors import DatabaseError, PrmcalError, RunError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.options import WORDS
+from prmcal.harness.cli.options import WORDS, option
 from prmcal.harness.cli.run import finding_line, lines_on_failures
 from prmcal.harness.execution.ending import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.execution.machine import default_workers, visible_gpus
@@ -43,7 +43,7 @@ _END = 40
 
 def plan(
     grid: options.GridArgument,
-    out: Annotated[Path | None, options.option("DIR", WORDS["plan"]["out"], "--out")] = None,
+    out: Annotated[Path | None, option("DIR", WORDS["plan"]["out"])] = None,
     only: options.OnlyOption = None,
     limit: options.LimitOption = None,
     plugin: options.PluginOption = None,
@@ -63,22 +63,16 @@ def render_prompts(grid: GridSpec) -> str:
     plan = build_plan(grid, stand_ins=True)
     data = plan.datasets[0]
     question = data.questions[0].text
-    parts = [f"The first question of {data.name}, {data.split}:", printable(question)]
+    parts = [f"The first question of {data.name}, {data.split}:\n{printable(question)}"]
     for planned in plan.plugins[llms.kind]:
         try:
             prompt = planned.reference.build(llms).prompt(question)
         except PrmcalError as error:
-            parts += ["", wrapped(f"The prompt of {planned.name} is not known: {error}")]
+            parts.append(wrapped(f"The prompt of {planned.name} is not known: {error}"))
             continue
-        if prompt:
-            parts += [
-                "",
-                f"The prompt of {planned.name}, which ends with {prompt[-_END:]!r}:",
-                printable(prompt),
-            ]
-        else:
-            parts += ["", f"{planned.name} does not tell its prompt."]
-    return "\n".join(parts)
+        told = f"The prompt of {planned.name}, which ends with {prompt[-_END:]!r}:\n{printable(prompt)}"
+        parts.append(told if prompt else f"{planned.name} does not tell its prompt.")
+    return "\n\n".join(parts)
 
 
 def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None) -> str:
@@ -108,42 +102,25 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
     ]
     head = ["jobs", "count", "shards", "reused", "samples left", "tokens left", "worker time left"]
     known = [each.seconds for each in work if each.seconds is not None]
-    lines = [
-        text_table(head, rows),
-        "",
-        wrapped(
-            f"{len(plan.jobs)} jobs with {sum(each.shards for each in work)} shards, of which "
-            f"{sum(each.reused for each in work)} are finished; {len(plan.cells)} cells"
-            f"{f' of the {len(whole.cells)} of the grid' if only else ''}."
-        ),
-    ]
+    total = (
+        f"{len(plan.jobs)} jobs with {sum(each.shards for each in work)} shards, of which "
+        f"{sum(each.reused for each in work)} are finished; {len(plan.cells)} cells"
+        f"{f' of the {len(whole.cells)} of the grid' if only else ''}."
+    )
     if len(known) == len(work):
-        lines.append(
-            wrapped(
-                f"About {duration(sum(known) / workers)} with {workers} workers, estimated from finished shards."
-            )
-        )
-    elif models:
-        lines += [
-            "",
-            _models(models),
-            "",
-            wrapped(_wall_time(plan, models)),
-            "",
-            wrapped(gpu_hours.EXPLANATION),
-        ]
-    else:
-        lines.append(wrapped("The time is not known yet: it is estimated from finished shards (--out DIR)."))
+        total += f"\nAbout {duration(sum(known) / workers)} with {workers} workers, estimated from finished shards."
+    elif not models:
+        total += "\nThe time is not known yet: it is estimated from finished shards (--out DIR)."
+    parts = [text_table(head, rows), wrapped(total)]
+    if models and len(known) < len(work):
+        parts += [_models(models), wrapped(_wall_time(plan, models)), wrapped(gpu_hours.EXPLANATION)]
     if space.artifacts:
-        lines += ["", wrapped(_space(space))]
+        parts.append(wrapped(_space(space)))
     if plan.absent:
-        absent = (
-            f"Not on this machine: {', '.join(plan.absent)}. The plan includes them; `prmcal doctor GRID` says what "
-            "to do."
-        )
-        lines += ["", wrapped(absent)]
-    lines += [line for each in plan_problems(grid, plan) for line in ("", wrapped(str(each), hanging="  "))]
-    return "\n".join(lines)
+        absent = f"Not on this machine: {', '.join(plan.absent)}. The plan includes them"
+        parts.append(wrapped(f"{absent}; `prmcal doctor GRID` says what to do."))
+    parts += [wrapped(str(each), hanging="  ") for each in plan_problems(grid, plan)]
+    return "\n\n".join(parts)
 
 
 def _space(space: Space) -> str:
@@ -184,9 +161,7 @@ _ADVICE = {
 
 def status(
     directory: options.RunArgument,
-    output_format: Annotated[
-        str, options.option("FORMAT", WORDS["status"]["output_format"], "--format")
-    ] = "table",
+    output_format: Annotated[str, option("FORMAT", WORDS["status"]["output_format"], "--format")] = "table",
 ) -> None:
     """Show the progress of a run, the time left, and why cells failed.
 

@@ -3,7 +3,7 @@
 import io
 import shlex
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +13,7 @@ from prmcal.db.text.formats import counted, duration
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.options import WORDS
+from prmcal.harness.cli.options import WORDS, option, tell
 from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.execution.ending import Ending, FailureGroup, RunSummary
@@ -22,21 +22,12 @@ from prmcal.harness.execution.run import run_grid
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import wrapped
 
-_EXECUTORS = ("local", "ray")
 _ENDINGS: dict[Ending, tuple[ExitCode, str]] = {
     "max-hours": (ExitCode.TIME_OVER, "The run has reached --max-hours."),
     "SIGINT": (ExitCode.INTERRUPTED, "Interrupted."),
     "SIGTERM": (ExitCode.TERMINATED, "The run was ended by SIGTERM."),
     "SIGHUP": (ExitCode.HUNG_UP, "The run was ended by SIGHUP."),
 }
-
-_ExecutorOption = Annotated[
-    str,
-    options.option(
-        "NAME", WORDS["run"]["executor"], "--executor", autocompletion=options.completing(*_EXECUTORS)
-    ),
-]
-_AddressOption = Annotated[str | None, options.option("HOST:PORT", WORDS["run"]["address"], "--address")]
 
 
 def run(
@@ -45,15 +36,13 @@ def run(
     only: options.OnlyOption = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help=WORDS["run"]["retry_failed"])] = False,
     limit: options.LimitOption = None,
-    workers: Annotated[int | None, options.option("N", WORDS["run"]["workers"], min=1)] = None,
-    executor: _ExecutorOption = "local",
-    address: _AddressOption = None,
+    workers: Annotated[int | None, option("N", WORDS["run"]["workers"], min=1)] = None,
+    executor: Annotated[str, option("NAME", WORDS["run"]["executor"])] = "local",
+    address: Annotated[str | None, option("HOST:PORT", WORDS["run"]["address"])] = None,
     plugin: options.PluginOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help=WORDS["run"]["quiet"])] = False,
-    log_file: Annotated[Path | None, options.option("FILE", WORDS["run"]["log_file"], "--log-file")] = None,
-    max_hours: Annotated[
-        float | None, options.option("HOURS", WORDS["run"]["max_hours"], "--max-hours")
-    ] = None,
+    log_file: Annotated[Path | None, option("FILE", WORDS["run"]["log_file"])] = None,
+    max_hours: Annotated[float | None, option("HOURS", WORDS["run"]["max_hours"])] = None,
     drop_cells: Annotated[bool, typer.Option("--drop-cells", help=WORDS["run"]["drop_cells"])] = False,
 ) -> None:
     """Run a grid.
@@ -70,7 +59,7 @@ def run(
             where = "" if chosen is None else f" on {counted(chosen.nodes, 'node')} of a cluster"
             if not quiet:
                 line = f"Running the grid '{spec.name}' in {out} with {counted(count, 'worker')}{where}."
-                _tell(wrapped(line))
+                tell(wrapped(line))
             summary = run_grid(
                 spec,
                 out,
@@ -86,7 +75,7 @@ def run(
             )
         _report(out, summary, quiet)
     except KeyboardInterrupt:
-        _tell(_interruption("SIGINT"))
+        tell(_interruption("SIGINT"))
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     if summary.ending is not None:
         raise typer.Exit(_ENDINGS[summary.ending][0])
@@ -96,24 +85,23 @@ def run(
 def _report(directory: Path, summary: RunSummary, quiet: bool) -> None:
     """Say what was done, what failed, and what to do next."""
     if not summary.cells:
-        _tell(wrapped(f"No cell failed in the latest run in {directory}, so there is nothing to try again."))
+        tell(wrapped(f"No cell failed in the latest run in {directory}, so there is nothing to try again."))
         return
     if not quiet:
-        _tell(wrapped(_done(summary)))
+        tell(wrapped(_done(summary)))
     if summary.failures:
-        _tell("\n".join(lines_on_failures(summary.failures, summary.log)))
+        tell("\n".join(lines_on_failures(summary.failures, summary.log)))
     if summary.ending is not None:
-        _tell(_interruption(summary.ending))
+        tell(_interruption(summary.ending))
     elif not quiet:
         folder = shlex.quote(str(directory))
         after = ["", "Next:", f"  prmcal leaderboard {folder}", f"  prmcal dashboard {folder}"]
-        _tell("\n".join(["", *_findings(directory), *after]))
+        tell("\n".join(["", *_findings(directory), *after]))
 
 
 def _cluster_settings(executor: str, address: str | None, workers: int | None) -> ClusterSettings | None:
     """Return how the run uses a cluster; None for a run on this machine."""
-    if executor not in _EXECUTORS:
-        raise PrmcalError(f"--executor must be {' or '.join(_EXECUTORS)}. Got '{executor}'.")
+    options.one_of("--executor", executor, ("local", "ray"))
     if executor == "ray":
         return ClusterSettings(address, workers)
     if address is not None:
@@ -169,8 +157,3 @@ def _findings(directory: Path) -> list[str]:
 def finding_line(title: str, figure: str, detail: str) -> str:
     """Return a finding on a run as wrapped text."""
     return wrapped(f"{title}: {figure}. {detail[:1].upper()}{detail[1:].rstrip('.')}.", hanging="  ")
-
-
-def _tell(text: str) -> None:
-    with suppress(OSError):  # The terminal was closed. The run goes on to its end.
-        typer.echo(text, err=True)

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from prmcal.errors import ClusterError
+from prmcal.harness.cli.leaderboard import render_leaderboard
 from prmcal.harness.cli.plan import read_status
-from prmcal.harness.cli.results.leaderboard import render_leaderboard
 from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.execution.ending import RunSummary

@@ -15,7 +15,7 @@ from prmcal.db import catalog
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.run_folder import published_path
 from prmcal.errors import RunError, StorageError
-from prmcal.harness.cli.results.leaderboard import render_leaderboard
+from prmcal.harness.cli.leaderboard import render_leaderboard
 from prmcal.harness.site import write_site
 from prmcal.harness.storage.folder import RunFolder
 from tests.conftest import Prmcal

@@ -19,7 +19,7 @@ from scipy.stats import ttest_rel
 from prmcal.db import catalog
 from prmcal.errors import ArtifactError, IncomparableCellsError, PrmcalError, UnknownCellError
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.results.cells import render_comparison
+from prmcal.harness.cli.cells import render_comparison
 from tests.conftest import PLUGINS, Prmcal
 
 SHORT_SIGHTED = """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from prmcal.db.text.formats import renewal
-from prmcal.harness.cli.results.cells import render_cell
-from prmcal.harness.cli.results.leaderboard import render_leaderboard
+from prmcal.harness.cli.cells import render_cell
+from prmcal.harness.cli.leaderboard import render_leaderboard
 from tests.db import merged_factory
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import published_path
-from prmcal.harness.cli.results.leaderboard import render_leaderboard
+from prmcal.harness.cli.leaderboard import render_leaderboard
 
 TABLES = ("overview", "calibration", "scaling", "league", "costs")
 

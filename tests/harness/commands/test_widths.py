@@ -12,10 +12,10 @@ from rich.cells import cell_len
 from prmcal.db.overview.query import overview
 from prmcal.db.queries.cells import numbered
 from prmcal.errors import PrmcalError, RunError, UnknownCellError
+from prmcal.harness.cli.cells import render_cell, render_comparison
+from prmcal.harness.cli.leaderboard import TABLES, overview_text, render_leaderboard
 from prmcal.harness.cli.learning import render_plugins
-from prmcal.harness.cli.results.cells import render_cell, render_comparison
-from prmcal.harness.cli.results.dashboard import check_folder
-from prmcal.harness.cli.results.leaderboard import TABLES, overview_text, render_leaderboard
+from prmcal.harness.cli.pages import check_folder
 from prmcal.harness.terminal import UNLIMITED
 from tests.conftest import Prmcal
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from prmcal.harness.cli.results.leaderboard import render_leaderboard
+from prmcal.harness.cli.leaderboard import render_leaderboard
 from tests.conftest import PLUGINS, ROOT, command, environment
 
 SYNTHETIC = PLUGINS / "synthetic.py"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from prmcal.harness.cli.results.leaderboard import render_leaderboard
+from prmcal.harness.cli.leaderboard import render_leaderboard
 from tests.conftest import environment
 from tests.forked import run_command
 

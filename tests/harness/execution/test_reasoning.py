@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import prmcal as library
-from prmcal.harness.cli.results.cells import render_cell
+from prmcal.harness.cli.cells import render_cell
 from tests.conftest import Prmcal
 from tests.harness.execution.synthetic_grid import grid, run_arguments
 

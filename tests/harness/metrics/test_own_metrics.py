@@ -11,7 +11,7 @@ import yaml
 
 import prmcal
 from prmcal.errors import GridError
-from prmcal.harness.cli.results.leaderboard import render_leaderboard
+from prmcal.harness.cli.leaderboard import render_leaderboard
 from prmcal.harness.execution.run import rebuild_database
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.planner import build_plan

@@ -23,7 +23,7 @@ from prmcal.errors import (
     RunError,
     UnknownCellError,
 )
-from prmcal.harness.cli.results.leaderboard import render_leaderboard
+from prmcal.harness.cli.leaderboard import render_leaderboard
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.plugins import KINDS, calibrators
 from tests.conftest import PLUGINS, environment

@@ -29,7 +29,7 @@ from prmcal.db.text.overview import (
 )
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli import options
-from prmcal.harness.cli.options import WORDS
+from prmcal.harness.cli.options import WORDS, option
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import UNLIMITED, wrapped
 from prmcal.harness.terminal import show as show_text
@@ -43,29 +43,15 @@ _COSTS_LEGEND = (
 
 def leaderboard(
     directory: options.RunArgument,
-    table: Annotated[
-        str,
-        options.option(
-            "TABLE",
-            WORDS["leaderboard"]["table"],
-            autocompletion=options.completing("overview", "calibration", "scaling", "league", "costs"),
-        ),
-    ] = "overview",
+    table: Annotated[str, option("TABLE", WORDS["leaderboard"]["table"])] = "overview",
     output_format: options.FormatOption = "table",
     llm: options.LLMsOption = None,
     prm: options.PRMsOption = None,
     calibrator: options.CalibratorsOption = None,
     dataset: options.DatasetsOption = None,
     strategy: options.StrategiesOption = None,
-    tier: Annotated[
-        str | None,
-        options.option(
-            "TIER",
-            WORDS["leaderboard"]["tier"],
-            autocompletion=options.completing("consistent", "graded again", "scored again", "reproduced"),
-        ),
-    ] = None,
-    columns: Annotated[str, options.option("NAME,...", WORDS["leaderboard"]["columns"])] = "",
+    tier: Annotated[str | None, option("TIER", WORDS["leaderboard"]["tier"])] = None,
+    columns: Annotated[str, option("NAME,...", WORDS["leaderboard"]["columns"])] = "",
     wide: options.WideOption = False,
     pager: options.PagerOption = True,
 ) -> None:
@@ -107,9 +93,8 @@ def render_leaderboard(
     options.one_of("--table", table, TABLES)
     options.one_of("--format", output_format, options.FORMATS)
     published = RunFolder(directory).results()
-    names = {kind: list(names) for kind, names in (filters or {}).items() if names}
-    _check_filters(published, table, names)
-    kept: dict[str, Any] = {**names, "tier": _chosen_tier(published, directory, tier)}
+    _check_filters(published, table, filters or {})
+    kept: dict[str, Any] = {**(filters or {}), "tier": _chosen_tier(published, directory, tier)}
     exporting = output_format in ("csv", "json")
     if columns and table in ("overview", "league") and not exporting:
         raise PrmcalError(
@@ -121,11 +106,8 @@ def render_leaderboard(
         text = overview_text(ranked, directory, width)
     elif table == "league":
         entries = league(published, **kept)
-        frame, board, text = (
-            league_frame(entries),
-            league_board(entries),
-            _league_text(entries, directory, width),
-        )
+        frame, board = league_frame(entries), league_board(entries)
+        text = _league_text(entries, directory, width)
     else:
         name: Leaderboard = "calibration" if table == "calibration" else "scaling"
         frame = costs(published, **kept) if table == "costs" else cells_of(published, name, **kept)
@@ -233,15 +215,12 @@ def _check_filters(published: Path, table: str, filters: Mapping[str, Sequence[s
 
 def _chosen_tier(published: Path, directory: Path, tier: str | None) -> str | None:
     """Return the tier that the reader means. Raise a PrmcalError if there is none, or the folder is that of a run."""
-    if tier is None:
-        return None
-    full = options.tier_named(tier)
-    if not is_merged(published):
+    if tier is not None and not is_merged(published):
         raise PrmcalError(
             f"{directory} is the folder of a run, whose results nobody has verified. --tier needs a merged "
             "leaderboard, which `prmcal merge` makes."
         )
-    return full
+    return None if tier is None else options.tier_named(tier)
 
 
 def _chosen_metrics(keys: Sequence[str], columns: Sequence[str], metrics: Collection[str] = ()) -> list[str]:

@@ -16,7 +16,7 @@ from prmcal.db.reader import Source, reading
 from prmcal.db.text import formats
 from prmcal.db.text.board import Board, Column, comparison_board, estimate, questions_board
 from prmcal.harness.cli import options
-from prmcal.harness.cli.options import WORDS
+from prmcal.harness.cli.options import WORDS, argument, option
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import UNLIMITED, cut, wrapped
 from prmcal.harness.terminal import show as show_text
@@ -154,14 +154,10 @@ _SECTION = with_terminal("")
 
 
 def compare(
-    first: Annotated[
-        str, options.argument("A", WORDS["compare"]["first"], autocompletion=options.completing_cells)
-    ],
-    second: Annotated[
-        str, options.argument("B", WORDS["compare"]["second"], autocompletion=options.completing_cells)
-    ],
+    first: Annotated[str, argument("A", WORDS["compare"]["first"])],
+    second: Annotated[str, argument("B", WORDS["compare"]["second"])],
     directory: options.RunOption = options.DEFAULT_RUN,
-    metric: Annotated[str | None, options.option("METRIC", WORDS["compare"]["metric"])] = None,
+    metric: Annotated[str | None, option("METRIC", WORDS["compare"]["metric"])] = None,
     output_format: options.FormatOption = "table",
     wide: options.WideOption = False,
     pager: options.PagerOption = True,

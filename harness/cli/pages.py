@@ -1,13 +1,20 @@
-"""``prmcal serve``: a calibrated PRM behind HTTP."""
+"""Commands that show results as pages and files, and those that serve: dashboard, report, export, serve."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import shlex
+import socket
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from prmcal.errors import PrmcalError
+import typer
+
+from prmcal.db.run_folder import LOCK_FILE, RECORD_FILE, published_path, refuse_devices
+from prmcal.errors import PrmcalError, RunError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.ask import loaded
 from prmcal.harness.cli.options import WORDS, option
@@ -15,6 +22,82 @@ from prmcal.harness.serving.access import Access, hosts_of, is_local, token_for
 
 if TYPE_CHECKING:
     from prmcal.harness.inference.calibrated_prm import CalibratedPRM
+
+
+def dashboard(
+    directories: options.RunsArgument,
+    port: Annotated[int, option("PORT", WORDS["dashboard"]["port"], min=1, max=65535)] = 8501,
+    host: Annotated[str, option("HOST", WORDS["dashboard"]["host"])] = "127.0.0.1",
+    base_path: Annotated[str, option("PATH", WORDS["dashboard"]["base_path"])] = "",
+    allowed_hosts: options.AllowedHostsOption = None,
+    headless: Annotated[bool, typer.Option("--headless", help=WORDS["dashboard"]["headless"])] = False,
+) -> None:
+    """Open the results in a browser.
+
+    A folder may be empty: the pages fill up when a run writes into it. With several runs, the pages have a switch and
+    show the differences between runs.
+    """
+    # This process becomes the dashboard, so that whatever ends the command ends the server.
+    for directory in directories:
+        check_folder(directory)
+    try:
+        socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+    except OSError as error:
+        raise PrmcalError(
+            f"The dashboard cannot listen at {host} port {port}: {error.strerror}. Give another --host or --port."
+        ) from error
+    # -P keeps the current folder off the import path: a module there must not replace an installed one.
+    command = [sys.executable, "-P", "-m", "prmcal.dashboard", f"--server.address={host}"]
+    command += [f"--server.port={port}", f"--server.baseUrlPath={base_path.strip('/')}"]
+    command += [f"--server.allowedHosts={each}" for each in hosts_of(host, allowed_hosts or ())]
+    command += [f"--server.headless={str(headless).lower()}", "--"]
+    typer.echo("Reading the results. The address follows when the pages are ready.", err=True)
+    os.execv(sys.executable, [*command, *(str(each.resolve()) for each in directories)])
+
+
+def report(
+    directory: options.RunArgument,
+    out: Annotated[Path, option("REPORT", WORDS["report"]["out"])],
+) -> None:
+    """Write a report with tables and figures.
+
+    Tables are written as Markdown, CSV and LaTeX, and figures as PNG, PDF and SVG.
+    """
+    from prmcal.harness.report import write_report
+
+    files = write_report(directory, out)
+    typer.echo(f"Wrote {len(files)} files to {out}. Start with {out / 'README.md'}.", err=True)
+
+
+def export(
+    directories: options.RunsArgument,
+    html: Annotated[Path, option("SITE", WORDS["export"]["html"])],
+) -> None:
+    """Write the leaderboards as a static site.
+
+    A browser can open its files without a server, and GitHub Pages can host it. With several runs, its first page
+    compares them.
+    """
+    from prmcal.harness.site import write_site
+
+    files = write_site(directories, html)
+    typer.echo(f"Wrote {len(files)} files to {html}. Open {html / 'index.html'}.", err=True)
+
+
+def check_folder(directory: Path) -> None:
+    """Raise RunError unless a folder has a run, or is empty so that a run can fill it."""
+    if not directory.is_dir():
+        what = "is a file" if directory.exists() else "does not exist"
+        raise RunError(
+            f"{directory} {what}. Give the output folder of a run. To start one: prmcal run GRID --out {directory}"
+        )
+    refuse_devices(directory)
+    if (directory / RECORD_FILE).exists() or published_path(directory).exists():
+        return
+    if any(path.name != LOCK_FILE for path in directory.iterdir()):
+        raise RunError(
+            f"{directory} holds files, but none of a run. Give the folder after --out of `prmcal run`, or an empty one."
+        )
 
 
 _PACKAGES = ("fastapi", "uvicorn")

@@ -1,1 +1,0 @@
-"""The output of the commands that show results."""
