@@ -112,8 +112,6 @@ def load_calibrator(directory: str | Path) -> SavedCalibrator:
     with reading(f"There is no calibrator in {directory}", "Make one: prmcal audit FILE --out DIR."):
         refuse_device(path)
         saved = json.loads(path.read_text(encoding="utf-8"))
-        newer = saved["format"] > _FORMAT
-        found = SavedCalibrator(saved)
-    if newer:
-        raise DataError(f"A newer version of prmcal wrote {path}. Update prmcal to read it.")
-    return found
+        if saved["format"] > _FORMAT:
+            raise DataError(f"A newer version of prmcal wrote {path}. Update prmcal to read it.")
+        return SavedCalibrator(saved)

@@ -59,7 +59,7 @@ def ask(
         raise PrmcalError(
             "--questions FILE needs --out FILE, where the answers are written, and --out belongs to --questions."
         )
-    given = {
+    given: dict[str, Any] = {
         "strategy": strategy,
         "target": target,
         "level": level,
