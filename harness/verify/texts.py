@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.special import expit
 
 from prmcal.db.text.formats import counted
-from prmcal.errors import PrmcalError
+from prmcal.errors import DataError, PrmcalError
 from prmcal.harness.jobs import parameters
 from prmcal.harness.jobs.context import PREFIX
 from prmcal.harness.jobs.job import TEXTS, Job, Shard
@@ -52,12 +52,10 @@ def check_grades(again: Again) -> Iterator[Check]:
     problems: dict[ArtifactRef, str] = {}
     for shard in graded_shards(subject):
         try:
-            why = _not_gradable(again, shard)
-            count, found = (0, []) if why else _graded(again, shard)
+            count, found = _graded(again, shard)
         except PrmcalError as error:
-            why, count, found = excerpt(str(error), 200), 0, []
-        if why:
-            problems[shard.ref] = why
+            problems[shard.ref] = excerpt(str(error), 300)
+            continue
         rows += count
         for check, number, what in found:
             if number:
@@ -73,32 +71,29 @@ def check_grades(again: Again) -> Iterator[Check]:
     yield from subject.unchecked("graded again", "texts that are not here", problems)
 
 
-def _not_gradable(again: Again, shard: Shard[parameters.Parameters]) -> str:
-    data = shard.parameters.data
-    place = data.dataset.name, data.split
-    if not again.has_texts(shard.ref):
-        return NO_TEXTS
-    if place in again.unknown:
-        return f"the answers are not known: {again.unknown[place]}"
-    (version,) = (
-        each.grader_version for each in again.subject.plan.datasets if (each.name, each.split) == place
-    )
-    here = again.context.dataset(data.dataset).grader_version
-    return "" if here == version else f"it was graded by version {version}, and this prmcal has {here}"
-
-
 def _graded(again: Again, shard: Shard[parameters.Parameters]) -> tuple[int, list[tuple[str, int, str]]]:
-    """Return the number of texts of a shard, and how many have which flaw, by the check that it belongs to."""
+    """Return the number of texts of a shard, and how many have which flaw, by the check that it belongs to.
+
+    Raises a DataError if they cannot be graded here. The message says why.
+    """
     name, data = TEXT_TABLES[shard.ref.kind], shard.parameters.data
     assert isinstance(shard.parameters, parameters.GeneratingParameters)
-    llm = shard.parameters.llm
+    llm, place = shard.parameters.llm, (data.dataset.name, data.split)
+    if not again.has_texts(shard.ref):
+        raise DataError(NO_TEXTS)
+    if place in again.unknown:
+        raise DataError(f"the answers are not known: {again.unknown[place]}")
+    (planned,) = (each for each in again.subject.plan.datasets if (each.name, each.split) == place)
+    here = again.context.dataset(data.dataset).grader_version
+    if here != planned.grader_version:
+        raise DataError(f"it was graded by version {planned.grader_version}, and this prmcal has {here}")
     stored = again.subject.store.table([shard.ref], name, leave_out="text")
     keys = [each for each in _TRAJECTORY if each in stored]
     texts = again.store.table([shard.ref], name)[[*keys, "text"]]
     every = stored.merge(texts, on=keys, how="left")
     table = every[every["text"].notna()]
     hashes = _wrong_hashes(again.subject.store, shard.ref, table) if name == "trajectories" else 0
-    questions = {each.id: each for each in again.questions[data.dataset.name, data.split]}
+    questions = {each.id: each for each in again.questions[place]}
     steps = grades = 0
     for row in table.itertuples():
         verdict, answer = again.context.grade(data.dataset, llm, questions[row.question_id], row.text)

@@ -8,14 +8,17 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from prmcal.harness.cli.app import ExitCode
+from prmcal.harness.jobs.parameters import FitParameters
 from prmcal.harness.share.bundle import SUBMISSION_FILE, About
 from prmcal.harness.share.submissions import read_verification
 from prmcal.harness.share.writing import write_bundle
+from prmcal.harness.verify.subject import Subject, check_plan
 from tests.conftest import Prmcal
 from tests.harness.share.forgeries import better_metrics
 from tests.harness.share.verified_run import bundle_of, sealed, verified_run
@@ -96,6 +99,18 @@ def test_a_forged_bundle_fails_with_its_cells(run: Path, tmp_path: Path, prmcal:
     assert "did NOT pass the tier 'consistent'" in first[0]
     assert first[2].startswith("results computed again: calibration metrics of nano-weak")
     assert "calibration/nano-weak/nano-prm/uncalibrated/nano-math" in shown.stdout
+
+
+def test_a_calibrator_that_was_fitted_to_test_questions_is_found(run: Path) -> None:
+    subject = Subject(run)
+    tested, fit = subject.plan.cells[0].labels, subject.plan.jobs_of(FitParameters)[0]
+    labels = replace(fit.labels, dataset=tested.dataset, split=tested.split)
+    jobs = tuple(replace(job, labels=labels) if job is fit else job for job in subject.plan.jobs)
+    for plan, passes in ((subject.plan, True), (replace(subject.plan, jobs=jobs), False)):
+        subject.plan = plan
+        (found,) = (each for each in check_plan(subject) if each.check == "test and calibration questions")
+        assert found.passed == passes
+        assert passes or set(found.cells) >= {cell.cell_id for cell in plan.cells if cell.labels == tested}
 
 
 def test_a_strategy_of_another_version_is_not_checked(run: Path, tmp_path: Path, prmcal: Prmcal) -> None:
