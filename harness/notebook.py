@@ -21,8 +21,8 @@ from prmcal.db.queries.cells import find_cell
 from prmcal.db.queries.two_cells import CellComparison
 from prmcal.db.reader import reading
 from prmcal.errors import PluginError, PrmcalError
-from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
+from prmcal.harness.cluster.nodes import ClusterSettings
 from prmcal.harness.execution.machine import default_workers
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.planning.grid import GridSpec

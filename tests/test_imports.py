@@ -28,7 +28,7 @@ ROOMS: dict[str, set[str]] = {
     "jobs": {"metrics", "storage"},
     "planning": {"jobs", "storage"},
     "inference": {"jobs", "planning", "storage"},
-    "serving": {"execution", "inference"},
+    "serving": {"execution", "inference", "storage"},
     "cluster": {"execution", "jobs", "planning", "storage"},
     "execution": {"jobs", "planning", "storage", "terminal"},
     "recommending": {"execution", "jobs", "metrics", "planning", "storage"},

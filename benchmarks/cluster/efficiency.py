@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.analysis.many_shards import PLUGINS, grid
-from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
+from prmcal.harness.cluster.nodes import ClusterSettings
 from prmcal.harness.execution.machine import Seat, Slot
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.run import run_grid

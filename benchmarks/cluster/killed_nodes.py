@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 
 from prmcal.harness.cli.leaderboard import render_leaderboard
-from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
+from prmcal.harness.cluster.nodes import ClusterSettings
 from prmcal.harness.execution.ending import RunSummary
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.planning.grid import GridSpec

@@ -27,7 +27,7 @@ import pandas as pd
 from scipy.special import ndtri
 
 from prmcal.arrays import Floats
-from prmcal.harness.recommending.folds import pool_with
+from prmcal.harness.recommending.measured import pool_with
 from prmcal.harness.recommending.places import Places
 from prmcal.harness.recommending.recommend import draw
 from prmcal.harness.recommending.types import Choice

@@ -14,8 +14,8 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.options import WORDS, option, tell
-from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
+from prmcal.harness.cluster.nodes import ClusterSettings
 from prmcal.harness.execution.ending import Ending, FailureGroup, RunSummary
 from prmcal.harness.execution.machine import default_workers
 from prmcal.harness.execution.run import run_grid

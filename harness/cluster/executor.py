@@ -1,38 +1,152 @@
-"""The executor that computes shards on the nodes of a Ray cluster.
+"""The executor that computes shards on the nodes of a Ray cluster, and its actor on a node.
 
 Ray starts the workers, finds out which of them are gone, and carries messages and files. Which shard is computed next,
 and how often it is tried, is decided here.
 """
 
+import os
 import secrets
 import shutil
+import sys
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from prmcal.db.run_folder import workers_folder
-from prmcal.errors import ClusterError
-from prmcal.harness.cluster import actor
-from prmcal.harness.cluster.connection import ClusterSettings, connected
-from prmcal.harness.cluster.nodes import Census, cause_of, on_node, slots_of, too_large
+from prmcal.errors import ClusterError, DataError
+from prmcal.harness.cluster.nodes import (
+    Census,
+    ClusterSettings,
+    cause_of,
+    connected,
+    on_node,
+    paths_of,
+    refusal_of,
+    slots_of,
+)
 from prmcal.harness.execution.ending import Failure
-from prmcal.harness.execution.local import after_death, after_outcome
+from prmcal.harness.execution.local import WorkerDiedError, WorkerProcess, after_outcome
 from prmcal.harness.execution.machine import Slot, Worker, hand_out, next_start
 from prmcal.harness.execution.schedule import Event, Notice, Outcome, Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.grid import GridSpec
-from prmcal.harness.storage.folder import texts_in
-from prmcal.harness.storage.store import Store
+from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.registry.sources import local_files
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_BETWEEN_NOTES = 5.0
-# Ray tells at once that a worker is gone, and later that its node is.
-_SECONDS_OF_DOUBT = 45.0
+# A shared file system may show a new file to other machines only after a while.
+_SECONDS_UNTIL_SHARED = 60.0
+_TOKEN = "token"  # The file by which a node finds out whether it shares the folder of a run.
+
+
+@dataclass(frozen=True, slots=True)
+class ActorSettings:
+    """The settings that all actors of a run share."""
+
+    directory: Path
+    """The output folder of the run, as an absolute path."""
+    working_directory: Path
+    """The working directory of the run. Actors use it if they have it, for relative paths in the grid."""
+    token: str
+    """The content of the file `directory`/workers/token. A node that can read it shares the folder."""
+    plugin_files: Mapping[Path, Path]
+    """The copies of plugin files in `directory`, by the absolute paths of the files."""
+    modules: Path
+    """The folder in `directory` with copies of the modules that the plugin files import."""
+    time_limit: float
+    """The longest time of a shard in seconds."""
+
+
+class NodeWorker:
+    """Computes one shard after the other on a node. Ray calls its methods.
+
+    `gpus` is how many GPUs Ray has given to it, and `name` is what the progress calls it.
+    """
+
+    def __init__(self, settings: ActorSettings, gpus: int, name: str) -> None:
+        self._settings = settings
+        self._variables = {} if gpus else {"CUDA_VISIBLE_DEVICES": ""}
+        self._process: WorkerProcess | None = None
+        self._note = ""
+        own = name.replace(",", "").replace(" ", "-")
+        self._output = workers_folder(settings.directory) / f"{own}-{os.getpid()}.txt"
+        sys.path.insert(0, str(settings.modules))
+        if settings.working_directory.is_dir():
+            os.chdir(settings.working_directory)
+
+    def ready(self) -> bool:
+        """Return whether the node sees the folder of the run. Ray answers when the actor has started."""
+        try:
+            return (workers_folder(self._settings.directory) / _TOKEN).read_text() == self._settings.token
+        except OSError:
+            return False
+
+    def note(self) -> str:
+        """Return the latest line about the progress of the shard. It may be called while the shard is computed."""
+        return self._note
+
+    def compute(self, shard: Shard[Parameters]) -> Outcome | str:
+        """Compute a shard. Its artifact is in the folder of the run when this returns.
+
+        Returns a text if the process that computes shards does not start, which says why.
+        """
+        self._note = ""
+        store = Store(self._settings.directory)
+        for ref in [ref for each in shard.inputs.values() for ref in each]:
+            _wait_until_shared(store, ref)
+        process = self._living_process()
+        try:
+            process.send(shard)
+            begin = time.monotonic()
+            while True:
+                if process.connection.poll(_SECONDS_BETWEEN_LOOKS):
+                    message = process.receive(shard)
+                    if isinstance(message, Outcome):
+                        if process.spent:
+                            self.close()
+                        return message
+                    self._note = message
+                if time.monotonic() - begin > self._settings.time_limit:
+                    self.close()
+                    failure = Failure.of_time(self._settings.time_limit)
+                    return Outcome(shard.ref, failure=failure, log=process.last_lines())
+        except WorkerDiedError as death:
+            self.close()
+            lines = process.last_lines()
+            if not process.started:
+                return " ".join([str(death), *lines[-1:]])
+            return Outcome.of_death(shard.ref, str(death), lines)
+
+    def close(self) -> None:
+        """End the process that computes the shards. If the actor is killed, the process ends by itself."""
+        if self._process is not None:
+            self._process.end()
+            self._process = None
+
+    def _living_process(self) -> WorkerProcess:
+        if self._process is not None and not self._process.alive:
+            self.close()  # It died while it was idle.
+        if self._process is None:
+            files = [
+                path if path.is_file() and path.read_bytes() == copy.read_bytes() else copy
+                for path, copy in self._settings.plugin_files.items()
+            ]
+            self._process = WorkerProcess(self._settings.directory, files, self._output, self._variables)
+        return self._process
+
+
+def _wait_until_shared(store: Store, ref: ArtifactRef) -> None:
+    end = time.monotonic() + _SECONDS_UNTIL_SHARED
+    while store.manifest(ref, verify=False) is None:
+        if time.monotonic() > end:
+            raise DataError(f"The artifact {store.folder(ref)} does not appear on this node.")
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -45,16 +159,6 @@ class _Worker(Worker):
     @property
     def node(self) -> str:
         return self.seat.slots[0].node
-
-
-@dataclass(frozen=True)
-class _Doubt:
-    """A shard whose actor is gone. Until `end` nobody knows whether its node is gone too."""
-
-    shard: Shard[Parameters]
-    node: str
-    reason: str
-    end: float
 
 
 class RayExecutor:
@@ -77,7 +181,7 @@ class RayExecutor:
         self._plugin_files = tuple(plugin_files)
         self._settings = settings or ClusterSettings()
         self._workers: list[_Worker] = []
-        self._doubts: list[_Doubt] = []
+        self._lost: list[tuple[str, ArtifactRef]] = []  # Nodes, and shards whose workers are gone.
         self._exit = ExitStack()
         self._ray: Any = None
 
@@ -85,7 +189,7 @@ class RayExecutor:
         """Connect, and check the nodes."""
         with ExitStack() as stack:
             self._ray = stack.enter_context(connected(self._settings.address))
-            self._census = Census(self._ray, _paths(self._grid))
+            self._census = Census(self._ray, paths_of(self._grid))
             slots_of(self._census.usable, self._settings.workers)
             self._exit = stack.pop_all()
         return self
@@ -115,9 +219,9 @@ class RayExecutor:
         """See :meth:`prmcal.harness.execution.local.Executor.run`."""
         folder, token = workers_folder(self._directory), secrets.token_hex(16)
         folder.mkdir(parents=True, exist_ok=True)
-        actor.token_file(self._directory).write_text(token)
+        (folder / _TOKEN).write_text(token)
         plugins = folder / "plugins"
-        settings = actor.ActorSettings(
+        settings = ActorSettings(
             directory=self._directory,
             working_directory=Path.cwd(),
             token=token,
@@ -128,15 +232,13 @@ class RayExecutor:
         shared = self._ray.put(settings)
         next_notes = 0.0
         try:
-            nodes = self._census.usable.values()
-            yield from schedule.refuse(
-                lambda shard: Failure(why, "input") if (why := too_large(shard, nodes)) else None
-            )
+            most = max(node.gpus for node in self._census.usable.values())
+            yield from schedule.refuse(partial(refusal_of, most=most))
             while not schedule.finished:
                 yield from self._count_nodes(schedule)
                 self._hand_out(schedule)
                 self._start_workers(shared, schedule)
-                events = self._resolve_doubts(schedule)
+                events: list[Outcome | Notice] = []
                 answers = {each.answer: each for each in self._workers if each.answer is not None}
                 ready = self._answered(list(answers))
                 if not ready:
@@ -167,7 +269,9 @@ class RayExecutor:
         yield from notices
         for node in left:
             for worker in [each for each in self._workers if each.node == node.id]:
-                yield from self._lose(worker, "its node has left", schedule)
+                yield from self._lose(worker, "Its node has left", schedule)
+            for ref in [ref for name, ref in self._lost if name == node.id]:
+                schedule.deaths[ref] -= 1  # It has no fault.
 
     def _start_workers(self, settings: Any, schedule: Schedule) -> None:
         slots = [slot for slot in self._slots() if not self._census.rests(slot.node)]
@@ -186,16 +290,14 @@ class RayExecutor:
                 "max_concurrency": 2,
                 "scheduling_strategy": on_node(self._ray, slot.node),
             }
-            remote = self._ray.remote(actor.NodeWorker).options(**options).remote
+            remote = self._ray.remote(NodeWorker).options(**options).remote
             started = remote(settings, len(seat.gpus), name)
             worker = _Worker(seat=seat, name=name, ready=False, actor=started, answer=started.ready.remote())
             self._workers.append(worker)
 
     def _hand_out(self, schedule: Schedule) -> None:
         for worker, shard in hand_out(schedule, self._workers):
-            worker.shard, worker.loaded = shard, shard.resource or worker.loaded
             worker.answer = worker.actor.compute.remote(shard)
-            schedule.workers[worker.name] = shard.ref
         if all(each.ready for each in self._workers) and not schedule.running and schedule.forgive():
             self._hand_out(schedule)
 
@@ -214,8 +316,6 @@ class RayExecutor:
         """Take the answer of a worker: it is ready, or it has computed its shard, or it is gone."""
         try:
             answer = self._ray.get(worker.answer)
-        except self._ray.exceptions.RayTaskError as error:
-            return self._fail(worker, cause_of(error), schedule)
         except self._ray.exceptions.RayError as error:
             return self._lose(worker, cause_of(error), schedule)
         worker.answer = None
@@ -233,50 +333,25 @@ class RayExecutor:
         shard, worker.shard = worker.shard, None
         assert shard is not None
         schedule.workers[worker.name] = None
-        if isinstance(answer, actor.Death):
-            worker.loaded = ""
-            if not answer.started:
-                # It would take shard after shard. A new worker is started after a while, if the node is still used.
-                self._end(worker, schedule)
-                schedule.put_back(shard.ref)
-                return self._cannot_start(worker, " ".join([answer.reason, *answer.lines[-1:]]))
-            reason = f"{answer.reason} on the node {self._name_of(worker)}"
-            return after_death(schedule, shard, reason, answer.lines)
+        if isinstance(answer, str):
+            # It would take shard after shard. A new worker is started after a while, if the node is still used.
+            self._end(worker, schedule)
+            schedule.put_back(shard.ref)
+            return self._cannot_start(worker, answer)
         self._census.started(worker.node)
         return after_outcome(schedule, answer, worker.name)
 
-    def _fail(self, worker: _Worker, reason: str, schedule: Schedule) -> list[Outcome | Notice]:
-        """End a worker whose actor raised an error. This counts as a try of its shard."""
-        self._end(worker, schedule)
-        if worker.shard is None:
-            return self._cannot_start(worker, reason)
-        what = f"A worker on the node {self._name_of(worker)} failed ({reason})"
-        return after_death(schedule, worker.shard, what)
-
     def _lose(self, worker: _Worker, reason: str, schedule: Schedule) -> list[Outcome | Notice]:
-        """End a worker whose actor is gone. Its shard is in doubt until it is known whether the node is gone too."""
+        """End a worker whose actor failed or is gone, perhaps with its node, which Ray tells later."""
         self._end(worker, schedule)
         self._census.soon()
-        if worker.shard is not None:
-            end = time.monotonic() + _SECONDS_OF_DOUBT
-            self._doubts.append(_Doubt(worker.shard, worker.node, reason, end))
-        return [] if worker.ready else self._cannot_start(worker, reason)
+        if worker.shard is None:
+            return [] if worker.ready else self._cannot_start(worker, reason)
+        self._lost.append((worker.node, worker.shard.ref))
+        return after_outcome(schedule, Outcome.of_death(worker.shard.ref, reason), worker.name)
 
     def _cannot_start(self, worker: _Worker, reason: str) -> list[Outcome | Notice]:
         return list(self._census.failed_start(worker.node, self._name_of(worker), reason))
-
-    def _resolve_doubts(self, schedule: Schedule) -> list[Outcome | Notice]:
-        """Put shards of lost nodes back. The others count a try after a while."""
-        events: list[Outcome | Notice] = []
-        for doubt in list(self._doubts):
-            if doubt.node not in self._census.usable:
-                schedule.put_back(doubt.shard.ref)
-            elif time.monotonic() > doubt.end:
-                events += after_death(schedule, doubt.shard, f"A worker is gone: {doubt.reason}")
-            else:
-                continue
-            self._doubts.remove(doubt)
-        return events
 
     def _end(self, worker: _Worker, schedule: Schedule) -> None:
         if worker in self._workers:
@@ -287,10 +362,10 @@ class RayExecutor:
 
     def _ask_for_notes(self, schedule: Schedule) -> None:
         """Take the lines about the progress that came since the last time, and ask for the next ones."""
-        asked = {each.note: each for each in self._workers if each.note is not None and each.shard}
+        asked = {each.note: each.shard for each in self._workers if each.note is not None}
         come, _ = self._ray.wait(list(asked), num_returns=len(asked), timeout=0) if asked else ([], [])
         for each in come:
-            shard = asked[each].shard
+            shard = asked[each]
             with suppress(self._ray.exceptions.RayError):
                 note = self._ray.get(each)
                 if shard is not None and note:
@@ -300,13 +375,6 @@ class RayExecutor:
 
     def _name_of(self, worker: _Worker) -> str:
         return worker.name.partition(",")[0]
-
-
-def _paths(grid: GridSpec) -> list[Path]:
-    """Return the files and folders that the grid names, as absolute paths."""
-    specs = [spec for own in grid.entries.values() for spec in own]
-    named = {text for spec in specs for text, _ in texts_in(spec.arguments) if "/" in text}
-    return sorted({Path(text).resolve() for text in named if Path(text).exists()})
 
 
 def copied_plugins(plugin_files: Sequence[Path], folder: Path) -> dict[Path, Path]:

@@ -1,22 +1,109 @@
-"""The nodes of a cluster: what each has, its workers, and whether it computes the same bytes as the coordinator.
+"""The connection to a Ray cluster, and its nodes: their workers, and whether they compute the coordinator's bytes.
 
 A worker has whole GPUs, or one core. Nodes join, leave or fail to start workers while a run goes on.
 """
 
+import importlib
+import os
+import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from prmcal.errors import ClusterError
-from prmcal.harness.execution.machine import Slot, gpus_of_worker, package_versions
+from prmcal.harness.execution.ending import Failure
+from prmcal.harness.execution.machine import Slot, gpus_of_worker, package_versions, too_large
 from prmcal.harness.execution.schedule import MOST_TRIES, Notice
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.gpu_hours import billions, checkpoint_of, gpus_of, models_of
+from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.storage.folder import texts_in
+from prmcal.registry.messages import excerpt
 from prmcal.registry.models.checkpoints import SPREAD
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """The use of a cluster by a run."""
+
+    address: str | None = None
+    """``HOST:PORT`` of the head node; None for the cluster on this machine, or a new one."""
+    workers: int | None = None
+    """The most workers with models; None for as many as there is room for."""
+
+
+_SECONDS_TO_CONNECT = 5.0
+_LONGEST_CAUSE = 600  # Other versions are named in the lines after the first.
+_SETTINGS = {
+    # With `uv run` on the coordinator, Ray would start the workers in an environment of their own.
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # The workers set CUDA_VISIBLE_DEVICES themselves. Without this, Ray prints a warning about it.
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+
+
+@contextmanager
+def connected(address: str | None) -> Iterator[Any]:
+    """Connect to a cluster while the block runs, and yield the module ``ray``.
+
+    `address` is ``HOST:PORT`` of the head node. By default it is the cluster that runs on this machine, or a new Ray on
+    this machine that ends with the run.
+
+    Raises a ClusterError if Ray is not installed, nobody answers at the address, or the versions of Ray or Python
+    differ.
+    """
+    for name, value in _SETTINGS.items():
+        os.environ.setdefault(name, value)
+    if address is not None:
+        _check_listening(address)
+    try:
+        ray: Any = importlib.import_module("ray")
+    except ImportError as error:
+        raise ClusterError(
+            "--executor ray needs Ray. Install it in a clone of prmcal: pip install '.[ray]'."
+        ) from error
+    if ray.is_initialized():
+        yield ray  # It belongs to the program that runs the grid, such as a notebook.
+        return
+    quiet = {"log_to_driver": False, "logging_level": "error", "configure_logging": True}
+    try:
+        ray.init(address=address, include_dashboard=False, **quiet)
+    except (ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
+        where = f"the cluster at {address}" if address else "Ray on this machine"
+        why = excerpt(str(error) or type(error).__name__, _LONGEST_CAUSE)
+        raise ClusterError(
+            f"prmcal cannot connect to {where}: {why.rstrip('.')}. If the cluster was started with a token, set "
+            "RAY_AUTH_MODE=token, and copy ~/.ray/auth_token from its head node."
+        ) from error
+    try:
+        # For each node that is lost, Ray prints the end of that node's log. The log of the run has a sentence instead.
+        with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+            yield ray
+    finally:
+        ray.shutdown()
+
+
+def _check_listening(address: str) -> None:
+    """Raise a ClusterError unless somebody listens at ``HOST:PORT``. Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdigit() or int(port) > 65535:
+        raise ClusterError(
+            f"--address must be HOST:PORT of the head node, such as 10.0.0.1:6379. Got {address!r}."
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_CONNECT).close()
+    except OSError as error:
+        raise ClusterError(
+            f"Nobody listens at {address} ({error.strerror or error}). Start the head node: "
+            f"ray start --head --port {port}. `ray status` shows the address of a cluster."
+        ) from error
+
 
 _SECONDS_TO_ANSWER = 60.0
 
@@ -79,11 +166,17 @@ def inspect_nodes(ray: Any, nodes: Sequence[Node], paths: Sequence[Path]) -> dic
             continue
         problem = _difference(ours, theirs)
         if not problem and missing:
-            others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            problem = f"lacks {missing[0]}{others}. Copy it there, or use a folder that all nodes share."
+            problem = f"lacks {missing[0]}. Copy it there, or use a folder that all nodes share."
         if problem:
             refused[node.id] = f"The node {node.name} {problem}"
     return refused
+
+
+def paths_of(grid: GridSpec) -> list[Path]:
+    """Return the files and folders that the grid names, as absolute paths."""
+    specs = [spec for own in grid.entries.values() for spec in own]
+    named = {text for spec in specs for text, _ in texts_in(spec.arguments) if "/" in text}
+    return sorted({Path(text).resolve() for text in named if Path(text).exists()})
 
 
 def cause_of(error: BaseException) -> str:
@@ -187,26 +280,21 @@ def slots_of(nodes: Mapping[str, Node], workers: int | None) -> list[Slot]:
     return [*sorted(with_models), *sorted(others)]
 
 
-def too_large(shard: Shard[Parameters], nodes: Iterable[Node]) -> str:
-    """Return why no node can compute a shard, because a model of it is too large for them; empty if one can."""
-    most = max((node.gpus for node in nodes), default=0)
+def refusal_of(shard: Shard[Parameters], most: int) -> Failure | None:
+    """Return why no node can compute a shard, if the largest has `most` GPUs; None if one can."""
+    if most:
+        return too_large(shard, most, "the largest node of the cluster has")
     for kind, model in models_of(shard):
-        device = str(model.arguments.get("device", ""))
-        needed = 1 if device == SPREAD else gpus_of(model)
-        size = billions(checkpoint_of(kind, model)) or 0.0
+        device, size = str(model.arguments.get("device", "")), billions(checkpoint_of(kind, model)) or 0.0
         large = size >= _SMALLEST_ON_A_GPU and device != "cpu"
-        if not most and (large or needed > 1 or device.startswith(("cuda", SPREAD))):
+        if large or device.startswith(("cuda", SPREAD)) or gpus_of(model) > 1:
             its_size = f" has {size:g} billion parameters and" if size else ""
-            return (
+            return Failure(
                 f"{model.name}{its_size} needs a GPU, and no node of the cluster has one. Add nodes with GPUs, or set "
-                "'device: cpu' among its arguments in the grid file."
+                "'device: cpu' among its arguments in the grid file.",
+                "input",
             )
-        if most and needed > most:
-            return (
-                f"{model.name} is spread over {needed} GPUs, and the largest node of the cluster has {most}. A model "
-                "must fit on one node. Lower its 'tensor_parallel'."
-            )
-    return ""
+    return None
 
 
 _SECONDS_BETWEEN_COUNTS = 2.0

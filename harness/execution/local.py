@@ -11,6 +11,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Protocol
@@ -20,10 +21,9 @@ from prmcal.errors import RunError
 from prmcal.harness.execution import machine
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.schedule import MOST_TRIES, Event, Notice, Outcome, Schedule
-from prmcal.harness.execution.worker import ONE_THREAD, MessageError, read_message, serve, starting_with
+from prmcal.harness.execution.worker import ONE_THREAD, serve, starting_with
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.planning.gpu_hours import ALL_GPUS, gpus_of, models_of
 from prmcal.registry.contracts.data import Question
 
 _ENVIRONMENT = {**ONE_THREAD, "TOKENIZERS_PARALLELISM": "false"}
@@ -107,13 +107,13 @@ class WorkerProcess:
         Raises a WorkerDiedError if it has ended, or its message cannot be understood.
         """
         try:
-            message = read_message(self.connection.recv_bytes(), shard.ref)
-            self.started = True
-            return self._judged(message) if isinstance(message, Outcome) else message
-        except MessageError as error:
-            raise WorkerDiedError(str(error).rstrip(".")) from error
+            message: Outcome | str = self.connection.recv()
         except (EOFError, OSError) as error:
             raise WorkerDiedError(self._death()) from error
+        except Exception as error:  # A plugin wrote to the connection.
+            raise WorkerDiedError("A worker sent a message that cannot be read") from error
+        self.started = True
+        return self._judged(message) if isinstance(message, Outcome) else message
 
     def _judged(self, outcome: Outcome) -> Outcome:
         """Count the failures of models in a row. Return an outcome with the root of its failure."""
@@ -195,7 +195,9 @@ class LocalExecutor:
     def run(self, schedule: Schedule) -> Generator[Event]:
         """See :meth:`Executor.run`. Workers start when there is work, and they always stop at the end."""
         try:
-            yield from schedule.refuse(self._too_large)
+            if self._gpus:
+                too_large = partial(machine.too_large, most=len(self._gpus), where="this machine has")
+                yield from schedule.refuse(too_large)
             while not schedule.finished:
                 self._hand_out(schedule)
                 ready = wait([w.process.connection for w in self._running], timeout=_SECONDS_BETWEEN_LOOKS)
@@ -213,19 +215,6 @@ class LocalExecutor:
             for worker in list(self._running):
                 self._end(worker, schedule)
             shutil.rmtree(workers_folder(self.directory), ignore_errors=True)
-
-    def _too_large(self, shard: Shard[Parameters]) -> Failure | None:
-        """Return why a shard cannot be computed here; None if it can."""
-        there = len(self._gpus)
-        for _, model in models_of(shard) if there else ():
-            needed = gpus_of(model)
-            if there < needed < ALL_GPUS:
-                return Failure(
-                    f"{model.name} is spread over {needed} GPUs, and this machine has {there}. Lower its "
-                    "'tensor_parallel', or run its cells on a machine with more.",
-                    "input",
-                )
-        return None
 
     def _hand_out(self, schedule: Schedule) -> None:
         for worker, shard in machine.hand_out(schedule, self._running):
@@ -253,8 +242,6 @@ class LocalExecutor:
         return worker
 
     def _send(self, worker: _Worker, shard: Shard[Parameters], schedule: Schedule) -> None:
-        worker.shard, worker.loaded = shard, shard.resource or worker.loaded
-        schedule.workers[worker.name] = shard.ref
         try:
             worker.process.send(shard)
         except WorkerDiedError:
@@ -276,7 +263,8 @@ class LocalExecutor:
                 self._end(worker, schedule)
                 if not worker.process.started:
                     return self._after_failed_start(schedule, shard, str(death), worker.process.last_lines())
-                return after_death(schedule, shard, str(death), worker.process.last_lines())
+                died = Outcome.of_death(shard.ref, str(death), worker.process.last_lines())
+                return after_outcome(schedule, died, worker.name)
             self._failed_starts = 0
             if isinstance(message, Outcome):
                 worker.shard = schedule.workers[worker.name] = None
@@ -322,41 +310,20 @@ class Executor(Protocol):
         """
 
 
-def after_outcome(schedule: Schedule, outcome: Outcome, worker: str) -> list[Outcome | Notice]:
-    """Finish a shard, or put it back if its model broke at the worker of this name.
+def after_outcome(schedule: Schedule, outcome: Outcome, worker: str = "") -> list[Outcome | Notice]:
+    """Finish a shard, or put it back if its model or its worker broke, up to three tries.
 
-    The first two tries are at the same worker. After two failures in a row a new process takes its place, and the shard
-    goes to another worker, if there is one. Returns the outcomes and notices to be reported.
+    If the model broke twice in a row at the worker of this name, the shard goes to another one, if there is one.
+
+    Returns the outcomes and notices to be reported.
     """
-    if not schedule.tries_again(outcome, worker):
-        outcomes = list[Outcome | Notice](schedule.finish(outcome))
-        if outcome.failure is not None and schedule.is_trial(outcome.ref):
-            outcomes.append(Notice(outcome.failure.reason, urgent=True))
-        return outcomes
-    assert outcome.failure is not None
-    where = f"{worker or 'this machine'} at {outcome.ref.kind}/{outcome.ref.key}"
-    tries = f"try {schedule.deaths[outcome.ref]} of {MOST_TRIES}"
-    line = f"A model broke on {where} ({tries}). It is tried again."
-    return [Notice(line, (outcome.failure.reason, *outcome.log))]
-
-
-def after_death(
-    schedule: Schedule, shard: Shard[Parameters], reason: str, lines: Sequence[str] = ()
-) -> list[Outcome | Notice]:
-    """Put a shard whose worker died back into the schedule, or let it fail after three tries.
-
-    A worker can die without a fault of its shard, for example when another process uses up the memory.
-
-    `reason` says how its worker died, without a full stop, and `lines` are the last ones that the worker wrote. The
-    attribute `deaths` of the schedule counts the tries. Returns the outcomes and notices to be reported.
-    """
-    schedule.deaths[shard.ref] += 1
-    deaths = schedule.deaths[shard.ref]
-    if deaths < MOST_TRIES:
-        schedule.put_back(shard.ref)
-        what = f"{shard.ref.kind}/{shard.ref.key}"
-        return [
-            Notice(f"{reason} at {what} (try {deaths} of {MOST_TRIES}). It is tried again.", tuple(lines))
-        ]
-    failure = Failure(f"{reason} at each of {MOST_TRIES} tries.", "crash")
-    return list(schedule.finish(Outcome(shard.ref, failure=failure, log=tuple(lines))))
+    ref, failure = outcome.ref, outcome.failure
+    if schedule.tries_again(outcome, worker):
+        assert failure is not None
+        where, tries = f" on {worker}" if worker else "", f"try {schedule.deaths[ref]} of {MOST_TRIES}"
+        line = f"{ref.kind}/{ref.key} failed{where} ({tries}). It is tried again."
+        return [Notice(line, (failure.reason, *outcome.log))]
+    outcomes = list[Outcome | Notice](schedule.finish(outcome))
+    if failure is not None and schedule.is_trial(ref):
+        outcomes.append(Notice(failure.reason, urgent=True))
+    return outcomes

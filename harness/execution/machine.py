@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from prmcal import __version__
+from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.schedule import ANY_GPUS, Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.planning.gpu_hours import ALL_GPUS
+from prmcal.harness.planning.gpu_hours import ALL_GPUS, gpus_of, models_of
 
 GPU_VARIABLE = "CUDA_VISIBLE_DEVICES"
 """The environment variable that restricts a process to some GPUs."""
@@ -111,6 +112,19 @@ def run_environment() -> dict[str, Any]:
     }
 
 
+def too_large(shard: Shard[Parameters], most: int, where: str) -> Failure | None:
+    """Return why a shard cannot be computed with at most `most` GPUs, above 0; None if it can. `where` says whose."""
+    for _, model in models_of(shard):
+        needed = gpus_of(model)
+        if most < needed < ALL_GPUS:
+            return Failure(
+                f"{model.name} is spread over {needed} GPUs, and {where} {most}. Lower its 'tensor_parallel', or run "
+                "its cells on a machine with more.",
+                "input",
+            )
+    return None
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Slot:
     """The smallest place of a worker."""
@@ -183,6 +197,8 @@ def hand_out(
         if worker.idle:
             shard = schedule.take(worker.loaded, worker.seat.models, worker.seat.takes, worker.name)
             if shard is not None:
+                worker.shard, worker.loaded = shard, shard.resource or worker.loaded
+                schedule.workers[worker.name] = shard.ref
                 yield worker, shard
 
 

@@ -231,15 +231,11 @@ class Progress:
             line = f"{datetime.now():%H:%M}  {self._state(schedule)}; {workers}"
             print(textwrap.shorten(line, _WIDTH_OF_LINES, placeholder=" ..."), file=self._stream, flush=True)
 
-    def clear(self) -> None:
-        """Clear the terminal."""
+    def close(self) -> None:
+        """Clear the terminal, and close the log."""
         if self._live is not None:
             with suppress(OSError):  # A terminal that was closed cannot be cleared.
                 self._live.stop()
-
-    def close(self) -> None:
-        """Clear the terminal, and close the log."""
-        self.clear()
         self._log.close()
 
     def seconds_left(self, schedule: Schedule) -> float | None:

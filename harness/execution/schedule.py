@@ -8,18 +8,17 @@ folder and the plugin files.
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from operator import itemgetter
-from typing import Literal
+from typing import Literal, Self
 
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.gpu_hours import ALL_GPUS, gpus_needed, models_of
-from prmcal.harness.planning.plan import Plan
-from prmcal.harness.planning.preflight import Problem
+from prmcal.harness.planning.plan import Plan, Problem
 from prmcal.harness.storage.store import ArtifactRef, Manifest
 
 _Turn = tuple[int, bool, int]
@@ -51,6 +50,14 @@ class Outcome:
     """The broken part, if another try may succeed: the model, which the worker has closed, or the process with it."""
     log: tuple[str, ...] = ()
     """Lines for the log: repeated requests, warnings, and the traceback of an error."""
+
+    @classmethod
+    def of_death(cls, ref: ArtifactRef, reason: str, lines: Sequence[str] = ()) -> Self:
+        """Return the outcome of a shard whose worker died, which can happen without a fault of the shard.
+
+        `reason` says how it died, without a full stop, and `lines` are the last ones that it wrote.
+        """
+        return cls(ref, failure=Failure(f"{reason}.", "crash"), broken="process", log=tuple(lines))
 
 
 @dataclass(slots=True)
@@ -268,7 +275,7 @@ class Schedule:
         return outcomes
 
     def tries_again(self, outcome: Outcome, worker: str) -> bool:
-        """Put the shard of an outcome back if its model broke at a worker. Return whether it is tried again.
+        """Put the shard of an outcome back if its model or its worker broke. Return whether it is tried again.
 
         It is not after three tries. If a model ended all tries of a shard with a failure, as on a machine that does not
         suit it, its further shards have one try with this failure, until a later try of one succeeds.
@@ -282,10 +289,11 @@ class Schedule:
             return False
         self.deaths[outcome.ref] += 1
         case = shard.resource, re.sub(r"\d+", "0", failure.reason)
-        if self.deaths[outcome.ref] >= MOST_TRIES or case in self._in_vain:
+        died = failure.cause == "crash"  # The worker did, perhaps without a fault of the shard.
+        if self.deaths[outcome.ref] >= MOST_TRIES or (case in self._in_vain and not died):
             self._in_vain.add(case)
             return False
-        if self._broken_at.get(outcome.ref) == worker and self.workers.keys() - {worker}:
+        if not died and self._broken_at.get(outcome.ref) == worker and self.workers.keys() - {worker}:
             self._stop(outcome.ref)
             self._kept[outcome.ref] = worker
         else:

@@ -1,9 +1,5 @@
-"""A worker: it computes one shard after the other and sends an outcome for each.
+"""A worker: it computes one shard after the other and sends an outcome for each."""
 
-A plugin decides a part of what a worker sends. Therefore messages are JSON, and they are checked when they are read.
-"""
-
-import json
 import logging
 import multiprocessing
 import os
@@ -19,9 +15,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
-
-from pydantic import TypeAdapter, ValidationError
+from typing import Literal
 
 from prmcal.errors import ModelBrokenError, StorageError
 from prmcal.harness.execution.ending import Failure
@@ -30,7 +24,7 @@ from prmcal.harness.jobs import compute
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.storage.store import ArtifactRef, Store
+from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.network import LOGGER
 from prmcal.registry.plugins import load_plugin_file
@@ -54,43 +48,6 @@ def starting_with(variables: Mapping[str, str]) -> Iterator[None]:
         sys.modules["__main__"] = program
         os.environ.clear()
         os.environ.update(before)
-
-
-_OUTCOME = TypeAdapter(Outcome)
-_LONGEST_LINE = 200
-
-
-class MessageError(ValueError):
-    """A message is not what a worker tells about its shard."""
-
-
-def write_message(message: Outcome | str) -> bytes:
-    """Return an outcome, or a line about the progress, as JSON. A line is cut after 200 characters."""
-    if isinstance(message, Outcome):
-        return _encoded({"outcome": _OUTCOME.dump_python(message, mode="json")})
-    return _encoded({"line": " ".join(str(message).split())[:_LONGEST_LINE]})
-
-
-def read_message(content: bytes, ref: ArtifactRef) -> Outcome | str:
-    """Return a message of the worker that computes the shard `ref`.
-
-    Raises a MessageError if it is not JSON of the right form, or about another shard.
-    """
-    try:
-        found = json.loads(content)
-        if set(found) == {"line"} and isinstance(found["line"], str):
-            return found["line"][:_LONGEST_LINE]
-        outcome = _OUTCOME.validate_python(found["outcome"])
-    except (ValueError, TypeError, KeyError, RecursionError, ValidationError) as error:
-        raise MessageError(f"A worker sent a message that cannot be read: {type(error).__name__}.") from error
-    if outcome.ref != ref or (outcome.manifest is None) == (outcome.failure is None):
-        raise MessageError("A worker sent a message about another shard than its own.")
-    return outcome
-
-
-def _encoded(data: Any) -> bytes:
-    # Texts of plugins may have halves of surrogate pairs, which UTF-8 cannot hold. JSON escapes them.
-    return json.dumps(data, ensure_ascii=True).encode("ascii")
 
 
 def end_with(pipe: int) -> None:
@@ -182,6 +139,9 @@ def _collected(report: Callable[[str], None]) -> Iterator[list[str]]:
         root.removeHandler(collector)
 
 
+_LONGEST_LINE = 200
+
+
 def serve(
     connection: Connection,
     directory: Path,
@@ -191,9 +151,9 @@ def serve(
 ) -> None:
     """Run the shards that arrive until the connection closes or the process that started this one ends.
 
-    The worker sends messages of :mod:`prmcal.harness.execution.worker`: an empty line when it has started, lines
-    about the progress of a shard, and its outcome. What plugins print goes to the file `output`. The data sets of
-    `questions` are not read; see :class:`prmcal.harness.jobs.context.Context`.
+    The worker sends an empty line when it has started, lines about the progress of a shard, which are cut after 200
+    characters, and its outcome. What plugins print goes to the file `output`. The data sets of `questions` are not
+    read; see :class:`prmcal.harness.jobs.context.Context`.
     """
     # A scheduler sends these to every process. The coordinator then records what is done and ends the workers. Other
     # programs that a plugin starts do not inherit this, as they would if the signals were ignored.
@@ -207,7 +167,7 @@ def serve(
         os.dup2(stream.fileno(), 2)
 
     def report(line: object) -> None:
-        connection.send_bytes(write_message(str(line)))
+        connection.send(" ".join(str(line).split())[:_LONGEST_LINE])
 
     context = Context(Store(directory), report, questions)
     for file in plugin_files:
@@ -218,7 +178,7 @@ def serve(
             shard: Shard[Parameters] = connection.recv()
         except EOFError:
             return
-        connection.send_bytes(write_message(run_shard(shard, context)))
+        connection.send(run_shard(shard, context))
 
 
 def _write(output: Output, folder: Path) -> None:

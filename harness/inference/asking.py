@@ -11,6 +11,7 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.inference.models import Answerer
 from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.harness.jobs.plugin_calls import plugin_guard
+from prmcal.harness.storage.folder import first_problem
 from prmcal.registry.contracts.pool import PER_CALIBRATOR
 from prmcal.registry.contracts.strategy import PoolStrategy, Setting, Strategy
 from prmcal.registry.plugins import strategies
@@ -46,16 +47,6 @@ class Settings(BaseModel):
     seed: int = Field(default=0, ge=0, lt=2**63, description="The same seed gives the same samples.")
 
 
-def in_words(errors: Any) -> str:
-    """Return the first of pydantic's errors as a sentence, and how many others there are."""
-    first, *others = errors
-    place = ".".join(str(each) for each in first["loc"] if each != "body")
-    value = repr(first.get("input"))
-    shown = value if len(value) <= 80 else f"{value[:77]}..."
-    text = f"{place or 'The body'}: {first['msg']}. Got {shown}."
-    return f"{text} There are {len(others)} more errors." if others else text
-
-
 @dataclass(frozen=True)
 class Asking:
     """A strategy, tuned with the calibration questions, and its settings."""
@@ -79,7 +70,7 @@ def asking_of(models: Answerer, given: Mapping[str, Any]) -> Asking:
     try:
         asked = Settings.model_validate(dict(given))
     except ValidationError as error:
-        raise PrmcalError(in_words(error.errors())) from None
+        raise PrmcalError(first_problem(error.errors())) from None
     card, name = models.card, asked.strategy
     if name is None and asked.target is not None and card.strategy.plugin == "safe choice":
         name = "posterior vote"  # It has a target.
@@ -89,15 +80,11 @@ def asking_of(models: Answerer, given: Mapping[str, Any]) -> Asking:
         reference = PluginReference(reference.name, reference.plugin, given_by_grid)
     built: Strategy = reference.build(strategies)
     name = reference.name
-    if built.reference or "success" in built.reads:
+    others = isinstance(built, PoolStrategy) and built.others
+    if built.reference or "success" in built.reads or others:
         raise PrmcalError(
-            f"The strategy '{name}' is a reference point, which uses what nobody knows of a new question. Choose "
-            "another one."
-        )
-    if isinstance(built, PoolStrategy) and built.others:
-        raise PrmcalError(
-            f"The strategy '{name}' asks the LLM '{built.others[0]}' too, and one LLM is loaded here. Choose another "
-            "strategy."
+            f"The strategy '{name}' is a reference point, which uses what nobody knows of a new question, or it asks "
+            "another LLM too. Choose another one."
         )
     leveled = "rewards" in built.reads
     for word, fits, what in (
@@ -160,18 +147,12 @@ def reward_level(models: Answerer, level: float | None) -> float:
 
 
 def _tune(models: Answerer, strategy: PoolStrategy, name: str, setting: Setting, level: float | None) -> None:
-    if models.calibration is None:
+    reads_rewards = "rewards" in strategy.reads or PER_CALIBRATOR.intersection(strategy.reads)
+    rewards = models.question_rewards if reads_rewards else None
+    if models.calibration is None or (reads_rewards and rewards is None):
         raise PrmcalError(
-            f"The strategy '{name}' is tuned with the calibration questions, which are not known here. Choose another "
-            "one, such as 'best-of-n + IAS'."
+            f"The strategy '{name}' is tuned with the calibration questions, or with their rewards, which are not "
+            "known here. Choose another one, such as 'best-of-n + IAS'."
         )
-    rewards = None
-    if "rewards" in strategy.reads or PER_CALIBRATOR.intersection(strategy.reads):
-        rewards = models.question_rewards
-        if rewards is None:
-            raise PrmcalError(
-                f"The strategy '{name}' is tuned with rewards of the calibration questions, whose texts are not known "
-                "here. Choose another one, such as 'posterior vote'."
-            )
     with plugin_guard("strategy", name, "be tuned"):
         strategy.tune(models.calibration.tuning_pool(strategy.reads, rewards, models.levels, level), setting)

@@ -1,7 +1,6 @@
 """Results with their intervals as tables, and those of calibrated rewards against success rates."""
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -77,7 +76,7 @@ def metric_tables(
     )
     drawn = {name: estimates[None, name].replicates for name in chosen}
     counts = [len(values) for values in drawn.values()]
-    resampled = [_key_of(tuple(metrics[name].question_ids.tolist())) for name in chosen]
+    resampled = [content_key(metrics[name].question_ids.tolist()) for name in chosen]
     replicates = pd.DataFrame(
         {
             # These arrays are repeated without making a Python object of each text.
@@ -88,11 +87,6 @@ def metric_tables(
         }
     )
     return results, replicates
-
-
-@lru_cache(maxsize=8)  # Most metrics of a job are of the same questions.
-def _key_of(question_ids: tuple[Hashable, ...]) -> str:
-    return content_key(list(question_ids))
 
 
 def mean_of(axis: QuestionAxis, values: Floats, interval: IntervalRule) -> MetricOf:
@@ -139,7 +133,8 @@ def compute_calibration_metrics(shard: Shard[CalibrationMetricsParameters], cont
         raise DataError(
             "The calibrator does not predict the median, which is what the metrics measure. Add 0.5 to its 'levels'."
         )
-    joined = _by_level(rewards, levels).merge(successes_of(context, shard), on=PREFIX)
+    by_level = rewards.pivot(index=PREFIX, columns="level", values="reward").reset_index()
+    joined = by_level.merge(successes_of(context, shard), on=PREFIX)
     require_prefixes(joined, "measurement")
     parameters, bootstrap = shard.parameters, shard.parameters.bootstrap
     chosen = _prefix_rows(joined if parameters.terminal else without_terminal(joined, "measurement"), levels)
@@ -192,29 +187,14 @@ def _question_results(measured: Mapping[str, Statistic]) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _by_level(rewards: pd.DataFrame, levels: Sequence[float]) -> pd.DataFrame:
-    """Return one row per prefix, with a column for the reward of each level. They have one row per prefix and level."""
-    tables = [rewards[rewards["level"] == level].reset_index(drop=True) for level in levels]
-    prefixes = tables[0][PREFIX]
-    if not all(prefixes.equals(table[PREFIX]) for table in tables[1:]):
-        raise DataError("The calibrator predicts other prefixes at one level than at another. Run it again.")
-    return prefixes.assign(
-        **{_column(level): table["reward"] for level, table in zip(levels, tables, strict=True)}
-    )
-
-
-def _column(level: float) -> str:
-    return f"reward {level}"
-
-
 def _prefix_rows(joined: pd.DataFrame, levels: Sequence[float]) -> PrefixRows:
-    """Return the prefixes with their success counts and the rewards of all levels."""
+    """Return the prefixes with their success counts and the rewards of all levels, whose columns are the levels."""
     return PrefixRows(
-        joined[_column(_MEDIAN)].to_numpy(np.float64),
+        joined[_MEDIAN].to_numpy(np.float64),
         joined["successes"].to_numpy(np.int64),
         joined["follow_ups"].to_numpy(np.int64),
         joined["question_id"].to_numpy(),
         joined["terminal"].to_numpy(bool),
         tuple(levels),
-        joined[[_column(level) for level in levels]].to_numpy(np.float64),
+        joined[list(levels)].to_numpy(np.float64),
     )

@@ -20,9 +20,7 @@ from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference, QuestionSlice
 from prmcal.harness.storage.store import Store, content_key
 from prmcal.registry.contracts.calibrator import Calibrator
-from prmcal.registry.contracts.data import (
-    Question,
-)
+from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.results import require

@@ -129,9 +129,7 @@ def _points(
         )
         for difficulty, chosen in axis.by_difficulty()
     ]
-    numbers = np.repeat(np.arange(len(levels)), len(targets))
-    order = np.argsort(np.tile(numbers, len(tables)), kind="stable")
-    return pd.concat(tables, ignore_index=True).iloc[order].reset_index(drop=True)
+    return pd.concat(tables).sort_values("level", kind="stable", ignore_index=True)
 
 
 def _with_intervals(curve: Curve) -> dict[str, Any]:

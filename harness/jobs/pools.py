@@ -84,7 +84,7 @@ def graded_trajectories(
     shard: Shard[Parameters], context: Context, role: str = "rollout"
 ) -> GradedTrajectories:
     """Return the trajectories of the test questions that a shard reads under this role."""
-    found = context.made_of(shard, role, "trajectories", _complete_trajectories_of)
+    found = tuning_trajectories(shard, context, role)
     axis = QuestionAxis.of(context.questions(shard.parameters.data), found.question_ids)
     return replace(found, question_levels=axis.question_levels)
 
@@ -92,14 +92,6 @@ def graded_trajectories(
 def tuning_trajectories(shard: Shard[Parameters], context: Context, role: str) -> GradedTrajectories:
     """Return the trajectories of the calibration questions that a shard reads under this role."""
     return context.made_of(shard, role, "trajectories", trajectories_of)
-
-
-def _complete_trajectories_of(table: pd.DataFrame) -> GradedTrajectories:
-    if table.groupby("question_id")["trajectory"].count().nunique() > 1:
-        raise DataError(
-            "Some questions have fewer trajectories than others. Delete the output folder and run again."
-        )
-    return trajectories_of(table)
 
 
 def trajectories_of(table: pd.DataFrame) -> GradedTrajectories:

@@ -15,7 +15,6 @@ import pandas as pd
 from scipy.special import expit
 
 from prmcal.arrays import Floats
-from prmcal.errors import FaultyPluginError
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import SearchParameters
@@ -252,8 +251,7 @@ def compute_search(shard: Shard[SearchParameters], context: Context) -> Output:
     questions = context.questions(given.data)
     with plugin_guard("strategy", given.strategy.name, "search"):
         strategy = given.strategy.build(strategies)
-        if not isinstance(strategy, SearchStrategy):
-            raise FaultyPluginError("it must derive from prmcal.SearchStrategy.")
+        assert isinstance(strategy, SearchStrategy)
         fitted = None if given.calibrator is None else context.fitted(shard, given.calibrator)
         calibrate = calibrating(fitted, prm, given.level)
         ways = context.reader(dataset, given.llm).answers

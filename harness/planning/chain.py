@@ -143,7 +143,12 @@ class Chain:
         trajectories: int,
         measured: int,
     ) -> Sampled:
-        """Sample trajectories, and follow up the prefixes of the first `measured` ones as a part of the grid says."""
+        """Sample trajectories, and follow up the prefixes of the first `measured` ones as a part of the grid says.
+
+        Of published data with success rates, the measured trajectories are read.
+        """
+        if data.followed_up is not None:
+            return self._published(llm, data, measured, spec.follow_ups)
         rollout = self.rollout(llm, data, self.blocks(trajectories, llm))
         chosen = spec.given(*parameters.SuccessParameters.left_out)
         shards = [
@@ -169,11 +174,9 @@ class Chain:
         return Sampled(llm, data, measured, rollout, success)
 
     def calibration(self, llm: PlannedPlugin[LLM]) -> Sampled:
-        """Plan the trajectories that calibrators are fitted to: sampled ones, or published ones with success rates."""
-        spec, data = self.grid.calibration, self.resolved.calibration
-        if data.followed_up is not None:
-            return self._published(llm, data, spec.trajectories, spec.follow_ups)
-        return self.sampled(llm, data, spec, spec.trajectories, spec.trajectories)
+        """Plan the trajectories that calibrators are fitted to, with their success rates."""
+        spec = self.grid.calibration
+        return self.sampled(llm, self.resolved.calibration, spec, spec.trajectories, spec.trajectories)
 
     def _published(
         self, llm: PlannedPlugin[LLM], data: GridQuestions, trajectories: int, follow_ups: int
@@ -200,13 +203,8 @@ class Chain:
         return Sampled(llm, data, trajectories, imported, imported)
 
     def test_pool(self, llm: PlannedPlugin[LLM], data: GridQuestions) -> Sampled:
-        """Plan the pool of test questions, with the success rates of the measured trajectories.
-
-        A published pool has the measured trajectories only.
-        """
+        """Plan the pool of test questions, with the success rates of the measured trajectories."""
         spec = self.grid.measurement
-        if data.followed_up is not None:
-            return self._published(llm, data, spec.measured, spec.follow_ups)
         return self.sampled(llm, data, spec, self.grid.scaling.samples, spec.measured)
 
     def score(

@@ -82,6 +82,13 @@ def completions(given: parameters.Parameters) -> float:
     return 0
 
 
+def generated_tokens(given: parameters.Parameters) -> float:
+    """Return the tokens that a shard is assumed to generate."""
+    if not isinstance(given, parameters.GeneratingParameters):
+        return 0
+    return completions(given) * completion_tokens(given)
+
+
 Kind = Literal["llm", "prm"]
 Task = Literal["generate", "read", "train"]
 
@@ -180,12 +187,12 @@ def _tasks(
     read = shard.size * (QUESTION_TOKENS + whole)
     match given:
         case parameters.SearchParameters():
-            drawn, strategy = completions(given), given.strategy.build(strategies)
+            strategy = given.strategy.build(strategies)
             every = strategy.every if isinstance(strategy, SearchStrategy) else 1
-            yield "llm", given.llm, "generate", drawn * completion_tokens(given)
-            yield "prm", given.prm, "read", drawn / every * (QUESTION_TOKENS + whole / 2)
+            yield "llm", given.llm, "generate", generated_tokens(given)
+            yield "prm", given.prm, "read", completions(given) / every * (QUESTION_TOKENS + whole / 2)
         case parameters.GeneratingParameters():
-            yield "llm", given.llm, "generate", completions(given) * completion_tokens(given)
+            yield "llm", given.llm, "generate", generated_tokens(given)
         case parameters.ScoreParameters(prm=prm) if _reads_apart(prm):
             yield "prm", prm, "read", shard.size * prefixes(longest, step) * (QUESTION_TOKENS + whole / 2)
         case parameters.CalibratedParameters(prm=prm) | parameters.ScoringParameters(prm=prm) if (

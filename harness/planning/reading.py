@@ -186,13 +186,15 @@ def _sections(model: Any, section: str) -> Iterator[tuple[str, str]]:
 
 
 _ENTRIES = {
-    "llms": "llm",
-    "prms": "prm",
-    "calibrators": "calibrator",
-    "datasets": "dataset",
-    "strategies": "strategy",
+    "ModelSpec": "llm",
+    "PRMSpec": "prm",
+    "CalibratorSpec": "calibrator",
+    "DatasetSpec": "dataset",
+    "CalibrationSpec": "dataset",
+    "StrategySpec": "strategy",
+    "MetricSpec": "metric",
 }
-"""The lists of a grid that name plugins, and the kind of these plugins."""
+"""The classes of the entries that name plugins, and the kind of these plugins."""
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"  # The newest draft that the language server of YAML knows.
 
@@ -203,34 +205,15 @@ def grid_schema() -> dict[str, Any]:
     An entry of a plugin is its name or a mapping. The arguments of a registered plugin are checked. A plugin that is
     not registered may have any arguments, since the grid may be run with a plugin file.
     """
-    schema = _without_titles(GridSpec.model_json_schema())
-    models, properties = schema.pop("$defs"), schema["properties"]
-    entries: dict[str, Any] = {}
-    for key, kind in _ENTRIES.items():
-        model = properties[key]["items"]["$ref"].rpartition("/")[2]
-        entries[kind] = _entry(models[model], kind)
-    entries["calibration"] = _entry(models["CalibrationSpec"], "dataset")
-    entries["metric"] = _entry(models["MetricSpec"], "metric")
-    models["MeasurementSpec"]["properties"]["metrics"]["items"] = {"$ref": "#/definitions/metric"}
-    for key in ("sampling", "measurement", "scaling", "shards"):
-        entries[key] = models[properties[key]["$ref"].rpartition("/")[2]]
-    entries["part"] = models["PartSpec"]
-    for place in (properties, entries["part"]["properties"]):
-        for key, kind in _ENTRIES.items():
-            if key in place:
-                place[key]["items"] = {"$ref": f"#/definitions/{kind}"}
-        for key in ("calibration", "sampling", "measurement", "scaling", "shards"):
-            if key in place:  # In draft 7, nothing beside "$ref" is read.
-                place[key] = {
-                    "allOf": [{"$ref": f"#/definitions/{key}"}],
-                    "description": place[key]["description"],
-                }
-    properties["parts"]["items"] = {"$ref": "#/definitions/part"}
+    schema = _for_editors(GridSpec.model_json_schema(ref_template="#/definitions/{model}"))
+    definitions = schema.pop("$defs")
+    for model, kind in _ENTRIES.items():
+        definitions[model] = _entry(definitions[model], kind)
     schema["required"] = ["name", "calibrators"]
     own = ["llms", "prms", "datasets", "calibration"]
     schema["anyOf"] = [{"required": own}, {"required": ["parts"]}]
-    properties["strategies"]["default"] = list(DEFAULT_STRATEGIES)
-    return {"$schema": _DRAFT, "title": "A grid of prmcal", **schema, "definitions": entries}
+    schema["properties"]["strategies"]["default"] = list(DEFAULT_STRATEGIES)
+    return {"$schema": _DRAFT, "title": "A grid of prmcal", **schema, "definitions": definitions}
 
 
 def _entry(model: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -253,7 +236,7 @@ def _entry(model: dict[str, Any], kind: str) -> dict[str, Any]:
 
 def _arguments_of(name: str, plugin: type) -> dict[str, Any]:
     """Return the condition that an entry of a plugin has the arguments of its constructor."""
-    arguments = _without_titles(arguments_model(plugin).model_json_schema())
+    arguments = _for_editors(arguments_model(plugin).model_json_schema())
     meanings = documented_arguments(plugin)
     for argument, allowed in arguments["properties"].items():
         if argument in meanings:
@@ -267,17 +250,17 @@ def _arguments_of(name: str, plugin: type) -> dict[str, Any]:
     }
 
 
-def _without_titles(schema: Any) -> Any:
-    """Return the schema without titles, which pydantic makes from the names of the fields."""
+def _for_editors(schema: Any) -> Any:
+    """Return the schema without titles, which pydantic makes from names, and with nothing beside a "$ref"."""
     if isinstance(schema, list):
-        return [_without_titles(each) for each in schema]
+        return [_for_editors(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    return {
-        key: _without_titles(value)
-        for key, value in schema.items()
-        if not (key == "title" and isinstance(value, str))
-    }
+    titled = isinstance(schema.get("title"), str)
+    found = {key: _for_editors(value) for key, value in schema.items() if not (titled and key == "title")}
+    if "$ref" in found and len(found) > 1:  # In draft 7, nothing beside it is read.
+        return {"allOf": [{"$ref": found["$ref"]}], "description": found["description"]}
+    return found
 
 
 _WORDS = {"string": "text", "boolean": "true or false", "object": "mapping"}

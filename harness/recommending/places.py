@@ -14,8 +14,15 @@ from prmcal.harness.jobs.parameters import CalibratedParameters, FitParameters, 
 from prmcal.harness.jobs.pools import GradedTrajectories, trajectories_of
 from prmcal.harness.planning.reading import grid_of
 from prmcal.harness.planning.saved import existing_plan, load_plugins_of
-from prmcal.harness.recommending.folds import FoldRewards, KnownPools, folds_of, rewards_by_fold
-from prmcal.harness.recommending.measured import Candidate, Measured, measured
+from prmcal.harness.recommending.measured import (
+    Candidate,
+    FoldRewards,
+    KnownPools,
+    Measured,
+    folds_of,
+    measured,
+    rewards_by_fold,
+)
 from prmcal.harness.recommending.types import Choice, LeftOut
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import ArtifactRef, Store

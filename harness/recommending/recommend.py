@@ -20,8 +20,7 @@ from prmcal.harness.jobs.job import Job
 from prmcal.harness.planning.chain import Chain
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.resolved import ResolvedGrid, resolve
-from prmcal.harness.recommending.folds import FOLDS
-from prmcal.harness.recommending.measured import FIXED, SAFE, Measured, candidates, results_of, tested
+from prmcal.harness.recommending.measured import FIXED, FOLDS, SAFE, Measured, candidates, results_of, tested
 from prmcal.harness.recommending.places import Further, Places, Questions
 from prmcal.harness.recommending.types import Line, Recommendation, Wanted, WantedKind
 from prmcal.registry.contracts.models import LLM

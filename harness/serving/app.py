@@ -24,7 +24,7 @@ from prmcal import __version__
 from prmcal.errors import PluginFailedError, PrmcalError
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM
 from prmcal.harness.inference.results import Solution
-from prmcal.harness.serving import bodies, chat, pooling
+from prmcal.harness.serving import bodies, forms
 from prmcal.harness.serving.access import Access
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ class Gate:
             await self._app(scope, limited, noted)
         except asyncio.CancelledError:
             if begun:
-                last = chat.line(bodies.described(503, _ENDING)).encode()
+                last = forms.line(bodies.described(503, _ENDING)).encode()
                 await send({"type": "http.response.body", "body": last})
             else:
                 await bodies.refusal(503, _ENDING, close)(scope, receive, send)
@@ -130,7 +130,7 @@ def create_app(
     """Return the application. Its models are loaded when it starts; `on_failure` is called if this fails."""
     prm.waiting.most = limits.batch
     health = bodies.Health(status="loading", requests=0, version=__version__)
-    form, since = pooling.Form(prm.form), int(time.time())
+    form, since = forms.Form(prm.form), int(time.time())
     model = "/".join(filter(None, (prm.llm, prm.prm, prm.calibrator)))
 
     async def load() -> None:
@@ -192,12 +192,12 @@ def create_app(
         return {"object": "list", "data": [own]}
 
     @app.post("/pooling", summary="Score the steps of trajectories, as vLLM does")
-    async def pool(body: pooling.PoolingBody, request: Request) -> dict[str, Any]:
+    async def pool(body: forms.PoolingBody, request: Request) -> dict[str, Any]:
         """Return the calibrated rewards of every step, and beside them the PRM's own and those of the bare question.
 
         Requests that wait together are scored together.
         """
-        bodies.check_unknown(body.model_extra or {}, pooling.FOLLOWED)
+        bodies.check_unknown(body.model_extra or {}, forms.FOLLOWED_BY_POOLING)
         asked = form.read(body)
         if len(asked) > limits.rows:
             raise PrmcalError(
@@ -216,7 +216,7 @@ def create_app(
         return {**bodies.head(model), "object": "list", "data": rows, "usage": usage}
 
     @app.post("/v1/chat/completions", summary="Answer a question, as OpenAI does")
-    async def complete(body: chat.ChatBody, request: Request) -> Any:
+    async def complete(body: forms.ChatBody, request: Request) -> Any:
         """Answer a question with as many samples as it needs, or say that the answer is not known (`refusal`)."""
         question = body.question(prm.defaults.sampling)
         if (body.max_samples or 0) > limits.samples:
@@ -224,7 +224,7 @@ def create_app(
                 f"max_samples: the limit of this server is {limits.samples}. Got {body.max_samples}."
             )
         await readable(question)
-        answering = chat.Answering(model, await asyncio.to_thread(prm.prompt_tokens, question))
+        answering = forms.Answering(model, await asyncio.to_thread(prm.prompt_tokens, question))
         asked = {"reference": body.reference, **body.settings()}
         if not body.stream:
             return answering.reply(await _unless_gone(request, prm.asolve(question, **asked)))
@@ -232,7 +232,7 @@ def create_app(
         first = await anext(events)  # A setting that is wrong still has a status of its own.
         if isinstance(first, Solution) and first.error:
             raise PluginFailedError(first.error)
-        return StreamingResponse(answering.chunks(first, events), media_type=chat.MEDIA_TYPE)
+        return StreamingResponse(answering.chunks(first, events), media_type=forms.MEDIA_TYPE)
 
     return app
 

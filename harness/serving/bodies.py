@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from prmcal.errors import PluginFailedError, PrmcalError
-from prmcal.harness.inference.asking import in_words
+from prmcal.harness.storage.folder import first_problem
 from prmcal.registry.messages import shown
 
 QUESTION = "Begin at 67, keeping two digits. a) subtract 4, b) add 1, c) subtract 12."
@@ -160,7 +160,7 @@ def add_handlers(app: FastAPI) -> None:
             return refusal(400, _MESSAGES[400])
         if isinstance(first.get("input"), bytes):  # A page of another server could send such a body unasked.
             return refusal(415, _MESSAGES[415])
-        return refusal(400, in_words(error.errors()))
+        return refusal(400, first_problem(error.errors()))
 
     @app.exception_handler(HTTPException)
     async def http(_: Request, error: HTTPException) -> JSONResponse:

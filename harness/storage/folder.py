@@ -3,7 +3,6 @@
 import fcntl
 import json
 import os
-import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -51,6 +50,14 @@ def texts_in(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
             yield from texts_in(each, f"{place}[{number}]")
 
 
+def first_problem(errors: Sequence[Any]) -> str:
+    """Return the first of pydantic's errors as a sentence, which names the first wrong value."""
+    first = errors[0]
+    name = ".".join(str(each) for each in first["loc"] if each != "body")
+    value = "" if first["type"] == "json_invalid" else f" Got {shown(first['input'])}."
+    return f"{excerpt(name)}: {first['msg']}.{value}".removeprefix(": ")
+
+
 @contextmanager
 def one_problem() -> Iterator[None]:
     """Replace what pydantic says of JSON data with one line, which names the first wrong value.
@@ -62,10 +69,7 @@ def one_problem() -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        name = ".".join(map(str, first["loc"]))
-        value = "" if first["type"] == "json_invalid" else f" Got {shown(first['input'])}."
-        raise ValueError(f"{excerpt(name)}: {first['msg']}.{value}".removeprefix(": ")) from error
+        raise ValueError(first_problem(error.errors())) from error
 
 
 _PATHS = ("plugin_files", "log")
@@ -206,34 +210,6 @@ class RunFolder:
             raise RunError(
                 f"{self.directory} holds files that are not from a run. Choose a new or an empty --out folder."
             )
-
-    def new_record(
-        self,
-        grid: Mapping[str, Any],
-        plugin_files: Sequence[Path],
-        workers: int,
-        log: Path,
-        only: Mapping[str, Sequence[str]],
-        retry_failed: bool,
-        environment: Mapping[str, Any],
-    ) -> RunRecord:
-        """Return the record of a run that begins now. `retry_failed` asks for the cells of the latest run that failed.
-
-        Raises a RunError or a DatabaseError if it is not known which cells failed.
-        """
-        absolute, folder = log.resolve(), self.directory.resolve()
-        return RunRecord(
-            grid=dict(grid),
-            plugin_files=[str(path.resolve()) for path in plugin_files],
-            run_id=secrets.token_hex(6),
-            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            workers=workers,
-            # A folder may be moved.
-            log=str(absolute.relative_to(folder) if absolute.is_relative_to(folder) else absolute),
-            environment=dict(environment),
-            only={kind: list(names) for kind, names in only.items()},
-            retried=self.cells_to_retry() if retry_failed else None,
-        )
 
     def write_record(self, record: RunRecord) -> None:
         """Replace the record."""

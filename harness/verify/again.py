@@ -154,7 +154,7 @@ class Again:
         loaded = ""
         while (shard := schedule.take(loaded)) is not None:
             loaded = shard.resource or loaded
-            found = after_outcome(schedule, run_shard(shard, self.context), "")
+            found = after_outcome(schedule, run_shard(shard, self.context))
             yield from (each for each in found if isinstance(each, Outcome))
 
     def flaws(self, shard: Shard[Parameters], tolerance: Tolerance) -> Iterator[str]:

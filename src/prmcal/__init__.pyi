@@ -2,7 +2,7 @@
 
 from prmcal.harness.audit.audit import audit as audit
 from prmcal.harness.audit.saved import load_calibrator as load_calibrator
-from prmcal.harness.cluster.connection import ClusterSettings as ClusterSettings
+from prmcal.harness.cluster.nodes import ClusterSettings as ClusterSettings
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM as CalibratedPRM
 from prmcal.harness.inference.loading import load as load
 from prmcal.harness.inference.results import Familiarity as Familiarity

@@ -17,8 +17,8 @@ import yaml
 from prmcal.errors import ClusterError
 from prmcal.harness.cli.leaderboard import render_leaderboard
 from prmcal.harness.cli.plan import read_status
-from prmcal.harness.cluster.connection import ClusterSettings
 from prmcal.harness.cluster.executor import RayExecutor
+from prmcal.harness.cluster.nodes import ClusterSettings
 from prmcal.harness.execution.ending import RunSummary
 from prmcal.harness.execution.progress import WorkerNow
 from prmcal.harness.execution.run import run_grid

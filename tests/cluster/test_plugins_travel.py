@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from prmcal.harness.cluster.actor import ActorSettings, NodeWorker
-from prmcal.harness.cluster.executor import copied_plugins
+from prmcal.harness.cluster.executor import ActorSettings, NodeWorker, copied_plugins
 from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.planning.planner import build_plan
 from prmcal.registry.plugins import load_plugin_file

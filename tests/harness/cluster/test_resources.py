@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal.errors import ClusterError
-from prmcal.harness.cluster.connection import connected
-from prmcal.harness.cluster.nodes import Node, slots_of, too_large
+from prmcal.harness.cluster.nodes import Node, connected, refusal_of, slots_of
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import QuestionSlice, ScoreParameters
 from prmcal.harness.planning.grid import GridSpec
@@ -86,10 +85,8 @@ def test_workers_do_not_share_gpus() -> None:
 def test_models_that_the_cluster_cannot_hold(arguments: dict[str, Any], gpus: int, message: str) -> None:
     prm = grid(**arguments).prms[0].reference()
     score = ScoreParameters(prm, QuestionSlice(prm, "test", range(1)), range(1))
-    why = too_large(
-        Shard(ArtifactRef("score", "0"), score, {}, "prm:large"), cluster((4, gpus), (4, 0)).values()
-    )
-    assert re.search(message, why) if message else not why
+    why = refusal_of(Shard(ArtifactRef("score", "0"), score, {}, "prm:large"), gpus)
+    assert re.search(message, why.reason) if why else not message
 
 
 @pytest.mark.parametrize(

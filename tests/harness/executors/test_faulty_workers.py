@@ -5,14 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.execution.ending import Failure
-from prmcal.harness.execution.schedule import Outcome
-from prmcal.harness.execution.worker import MessageError, read_message, write_message
-from prmcal.harness.storage.store import ArtifactRef, Manifest
 from tests.conftest import Prmcal
 from tests.harness.execution.synthetic_grid import grid, run_arguments
 
@@ -74,10 +67,10 @@ def test_a_worker_that_died_is_replaced_and_its_shard_tried_again(tmp_path: Path
     rows = json.loads(prmcal("leaderboard", out, "--table", "calibration", "--format", "json").stdout)
     reasons = {row["calibrator"]: row["reason"] for row in rows if row["status"] == "failed"}
     assert reasons == {
-        "dies": "The worker process ended itself with code 7 at each of 3 tries.",
+        "dies": "The worker process ended itself with code 7.",
         "closes-files": reasons["closes-files"],
     }
-    assert "at each of 3 tries" in reasons["closes-files"]
+    assert reasons["closes-files"].startswith("The worker process ")
     assert {each.name: len(each.read_text()) for each in (tmp_path / "tries").iterdir()} == {
         "dies-once": 2,
         "dies": 3,
@@ -85,10 +78,7 @@ def test_a_worker_that_died_is_replaced_and_its_shard_tried_again(tmp_path: Path
         "dies-later": 1,
     }
     log = (out / "run.log").read_text()
-    assert (
-        "The worker process was killed (SIGKILL), usually because the machine ran out of memory at fit/"
-        in log
-    )
+    assert "The worker process was killed (SIGKILL), usually because the machine ran out of memory." in log
     assert log.count("    My last words") == 3
     assert not (out / "workers").exists()
 
@@ -117,60 +107,3 @@ def test_workers_that_cannot_start_end_the_run(tmp_path: Path, prmcal: Prmcal) -
     assert "Workers cannot start. The worker process ended itself with code 1. It wrote:" in said
     assert "not in a worker" in said
     assert "Traceback" not in said
-
-
-REF = ArtifactRef("fit", "0123456789abcdef01234567")
-
-
-NAMES = st.text().map(lambda text: "file" + text.replace("/", ""))
-"""Names of files inside an artifact."""
-
-
-@given(st.one_of(st.text(), st.floats(), st.none(), st.integers(), st.binary()))
-def test_whatever_a_plugin_reports_is_a_short_line(value: object) -> None:
-    line = read_message(write_message(str(value)), REF)
-    assert isinstance(line, str)
-    assert len(line) <= 200
-    assert "\n" not in line
-
-
-@given(
-    st.one_of(
-        st.builds(
-            Manifest,
-            st.dictionaries(NAMES, st.tuples(st.integers(0, 2**53), st.text())),
-            st.floats(0, 1e9),
-        ),
-        st.builds(Failure, st.text(), st.sampled_from(["plugin", "crash", "time"])),
-    ),
-    st.tuples(st.text()),
-)
-def test_an_outcome_arrives_as_it_was_sent(result: Manifest | Failure, log: tuple[str, ...]) -> None:
-    given_by = {"manifest": result} if isinstance(result, Manifest) else {"failure": result}
-    outcome = Outcome(REF, log=log, **given_by)
-    assert read_message(write_message(outcome), REF) == outcome
-
-
-@given(
-    st.one_of(st.binary(), st.recursive(st.none() | st.text(), lambda inner: st.lists(inner)).map(json.dumps))
-)
-def test_any_other_message_is_refused(content: bytes | str) -> None:
-    try:
-        read_message(content.encode() if isinstance(content, str) else content, REF)
-    except MessageError:
-        return
-    raise AssertionError("it was accepted")
-
-
-def test_an_outcome_of_another_shard_is_refused() -> None:
-    other = Outcome(ArtifactRef("fit", "f" * 24), failure=Failure("no"))
-    for message in (
-        write_message(other),
-        b'{"outcome": {"ref": {"kind": "fit", "key": "0"}}}',
-        b'{"line": 1.0}',
-    ):
-        try:
-            read_message(message, REF)
-        except MessageError:
-            continue
-        raise AssertionError(message)

@@ -19,7 +19,7 @@ from prmcal.harness.jobs.parameters import (
     RolloutParameters,
 )
 from prmcal.harness.jobs.rollout import chosen_prefixes
-from prmcal.harness.planning.costs import CostModel
+from prmcal.harness.planning.gpu_hours import completions
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import read_grid
@@ -291,8 +291,7 @@ def test_a_prm_that_ranks_otherwise_scores_the_measured_trajectories_twice() -> 
 def test_a_limit_of_prefixes_counts_in_the_costs() -> None:
     def samples(**changes: Any) -> float:
         planned = plan(**changes)
-        cost = CostModel(planned, {})
-        return sum(cost.samples(shard) for shard in planned.shards() if shard.ref.kind == "success")
+        return sum(completions(each.parameters) for each in planned.shards() if each.ref.kind == "success")
 
     changes: dict[str, Any] = {"sampling": {"max_tokens": 30_000}}
     every = samples(**changes)

@@ -12,8 +12,16 @@ from numpy.typing import NDArray
 
 from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.harness.jobs.pools import GradedTrajectories
-from prmcal.harness.recommending.folds import FOLDS, FoldRewards, KnownPools, folds_of
-from prmcal.harness.recommending.measured import Candidate, Measured, measured, results_of
+from prmcal.harness.recommending.measured import (
+    FOLDS,
+    Candidate,
+    FoldRewards,
+    KnownPools,
+    Measured,
+    folds_of,
+    measured,
+    results_of,
+)
 from prmcal.harness.recommending.recommend import ordered, reaches
 from prmcal.harness.recommending.types import Choice, Wanted
 from prmcal.registry.contracts.pool import Pool

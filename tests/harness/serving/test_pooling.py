@@ -13,7 +13,7 @@ import numpy as np
 
 from prmcal import CalibratedPRM, PrefixRewards, TransformersPRM
 from prmcal.errors import PrmcalError
-from prmcal.harness.serving.pooling import Form, PoolingBody
+from prmcal.harness.serving.forms import Form, PoolingBody
 from prmcal.registry.plugins import prms
 from tests.harness.serving.clients import QUESTION, STEPS, chat, message_of, pooled, post
 from tests.served_run import GONE, NAN
