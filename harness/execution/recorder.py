@@ -5,30 +5,29 @@ readers every few seconds, or less often if this takes long.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import yaml
 
-from prmcal.db.metrics import NOT_COMPARED, Better
-from prmcal.db.statistics.paired import Replicated, holm, read_replicates, replicated_differences
 from prmcal.db.tables import Base, Dataset, DescribedMetric, JobInput, Plugin, Question, Run
 from prmcal.db.tables import Cell as CellRow
 from prmcal.db.tables import Job as JobRow
 from prmcal.db.text.formats import counted
-from prmcal.db.writer import Values, Writer
+from prmcal.db.writer import Writer
 from prmcal.errors import RunError
 from prmcal.harness.execution import ending
+from prmcal.harness.execution.comparisons import compared_cells
 from prmcal.harness.execution.machine import run_environment
 from prmcal.harness.execution.progress import Pace
 from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.jobs.job import Job, Labels
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Cell, Plan
+from prmcal.harness.planning.saved import write_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, content_key
 
@@ -85,6 +84,11 @@ class Recorder:
         # By the keys of jobs: the shards that are not finished, and the status of the jobs of which one failed.
         self._missing: dict[str, set[ArtifactRef]] = {}
         self._failed: dict[str, str] = {}
+
+    def save_plan(self) -> None:
+        """Write the plan and the record of the run, by which others see what it does."""
+        write_plan(self._folder.directory, self.record.grid, self.plan)
+        self._folder.write_record(self.record)
 
     def lost_cells(self, asked: Plan, drop: bool) -> list[str]:
         """Return the ids of the finished cells whose results the run deletes and does not compute again.
@@ -174,6 +178,25 @@ class Recorder:
     def publish(self, complete: bool) -> None:
         """Show readers what was written, which is `complete` at the end of the run."""
         self.writer.publish()
+
+    def summary(
+        self, asked: Plan, computed: int, seconds: float, log: Path, ended_by: ending.Ending | None
+    ) -> ending.RunSummary:
+        """Return the summary of the run, which was asked for a part of the plan and computed some shards of it."""
+        failed = ending.failed_cells(asked, self.failures)
+        done = len(self.manifests.keys() & {shard.ref for shard in asked.shards()})
+        return ending.RunSummary(
+            computed=computed,
+            reused=done - computed,
+            cells=len(asked.cells),
+            done_cells=sum(self.manifests.keys() >= set(cell.job.refs) for cell in asked.cells),
+            failed_cells=len(failed),
+            grid_cells=len(self.plan.cells),
+            failures=ending.grouped(failed),
+            seconds=seconds,
+            log=log,
+            ending=ended_by,
+        )
 
     def _status(self, job: Job[Parameters]) -> str:
         return self._failed.get(job.key, "pending") if self._missing[job.key] else "done"
@@ -338,62 +361,3 @@ def _job_parameters(job: Job[Parameters]) -> dict[str, Any]:
     shared = {name: value for name, value in first.items() if all(each[name] == value for each in others)}
     shards = [{"key": shard.ref.key, "seed": shard.seed} for shard in job.shards]
     return {**shared, "shards": shards}
-
-
-def compared_cells(
-    cells: Sequence[Cell], store: Store, better: Mapping[str, Better | None]
-) -> Iterator[Mapping[str, Values]]:
-    """Compare all pairs within each group of finished cells, one or several times for each group and metric.
-
-    The difference of the bootstrap replicates of two cells is the paired bootstrap of their difference. p-values are
-    adjusted by Holm's method over the pairs of one group and metric. If the best value of a metric is 0, the distances
-    from 0 are compared.
-
-    A group contains the cells of one leaderboard and one (LLM, PRM, data set, conditions): calibrators on the
-    calibration leaderboard, strategies with their calibrators on the scaling leaderboard. Pairs that were not resampled
-    alike are not compared: cells without some questions, which are too long for the PRM, are resampled otherwise.
-    """
-    groups: dict[tuple[str, ...], list[Cell]] = defaultdict(list)
-    for cell in cells:
-        if cell.labels.prm:
-            labels = cell.labels
-            groups[cell.leaderboard, labels.llm, labels.prm, labels.dataset, cell.conditions].append(cell)
-    for (leaderboard, *_), group in groups.items():
-        measured: dict[str, dict[str, Replicated]] = defaultdict(dict)
-        for cell in group if len(group) > 1 else ():
-            (ref,) = cell.job.refs
-            for metric, each in read_replicates(store.folder(ref)).items():
-                if metric not in NOT_COMPARED:
-                    measured[metric][cell.cell_id] = each.comparable(better.get(metric))
-        for metric, by_cell in measured.items():
-            alike: dict[tuple[str, int], list[str]] = defaultdict(list)
-            for name, each in by_cell.items():
-                alike[each.resampled, len(each.replicates)].append(name)
-            families = [names for names in alike.values() if len(names) > 1]
-            if families:
-                yield from _compare_families(leaderboard, metric, families, by_cell)
-
-
-def _compare_families(
-    leaderboard: str, metric: str, families: Sequence[Sequence[str]], by_cell: Mapping[str, Replicated]
-) -> Iterator[Mapping[str, Values]]:
-    """Compare all pairs within each family of cells that were resampled alike."""
-    pairs = [np.triu_indices(len(names), 1) for names in families]
-    found = [
-        replicated_differences([by_cell[name] for name in names], first, second)
-        for names, (first, second) in zip(families, pairs, strict=True)
-    ]
-    adjusted = holm(np.concatenate([each.p_value for each in found]))
-    begin = 0
-    for names, (first, second), differences in zip(families, pairs, found, strict=True):
-        end = begin + len(first)
-        yield {
-            "leaderboard": [leaderboard] * len(first),
-            "metric": [metric] * len(first),
-            "cell_a": [names[place] for place in first],
-            "cell_b": [names[place] for place in second],
-            **{name: getattr(differences, name) for name in ("difference", "low", "high", "p_value")},
-            "p_adjusted": adjusted[begin:end],
-            "questions": [differences.questions] * len(first),
-        }
-        begin = end

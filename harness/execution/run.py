@@ -1,18 +1,16 @@
 """Run a grid: lock the folder, plan, compute the missing shards, record the results. Or do a part of this again."""
 
-import secrets
 import shutil
 import signal
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
 from prmcal.db.run_folder import FAILURES_FILE, LOG_FILE, RECORD_FILE
 from prmcal.errors import PrmcalError, StorageError
-from prmcal.harness.execution.ending import Ending, EndWatch, RunSummary, failed_cells, grouped, read_failures
+from prmcal.harness.execution.ending import Ending, EndWatch, RunSummary, read_failures
 from prmcal.harness.execution.local import Executor, LocalExecutor
 from prmcal.harness.execution.machine import run_environment
 from prmcal.harness.execution.progress import Progress
@@ -24,7 +22,7 @@ from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Only, Plan, plan_problems
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import grid_of
-from prmcal.harness.planning.saved import existing_plan, write_plan
+from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import storage_errors
 
@@ -73,29 +71,16 @@ def run_grid(
         data, environment = grid.model_dump(mode="json"), run_environment()
         if executor.on_gpus:  # Those of a cluster are not on this machine.
             environment["hardware"]["gpus"] = environment["hardware"]["gpus"] or ["GPUs of the cluster"]
-        absolute, root = log.resolve(), directory.resolve()
-        record = RunRecord(
-            grid=data,
-            plugin_files=[str(path.resolve()) for path in plugin_files],
-            run_id=secrets.token_hex(6),
-            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            workers=workers,
-            # A folder may be moved.
-            log=str(absolute.relative_to(root) if absolute.is_relative_to(root) else absolute),
-            environment=environment,
-            only={kind: list(names) for kind, names in (only or {}).items()},
-            retried=folder.cells_to_retry() if retry_failed else None,
-        )
+        record = folder.new_record(data, plugin_files, workers, log, only or {}, retry_failed, environment)
         part = plan.asked_part(record)
         recorder = Recorder(folder, plan, folder.store, record)
         if not part.cells:
-            return _summary(recorder, part, 0, watch.seconds, log, None)
+            return recorder.summary(part, 0, watch.seconds, log, None)
         dropped = recorder.lost_cells(part, drop_cells)
         folder.store.remove_leftovers()
         done = folder.store.manifests(shard.ref for shard in plan.shards())
         cost = CostModel(plan, folder.store.all_manifests(known=done), executor.on_gpus)
-        write_plan(directory, record.grid, plan)
-        folder.write_record(record)  # Others see by both what the run does.
+        recorder.save_plan()
         schedule = Schedule(part, done)
         progress = Progress(directory, part, done, cost, workers, log, stream)
         if dropped:
@@ -122,27 +107,7 @@ def run_grid(
                 f"The run took {watch.seconds:,.1f} s. Publishing results meanwhile took {share:.1%} of this time."
             )
     computed = len(recorder.manifests) - len(done)
-    return _summary(recorder, part, computed, watch.seconds, log, ending)
-
-
-def _summary(
-    recorder: Recorder, asked: Plan, computed: int, seconds: float, log: Path, ending: Ending | None
-) -> RunSummary:
-    """Return the summary of a run, which was asked for a part of the plan and computed some shards of it."""
-    failed = failed_cells(asked, recorder.failures)
-    done = recorder.manifests.keys()
-    return RunSummary(
-        computed=computed,
-        reused=len(done & {shard.ref for shard in asked.shards()}) - computed,
-        cells=len(asked.cells),
-        done_cells=sum(done >= set(cell.job.refs) for cell in asked.cells),
-        failed_cells=len(failed),
-        grid_cells=len(recorder.plan.cells),
-        failures=grouped(failed),
-        seconds=seconds,
-        log=log,
-        ending=ending,
-    )
+    return recorder.summary(part, computed, watch.seconds, log, ending)
 
 
 def _compute(

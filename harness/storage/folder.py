@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -210,6 +211,34 @@ class RunFolder:
             raise RunError(
                 f"{self.directory} holds files that are not from a run. Choose a new or an empty --out folder."
             )
+
+    def new_record(
+        self,
+        grid: Mapping[str, Any],
+        plugin_files: Sequence[Path],
+        workers: int,
+        log: Path,
+        only: Mapping[str, Sequence[str]],
+        retry_failed: bool,
+        environment: Mapping[str, Any],
+    ) -> RunRecord:
+        """Return the record of a run that begins now. `retry_failed` asks for the cells of the latest run that failed.
+
+        Raises a RunError or a DatabaseError if it is not known which cells failed.
+        """
+        absolute, folder = log.resolve(), self.directory.resolve()
+        return RunRecord(
+            grid=dict(grid),
+            plugin_files=[str(path.resolve()) for path in plugin_files],
+            run_id=secrets.token_hex(6),
+            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            workers=workers,
+            # A folder may be moved.
+            log=str(absolute.relative_to(folder) if absolute.is_relative_to(folder) else absolute),
+            environment=dict(environment),
+            only={kind: list(names) for kind, names in only.items()},
+            retried=self.cells_to_retry() if retry_failed else None,
+        )
 
     def write_record(self, record: RunRecord) -> None:
         """Replace the record."""
