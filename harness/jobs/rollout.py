@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from prmcal.errors import DataError, PluginFailedError
-from prmcal.harness.jobs import parameters, plugin_calls
-from prmcal.harness.jobs.context import Context, Output
+from prmcal.harness.jobs import parameters
+from prmcal.harness.jobs.context import Context, Output, checked_scores, plugin_guard
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.stepping import stored
 from prmcal.registry.contracts.data import GIVEN, Completion, Prefix, PrefixScores, Question, ScoringRequest
@@ -114,7 +114,7 @@ def draw(
     if not prefixes:
         return []
     given = shard.parameters
-    with plugin_calls.plugin_guard("llm", given.llm.name, "generate"):
+    with plugin_guard("llm", given.llm.name, "generate"):
         llm = context.llm(given.llm)
         completions = patiently(llm, lambda: llm.generate(prefixes, n, given.sampling, shard.seed))
         return stored(llm, [(prefix, n) for prefix in prefixes], completions)
@@ -256,8 +256,8 @@ def compute_score(shard: Shard[parameters.ScoreParameters], context: Context) ->
     trajectories = context.table(shard, "rollout", "trajectories")
     requests = scoring_requests(context, shard.parameters.data, trajectories)
     groups = list(trajectories.groupby("question_id", sort=False))
-    with plugin_calls.plugin_guard("prm", prm.name, "score"):
-        scored = plugin_calls.checked_scores(context.prm(prm), list(requests.values()))
+    with plugin_guard("prm", prm.name, "score"):
+        scored = checked_scores(context.prm(prm), list(requests.values()))
     places = [
         (key, trajectory, each)
         for (key, group), scores in zip(groups, scored, strict=True)

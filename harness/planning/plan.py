@@ -9,9 +9,9 @@ from pydantic import SkipValidation
 
 from prmcal.db.metrics import Leaderboard, Metric, cell_id
 from prmcal.errors import GridError, NoAnswerError, PrmcalError
+from prmcal.harness.jobs.context import plugin_guard
 from prmcal.harness.jobs.job import Job, Labels, Name, NoName, Shard, StrategyName, job_key, shard_key
 from prmcal.harness.jobs.parameters import Parameters, PluginReference, ScoreParameters
-from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.storage.folder import RunRecord
 from prmcal.harness.storage.store import ArtifactRef
