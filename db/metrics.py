@@ -94,21 +94,13 @@ class Metrics(dict[str, Metric]):
     def __init__(self, metrics: Iterable[Metric]) -> None:
         super().__init__((metric.name, metric) for metric in metrics)
 
+    def __missing__(self, name: str) -> Metric:
+        """Return a metric that the run does not describe: no value of it is better."""
+        return Metric(name, name.replace("_", " ").capitalize(), "calibration", None, "")
+
     def title(self, name: str) -> str:
-        """Return the title of a metric, also of one that the run does not describe."""
-        return self[name].title if name in self else name.replace("_", " ").capitalize()
-
-    def better(self, name: str) -> Better | None:
-        """Return which value of a metric wins; None if none does, or the run does not describe the metric."""
-        return self[name].better if name in self else None
-
-    def direction(self, name: str) -> str:
-        """Return :attr:`Metric.direction`; empty if the run does not describe the metric."""
-        return self[name].direction if name in self else ""
-
-    def description(self, name: str) -> str:
-        """Return what a metric measures; empty if the run does not describe it."""
-        return self[name].description if name in self else ""
+        """Return the title of a metric."""
+        return self[name].title
 
     def of(self, leaderboard: Leaderboard) -> list[Metric]:
         """Return the metrics of a leaderboard."""

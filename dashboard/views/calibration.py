@@ -189,7 +189,7 @@ def _metric_table(detail: CellDetail, described: Metrics) -> None:
             "Value (95% interval)": estimates(overall[["value", "low", "high"]]),
             "Questions": integers(overall["questions"]),
             "Prefixes": integers(overall["rows"]),
-            "Definition": [described.description(name) for name in overall.index],
+            "Definition": [described[name].description for name in overall.index],
         }
     )
 

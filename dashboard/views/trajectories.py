@@ -267,7 +267,7 @@ def _pick_cells(path: Path, cells: pd.DataFrame, table: Leaderboard) -> tuple[st
 
 def _chart(found: CellComparison, described: Metrics) -> None:
     # Metrics of similar size only.
-    charted = {name for name in described if described.better(name)} | {"budget_ratio"}
+    charted = {name for name in described if described[name].better} | {"budget_ratio"}
     shown = found.table[found.table["metric"].isin(charted)]
     rows = shown[["low", "high"]].astype(float)
     rows = rows.assign(

@@ -132,8 +132,7 @@ def _with_values(
     cells: pd.DataFrame, found: pd.DataFrame, compared: pd.DataFrame, baseline: str | None, described: Metrics
 ) -> pd.DataFrame:
     measured = found[found["metric"] == RANKING_METRIC].reset_index(drop=True)
-    better = {RANKING_METRIC: described.better(RANKING_METRIC)}
-    measured["standing"] = standings(measured, compared, better)["standing"]
+    measured["standing"] = standings(measured, compared, described)["standing"]
     columns = ["cell_id", "value", "low", "high", "standing"]
     shown = cells.merge(measured[columns], on="cell_id", how="left")
     base = shown[shown["calibrator"] == baseline].set_index(PLACE)["value"]

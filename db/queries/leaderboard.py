@@ -70,8 +70,7 @@ def measurements(
             if tier is None
             else set(connection.scalars(sa.select(Cell.cell_id).where(Cell.at_tier(tier))))
         )
-    better = {name: described.better(name) for name in described}
-    standing = None if compared is None else standings(found, compared, better)
+    standing = None if compared is None else standings(found, compared, described)
     for name in ("standing", "letters"):
         found[name] = None if standing is None else standing[name]
     found = kept(found, llm=llm, prm=prm, calibrator=calibrator, dataset=dataset, strategy=strategy)

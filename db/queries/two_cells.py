@@ -106,7 +106,7 @@ def compare_cells(database: Path, cell_a: str, cell_b: str, metric: str | None =
         measured = _measured(connection, database.parent, cells) if others else []
         rows = []
         for name in names:
-            better = described.better(name)
+            better = described[name].better
             found = stored.get(name) or _paired(name, measured, cells, better)
             p_value = found["p_value"] if found["p_adjusted"] is None else found["p_adjusted"]
             sides = {
@@ -309,7 +309,7 @@ def compare_runs(first: Path, other: Path, table: Leaderboard = "calibration") -
     # One after the other: connections to two files are not open at the same time.
     a = _read(first, table, metric)
     b = _under_names_of(a, _read(other, table, metric))
-    described = a.metrics.get(metric) or Metric(metric, a.metrics.title(metric), table, None, "")
+    described = a.metrics[metric]
     both = a.cells.merge(b.cells[["cell_id", "value", "low", "high"]], on="cell_id", suffixes=("_a", "_b"))
     differences = [_difference(a, b, row, described) for row in both.to_dict("records")]
     for place, name in enumerate(("difference", "low", "high", "p")):

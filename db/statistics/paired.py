@@ -6,7 +6,6 @@ import string
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +14,7 @@ import scipy  # its parts are imported when they are used
 from numpy.typing import ArrayLike, NDArray
 
 from prmcal.arrays import Floats
-from prmcal.db.metrics import PLACE, Better
+from prmcal.db.metrics import PLACE, Better, Metric
 from prmcal.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -150,25 +149,25 @@ SIGNIFICANCE = 0.05
 
 
 def standings(
-    found: pd.DataFrame, compared: pd.DataFrame, better: Mapping[str, str | None]
+    found: pd.DataFrame, compared: pd.DataFrame, described: Mapping[str, Metric]
 ) -> dict[str, list[str | None]]:
     """Rank every value among those that it competes with.
 
     `found` has one row per value, with the columns dataset, llm, prm, cell_id, metric and value. `compared` has the
     columns metric, cell_a, cell_b and p_adjusted, where a missing p value means that the comparison was not possible.
-    `better` has which value of a metric wins: "lower", "higher" or "near zero"; with None, its values have no standing.
+    `described` has the metrics. Values of one of which none is better have no standing.
     The result has "standing" and "letters", each with an entry per row: see
     :func:`prmcal.db.queries.leaderboard.measurements`.
     """
     import pandas as pd
 
-    groups = list(_groups(found, better))
+    groups = list(_groups(found, described))
     standing, letters = np.full((2, len(found)), None, dtype=object)
     rows = np.concatenate(groups or [np.empty(0, dtype=np.intp)])
     starts = np.cumsum([0, *map(len, groups)])
     group = np.repeat(np.arange(len(groups)), np.diff(starts))
     # The places in `rows` by metric and cell. The last ones are for those that are not there.
-    kinds, cells = pd.Index(list(better)), pd.Index(found["cell_id"].unique())
+    kinds, cells = pd.Index(list(described)), pd.Index(found["cell_id"].unique())
     places = np.full((len(kinds) + 1, len(cells) + 1), -1)
     ranked = found.iloc[rows]
     places[kinds.get_indexer(ranked["metric"]), cells.get_indexer(ranked["cell_id"])] = np.arange(len(rows))
@@ -194,16 +193,16 @@ def standings(
     return {"standing": standing.tolist(), "letters": letters.tolist()}
 
 
-def _groups(found: pd.DataFrame, better: Mapping[str, str | None]) -> Iterator[NDArray[np.intp]]:
+def _groups(found: pd.DataFrame, described: Mapping[str, Metric]) -> Iterator[NDArray[np.intp]]:
     """Yield the rows that compete in a metric and a group, the best first. Ties are ordered by cell."""
-    for metric, wins in better.items():
-        rows = np.flatnonzero((found["metric"] == metric) & found["value"].notna())
-        if wins is None or not len(rows):
+    for metric in described.values():
+        rows = np.flatnonzero((found["metric"] == metric.name) & found["value"].notna())
+        if metric.better is None or not len(rows):
             continue
         own = found.iloc[rows]
         group = own.groupby([name for name in PLACE if name in own], dropna=False).ngroup().to_numpy()
         cells = own["cell_id"].to_numpy(dtype=object)
-        order = np.lexsort((cells, -merit(own["value"].astype(float), wins).to_numpy(), group))
+        order = np.lexsort((cells, -merit(own["value"].astype(float), metric.better).to_numpy(), group))
         starts = np.flatnonzero(np.diff(group[order])) + 1
         yield from np.split(rows[order], starts)
 
@@ -218,62 +217,22 @@ def tie_letters(count: int, distinct: frozenset[tuple[int, int]]) -> tuple[str, 
     `count`, and `distinct` has the pairs that differ significantly. The letters of each cell are in alphabetical order.
     There are none if the alphabet is too short.
     """
-    # A set of cells is an integer with a bit for each cell.
-    everyone = (1 << count) - 1
-    ties = [everyone & ~(1 << index) for index in range(count)]
-    for first, second in distinct:
-        ties[first] &= ~(1 << second)
-        ties[second] &= ~(1 << first)
-    sets = _runs(ties) or list(islice(_maximal_sets(ties, everyone), len(string.ascii_letters) + 1))
-    if len(sets) > len(string.ascii_letters):
-        return ()
+    apart: list[set[int]] = [set() for _ in range(count)]
+    for pair in distinct:
+        apart[max(pair)].add(min(pair))
+    # The maximal sets of the first cells. One more cell never makes them fewer.
+    sets: set[frozenset[int]] = {frozenset()}
+    for cell, others in enumerate(apart):
+        joined = {each - others | {cell} for each in sets}
+        kept = {each for each in sets if each & others}
+        sets = kept | {each for each in joined if not any(each < other for other in joined)}
+        if len(sets) > len(string.ascii_letters):
+            return ()
     letters = [""] * count
-    for letter, places in zip(string.ascii_letters, sorted(map(_bits, sets)), strict=False):
+    for letter, places in zip(string.ascii_letters, sorted(map(sorted, sets)), strict=False):
         for index in places:
             letters[index] += letter
     return tuple(letters)
-
-
-def _runs(ties: Sequence[int]) -> list[int]:
-    """Return all maximal sets if each cell ties with just the cells of a run around it. Return nothing otherwise.
-
-    That is the rule where all values are equally noisy, and saves most of the time.
-    """
-    whole = [each | 1 << cell for cell, each in enumerate(ties)]
-    lows, highs = [(each & -each).bit_length() - 1 for each in whole], [each.bit_length() for each in whole]
-    runs = [(1 << high) - (1 << low) for low, high in zip(lows, highs, strict=True)]
-    if runs != whole:
-        return []
-    return [
-        (1 << high) - (1 << cell)
-        for cell, (high, before) in enumerate(zip(highs, [0, *highs], strict=False))
-        if high > before
-    ]
-
-
-def _maximal_sets(ties: Sequence[int], everyone: int) -> Iterator[int]:
-    """Yield all maximal sets of cells that tie with each other (Bron and Kerbosch, 1973, with pivots).
-
-    `ties` has a set for each cell: those that it ties with, without itself.
-    """
-    waiting = [
-        (0, everyone, 0)
-    ]  # the cells of a set, those that may join it, and those whose sets were found before
-    while waiting:
-        chosen, left, before = waiting.pop()
-        if not left and not before:
-            yield chosen
-        if not left:
-            continue
-        pivot = max(_bits(left | before), key=lambda cell: (left & ties[cell]).bit_count())
-        for cell in _bits(left & ~ties[pivot]):
-            waiting.append((chosen | 1 << cell, left & ties[cell], before & ties[cell]))
-            left &= ~(1 << cell)
-            before |= 1 << cell
-
-
-def _bits(cells: int) -> list[int]:
-    return [index for index in range(cells.bit_length()) if cells >> index & 1]
 
 
 def merit(value: pd.Series, wins: str) -> pd.Series:

@@ -144,7 +144,7 @@ def leaderboard_board(
             described.title(name),
             tuple(_value(row, name, marks) for row in rows),
             key=name,
-            about=f"{described.description(name)} {described.direction(name).capitalize()}".strip(),
+            about=f"{described[name].description} {described[name].direction.capitalize()}".strip(),
             numbers=_numbers(rows, name),
             hidden=name not in text.main_metrics,
         )

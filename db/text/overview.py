@@ -188,7 +188,7 @@ def _error(found: types.Overview, metric: str, weight: int) -> Column:
         found.metrics.title(metric),
         tuple(quantity(row.errors.get(metric)) for row in found.ranking),
         weight,
-        about=f"{found.metrics.description(metric)} Mean over places; {found.metrics.direction(metric)}.",
+        about=f"{found.metrics[metric].description} Mean over places; {found.metrics[metric].direction}.",
     )
 
 

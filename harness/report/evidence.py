@@ -72,8 +72,7 @@ class Evidence:
         """Return the calibration results of some calibrators. Their standings are among themselves."""
         kept = self.calibration["calibrator"].isin(list(calibrators))
         found = self.calibration[kept].reset_index(drop=True)
-        better = {name: self.described.better(name) for name in self.described}
-        return found.assign(standing=standings(found, self.compared, better)["standing"])
+        return found.assign(standing=standings(found, self.compared, self.described)["standing"])
 
     def strategies_of_paper(self, label: str) -> tuple[list[str], list[str]]:
         """Return the names of the strategies of a table of the paper: with a fixed budget, and with IAS."""

@@ -117,7 +117,7 @@ def figure_3_main_metric(evidence: Evidence) -> Chart | None:
     """Make Figure 3 with the calibration error that the leaderboard shows; None if it was not measured."""
     shown = LEADERBOARDS["calibration"].main_metrics
     metric = next(
-        (name for name in shown if evidence.described.better(name) == "lower" and name != RANKING_METRIC),
+        (name for name in shown if evidence.described[name].better == "lower" and name != RANKING_METRIC),
         None,
     )
     if metric is None or metric not in evidence.metrics:
@@ -132,7 +132,7 @@ _LOOKS = {_TIED: (_BLUE, _ROUND), _WORSE: (charts.GREY, _SQUARE), _OPEN: (charts
 
 
 def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
-    shown_title, names = evidence.described.title(metric), evidence.calibrators
+    described, names = evidence.described[metric], evidence.calibrators
     rows = _calibration(evidence, names, metric)
     notes = numbered(rows["reason"])
     rows["text"] = [
@@ -173,17 +173,17 @@ def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
     return Chart(
         name,
         title,
-        f"{shown_title} of each calibrator on the test questions, with its 95% interval over "
+        f"{described.title} of each calibrator on the test questions, with its 95% interval over "
         "questions. Circles: best of its panel, or not significantly different from the best (paired bootstrap, "
         f"p >= {SIGNIFICANCE} after Holm's correction). Squares: significantly worse than the best. Dotted line: "
         f"uncalibrated rewards. Each value is measured on {questions} questions. All panels have the same axes.",
-        f"{shown_title} of {', '.join(names)} with 95% intervals for {pictures.listed(evidence)}.",
+        f"{described.title} of {', '.join(names)} with 95% intervals for {pictures.listed(evidence)}.",
         pictures.small_multiples(
             evidence,
             rows,
             draw,
             standings,
-            f"{shown_title} ({evidence.described.direction(metric)})",
+            f"{described.title} ({described.direction})",
             lines=False,
             height=pictures.LINE_HEIGHT * len(names) + 6,
             sides=pictures.SIDES + 4 * min(30, max(map(len, names))),

@@ -147,10 +147,10 @@ def _by_metric(evidence: Evidence, shown: pd.DataFrame) -> tuple[Panel, ...]:
     """Return a panel for each metric. Its description says which values are better."""
     panels = []
     for metric, part in shown.groupby("metric", sort=False):
-        name, described = str(metric), evidence.described
-        better = described.direction(name)
-        about = f"{described.description(name)} {f'{better.capitalize()}.' if better else ''}".strip()
-        panels.append(Panel(name.replace("_", "-"), described.title(name), about, part))
+        described = evidence.described[str(metric)]
+        better = f"{described.direction.capitalize()}." if described.better else ""
+        about = f"{described.description} {better}".strip()
+        panels.append(Panel(described.name.replace("_", "-"), described.title, about, part))
     return tuple(panels)
 
 

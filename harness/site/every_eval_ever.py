@@ -123,7 +123,7 @@ class Records:
         """Write the records to ``data/prmcal/DEVELOPER/MODEL/UUID.json`` in an existing folder."""
         for cell in self._cells:
             scored = [
-                row for row in cell.values if self._metrics.better(row["metric"]) in ("lower", "higher")
+                row for row in cell.values if self._metrics[row["metric"]].better in ("lower", "higher")
             ]
             if scored:
                 model = (_NOT_PORTABLE.sub("-", name).strip("-.") or "unknown" for name in self._model(cell))
@@ -183,7 +183,7 @@ class Records:
         costs = {
             other["metric"]: estimate(other["metric"], other["value"], other["low"], other["high"])
             for other in cell.values
-            if described.better(other["metric"]) not in ("lower", "higher")
+            if described[other["metric"]].better not in ("lower", "higher")
         }
         arguments = self._plugins.get(("metric", name), {}).get("arguments", {})
         plain = {key: each for key, each in arguments.items() if isinstance(each, (str, int, float, bool))}
@@ -213,10 +213,10 @@ class Records:
             },
             "metric_config": {
                 "metric_id": f"{COLLECTION}.{name}",
-                "metric_name": described.title(name),
-                "evaluation_description": described.description(name),
+                "metric_name": described[name].title,
+                "evaluation_description": described[name].description,
                 **({"metric_parameters": plain} if plain else {}),
-                "lower_is_better": described.better(name) == "lower",
+                "lower_is_better": described[name].better == "lower",
                 "score_type": "continuous",
                 "min_score": 0.0 if unit else "-Infinity",
                 "max_score": 1.0 if unit else "Infinity",

@@ -58,7 +58,7 @@ def test_the_page_sorts_by_numbers_and_shows_intervals_beside_them(run_folder: P
     title = DESCRIBED.title("brier_corrected")
     assert pd.api.types.is_float_dtype(frame[title])
     assert frame[f"{title}, 95%"].iloc[0].startswith("[")
-    assert DESCRIBED.description("brier_corrected") in config[title]["help"]
+    assert DESCRIBED["brier_corrected"].description in config[title]["help"]
 
 
 def test_hostile_names_are_text_in_a_table_of_a_site(run_folder: Path) -> None:

@@ -10,7 +10,10 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from prmcal.db.metrics import SCALING, Metric, Metrics
 from prmcal.db.statistics.paired import standings, tie_letters
+
+BRIER = Metrics([Metric("brier", "Brier score", "calibration", "lower", "")])
 
 
 def letters_of(cells: Sequence[str], distinct: Iterable[frozenset[str]]) -> dict[str, str]:
@@ -95,7 +98,7 @@ def test_what_shares_a_letter_with_the_best_is_tied_and_nothing_else_is(
 ) -> None:
     found = measured(dict(zip("ABCD", values, strict=True)))
     pairs = ["".join(pair) for pair in combinations("ABCD", 2)]
-    stands = standings(found, compared(dict(zip(pairs, p_values, strict=True))), {"brier": "lower"})
+    stands = standings(found, compared(dict(zip(pairs, p_values, strict=True))), BRIER)
     best = stands["standing"].index("best")
     assert values[best] == 0.1
     for standing, letters in zip(stands["standing"], stands["letters"], strict=True):
@@ -105,19 +108,19 @@ def test_what_shares_a_letter_with_the_best_is_tied_and_nothing_else_is(
 
 def test_what_was_not_compared_has_neither_standing_nor_letters() -> None:
     found = measured({"A": 0.1, "B": 0.2, "C": 0.3})
-    stands = standings(found, compared({"AB": 0.01, "AC": math.nan, "BC": math.nan}), {"brier": "lower"})
+    stands = standings(found, compared({"AB": 0.01, "AC": math.nan, "BC": math.nan}), BRIER)
     assert stands == {"standing": ["best", "worse", None], "letters": ["a", "b", None]}
 
 
 def test_a_metric_without_a_better_value_has_no_order() -> None:
     found = measured({"A": 0.1, "B": 0.2}, "budget_ratio")
-    stands = standings(found, compared({"AB": 0.01}, "budget_ratio"), {"budget_ratio": None})
+    stands = standings(found, compared({"AB": 0.01}, "budget_ratio"), Metrics(SCALING))
     assert stands == {"standing": [None, None], "letters": [None, None]}
 
 
 def test_groups_do_not_mix() -> None:
     other = measured({"C": 0.4, "D": 0.1}).assign(llm="other")
     found = pd.concat([measured({"A": 0.1, "B": 0.2}), other], ignore_index=True)
-    stands = standings(found, compared({"AB": 0.01, "CD": 0.5, "AC": 0.001}), {"brier": "lower"})
+    stands = standings(found, compared({"AB": 0.01, "CD": 0.5, "AC": 0.001}), BRIER)
     assert stands["standing"] == ["best", "worse", "tied", "best"]
     assert stands["letters"] == ["a", "b", "a", "a"]
