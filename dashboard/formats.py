@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -76,24 +77,21 @@ def estimate(value: float, low: float | None, high: float | None, digits: int = 
     return f"{number(value, digits)} [{number(low, digits)},{_NO_BREAK}{number(high, digits)}]"
 
 
-def names(values: Iterable[Any]) -> list[str]:
-    """Escape the names in a column. A missing name gives :data:`MISSING`."""
-    return [escaped(value) if isinstance(value, str) else MISSING for value in values]
-
-
-def numbers(values: Iterable[float | None], digits: int = DIGITS) -> list[str]:
-    """Format the numbers in a column."""
-    return [number(value, digits) for value in values]
+def texts(values: Iterable[Any]) -> list[str]:
+    """Return the values in a column as Markdown: names, whole numbers, and others with decimal places."""
+    return [
+        escaped(each)
+        if isinstance(each, str)
+        else integer(each)
+        if isinstance(each, Integral)
+        else number(each)
+        for each in values
+    ]
 
 
 def settings(values: Iterable[float | None]) -> list[str]:
     """Format the values of C or beta in a column, with as many digits as they need."""
     return [MISSING if pd.isna(value) else f"{value:g}" for value in values]
-
-
-def integers(values: Iterable[float | None]) -> list[str]:
-    """Format the whole numbers in a column."""
-    return [integer(value) for value in values]
 
 
 def estimates(rows: pd.DataFrame, digits: int = DIGITS) -> list[str]:

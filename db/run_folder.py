@@ -46,11 +46,6 @@ def checkpoints_root(directory: Path) -> Path:
     return directory / "checkpoints"
 
 
-def checkpoint_folder(directory: Path, key: str) -> Path:
-    """Return the folder of the checkpoints of a shard, whether it exists or not."""
-    return checkpoints_root(directory) / key
-
-
 def workers_folder(directory: Path) -> Path:
     """Return the folder of what the workers tell during a run, whether it exists or not."""
     return directory / "workers"

@@ -86,16 +86,6 @@ class Writer:
             connection.exec_driver_sql(f"SET threads = {min(_THREADS, os.cpu_count() or 1)}")
             yield Transaction(connection)
 
-    def record(self, rows: Sequence[tables.Base]) -> None:
-        """Call :meth:`Transaction.record` in a separate transaction."""
-        with self.transaction() as transaction:
-            transaction.record(rows)
-
-    def load(self, table_name: str, files: Files) -> int:
-        """Call :meth:`Transaction.load` in a separate transaction."""
-        with self.transaction() as transaction:
-            return transaction.load(table_name, files)
-
     def loaded_jobs(self) -> set[str]:
         """Return the keys of the jobs whose artifacts are in the database."""
         with connect(self._engine, self.path, self._patience) as connection:

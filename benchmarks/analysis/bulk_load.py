@@ -42,7 +42,8 @@ def time_bulk(directory: Path) -> float:
     parquet.write_table(rewards(BULK_ROWS), directory / "rewards.parquet")
     writer = Writer(database_path(directory / "bulk"))
     start = time.perf_counter()
-    writer.load("rewards", {"bulk": [directory / "rewards.parquet"]})
+    with writer.transaction() as transaction:
+        transaction.load("rewards", {"bulk": [directory / "rewards.parquet"]})
     return time.perf_counter() - start
 
 

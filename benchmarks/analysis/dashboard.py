@@ -94,7 +94,8 @@ def describe(writer: Writer) -> None:
             rows += job("curves", (llm, prm, dataset), ("rollout", llm, dataset), **here)
     for llm, prm, calibrator, dataset in grid():
         rows += cells_of(llm, prm, calibrator, dataset)
-    writer.record(rows)
+    with writer.transaction() as transaction:
+        transaction.record(rows)
 
 
 def job(kind: str, place: tuple[str, ...], *inputs: tuple[str, ...], **columns: Any) -> list[Base]:

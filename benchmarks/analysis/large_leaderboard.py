@@ -94,7 +94,8 @@ def rows(llms: Sequence[str]) -> Iterator[Base]:
 def build(directory: Path, llms: Sequence[str]) -> None:
     """Write a published database with a value of each metric for each cell, and with all comparisons."""
     writer = Writer(database_path(directory))
-    writer.record(list(rows(llms)))
+    with writer.transaction() as transaction:
+        transaction.record(list(rows(llms)))
     with engine_for(writer.path).begin() as connection:
         run = connection.exec_driver_sql
         run("SELECT setseed(0.5)")

@@ -167,7 +167,8 @@ def publish() -> None:
         while time.monotonic() < begin + PUBLISHING_SECONDS:
             if pace.due:
                 with pace.work():
-                    writer.load("rewards", {f"job-{writes}": [directory / "rewards.parquet"]})
+                    with writer.transaction() as transaction:
+                        transaction.load("rewards", {f"job-{writes}": [directory / "rewards.parquet"]})
                     writer.publish()
                 writes += 1
             time.sleep(0.1)

@@ -13,7 +13,7 @@ from streamlit.navigation.page import StreamlitPage
 from prmcal.dashboard.controls.address import ask, bound, bound_several, given, link, note
 from prmcal.db import catalog
 from prmcal.db.metrics import RANKING_METRIC, TIERS, Leaderboard
-from prmcal.db.text.formats import COORDINATE_TITLES, LEADERBOARDS, VERIFIED, tier_choice
+from prmcal.db.text.formats import COORDINATE_TITLES, LEADERBOARDS, VERIFIED
 from prmcal.errors import DatabaseError
 
 FILTERS = {
@@ -61,7 +61,10 @@ def choose_tier(path: Path) -> str | None:
         return None
     tiers = (None, *TIERS)
     chosen: str | None = st.sidebar.selectbox(
-        VERIFIED, tiers, format_func=tier_choice, **bound(TIER, tiers, text=lambda tier: tier or "")
+        VERIFIED,
+        tiers,
+        format_func=lambda tier: f"at least {tier}" if tier else "all rows",
+        **bound(TIER, tiers, text=lambda tier: tier or ""),
     )
     return chosen
 

@@ -43,16 +43,11 @@ def choose_metric(label: str, names: Sequence[str], parameter: str, described: M
     return described[name]
 
 
-def choose_row(
-    shown: pd.DataFrame,
-    key: str,
-    parameters: Mapping[str, str | None],
-    config: Mapping[str, Any] | None = None,
-) -> None:
+def choose_row(shown: pd.DataFrame, key: str, parameters: Mapping[str, str | None]) -> None:
     """Show a table in which the reader can select one row, and write what the row names into the address.
 
     A new key clears the selection. `parameters` has the column whose value each query parameter gets; None removes the
-    parameter. Fractions have three decimal places; `config` is for columns that need more than that.
+    parameter. Fractions have three decimal places.
     """
 
     def write() -> None:
@@ -66,10 +61,7 @@ def choose_row(
     st.dataframe(
         shown,
         hide_index=True,
-        column_config={
-            **{name: st.column_config.NumberColumn(format="%.3f") for name in fractions},
-            **(config or {}),
-        },
+        column_config={name: st.column_config.NumberColumn(format="%.3f") for name in fractions},
         key=key,
         on_select=write,
         selection_mode="single-row",

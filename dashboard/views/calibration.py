@@ -12,7 +12,7 @@ from prmcal.dashboard.charts.trajectory import bin_counts, bin_errors, draw, ext
 from prmcal.dashboard.controls.address import ask, ask_cells
 from prmcal.dashboard.controls.context import CHOICES, choose, choose_group, grid_names
 from prmcal.dashboard.controls.widgets import choose_metric, choose_view
-from prmcal.dashboard.formats import CAPTIONS, escaped, estimates, integer, integers, names, number, numbers
+from prmcal.dashboard.formats import CAPTIONS, escaped, estimates, integer, number
 from prmcal.dashboard.views.shared import best_first, choose_drawn, show_jobs, show_status, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import Series, series_of
@@ -83,9 +83,9 @@ def _comparison(done: pd.DataFrame, grid: dict[str, list[str]], described: Metri
     )
     show_table(
         {
-            "Calibrator": names(measured["calibrator"]),
+            "Calibrator": measured["calibrator"],
             metric.title: estimates(rows[["value", "low", "high"]]),
-            "Letters": names(measured[f"{metric.name}_letters"]),
+            "Letters": measured[f"{metric.name}_letters"],
         }
     )
     st.caption(
@@ -149,8 +149,8 @@ def _diagrams(path: Path, cells: pd.DataFrame, detail: CellDetail, grid: dict[st
         show_table(
             {
                 "Reward": [f"{number(row.lower, 2)} to {number(row.upper, 2)}" for row in bins.itertuples()],
-                "Prefixes": integers(bins["count"]),
-                "Mean reward": numbers(bins["mean_reward"]),
+                "Prefixes": bins["count"],
+                "Mean reward": bins["mean_reward"],
                 "Success rate": estimates(bins[["mean_success", "low", "high"]]),
             }
         )
@@ -187,8 +187,8 @@ def _metric_table(detail: CellDetail, described: Metrics) -> None:
         {
             "Metric": [described.title(name) for name in overall.index],
             "Value (95% interval)": estimates(overall[["value", "low", "high"]]),
-            "Questions": integers(overall["questions"]),
-            "Prefixes": integers(overall["rows"]),
+            "Questions": overall["questions"],
+            "Prefixes": overall["rows"],
             "Definition": [described[name].description for name in overall.index],
         }
     )

@@ -15,7 +15,7 @@ from prmcal.dashboard.charts.trajectory import draw, extremes
 from prmcal.dashboard.controls import context
 from prmcal.dashboard.controls.address import ask, ask_cells, bound
 from prmcal.dashboard.controls.widgets import SELECT_WIDTH, choose_view, show_board
-from prmcal.dashboard.formats import CAPTIONS, MISSING, escaped, integer, integers, names
+from prmcal.dashboard.formats import CAPTIONS, MISSING, escaped, integer
 from prmcal.dashboard.views.shared import show_jobs, show_progress, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import series_of
@@ -50,7 +50,7 @@ def show_differences(path: Path, others: Mapping[str, Path]) -> None:
     for title, cells in (("Only in this run", found.only_a), (f"Only in {name}", found.only_b)):
         if len(cells):
             with st.expander(f"{escaped(title)}: {integer(len(cells))} cells"):
-                show_table({"Cell": names(cells["cell_id"])})
+                show_table({"Cell": cells["cell_id"]})
 
 
 _MOST_JOBS = 10_000
@@ -83,13 +83,8 @@ def _failures(cells: pd.DataFrame) -> None:
     failed = cells[cells["status"] == "failed"].fillna({"reason": "no reason was recorded"})
     if len(failed):
         st.header("Failed")
-        reasons = failed.groupby("reason", sort=False)["cell_id"].agg(["size", "first"])
-        shown = {
-            "Cells": integers(reasons["size"]),
-            "Such as": names(reasons["first"]),
-            "Reason": names(reasons.index),
-        }
-        show_table(shown)
+        reasons = failed.groupby("reason", sort=False)["cell_id"].agg(["size", "first"]).reset_index()
+        show_table({"Cells": reasons["size"], "Such as": reasons["first"], "Reason": reasons["reason"]})
 
 
 def _so_far(path: Path) -> None:
@@ -142,12 +137,12 @@ def _history(runs: pd.DataFrame) -> None:
     latest_first = runs.iloc[::-1]
     show_table(
         {
-            "Run": names(latest_first["run_id"]),
-            "Grid": names(latest_first["grid_name"]),
+            "Run": latest_first["run_id"],
+            "Grid": latest_first["grid_name"],
             "Started (UTC)": [_moment(each) for each in latest_first["started_at"]],
             "Duration": [_duration(row) for row in latest_first.to_dict("records")],
-            "Status": names(latest_first["status"]),
-            "prmcal": names(latest_first["prmcal_version"]),
+            "Status": latest_first["status"],
+            "prmcal": latest_first["prmcal_version"],
             "Machine": [_machine(each) for each in latest_first["hardware"]],
         }
     )
@@ -177,11 +172,11 @@ def _plugins_and_datasets(path: Path) -> None:
     datasets = ask(catalog.datasets, path)
     show_table(
         {
-            "Data set": names(datasets["name"]),
-            "Split": names(datasets["split"]),
-            "Questions": integers(datasets["questions"]),
-            "Content hash": names(datasets["content_hash"]),
-            "Grader version": names(datasets["grader_version"]),
+            "Data set": datasets["name"],
+            "Split": datasets["split"],
+            "Questions": datasets["questions"],
+            "Content hash": datasets["content_hash"],
+            "Grader version": datasets["grader_version"],
         }
     )
 

@@ -14,7 +14,7 @@ from prmcal.dashboard.charts.trajectory import draw, extremes, gain_of, percent,
 from prmcal.dashboard.controls.address import ask, bound
 from prmcal.dashboard.controls.context import choose_group, context_of, grid_names
 from prmcal.dashboard.controls.widgets import choose_target, choose_view
-from prmcal.dashboard.formats import CAPTIONS, escaped, estimates, names, numbers, settings
+from prmcal.dashboard.formats import CAPTIONS, escaped, estimates, number, settings
 from prmcal.dashboard.views.shared import choose_drawn, show_areas, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import series_of
@@ -105,9 +105,9 @@ def _show_equal_cost(place: _Place) -> None:
     found = [verdict(low, high) for low, high in zip(chosen["low"], chosen["high"], strict=True)]
     show_table(
         {
-            "Calibrator": names(chosen["series"]),
+            "Calibrator": chosen["series"],
             "β": settings(chosen["beta"]),
-            "Samples": numbers(chosen["samples"], 2),
+            "Samples": [number(each, 2) for each in chosen["samples"]],
             "Accuracy": [percent(each) for each in chosen["accuracy"]],
             "Fixed n of equal cost": [percent(each) for each in chosen["fixed"]],
             "Difference": [
@@ -199,7 +199,7 @@ def _cost_table(measured: pd.DataFrame, chosen: pd.DataFrame, frontier: pd.DataF
     ordered = both.sort_values("cost", kind="stable")
     show_table(
         {
-            "Strategy": names(ordered["name"]),
+            "Strategy": ordered["name"],
             cost.capitalize(): estimates(
                 ordered[["cost", "cost_low", "cost_high"]], 2 if cost == "samples" else 0
             ),
@@ -232,8 +232,8 @@ def _show_difficulty(place: _Place) -> None:
         show_table(
             {
                 "Difficulty": [str(each) for each in shown["question_level"]],
-                "Strategy": names(shown["series"]),
-                "Samples": numbers(shown["cost"], 2),
+                "Strategy": shown["series"],
+                "Samples": [number(each, 2) for each in shown["cost"]],
                 "Accuracy": estimates(shown[["accuracy", "accuracy_low", "accuracy_high"]]),
                 "Questions": [str(each) for each in shown["n"]],
             }

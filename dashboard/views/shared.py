@@ -11,7 +11,7 @@ import streamlit as st
 from prmcal.dashboard.charts.curves import FIXED
 from prmcal.dashboard.controls.address import REFRESH_SECONDS, ask, bound_several
 from prmcal.dashboard.controls.context import context_of, grid_names
-from prmcal.dashboard.formats import escaped, estimates, integer, integers, settings
+from prmcal.dashboard.formats import escaped, estimates, integer, settings, texts
 from prmcal.db import catalog
 from prmcal.db.charts import series_of
 from prmcal.db.html.boards import overview_style
@@ -38,9 +38,10 @@ def colour_of(path: Path, calibrator: str) -> str:
     return series_of(grid_names(path)["calibrator"], [calibrator]).colours[0]
 
 
-def show_table(columns: Mapping[str, Sequence[str]] | pd.DataFrame) -> None:
-    """Show columns of Markdown by their titles."""
-    st.table(pd.DataFrame(columns), border="horizontal", hide_index=True)
+def show_table(columns: Mapping[str, Sequence[str] | pd.Series]) -> None:
+    """Show columns by their titles: lists of Markdown, and columns of data as they are."""
+    shown = {title: texts(each) if isinstance(each, pd.Series) else each for title, each in columns.items()}
+    st.table(pd.DataFrame(shown), border="horizontal", hide_index=True)
 
 
 # The background of the page's theme under the name that the style uses.
@@ -179,8 +180,8 @@ def _kinds(path: Path, expanded: bool) -> None:
         show_table(
             {
                 "Kind": [escaped(kind.replace("_", " ")) for kind in table["kind"]],
-                "Jobs": integers(table["jobs"]),
-                "Failed": integers(table["failed"]),
+                "Jobs": table["jobs"],
+                "Failed": table["failed"],
                 "Shards done": [
                     f"{part} of {whole}" for part, whole in zip(table["done"], table["shards"], strict=True)
                 ],

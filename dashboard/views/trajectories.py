@@ -183,12 +183,12 @@ def _trajectory(
     shown = ["*Question only*", *map(formats.with_formulas, texts)]
     show_table(
         {
-            "Step": formats.integers(table["step"]),
+            "Step": table["step"],
             "Text": shown[: len(table)],
-            "PRM reward": formats.numbers(table["reward"]),
+            "PRM reward": table["reward"],
             "Calibrated reward": formats.estimates(table[["calibrated", "band_low", "band_high"]]),
             "Success rate": list(map(_success, table.to_dict("records"))),
-            f"Samples for C = {target:g}": formats.integers(table["budget_calibrated"]),
+            f"Samples for C = {target:g}": list(map(formats.integer, table["budget_calibrated"])),
         }
     )
 
@@ -297,5 +297,5 @@ def _questions(here: context.Context, found: CellComparison) -> None:
         for name, text in zip(names.values, texts.values, strict=True)
     ]
     show_table(
-        {"Question": links, **{each.title.capitalize(): formats.names(each.values) for each in others}}
+        {"Question": links, **{each.title.capitalize(): formats.texts(each.values) for each in others}}
     )

@@ -147,7 +147,7 @@ def _fixed_at(accuracy: Floats, samples: Floats) -> tuple[Floats, Floats]:
     return left + (samples - below) * (right - left), (right - left).mean(axis=0)
 
 
-def half_widths_at_once(values: Floats, bootstrap: Bootstrap | None = None) -> Floats:
+def half_widths_at_once(values: Floats) -> Floats:
     """Return the half widths of intervals that contain all means at once in 95% of cases, of shape (means,).
 
     They are for the best of several: its own interval does not know that it was chosen by the same questions. The
@@ -159,7 +159,7 @@ def half_widths_at_once(values: Floats, bootstrap: Bootstrap | None = None) -> F
         return np.full(values.shape[1], np.nan)
     error = values.std(axis=0, ddof=1) / np.sqrt(questions)
     apart = (values - values.mean(axis=0)) / np.where(error > 0, error, 1.0) / questions
-    largest = np.abs(weighted_totals((bootstrap or Bootstrap()).weights(questions), apart)).max(axis=1)
+    largest = np.abs(weighted_totals(Bootstrap().weights(questions), apart)).max(axis=1)
     critical = float(np.quantile(largest, 1 - 2 * tail_of_resamples(questions, _TAIL)))
     return np.asarray(critical * error, dtype=np.float64)
 

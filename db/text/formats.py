@@ -86,20 +86,6 @@ def markdown_grid(head: Sequence[str], rows: Sequence[Sequence[str]], left: int)
     return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *rows))
 
 
-def latex_line(cells: Sequence[str]) -> str:
-    """Return a row of a LaTeX table."""
-    return " & ".join(cells) + r" \\"
-
-
-def file_size(size: int) -> str:
-    """Return a number of bytes as ``45 bytes``, ``1.2 kB``, ``17 MB`` or ``3.4 GB``."""
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= factor:
-            scaled = size / factor
-            return f"{scaled:,.0f} {unit}" if scaled >= 10 else f"{scaled:.1f} {unit}"
-    return counted(size, "byte")
-
-
 def duration(seconds: float) -> str:
     """Return a number of seconds as ``45 s``, ``3 min`` or ``2 h 5 min``."""
     if seconds < 90:
@@ -202,16 +188,6 @@ def verified_text(tier: Any, verified_by: Any = None, verified_at: Any = None, f
     if not missing(verified_at):
         parts.append(str(verified_at)[:10])
     return ", ".join(parts) + failures
-
-
-def tier_choice(tier: str | None) -> str:
-    """Return the text of an option that keeps the cells of a tier and of those above it; None keeps all cells."""
-    return "all rows" if tier is None else f"at least {tier}"
-
-
-def signature_text(signed_by: Any) -> str:
-    """Return by which key a submission is signed."""
-    return "not signed" if missing(signed_by) or not signed_by else f"signed by {signed_by}"
 
 
 def renewal(cell: Mapping[str, Any]) -> str:

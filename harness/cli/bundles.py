@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.filesize import decimal as file_size
 
 from prmcal.db.queries.cells import find_cell
-from prmcal.db.text.formats import counted, duration, file_size
+from prmcal.db.text.formats import counted, duration
 from prmcal.errors import PrmcalError, RunError, StorageError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ending_cleanly

@@ -10,10 +10,11 @@ from typing import Annotated
 
 import pandas as pd
 import typer
+from rich.filesize import decimal as file_size
 
 from prmcal.db.queries.cells import find_cell
 from prmcal.db.run_folder import artifacts_root, checkpoints_root, finished_artifacts
-from prmcal.db.text.formats import counted, file_size
+from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError, StorageError
 from prmcal.harness.cli.options import (
     DEFAULT_RUN,

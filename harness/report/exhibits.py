@@ -1,7 +1,5 @@
 """Exhibits of a report: tables and charts with captions and footnotes. Tables become Markdown and CSV here."""
 
-import csv
-import io
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +26,10 @@ _COLUMNS = (
     *("value", "low", "high", "published", "prefixes", "questions", "standing", "status", "reason"),
 )
 _TITLES = {**formats.COORDINATE_TITLES, "question_level": "Difficulty"}
-_FORMATS = {"target": "g", "level": "g", "value": ".6f", "low": ".6f", "high": ".6f"}
+_FORMATS = {
+    **{"target": "g", "level": "g", "value": ".6f", "low": ".6f", "high": ".6f"},
+    **{"prefixes": ".0f", "questions": ".0f"},
+}
 
 
 def numbered(reasons: Iterable[str | None]) -> dict[str, int]:
@@ -147,22 +148,15 @@ def span_text(numbers: Iterable[float | None], between: str = "-", none: str = "
 
 def csv_text(table: Table | TextTable) -> str:
     """Return a table as CSV: a line for each value, for programs, or the rows of a table of texts."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
+    import pandas as pd
+
     if isinstance(table, TextTable):
-        writer.writerows([table.readable.head, *table.readable.rows])
-        return buffer.getvalue()
-    writer.writerow(_COLUMNS)
-    for panel in table.panels:
-        for row in panel.values.to_dict("records"):
-            writer.writerow([_digits(name, row.get(name)) for name in _COLUMNS])
-    return buffer.getvalue()
-
-
-def _digits(name: str, value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:{'.0f' if name in ('prefixes', 'questions') else _FORMATS.get(name, '')}}"
+        rows = pd.DataFrame(table.readable.rows, columns=table.readable.head)
+    else:
+        rows = pd.concat([panel.values for panel in table.panels]).reindex(columns=list(_COLUMNS))
+        for name, digits in _FORMATS.items():
+            rows[name] = rows[name].map(f"{{:{digits}}}".format, na_action="ignore")
+    return str(rows.to_csv(index=False, lineterminator="\n"))
 
 
 def markdown(table: Table | TextTable) -> str:
@@ -269,7 +263,7 @@ def _longtables(names: int, heads: Sequence[str], rows: Rows, caption: str, labe
         # The names of rows get the room that values leave.
         width = (_OF_A_PAGE - len(part)) / (_OF_A_PAGE * names)
         layout = _columns(names, width, "right") + _columns(len(part), 1 / _OF_A_PAGE, "left")
-        head = rf"\toprule{chr(10)}{formats.latex_line([heads[i] for i in columns])}{chr(10)}\midrule"
+        head = rf"\toprule{chr(10)}{_row(heads[i] for i in columns)}{chr(10)}\midrule"
         tables += [
             r"\begingroup\fontsize{8}{9.6}\selectfont\setlength{\tabcolsep}{3pt}",
             *([r"\addtocounter{table}{-1}"] if place else []),
@@ -284,9 +278,13 @@ def _longtables(names: int, heads: Sequence[str], rows: Rows, caption: str, labe
             tables += [r"\addlinespace"] if group else []
             span = rf"\multicolumn{{{len(columns)}}}{{@{{}}p{{\linewidth}}@{{}}}}"
             tables += [rf"{span}{{\raggedright\textit{{{heading}}}}} \\*"] if heading else []
-            tables += [formats.latex_line([cells[i] for i in columns]) for _, cells in members]
+            tables += [_row(cells[i] for i in columns) for _, cells in members]
         tables.append(r"\end{longtable}\endgroup")
     return "\n".join(tables)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"
 
 
 def _columns(count: int, share: float, side: str) -> str:

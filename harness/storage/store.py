@@ -187,7 +187,7 @@ class Store:
 
     def checkpoints(self, ref: ArtifactRef) -> Path:
         """Return the folder for the checkpoints of a long shard. It may not exist."""
-        return run_folder.checkpoint_folder(self.directory, ref.key)
+        return run_folder.checkpoints_root(self.directory) / ref.key
 
     def drop_checkpoints(self, ref: ArtifactRef) -> None:
         """Delete the checkpoints of a finished shard."""

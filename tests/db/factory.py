@@ -23,6 +23,7 @@ from tests.db.parquet_files import (
     write_parquet,
 )
 from tests.measured import described_rows
+from tests.stored import record
 
 LLMS = ("weak", "strong")
 CALIBRATORS = ("uncalibrated", "temperature", "isotonic")
@@ -48,7 +49,7 @@ def metric_values(llm: str, calibrator: str, dataset: str) -> dict[str, float]:
 def build(directory: Path, *, publish: bool = True) -> Writer:
     """Write the database as a run does: descriptions first, then one job after the other."""
     writer = Writer(database_path(directory))
-    writer.record(_descriptions())
+    record(writer, _descriptions())
     for llm, dataset in itertools.product(LLMS, DATASETS):
         write_pool(writer, directory, llm, dataset)
         for calibrator in CALIBRATORS:

@@ -17,6 +17,7 @@ from prmcal.errors import DamagedDatabaseError, RunError
 from prmcal.harness.storage.folder import RunFolder
 from tests.conftest import Prmcal
 from tests.db import parquet_files
+from tests.stored import load
 
 SECRET = "root-of-all"
 
@@ -117,7 +118,7 @@ def test_artifacts_may_be_on_another_disk(tmp_path: Path) -> None:
         each.mkdir()
     (run / "artifacts").symlink_to(disk)
     file = parquet_files.trajectory_file(run / "artifacts" / "t.parquet", range(1))
-    assert Writer(database_path(run)).load("trajectories", {"job": [file]}) == parquet_files.POOL
+    assert load(Writer(database_path(run)), "trajectories", {"job": [file]}) == parquet_files.POOL
 
 
 FILES = (

@@ -19,6 +19,7 @@ from prmcal.db.tables import Cell, JobInput, Plugin
 from prmcal.db.writer import Writer
 from prmcal.registry.plugins import KINDS
 from tests.db import factory
+from tests.stored import record
 
 DB, HARNESS = (Path(package.__file__ or "").parent for package in (prmcal.db, prmcal.harness))
 NAMES = {name for kind in ("calibrator", "strategy") for name in KINDS[kind].names()}
@@ -47,11 +48,12 @@ def test_a_role_is_given_by_the_registered_name_and_not_by_the_name_in_the_grid(
     writer = Writer(database_path(tmp_path))
     assert catalog.with_role(writer.path, "baseline") == ["uncalibrated"]
     other: dict[str, Any] = {"arguments": {}, "identity": {}}
-    writer.record(
+    record(
+        writer,
         [
             Plugin(kind="calibrator", name="as it is", plugin="uncalibrated", position=9, **other),
             Plugin(kind="calibrator", name="oracle IAS", plugin="isotonic", position=10, **other),
-        ]
+        ],
     )
     assert catalog.with_role(writer.path, "baseline") == ["uncalibrated", "as it is"]
     assert catalog.with_role(writer.path, "reference") == ["oracle IAS"]
@@ -65,12 +67,13 @@ def test_a_strategy_that_reads_success_counts_does_not_compete(
     writer = Writer(database_path(tmp_path))
     where: dict[str, Any] = {"llm": "weak", "dataset": "nano-math", "prm": "qwen", "strategy": "my own"}
     name = cell_id("scaling", **where)
-    writer.record(
+    record(
+        writer,
         [
             *factory.job("mine", "strategy", llm="weak", dataset="nano-math"),
             JobInput(job_key="mine", input_key=f"{reads}-weak-nano-math"),
             Cell(cell_id=name, leaderboard="scaling", job_key="mine", status="done", **where),
-        ]
+        ],
     )
     references = catalog.references(writer.path)
     assert (name in references) == needs_the_truth

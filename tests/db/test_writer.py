@@ -28,6 +28,7 @@ from prmcal.errors import (
     MissingDatabaseError,
 )
 from tests.db import merged_factory, parquet_files
+from tests.stored import load, record
 
 
 def content(path: Path) -> dict[str, list[str]]:
@@ -58,7 +59,7 @@ def test_building_again_gives_the_same_content(merged: Path, tmp_path: Path) -> 
 
 def test_a_bulk_load_equals_inserts_row_by_row(writer: Writer, tmp_path: Path) -> None:
     path = parquet_files.trajectory_file(tmp_path / "x.parquet")
-    writer.load("trajectories", {"bulk": [path]})
+    load(writer, "trajectories", {"bulk": [path]})
     with Session(engine_for(writer.path)) as session:
         session.add_all(Trajectory(job_key="rows", **row) for row in parquet.read_table(path).to_pylist())
         session.commit()
@@ -79,14 +80,14 @@ def test_a_load_replaces_its_own_rows_only_and_ignores_the_order_of_files(
     files = [parquet_files.trajectory_file(tmp_path / f"{i}.parquet", range(i, i + 1)) for i in range(4)]
     stored = []
     for order in itertools.islice(itertools.permutations(files), 0, None, 7):
-        writer.load("trajectories", {"other": files[:1]})
-        assert writer.load("trajectories", {"mine": order}) == 4 * parquet_files.POOL
+        load(writer, "trajectories", {"other": files[:1]})
+        assert load(writer, "trajectories", {"mine": order}) == 4 * parquet_files.POOL
         with reading(writer.path) as connection:
             stored.append(connection.execute(sa.select(Trajectory).where(Trajectory.job_key == "mine")).all())
             others = connection.scalar(sa.select(sa.func.count()).where(Trajectory.job_key == "other"))
         assert others == parquet_files.POOL
     assert all(each == stored[0] for each in stored)
-    writer.load("trajectories", {"mine": []})
+    load(writer, "trajectories", {"mine": []})
     assert set(frame(writer.path, sa.select(Trajectory.job_key))["job_key"]) == {"other"}
 
 
@@ -96,7 +97,7 @@ def test_many_owners_at_once_have_the_rows_of_one_load_each(
     files = [parquet_files.trajectory_file(tmp_path / f"{i}.parquet", range(i, i + 1)) for i in range(4)]
     given = {"b": files[2:], "a": files[:1], "without": [], "same": files[:1], "c": [files[3], files[1]]}
     for name, paths in given.items():
-        writer.load("trajectories", {name: paths})
+        load(writer, "trajectories", {name: paths})
     with reading(writer.path) as connection:
         expected = connection.execute(sa.select(Trajectory)).all()
     for most in (500, 2):
@@ -109,10 +110,11 @@ def test_many_owners_at_once_have_the_rows_of_one_load_each(
 
 def test_record_replaces_by_primary_key(writer: Writer) -> None:
     big = 2**63 - 1
-    writer.record([Job(job_key="a", kind="score", parameters={"b": [1]}, seed=big, status="pending")])
-    writer.record([Job(job_key="a", kind="score", parameters={}, status="failed", reason="first")])
-    writer.record(
-        [Job(job_key="a", kind="score", parameters={}, seed=big, status="failed", reason=r) for r in "xy"]
+    record(writer, [Job(job_key="a", kind="score", parameters={"b": [1]}, seed=big, status="pending")])
+    record(writer, [Job(job_key="a", kind="score", parameters={}, status="failed", reason="first")])
+    record(
+        writer,
+        [Job(job_key="a", kind="score", parameters={}, seed=big, status="failed", reason=r) for r in "xy"],
     )
     found = catalog.jobs(writer.path)
     assert found[["job_key", "status", "reason", "seed", "shards"]].values.tolist() == [
@@ -148,7 +150,7 @@ def test_a_file_that_does_not_fit_is_refused(
     table = columns if message == "NOT NULL" else {**whole, **columns}
     parquet.write_table(pa.table(table), tmp_path / "x.parquet")
     with pytest.raises(LoadError, match=message):
-        writer.load("calibrated_rewards", {"a": [tmp_path / "x.parquet"]})
+        load(writer, "calibrated_rewards", {"a": [tmp_path / "x.parquet"]})
 
 
 def test_the_published_copy_keeps_descriptions_and_quotes_in_folder_names(tmp_path: Path) -> None:
@@ -206,7 +208,7 @@ def test_killed_while_writing_it_keeps_whole_transactions_and_a_readable_copy(tm
 def test_a_file_that_a_killed_process_has_damaged_is_replaced(published: bool, tmp_path: Path) -> None:
     path = database_path(tmp_path)
     writer = Writer(path)
-    writer.record([Job(job_key="published", kind="fit", parameters={}, status="done")])
+    record(writer, [Job(job_key="published", kind="fit", parameters={}, status="done")])
     if published:
         writer.publish()
     code = """
@@ -252,11 +254,12 @@ def test_a_reader_sees_whole_states_while_a_run_writes(writer: Writer) -> None:
         thread.start()
     for number in range(12):
         place = {"dataset": "d", "split": "test", "text": "", "answer": ""}
-        writer.record(
+        record(
+            writer,
             [
                 Job(job_key=str(number), kind="fit", parameters={}, status="done"),
                 *(Question(question_id=f"{number}-{i}", **place) for i in range(10)),
-            ]
+            ],
         )
         writer.publish()
     stop.set()
@@ -341,7 +344,7 @@ def test_an_absent_file_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_an_error_of_its_own_and_keeps_what_was_stored(writer: Writer, tmp_path: Path) -> None:
-    writer.record([Job(job_key="kept", kind="fit", parameters={}, status="done")])
+    record(writer, [Job(job_key="kept", kind="fit", parameters={}, status="done")])
     writer.publish()
     code = """
         import resource, signal, sys
@@ -357,7 +360,7 @@ def test_a_full_disk_is_an_error_of_its_own_and_keeps_what_was_stored(writer: Wr
         text = "".join(chr(33 + i * i % 90) for i in range(500))
         try:
             for part in range(20):
-                writer.record([Question(question_id=f"{part}-{i}", text=text * i, **place) for i in range(300)])
+                record(writer, [Question(question_id=f"{part}-{i}", text=text * i, **place) for i in range(300)])
         except DatabaseStorageError as error:
             print(error)
     """

@@ -23,7 +23,9 @@ from tests.dashboard.conftest import GRID, IDLE, SECONDS, run_in_progress
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 from playwright.sync_api import Page, TimeoutError, expect
 
-CLICKS = 24
+from tests.stored import record
+
+CLICKS = 12
 
 
 def test_every_page_follows_a_run_from_nothing_to_damage(
@@ -41,7 +43,7 @@ def test_every_page_follows_a_run_from_nothing_to_damage(
         writer.publish()
         page.get_by_text("11 of 12 cells done · 1 failed").wait_for()
         here = {"leaderboard": "calibration", "dataset": "nano-math", "llm": "new", "status": "pending"}
-        writer.record([Cell(cell_id="calibration/new", **here)])
+        record(writer, [Cell(cell_id="calibration/new", **here)])
         writer.publish()
         page.get_by_text("11 of 13 cells done · 1 failed · 1 pending").wait_for()
     expect(page.get_by_text("Provisional")).to_have_count(0)
@@ -77,7 +79,7 @@ def test_every_page_is_shown_while_a_run_is_writing(
             cell = Cell(
                 cell_id=f"calibration/{written}", leaderboard="calibration", status="pending", **where
             )
-            writer.record([cell])
+            record(writer, [cell])
             writer.publish()
 
     with run_in_progress(directory):
@@ -134,7 +136,7 @@ def test_progress_is_updated(page: Page, run_folder: Path, live: tuple[Path, str
     pending = Job(
         job_key="new", kind="rollout", parameters={"shards": shards}, status="pending", shards=len(shards)
     )
-    writer.record([Run(**{**stored, "grid": GRID, "finished_at": None}), pending])
+    record(writer, [Run(**{**stored, "grid": GRID, "finished_at": None}), pending])
     writer.publish()
     planned = planned_shards(published_path(directory))["shard_keys"].map(len).sum()
     artifacts = directory / "artifacts" / "rollout"

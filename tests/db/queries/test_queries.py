@@ -17,6 +17,7 @@ from prmcal.db.writer import Writer
 from prmcal.errors import UnknownCellError
 from tests.db import factory, parquet_files
 from tests.measured import described_rows
+from tests.stored import load, record
 
 WEAK_MATH = cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator="temperature")
 
@@ -60,7 +61,8 @@ def test_a_failed_cell_is_a_row_with_its_reason_and_shows_no_stale_values(
     assert (found["status"], found["reason"]) == ("failed", factory.REASON)
     assert pd.isna(found["brier"])
     row = frame(writer.path, sa.select(Cell).where(Cell.cell_id == WEAK_MATH)).iloc[0].to_dict()
-    writer.record(
+    record(
+        writer,
         [
             Cell(
                 **{
@@ -72,7 +74,7 @@ def test_a_failed_cell_is_a_row_with_its_reason_and_shows_no_stale_values(
                     "reason": "gone",
                 }
             )
-        ]
+        ],
     )
     found = catalog.leaderboard(writer.path).set_index("cell_id").loc[WEAK_MATH]
     assert found["reason"] == "gone"
@@ -81,10 +83,10 @@ def test_a_failed_cell_is_a_row_with_its_reason_and_shows_no_stale_values(
 
 def test_a_run_that_has_just_begun_has_rows_without_values(tmp_path: Path) -> None:
     writer = Writer(database_path(tmp_path))
-    writer.record(described_rows())
+    record(writer, described_rows())
     assert catalog.leaderboard(writer.path).empty
     here = {"leaderboard": "calibration", "llm": "l", "prm": "p", "calibrator": "c", "dataset": "d"}
-    writer.record([Cell(cell_id="x", status="pending", job_key="j", **here)])
+    record(writer, [Cell(cell_id="x", status="pending", job_key="j", **here)])
     found = catalog.leaderboard(writer.path)
     assert found[["cell_id", "status"]].values.tolist() == [["x", "pending"]]
     assert found["brier"].isna().all()
@@ -116,9 +118,9 @@ def test_the_best_is_what_the_metric_calls_better(
     tmp_path: Path, metric: str, values: dict[str, float], p_adjusted: float, best: str | None
 ) -> None:
     writer = Writer(database_path(tmp_path))
-    writer.record(described_rows())
+    record(writer, described_rows())
     here = {"leaderboard": "calibration", "llm": "l", "prm": "p", "dataset": "d", "status": "done"}
-    writer.record([Cell(cell_id=name, calibrator=name, **here) for name in values])
+    record(writer, [Cell(cell_id=name, calibrator=name, **here) for name in values])
     for name, value in values.items():
         columns = {
             "metric": [metric],
@@ -129,7 +131,7 @@ def test_the_best_is_what_the_metric_calls_better(
             "questions": [3],
         }
         path = parquet_files.write_parquet(tmp_path / f"{name}.parquet", columns)
-        writer.load("results", {name: [path]})
+        load(writer, "results", {name: [path]})
     numbers = {
         "difference": 0.1,
         "low": 0.1,
@@ -138,7 +140,7 @@ def test_the_best_is_what_the_metric_calls_better(
         "p_adjusted": p_adjusted,
         "questions": 3,
     }
-    writer.record([Comparison(leaderboard="calibration", metric=metric, cell_a="a", cell_b="b", **numbers)])
+    record(writer, [Comparison(leaderboard="calibration", metric=metric, cell_a="a", cell_b="b", **numbers)])
     standings = catalog.measurements(writer.path).set_index("cell_id")["standing"].dropna().to_dict()
     assert standings == (
         {} if best is None else {name: "best" if name == best else "worse" for name in values}

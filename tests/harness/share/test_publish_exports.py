@@ -21,6 +21,7 @@ from prmcal.db.tables import Submission
 from prmcal.db.writer import Writer
 from prmcal.errors import PrmcalError, StorageError
 from prmcal.harness.site.publishing import publish, without_licence
+from tests import stored
 from tests.db import factory
 from tests.db.merged_factory import ADA, BOB, CLEO
 
@@ -137,7 +138,7 @@ def test_submissions_without_a_licence_are_named(merged: Path, tmp_path: Path) -
     rows = catalog.submissions(published_path(directory)).set_index("submission_id", drop=False)
     for owner, name in ((BOB, "Bob"), (CLEO, "\x1b[2J")):
         values = rows.loc[owner, columns].to_dict() | {"submitter": name, "licence": ""}
-        writer.record([Submission(**values)])
+        stored.record(writer, [Submission(**values)])
     writer.publish()
     assert sorted(without_licence(directory)) == sorted([f"{BOB} (Bob)", f"{CLEO} (\\x1b[2J)"])
 
