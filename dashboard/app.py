@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from prmcal.dashboard.controls import context
-from prmcal.dashboard.controls.address import ask, enter_page, given
+from prmcal.dashboard.controls.widgets import ask, enter_page, given
 from prmcal.dashboard.formats import escaped
 from prmcal.dashboard.views import calibration, leaderboard, runs, scaling, trajectories
 from prmcal.dashboard.views.shared import follow_run

@@ -5,7 +5,6 @@ Running a grid belongs in ``prmcal.harness``.
 run_folder    the paths of an output folder, and whether a run writes to it
 reader        connections for a writer and for readers, and the check of the layout
 writer        the only writer: the file, its transactions and publishing
-loading       a transaction: rows from models, from Parquet and from columns
 metrics       the names of leaderboards, metrics, tiers and cells
 tables        all tables, with descriptions
 statistics    intervals, bootstrap, bins, paired tests, standings and budgets

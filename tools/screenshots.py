@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prmcal.dashboard.controls.address import link
+from prmcal.dashboard.controls.widgets import link
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

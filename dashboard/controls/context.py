@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from prmcal.dashboard.controls.address import ask, bound, bound_several, given, link, note
+from prmcal.dashboard.controls.widgets import ask, bound, bound_several, given, link, note
 from prmcal.db import catalog
 from prmcal.db.metrics import RANKING_METRIC, TIERS, Leaderboard
 from prmcal.db.text.formats import COORDINATE_TITLES, LEADERBOARDS, VERIFIED

@@ -1,15 +1,162 @@
-"""Choosing an option, a row or a value, and downloading a table."""
+"""Widgets whose values are in the address, so that everyone who opens it sees the same page, and cached queries."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from urllib.parse import quote, urlencode
 
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.controls.address import bound, write_address
+from prmcal.dashboard.formats import escaped
 from prmcal.db.metrics import Metric, Metrics
+from prmcal.db.reader import fingerprint
 from prmcal.db.text.board import Board, narrow_board
+from prmcal.errors import DatabaseError
+
+_PAGE_OF_APP = "prmcal page"
+_T = TypeVar("_T")
+
+
+def link(page: str, /, **state: str | Sequence[str] | None) -> str:
+    """Return the address of a page in a given state, relative to the other pages, so that it holds below any base path.
+
+    The path of the first page is empty. A parameter has a value, several for a widget with several, or None for no
+    parameter.
+    """
+    given = {name: value for name, value in state.items() if value is not None}
+    query = urlencode(given, doseq=True, quote_via=quote, safe="")
+    return f"{page or './'}?{query}" if query else page or "./"
+
+
+def enter_page(url_path: str) -> None:
+    """Name the page that is drawn. Widgets of different pages never share their state, only the address."""
+    st.session_state[_PAGE_OF_APP] = url_path
+
+
+def given(parameter: str) -> list[str]:
+    """Return the values of a query parameter: none if the address does not have it."""
+    return list(st.query_params.get_all(parameter))
+
+
+def write_address(changes: Mapping[str, str | Sequence[str] | None]) -> None:
+    """Change several query parameters in one step of the browser's history. None, or no value, removes a parameter."""
+    state = {**{name: given(name) for name in st.query_params}, **changes}
+    st.query_params.from_dict({name: value for name, value in state.items() if value})
+
+
+def note(text: str) -> None:
+    """Tell the reader that the page cannot show what its address asks for, and what it shows instead."""
+    st.warning(escaped(text))
+
+
+def bound(
+    parameter: str,
+    options: Sequence[_T],
+    default: _T | None = None,
+    *,
+    text: Callable[[_T], str] = str,
+    resets: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return the keyword arguments that bind a widget with one value to a query parameter.
+
+    `text` gives the text of an option in the address, which does not name the default (else the first option). The
+    parameters in `resets` are removed when the reader chooses another value.
+    """
+    first = options[0] if default is None and len(options) else default
+    found = {text(option): option for option in options}
+    wanted = given(parameter)[-1:]
+    for unknown in set(wanted) - set(found):
+        instead = "" if first is None else f" The page shows {text(first)!r} instead."
+        note(f"There is no {parameter} {unknown!r} here.{instead}")
+    value = next((found[each] for each in wanted if each in found), first)
+    return _binding(parameter, value, first, lambda value: text(value), resets)
+
+
+def bound_several(parameter: str, options: Sequence[str], default: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the same for a widget with several values. An empty parameter means that no value is chosen."""
+    wanted = given(parameter)
+    known = [value for value in wanted if value in options]
+    unknown = [value for value in wanted if value and value not in options]
+    if unknown:
+        note(f"There is no {parameter} {', '.join(map(repr, unknown))} here. The page leaves it out.")
+    value = known if known or "" in wanted else list(default)
+    return _binding(parameter, value, list(default), lambda chosen: chosen or [""])
+
+
+def _binding(
+    parameter: str,
+    value: Any,
+    default: Any,
+    text: Callable[[Any], str | Sequence[str]],
+    resets: Sequence[str] = (),
+) -> dict[str, Any]:
+    key = f"{st.session_state.get(_PAGE_OF_APP, '')} {parameter}"
+    # The browser takes over a value that is set, and forgets what the reader clicked in the meantime.
+    if key not in st.session_state or st.session_state[key] != value:
+        st.session_state[key] = value
+
+    def write() -> None:
+        chosen = st.session_state[key]
+        written = None if chosen is None or chosen == default else text(chosen)
+        write_address({**dict.fromkeys(resets), parameter: written})
+
+    return {"key": key, "on_change": write}
+
+
+_P = ParamSpec("_P")
+
+REFRESH_SECONDS = 2
+"""The time between two looks of an open page for new results."""
+
+
+def ask(
+    query: Callable[Concatenate[Path, _P], _T], path: Path, *arguments: _P.args, **named: _P.kwargs
+) -> _T:
+    """Call a query on the published copy at `path`, or return its cached result.
+
+    The query is a function of :mod:`prmcal.db.catalog`, or one that takes longer to compute than to read again and asks
+    by itself. Another path among its arguments is that of the published copy of another run. All readers share the
+    result, so nobody may change it in place. Raises a DatabaseError if the copy is missing or cannot be read, or if the
+    query raises one.
+    """
+    files = [path, *(each for each in arguments if isinstance(each, Path))]
+    known = tuple((str(each), fingerprint(each)) for each in files)
+    name = f"{query.__module__}.{query.__qualname__}"
+    answer = _answer(name, known, query, (path, *arguments), tuple(map(str, arguments)), dict(named))
+    if isinstance(answer, DatabaseError):
+        # All readers share the error. Each raise would add to its traceback.
+        raise answer.with_traceback(None)
+    return cast(_T, answer)
+
+
+def ask_cells(query: Callable[[Path, str], pd.DataFrame], path: Path, cells: pd.DataFrame) -> pd.DataFrame:
+    """Ask the same of several cells. Join the results, with the calibrator of each cell in a column `calibrator`."""
+    return pd.concat(
+        [
+            ask(query, path, cell_id).assign(calibrator=calibrator)
+            for cell_id, calibrator in zip(cells["cell_id"], cells["calibrator"], strict=True)
+        ]
+    )
+
+
+# The fingerprints of files are part of the key of the cache. Errors are cached too, so that a damaged file is not
+# opened again on every click.
+@st.cache_resource(max_entries=96, show_spinner=False)
+def _answer(
+    name: str,
+    files: tuple[tuple[str, tuple[int, int, int] | None], ...],
+    _query: Callable[..., Any],
+    _arguments: tuple[Any, ...],
+    texts: tuple[str, ...],
+    named: dict[str, Any],
+) -> Any:
+    try:
+        return _query(*_arguments, **named)
+    except DatabaseError as error:
+        return error
+
 
 SELECT_WIDTH = 260
 """The width of a select box that does not need the width of the page, in pixels."""

@@ -6,12 +6,11 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts import calibration as charts
+from prmcal.dashboard.charts import drawn as charts
 from prmcal.dashboard.charts.curves import interval_rows, rows_of_group
 from prmcal.dashboard.charts.trajectory import bin_counts, bin_errors, draw, extremes
-from prmcal.dashboard.controls.address import ask, ask_cells
 from prmcal.dashboard.controls.context import CHOICES, choose, choose_group, grid_names
-from prmcal.dashboard.controls.widgets import choose_metric, choose_view
+from prmcal.dashboard.controls.widgets import ask, ask_cells, choose_metric, choose_view
 from prmcal.dashboard.formats import CAPTIONS, escaped, estimates, integer, number
 from prmcal.dashboard.views.shared import best_first, choose_drawn, show_jobs, show_status, show_table
 from prmcal.db import catalog

@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.scaling import league_chart
+from prmcal.dashboard.charts.drawn import league_chart
 from prmcal.dashboard.charts.trajectory import draw, extremes
 from prmcal.dashboard.controls import context, widgets
-from prmcal.dashboard.controls.address import ask, bound_several
+from prmcal.dashboard.controls.widgets import ask, bound_several
 from prmcal.dashboard.formats import CAPTIONS, escaped, integer
 from prmcal.dashboard.views.shared import best_first, show_html
 from prmcal.db import catalog

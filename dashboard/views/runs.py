@@ -8,13 +8,11 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.calibration import reliability_chart
 from prmcal.dashboard.charts.curves import adaptive_points, fixed_points, levels_of, likest, rows_of_group
-from prmcal.dashboard.charts.scaling import league_chart
+from prmcal.dashboard.charts.drawn import league_chart, reliability_chart
 from prmcal.dashboard.charts.trajectory import draw, extremes
 from prmcal.dashboard.controls import context
-from prmcal.dashboard.controls.address import ask, ask_cells, bound
-from prmcal.dashboard.controls.widgets import SELECT_WIDTH, choose_view, show_board
+from prmcal.dashboard.controls.widgets import SELECT_WIDTH, ask, ask_cells, bound, choose_view, show_board
 from prmcal.dashboard.formats import CAPTIONS, MISSING, escaped, integer
 from prmcal.dashboard.views.shared import show_jobs, show_progress, show_table
 from prmcal.db import catalog

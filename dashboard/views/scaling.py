@@ -9,11 +9,10 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from prmcal.dashboard.charts import curves
-from prmcal.dashboard.charts.scaling import difficulty_chart, equal_cost_chart, frontier_chart, risk_chart
+from prmcal.dashboard.charts.drawn import difficulty_chart, equal_cost_chart, frontier_chart, risk_chart
 from prmcal.dashboard.charts.trajectory import draw, extremes, gain_of, percent, points
-from prmcal.dashboard.controls.address import ask, bound
 from prmcal.dashboard.controls.context import choose_group, context_of, grid_names
-from prmcal.dashboard.controls.widgets import choose_target, choose_view
+from prmcal.dashboard.controls.widgets import ask, bound, choose_target, choose_view
 from prmcal.dashboard.formats import CAPTIONS, escaped, estimates, number, settings
 from prmcal.dashboard.views.shared import choose_drawn, show_areas, show_table
 from prmcal.db import catalog

@@ -9,8 +9,8 @@ import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard.charts.curves import FIXED
-from prmcal.dashboard.controls.address import REFRESH_SECONDS, ask, bound_several
 from prmcal.dashboard.controls.context import context_of, grid_names
+from prmcal.dashboard.controls.widgets import REFRESH_SECONDS, ask, bound_several
 from prmcal.dashboard.formats import escaped, estimates, integer, settings, texts
 from prmcal.db import catalog
 from prmcal.db.charts import series_of

@@ -9,11 +9,10 @@ import streamlit as st
 
 from prmcal.dashboard import formats
 from prmcal.dashboard.charts import trajectory as charts
-from prmcal.dashboard.charts.calibration import interval_chart
 from prmcal.dashboard.charts.curves import MEDIAN, likest
+from prmcal.dashboard.charts.drawn import interval_chart
 from prmcal.dashboard.controls import context
-from prmcal.dashboard.controls.address import ask, bound
-from prmcal.dashboard.controls.widgets import choose_row, choose_target, choose_view, show_board
+from prmcal.dashboard.controls.widgets import ask, bound, choose_row, choose_target, choose_view, show_board
 from prmcal.dashboard.views.shared import TARGETS, colour_of, show_status, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import legend, two_kinds

@@ -10,7 +10,6 @@ import sqlalchemy as sa
 
 from prmcal.db.metrics import LEAGUE_BUDGETS, OTHER_METRICS, PLACE, RANKING_METRIC, Metrics, accuracy_at_name
 from prmcal.db.overview import ranking, reading, types
-from prmcal.db.overview.savings import saving
 from prmcal.db.queries.cells import kept, metrics, numbered_cells, with_role
 from prmcal.db.queries.health import health
 from prmcal.db.reader import Source, connection_of, frame
@@ -294,7 +293,7 @@ def _saving(
         for number, each in enumerate(entries)
         if each.strategy not in out and each.calibrator not in baseline
     ]
-    return saving(rivals, rules, entries)
+    return ranking.saving(rivals, rules, entries)
 
 
 def league_points(

@@ -143,7 +143,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Saving:
-    """The samples that the best rule of the league saves for equal accuracy; see :mod:`prmcal.db.overview.savings`."""
+    """What the best rule of the league saves for equal accuracy; see :func:`prmcal.db.overview.ranking.saving`."""
 
     entry: Entry
     """The rule that all questions together would choose."""

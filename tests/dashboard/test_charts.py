@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from prmcal.dashboard.charts.calibration import coverage_chart
 from prmcal.dashboard.charts.curves import FIXED
-from prmcal.dashboard.charts.scaling import equal_cost_chart, frontier_chart
+from prmcal.dashboard.charts.drawn import coverage_chart, equal_cost_chart, frontier_chart
 from prmcal.db.charts import DARK, GREY, INK, legend, on_dark, series_of
 
 CALIBRATORS = ("uncalibrated", "isotonic")

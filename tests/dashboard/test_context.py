@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from prmcal.dashboard.controls.address import link
+from prmcal.dashboard.controls.widgets import link
 from prmcal.db.metrics import cell_id
 from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import database_path

@@ -10,8 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from prmcal.dashboard.controls.address import link
-from prmcal.dashboard.controls.widgets import frame_of
+from prmcal.dashboard.controls.widgets import frame_of, link
 from prmcal.db import catalog
 from prmcal.db.html.boards import board_json
 from prmcal.db.metrics import Leaderboard

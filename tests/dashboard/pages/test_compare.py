@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from prmcal.dashboard.controls.address import link
+from prmcal.dashboard.controls.widgets import link
 from prmcal.db import catalog
 from prmcal.db.metrics import MAIN_METRICS, cell_id
 from prmcal.db.run_folder import published_path

@@ -11,7 +11,7 @@ from threading import Event, Thread
 import pytest
 import sqlalchemy as sa
 
-from prmcal.dashboard.controls.address import REFRESH_SECONDS, link
+from prmcal.dashboard.controls.widgets import REFRESH_SECONDS, link
 from prmcal.db import catalog
 from prmcal.db.queries.runs import planned_shards
 from prmcal.db.reader import engine_for

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from prmcal.dashboard.controls import context
-from prmcal.dashboard.controls.address import ask, link
+from prmcal.dashboard.controls.widgets import ask, link
 from prmcal.dashboard.formats import MISSING
 from prmcal.dashboard.views import leaderboard
 from prmcal.db import catalog

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from prmcal.dashboard.charts.curves import FIXED, TARGETS, frontier_points
-from prmcal.dashboard.controls.address import link
+from prmcal.dashboard.controls.widgets import link
 from prmcal.db import catalog
 from prmcal.db.overview.query import league
 from prmcal.db.queries.curves import ExactCurves

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prmcal.dashboard.charts.trajectory import step_table
-from prmcal.dashboard.controls.address import link
+from prmcal.dashboard.controls.widgets import link
 from prmcal.dashboard.formats import number
 from prmcal.db import catalog
 from prmcal.db.metrics import cell_id

@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from prmcal.arrays import Floats
-from prmcal.db.overview.ranking import FixedRivals, fixed_rivals
-from prmcal.db.overview.savings import saving
+from prmcal.db.overview.ranking import FixedRivals, fixed_rivals, saving
 from prmcal.db.overview.types import Entry, Saving
 from prmcal.db.text.overview import _saved
 

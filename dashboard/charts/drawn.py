@@ -1,0 +1,298 @@
+"""The Altair charts of the pages: calibration, values with their 95% intervals, and what accuracy costs."""
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from prmcal.db import charts
+
+_DIAGRAM_HEIGHT, _SMALL_HEIGHT, _HISTOGRAM_HEIGHT = 320, 220, 120
+_AXIS_WIDTH = 30  # pixels left of an axis, so that charts above each other are aligned
+_PREFIXES = alt.Tooltip("count:Q", title="prefixes", format=",")
+_SHIFT = 0.018  # between points at the same place, which would otherwise hide each other
+
+
+def reliability_chart(bins: pd.DataFrame, series: charts.Series, *, small: bool = False) -> charts.Layers:
+    """Draw success rates against rewards, with the diagonal of perfect calibration.
+
+    `bins` has the columns calibrator, lower, upper, count, mean_reward, mean_success, low and high. A `small` chart
+    stands beside others of its kind.
+    """
+    shown = charts.legend() if len(series.names) > 1 else None
+    numbers = charts.tooltips(["calibrator"], ["mean_reward", "mean_success", "low", "high"], None)
+    base = alt.Chart(bins[bins["count"] > 0]).encode(
+        x=alt.X("mean_reward:Q", scale=charts.UNIT, title="Mean reward of the bin"),
+        color=series.colour("calibrator", shown),
+        tooltip=[*numbers, _PREFIXES],
+    )
+    y = alt.Y("mean_success:Q", scale=charts.UNIT, title="Success rate", axis=alt.Axis(minExtent=_AXIS_WIDTH))
+    lines = base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=series.dash("calibrator", shown))
+    points = charts.intervals(base, y, shape=series.shape("calibrator", shown))
+    return alt.layer(charts.diagonal(), lines, *points).properties(
+        height=_SMALL_HEIGHT if small else _DIAGRAM_HEIGHT
+    )
+
+
+def prefix_histogram(bins: pd.DataFrame, series: charts.Series) -> alt.Chart:
+    """Draw how many prefixes the bins of one calibrator have. It stands below their :func:`reliability_chart`."""
+    drawn: alt.Chart = (
+        alt.Chart(bins)
+        .mark_bar(color=series.colours[0])
+        .encode(
+            x=alt.X("lower:Q", bin="binned", scale=charts.UNIT, title="Reward (bin edges)"),
+            x2="upper:Q",
+            y=alt.Y("count:Q", title="Prefixes", axis=alt.Axis(tickCount=3, minExtent=_AXIS_WIDTH)),
+            tooltip=[_PREFIXES],
+        )
+        .properties(height=_HISTOGRAM_HEIGHT)
+    )
+    return drawn
+
+
+def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, series: charts.Series) -> charts.Layers:
+    """Draw histograms of the signed error (reward minus success rate) of prefixes, one for each calibrator.
+
+    `bins` has the columns calibrator, lower, upper and count; `means` has calibrator and value, the mean signed error.
+    """
+    shown = charts.legend(lines=False)
+    numbers = [alt.Tooltip(f"{name}:Q", format=".2f") for name in ("lower", "upper")]
+    base = alt.Chart(bins).encode(tooltip=[alt.Tooltip("calibrator:N"), *numbers, _PREFIXES])
+    bars = charts.error_histograms(base, alt.Y("count:Q", title="Prefixes", stack=None), series, shown)
+    lines = (
+        alt.Chart(means)
+        .mark_rule(strokeWidth=2.5)
+        .encode(
+            x="value:Q",
+            color=series.colour("calibrator", shown),
+            tooltip=charts.tooltips(["calibrator"], ["value"], None),
+        )
+    )
+    return alt.layer(bars, charts.zero_line(), lines).properties(height=_DIAGRAM_HEIGHT)
+
+
+def coverage_chart(rows: pd.DataFrame, series: charts.Series) -> charts.Layers:
+    """Draw the measured coverage of quantiles against the nominal coverage, with the diagonal of equality.
+
+    `rows` has the columns calibrator, level (beta), nominal (1 - beta), coverage, low, high and n.
+    """
+    position = rows["calibrator"].map({name: place for place, name in enumerate(series.names)})
+    shift = _SHIFT * (position - (len(series.names) - 1) / 2)
+    shown = charts.legend(lines=False)
+    base = alt.Chart(rows.assign(shifted=rows["nominal"] + shift)).encode(
+        x=alt.X("shifted:Q", scale=charts.UNIT, title="Nominal coverage 1 \N{MINUS SIGN} β"),
+        color=series.colour("calibrator", shown),
+        tooltip=charts.tooltips(["calibrator"], ["level", "nominal", "coverage", "low", "high"]),
+    )
+    y = alt.Y("coverage:Q", scale=charts.UNIT, title="Measured coverage")
+    points = charts.intervals(base, y, shape=series.shape("calibrator", shown))
+    return alt.layer(charts.diagonal(), *points).properties(height=_DIAGRAM_HEIGHT)
+
+
+_LINE = 18  # pixels
+_MARGIN = 8  # pixels left and right of the intervals
+
+
+def interval_chart(
+    rows: pd.DataFrame,
+    title: str,
+    series: charts.Series,
+    *,
+    zero: bool = False,
+    shown: alt.Legend | None = None,
+) -> charts.Layers:
+    """Draw values with their 95% intervals, one line each.
+
+    `rows` has the columns label (of the line), series (it decides the colour), value, low, high, and n if it is known.
+    The order of the rows is the order of the lines. The title is that of the axis, which has a line at 0 if `zero`.
+    """
+    axis = alt.Axis(
+        labelFontSize=11, labelLimit=300, labelOverlap=False, ticks=False, domain=False, grid=False
+    )
+    base = alt.Chart(rows).encode(
+        y=alt.Y("label:N", sort=None, title=None, axis=axis),
+        color=series.colour("series", shown),
+        tooltip=charts.tooltips(["label"], ["value", "low", "high"], "n" if "n" in rows else None),
+    )
+    x = alt.X(
+        "value:Q",
+        title=f"{title} (95% interval)",
+        scale=alt.Scale(zero=False, nice=False, padding=_MARGIN),
+        axis=alt.Axis(tickCount=5, orient="top"),  # the top of a tall chart is what a reader sees first
+    )
+    points = charts.intervals(base, x, size=45, shape=alt.value("circle"))
+    return alt.layer(*([charts.zero_line()] if zero else []), *points).properties(height=alt.Step(_LINE))
+
+
+_HEIGHT, _LOWER_HEIGHT = 400, 350
+_BAND, _FAINT_BAND = 0.14, 0.07
+_LEGEND_COLUMN = 260  # pixels
+_LABEL = 0.07  # the height of a label, in units of accuracy
+_LOW = 0.6  # below this accuracy, labels are drawn at the top of the chart, otherwise at the bottom
+_POINTS = 100  # percentage points in 1
+_PADDING = 0.8  # of the step between two difficulty levels: room for the labels of lines
+_LEAST_RISK = 0.05
+
+
+def _budgets(column: str, least: float, most: float, title: str) -> alt.X:
+    scale = alt.Scale(type="log", base=2, domain=[least, most], nice=False)
+    return alt.X(f"{column}:Q", scale=scale, title=title, axis=alt.Axis(format=","))
+
+
+def _chosen(
+    rows: pd.DataFrame, target: float, x: alt.X, y: alt.Y, series: charts.Series, shown: alt.Legend
+) -> list[alt.Chart]:
+    """Return a large point with its interval for the selected C of each series."""
+    numbers = [each["shorthand"].partition(":")[0] for each in (x, y)]
+    tooltip = charts.tooltips(["series", "C", "beta"], numbers, None)
+    drawn = alt.Chart(rows[rows["C"] == target]).encode(x=x)
+    return charts.curves(drawn, y, series, shown, rule=1, point=130, tooltip=tooltip)
+
+
+def frontier_chart(
+    adaptive: pd.DataFrame,
+    fixed: pd.DataFrame,
+    measured: pd.DataFrame,
+    frontier: pd.DataFrame,
+    title: str,
+    series: charts.Series,
+    target: float,
+) -> charts.Layers:
+    """Draw accuracy against cost: curves with their 95% bands, single strategies, and the Pareto frontier.
+
+    Curves and frontier are those of :mod:`prmcal.dashboard.charts.curves`. `measured` has the columns series, name
+    (shown in the tooltip), label (drawn beside the point; may be empty), cost, accuracy, accuracy_low and
+    accuracy_high. `title` is that of the cost axis, and `target` is the selected C.
+    """
+    costs = pd.concat([adaptive["cost"], fixed["cost"], measured["cost"]])
+    x = _budgets("cost", float(costs.min()), float(costs.max()), title)
+    y = alt.Y("accuracy:Q", scale=charts.UNIT, title="Accuracy")
+    low = alt.Y("accuracy_low:Q", scale=charts.UNIT)
+    shown = charts.legend(series.names)
+    colour = series.colour("series", shown)
+    numbers = ["cost", "accuracy", "accuracy_low", "accuracy_high"]
+    single = alt.Chart(measured).encode(x=x, color=colour, tooltip=charts.tooltips(["name"], numbers, None))
+    labelled = _with_label_places(measured[measured["label"] != ""], costs, measured["accuracy"].max() < _LOW)
+    guides = alt.Chart(labelled).mark_rule(color=charts.GREY, strokeDash=[1, 3])
+    steps = alt.Chart(frontier).encode(x=x, y=y)
+    layers: list[Any] = [
+        steps.mark_line(color=charts.GREY, strokeWidth=6, opacity=0.45, interpolate="step-after"),
+        *charts.curves(alt.Chart(fixed).encode(x=x), y, series, shown, band=_BAND),
+        *charts.curves(alt.Chart(adaptive).encode(x=x), y, series, shown, band=_BAND),
+        single.mark_rule(strokeWidth=2).encode(y=low, y2="accuracy_high:Q"),
+        single.mark_point(filled=True, size=50, opacity=1).encode(y=y, shape=series.shape("series", shown)),
+        guides.encode(x=x, y=y, y2="label_at:Q"),
+        *_chosen(adaptive, target, x, y, series, shown),
+    ]
+    for left in (True, False):
+        side = alt.Chart(labelled[labelled["left"] == left]).encode(x=x, color=colour)
+        text = side.mark_text(align="right" if left else "left", dx=-5 if left else 5, fontSize=11)
+        layers.append(text.encode(y="label_at:Q", text="label:N"))
+    return _layered(layers, _HEIGHT)
+
+
+def _layered(layers: list[Any], height: int) -> charts.Layers:
+    drawn: charts.Layers = alt.layer(*layers).properties(height=height)
+    return drawn
+
+
+def _with_label_places(labelled: pd.DataFrame, costs: pd.Series, top: bool) -> pd.DataFrame:
+    """Say where labels are drawn: in two stacks, at the top or at the bottom of the chart.
+
+    The column `left` says whether a label stands left of its point, as those in the right half of the chart do. The
+    column `label_at` is its height, in units of accuracy.
+    """
+    middle = float((costs.min() * costs.max()) ** 0.5)
+    ordered = labelled.assign(left=labelled["cost"] > middle).sort_values(["cost", "accuracy"])
+    stacks = ordered.groupby("left")
+    places, sizes = stacks.cumcount(), stacks["left"].transform("size")
+    return ordered.assign(label_at=1 - _LABEL * (places + 1) if top else _LABEL * (sizes - places))
+
+
+def equal_cost_chart(rows: pd.DataFrame, series: charts.Series, target: float) -> charts.Layers:
+    """Draw the accuracy of best-of-n + IAS minus that of the fixed n at equal cost, with its 95% band.
+
+    `rows` are those of :func:`prmcal.dashboard.charts.curves.equal_cost_points`, and `target` is the selected C.
+    """
+    points = rows.rename(columns={"low": "difference_low", "high": "difference_high"})
+    points[["difference", "difference_low", "difference_high"]] *= _POINTS
+    lowest, highest = points["difference_low"].min(), points["difference_high"].max()
+    reach = alt.Scale(domain=[min(lowest, -1.0), max(highest, 1.0)], nice=True)
+    y = alt.Y("difference:Q", scale=reach, title="Accuracy minus fixed n (points)")
+    shown = charts.legend(series.names)
+    x = _budgets("samples", 1, float(rows["samples"].max()), "Mean samples per question")
+    zero = alt.Chart(pd.DataFrame({"difference": [0.0]})).mark_rule(color=charts.INK, strokeDash=[4, 4])
+    layers = [
+        zero.encode(y=y),
+        *charts.curves(alt.Chart(points).encode(x=x), y, series, shown, band=_BAND),
+        *_chosen(points, target, x, y, series, shown),
+    ]
+    return _layered(layers, _HEIGHT)
+
+
+def difficulty_chart(
+    adaptive: pd.DataFrame, fixed: pd.DataFrame, column: str, title: str, series: charts.Series
+) -> charts.Layers:
+    """Draw a column, accuracy or cost, against the difficulty level.
+
+    The tables are those of :func:`prmcal.dashboard.charts.curves.difficulty_points`. The second has a label at its last
+    points, and may be empty.
+    """
+    scale = charts.UNIT if column == "accuracy" else alt.Scale(domain=[0, _highest(adaptive, column)])
+    y = alt.Y(f"{column}:Q", scale=scale, title=title)
+    x = alt.X(
+        "question_level:O",
+        title="Difficulty level (1: easy, 5: hard)",
+        axis=alt.Axis(labelAngle=0),
+        scale=alt.Scale(padding=_PADDING),
+    )
+    shown = charts.legend([name for name in series.names if name in set(adaptive["series"])])
+    tooltip = charts.tooltips(["series", "question_level"], [column, f"{column}_low", f"{column}_high"])
+    base = alt.Chart(pd.concat([adaptive, fixed])).encode(x=x)
+    layers = charts.curves(base, y, series, shown, rule=0.5, point=55, tooltip=tooltip)
+    ends = fixed[fixed["question_level"] == fixed["question_level"].max()]
+    labels = alt.Chart(ends.assign(label="n = " + ends["series"].str.split(" = ").str[-1]))
+    text = labels.mark_text(align="left", dx=7, fontSize=11).encode(x=x, y=y, text="label:N")
+    layers.append(text.encode(color=series.colour("series", shown)))
+    return _layered(layers, _LOWER_HEIGHT)
+
+
+def _highest(rows: pd.DataFrame, column: str) -> float:
+    """Return the highest value or end of an interval. The interval of a single question is NaN."""
+    return float(rows[[column, f"{column}_high"]].max().max())
+
+
+def risk_chart(rows: pd.DataFrame, series: charts.Series) -> charts.Layers:
+    """Draw the share of wrong answers against the share of questions that are answered.
+
+    `rows` has the columns series, threshold, coverage, risk, risk_low, risk_high and questions.
+    """
+    x = alt.X("coverage:Q", scale=charts.UNIT, title="Coverage (share of questions answered)")
+    highest = _highest(rows, "risk")  # NaN where no risk is known
+    scale = alt.Scale(domain=[0, highest if highest > _LEAST_RISK else _LEAST_RISK], nice=True)
+    y = alt.Y("risk:Q", scale=scale, title="Risk (share of wrong answers)")
+    tooltip = charts.tooltips(
+        ["series"], ["threshold", "coverage", "risk", "risk_low", "risk_high"], "questions"
+    )
+    base, shown = alt.Chart(rows).encode(x=x), charts.legend(series.names)
+    layers = charts.curves(
+        base, y, series, shown, band=_FAINT_BAND, point=25, tooltip=tooltip, order="threshold:Q"
+    )
+    return _layered(layers, _LOWER_HEIGHT)
+
+
+def league_chart(points: pd.DataFrame, series: charts.Series) -> charts.Layers:
+    """Draw the curves of strategies at one place, with the 95% bands of their accuracy.
+
+    `points` has the columns entry, samples, accuracy, accuracy_low, accuracy_high and questions.
+    """
+    y = alt.Y("accuracy:Q", scale=alt.Scale(zero=False, nice=False), title="Accuracy")
+    shown = charts.legend(series.names)
+    shown.columns = alt.ExprRef(f"max(1, floor(width / {_LEGEND_COLUMN}))")  # The names are long.
+    tooltip = charts.tooltips(
+        ["entry"], ["samples", "accuracy", "accuracy_low", "accuracy_high"], "questions"
+    )
+    x = _budgets("samples", 1.0, max(2.0, float(points["samples"].max())), "Mean samples per question")
+    base = alt.Chart(points).encode(x=x)
+    layers = charts.curves(base, y, series, shown, by="entry", band=_BAND, point=30, tooltip=tooltip)
+    return _layered(layers, _HEIGHT)
