@@ -19,13 +19,12 @@ from prmcal.db.queries.leaderboard import costs, error_histograms, leaderboard, 
 from prmcal.db.queries.runs import (
     cell_provenance,
     is_merged,
-    job_page,
     planned_shards,
     seed_spreads,
     submissions,
     verifications,
 )
-from prmcal.db.queries.trajectories import prefixes, question_page, questions, trajectories, worst_prefixes
+from prmcal.db.queries.trajectories import prefixes, questions, trajectories, worst_prefixes
 from prmcal.db.queries.two_cells import compare_cells, compare_runs
 from prmcal.db.reader import Source, frame
 from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Run, SignedErrorBin

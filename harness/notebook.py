@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import pandas as pd
 
 from prmcal.db import catalog
 from prmcal.db.overview.query import overview, ranking_frame
 from prmcal.db.overview.types import Overview
-from prmcal.db.queries.cells import find_cell
+from prmcal.db.queries.cells import Names, Places, find_cell
 from prmcal.db.queries.two_cells import CellComparison
 from prmcal.db.reader import reading
 from prmcal.errors import PluginError, PrmcalError
@@ -33,25 +33,6 @@ from prmcal.steps import STEP_END
 
 if TYPE_CHECKING:
     from prmcal.harness.recommending.types import Recommendation
-
-
-Names = str | Sequence[str]
-"""One name, or several."""
-
-
-class Places(TypedDict, total=False):
-    """Names to keep of the places, which are combinations of data set, LLM and PRM."""
-
-    llm: Names | None
-    prm: Names | None
-    dataset: Names | None
-
-
-class Cells(Places, total=False):
-    """Names to keep of the cells."""
-
-    calibrator: Names | None
-    strategy: Names | None
 
 
 _TABLES = ("calibration", "scaling", "costs")
@@ -116,7 +97,7 @@ class Run:
     def leaderboard(
         self,
         table: Literal["calibration", "scaling", "costs"] = "calibration",
-        **names: Unpack[Cells],
+        **names: Unpack[Names],
     ) -> pd.DataFrame:
         """Return a leaderboard with one row per cell, in the order of the short numbers.
 
@@ -209,7 +190,7 @@ class Run:
         tokens: float | None = None,
         draw: int | None = None,
         workers: int | None = None,
-        **names: Unpack[Cells],
+        **names: Unpack[Names],
     ) -> "Recommendation":
         """Recommend what to use for a wanted accuracy or a budget, as ``prmcal recommend`` does.
 
@@ -283,7 +264,7 @@ def run(
     workers: int | None = None,
     plugins: Sequence[str | Path] = (),
     progress: bool = False,
-    only: Mapping[str, Names] | None = None,
+    only: Mapping[str, str | Sequence[str]] | None = None,
     retry_failed: bool = False,
     max_hours: float | None = None,
     drop_cells: bool = False,

@@ -53,7 +53,7 @@ def main() -> None:
     ends = fixed_curve(table, [1, POOL])
     curves = [adaptive_curve(table, reward, TARGETS) for reward in rewards]
     for curve in curves:
-        curve.intervals()
+        curve.columns("samples")
     dense = [adaptive_curve(table, reward, SWEPT_TARGETS) for reward in rewards]
     areas = [area_under(ends, curve, POOL, bootstrap) for curve in dense]
     exact = time.perf_counter() - begun

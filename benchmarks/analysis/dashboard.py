@@ -241,7 +241,6 @@ def questions() -> dict[str, Callable[[Path], Any]]:
         "calibration: provenance of a cell": lambda path: catalog.cell(path, CELL),
         "trajectories: cells": catalog.cells,
         "trajectories: questions of a cell": lambda path: catalog.questions(path, CELL),
-        "trajectories: the first questions": lambda path: catalog.question_page(path, CELL),
         "trajectories: most overestimated": lambda path: catalog.worst_prefixes(
             path, CELL, column="calibrated_reward"
         ),
@@ -253,7 +252,7 @@ def questions() -> dict[str, Callable[[Path], Any]]:
         "scaling: sliders, by budget": lambda path: by_budget(pool(path)),
         "scaling: sliders, by difficulty": lambda path: by_difficulty(pool(path)),
         "compare: rivals": lambda path: catalog.compare_cells(path, CELL, RIVAL),
-        "runs: jobs": catalog.job_page,
+        "runs: jobs": catalog.jobs,
         "runs: shards": catalog.planned_shards,
         "compare and runs: cells": catalog.cells,
     }
@@ -270,18 +269,18 @@ def pool(path: Path) -> ExactCurves:
 def by_budget(pool: ExactCurves) -> None:
     """Compute the plots that depend on C and beta: a point and a curve per calibrator, and the curve of fixed n."""
     for calibrator in CALIBRATORS:
-        pool.adaptive(calibrator, LEVELS[0], [0.99]).intervals()
-        pool.adaptive(calibrator, LEVELS[0], TARGETS).intervals()
-    pool.fixed([2**power for power in range(7)]).intervals()
+        pool.adaptive(calibrator, LEVELS[0], [0.99]).columns("samples")
+        pool.adaptive(calibrator, LEVELS[0], TARGETS).columns("samples")
+    pool.fixed([2**power for power in range(7)]).columns("samples")
 
 
 def by_difficulty(pool: ExactCurves) -> None:
     """Compute the same for the questions of each level."""
     for question_level in range(1, 6):
         for calibrator in CALIBRATORS:
-            pool.adaptive(calibrator, LEVELS[0], [0.99], question_level=question_level).intervals()
+            pool.adaptive(calibrator, LEVELS[0], [0.99], question_level=question_level).columns("samples")
         for count in (1, 4, 16, 64):
-            pool.fixed([count], question_level=question_level).intervals()
+            pool.fixed([count], question_level=question_level).columns("samples")
 
 
 def main() -> None:

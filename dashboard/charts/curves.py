@@ -155,18 +155,7 @@ def _joined(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _points(curve: Curve) -> pd.DataFrame:
-    cost, accuracy = curve.intervals()
-    return pd.DataFrame(
-        {
-            "cost": curve.cost,
-            "cost_low": cost[:, 0],
-            "cost_high": cost[:, 1],
-            "accuracy": curve.accuracy,
-            "accuracy_low": accuracy[:, 0],
-            "accuracy_high": accuracy[:, 1],
-            "n": curve.questions,
-        }
-    )
+    return pd.DataFrame(curve.columns("cost")).assign(n=curve.questions)
 
 
 MEDIAN = 0.5

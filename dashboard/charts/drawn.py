@@ -7,7 +7,7 @@ import pandas as pd
 
 from prmcal.db import charts
 
-_DIAGRAM_HEIGHT, _SMALL_HEIGHT, _HISTOGRAM_HEIGHT = 320, 220, 120
+_SQUARE, _SMALL_HEIGHT, _HISTOGRAM_HEIGHT = 320, 220, 120
 _AXIS_WIDTH = 30  # pixels left of an axis, so that charts above each other are aligned
 _PREFIXES = alt.Tooltip("count:Q", title="prefixes", format=",")
 _SHIFT = 0.018  # between points at the same place, which would otherwise hide each other
@@ -29,9 +29,7 @@ def reliability_chart(bins: pd.DataFrame, series: charts.Series, *, small: bool 
     y = alt.Y("mean_success:Q", scale=charts.UNIT, title="Success rate", axis=alt.Axis(minExtent=_AXIS_WIDTH))
     lines = base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=series.dash("calibrator", shown))
     points = charts.intervals(base, y, shape=series.shape("calibrator", shown))
-    return alt.layer(charts.diagonal(), lines, *points).properties(
-        height=_SMALL_HEIGHT if small else _DIAGRAM_HEIGHT
-    )
+    return alt.layer(charts.diagonal(), lines, *points).properties(height=_SMALL_HEIGHT if small else _SQUARE)
 
 
 def prefix_histogram(bins: pd.DataFrame, series: charts.Series) -> alt.Chart:
@@ -68,7 +66,7 @@ def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, series: char
             tooltip=charts.tooltips(["calibrator"], ["value"], None),
         )
     )
-    return alt.layer(bars, charts.zero_line(), lines).properties(height=_DIAGRAM_HEIGHT)
+    return alt.layer(bars, charts.zero_line(), lines).properties(height=_SQUARE)
 
 
 def coverage_chart(rows: pd.DataFrame, series: charts.Series) -> charts.Layers:
@@ -86,7 +84,7 @@ def coverage_chart(rows: pd.DataFrame, series: charts.Series) -> charts.Layers:
     )
     y = alt.Y("coverage:Q", scale=charts.UNIT, title="Measured coverage")
     points = charts.intervals(base, y, shape=series.shape("calibrator", shown))
-    return alt.layer(charts.diagonal(), *points).properties(height=_DIAGRAM_HEIGHT)
+    return alt.layer(charts.diagonal(), *points).properties(height=_SQUARE)
 
 
 _LINE = 18  # pixels

@@ -57,7 +57,7 @@ def show_ranking(
     if filters is None:
         filters = context.filter_by(grid, *(kind for kind in context.KINDS if cells[kind].notna().any()))
         tier = context.choose_tier(path)
-    shown = kept(_cells(path, table, tier), **filters)
+    shown = kept(_cells(path, table, tier), filters)
     if shown.empty:
         st.info("No cell matches the filters in the sidebar.")
         return
@@ -108,7 +108,7 @@ def _boards(
 ) -> list[Board]:
     """Return the metrics `shown` of the cells that compete, the best first, and of the references, if there are any."""
     described = ask(catalog.metrics, path)
-    cells = kept(_cells(path, table, tier), **filters)
+    cells = kept(_cells(path, table, tier), filters)
     apart, main = _references(path, cells), _main_metrics(cells, table)
     best = described[main[0]] if main else None
     parts = [best_first(part, best) for part in (cells[~apart], cells[apart])]
@@ -177,7 +177,7 @@ def _summary(cells: pd.DataFrame) -> None:
 def _show_costs(path: Path, grid: dict[str, list[str]]) -> None:
     """Show the cost of every strategy, per question and in total."""
     filters = context.filter_by(grid, "dataset", "llm", "prm", "calibrator")
-    cells = kept(ask(catalog.costs, path, tier=context.choose_tier(path)), **filters)
+    cells = kept(ask(catalog.costs, path, tier=context.choose_tier(path)), filters)
     if cells.empty:
         st.info("No cell matches the filters in the sidebar.")
         return

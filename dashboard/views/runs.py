@@ -51,7 +51,6 @@ def show_differences(path: Path, others: Mapping[str, Path]) -> None:
                 show_table({"Cell": cells["cell_id"]})
 
 
-_MOST_JOBS = 10_000
 _ALL = "all kinds"
 _THIS, _DIFFERENCES = "This run", "Differences between runs"
 
@@ -155,10 +154,11 @@ def _jobs(path: Path) -> None:
     st.header("Jobs")
     kinds = [_ALL, *ask(catalog.planned_shards, path)["kind"]]
     kind = st.selectbox("Kind", kinds, **bound("kind", kinds))
-    total, jobs = ask(catalog.job_page, path, kind=None if kind == _ALL else kind, limit=_MOST_JOBS)
+    jobs = ask(catalog.jobs, path)
+    jobs = jobs if kind == _ALL else jobs[jobs["kind"] == kind]
     show_jobs(jobs)
     st.caption(
-        f"{integer(total)} jobs. Jobs with the same key do the same work. The seed is derived from the key."
+        f"{integer(len(jobs))} jobs. Jobs with the same key do the same work. The seed is derived from the key."
     )
 
 

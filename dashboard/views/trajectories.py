@@ -22,7 +22,7 @@ from prmcal.db.text.board import comparison_board, questions_board
 from prmcal.db.text.formats import LEADERBOARDS, LEFT_OUT, counted, graded, kept
 from prmcal.errors import ArtifactError, IncomparableCellsError
 
-_MOST_QUESTIONS, _PREFIXES = 10_000, 10
+_PREFIXES = 10
 _QUESTIONS, _OVER, _UNDER = "Questions", "Most overestimated", "Most underestimated"
 _REWARDS: dict[str, Literal["reward", "calibrated_reward"]] = {
     "calibrated": "calibrated_reward",
@@ -41,22 +41,22 @@ def show(path: Path) -> None:
     st.caption(f"Cell {formats.escaped(cell_id)}")
     show_status(cell)
     questions = ask(catalog.questions, path, cell_id=cell_id)
-    if not questions:
+    if questions.empty:
         st.info("There are no questions yet.")
         return
     view = choose_view([_QUESTIONS, _OVER, _UNDER], "list", resets=["reward"])
     if view == _QUESTIONS:
-        _show_questions(path, cell_id)
+        _show_questions(questions, f"questions-{cell_id}")
     else:
         _show_worst_prefixes(path, cell_id, over=view == _OVER)
     st.divider()
-    question_id = st.selectbox("Question", questions, **bound("question", questions, resets=["trajectory"]))
+    names = list(questions["question_id"])
+    question_id = st.selectbox("Question", names, **bound("question", names, resets=["trajectory"]))
     _show_question(path, cell, question_id)
 
 
-def _show_questions(path: Path, cell_id: str) -> None:
+def _show_questions(found: pd.DataFrame, key: str) -> None:
     """Show the questions of a cell in a table that sorts and searches."""
-    total, found = ask(catalog.question_page, path, cell_id=cell_id, limit=_MOST_QUESTIONS)
     choose_row(
         pd.DataFrame(
             {
@@ -71,13 +71,13 @@ def _show_questions(path: Path, cell_id: str) -> None:
                 "Text": [" ".join(kept(text).split()) for text in found["text"]],
             }
         ),
-        f"questions-{cell_id}",
+        key,
         {"question": "Question", "trajectory": None},
     )
     st.caption(
-        f"{counted(total, 'question')}. Select a row to show its question below. pass@1: share of correct samples. "
-        "Errors: mean of the PRM's reward, or of the calibrated reward (median), minus success rate. Values above 0 "
-        "are overestimates."
+        f"{counted(len(found), 'question')}. Select a row to show its question below. pass@1: share of correct "
+        "samples. Errors: mean of the PRM's reward, or of the calibrated reward (median), minus success rate. Values "
+        "above 0 are overestimates."
     )
 
 

@@ -1,8 +1,8 @@
 """The overview of a run, and the league of its strategies at equal cost, as data and as tables."""
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from prmcal.db.metrics import LEAGUE_BUDGETS, OTHER_METRICS, PLACE, RANKING_METRIC, Metrics, accuracy_at_name
 from prmcal.db.overview import ranking, reading, types
-from prmcal.db.queries.cells import kept, metrics, numbered_cells, with_role
+from prmcal.db.queries.cells import Names, Places, kept, metrics, numbered_cells, with_role
 from prmcal.db.queries.health import health
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.intervals import bounded_interval, error_interval, gain_interval
@@ -20,21 +20,14 @@ from prmcal.db.tables import Cell, Job, LeaguePoint, Run
 _FIRST_COLUMNS = ("calibrator", "rank", "rank_low", "rank_high", "mean_rank", "places", "lowest")
 
 
-def overview(
-    source: Source,
-    *,
-    llm: Sequence[str] | None = None,
-    prm: Sequence[str] | None = None,
-    dataset: Sequence[str] | None = None,
-    tier: str | None = None,
-) -> types.Overview:
+def overview(source: Source, *, tier: str | None = None, **names: Unpack[Places]) -> types.Overview:
     """Rank the calibrators of a grid, and measure what IAS gains with each.
 
     `llm`, `prm` and `dataset` keep only places with these names, and `tier` only cells that were verified at this tier
     or at a higher one.
     """
     with connection_of(source) as connection:
-        cells = kept(_cells(connection, tier), llm=llm, prm=prm, dataset=dataset)
+        cells = kept(_cells(connection, tier), names)
         described, baseline = metrics(connection), next(iter(with_role(connection, "baseline")), None)
         calibration = cells[cells["leaderboard"] == "calibration"].drop(columns="leaderboard")
         finished = calibration[calibration["status"] == "done"]
@@ -44,10 +37,10 @@ def overview(
         tests = reading.tests_between(connection, placed, RANKING_METRIC, "calibrator")
         target, gains = reading.read_gains(connection, _scaling_places(cells))
         published = reading.citations(connection, "calibrator")
-        fits = _fit_seconds(connection, llm, prm)
+        fits = _fit_seconds(connection, names)
         questions = reading.tested_questions(connection, calibration)
-        findings = health(connection, llm=llm, prm=prm, dataset=dataset)
-        saved = _saving(connection, {"llm": llm, "prm": prm, "dataset": dataset}, tier)
+        findings = health(connection, **names)
+        saved = _saving(connection, names, tier)
         status = connection.scalar(sa.select(Run.status).order_by(Run.started_at.desc()).limit(1))
     shown = _with_values(calibration, found, tests, baseline, described)
     counts = reading.counted_tests(tests, lower_wins=True)
@@ -139,16 +132,14 @@ def _with_values(
     return shown.assign(ratio=shown["value"] / of_place.to_numpy())
 
 
-def _fit_seconds(
-    connection: sa.Connection, llm: Sequence[str] | None, prm: Sequence[str] | None
-) -> dict[str, float]:
+def _fit_seconds(connection: sa.Connection, names: Places) -> dict[str, float]:
     """Return the mean seconds of a fit of each calibrator."""
-    conditions: list[Any] = [Job.kind == "fit", Job.status == "done", Job.calibrator.is_not(None)]
-    conditions += [
-        column.in_(list(names)) for column, names in ((Job.llm, llm), (Job.prm, prm)) if names is not None
-    ]
     # On a merged leaderboard, a fit can have a row for each name in the grids. Its seed follows from its key.
-    found = frame(connection, sa.select(Job.calibrator, Job.seed, Job.seconds).where(*conditions).distinct())
+    fits = sa.select(Job.llm, Job.prm, Job.calibrator, Job.seed, Job.seconds).where(
+        Job.kind == "fit", Job.status == "done", Job.calibrator.is_not(None)
+    )
+    found = kept(frame(connection, fits), {**names, "dataset": None})
+    found = found.drop_duplicates(["calibrator", "seed", "seconds"])
     # The sum is exact. That of the database depends on the order of its rows.
     return {str(name): math.fsum(own) / len(own) for name, own in found.groupby("calibrator")["seconds"]}
 
@@ -179,25 +170,15 @@ _BY_QUESTION = ("area", "area_gain", *_AT)
 _RANKING = "area"
 
 
-def league(
-    source: Source,
-    *,
-    llm: Sequence[str] | None = None,
-    prm: Sequence[str] | None = None,
-    dataset: Sequence[str] | None = None,
-    calibrator: Sequence[str] | None = None,
-    strategy: Sequence[str] | None = None,
-    tier: str | None = None,
-) -> types.League:
+def league(source: Source, *, tier: str | None = None, **names: Unpack[Names]) -> types.League:
     """Rank the strategies of a grid by their accuracy over budgets from 1 sample to N.
 
     `llm`, `prm`, `dataset` and `tier` are as for :func:`prmcal.db.overview.query.overview`. `calibrator` and `strategy`
     keep only entries with these names. Strategies without a calibrator stay.
     """
-    chosen = {"llm": llm, "prm": prm, "dataset": dataset, "calibrator": calibrator, "strategy": strategy}
     with connection_of(source) as connection:
-        cells, entries = _league_cells(connection, chosen, tier)
-        findings = health(connection, llm=llm, prm=prm, dataset=dataset)
+        cells, entries = _league_cells(connection, names, tier)
+        findings = health(connection, **names)
         done = cells[cells["status"] == "done"]
         placed = done[["cell_id", *PLACE, "strategy", "entry"]]
         values = reading.question_values(connection, placed, _BY_QUESTION, ["cell_id", "metric"])
@@ -276,10 +257,8 @@ def _rivals(
     )
 
 
-def _saving(
-    connection: sa.Connection, chosen: dict[str, Sequence[str] | None], tier: str | None
-) -> types.Saving | None:
-    cells, entries = _league_cells(connection, chosen, tier)
+def _saving(connection: sa.Connection, names: Mapping[str, Any], tier: str | None) -> types.Saving | None:
+    cells, entries = _league_cells(connection, names, tier)
     placed = cells.loc[cells["status"] == "done", ["cell_id", *PLACE, "entry"]]
     if placed.empty:
         return None
@@ -324,19 +303,19 @@ def league_points(
 
 
 def _league_cells(
-    connection: sa.Connection, chosen: dict[str, Sequence[str] | None], tier: str | None
+    connection: sa.Connection, names: Mapping[str, Any], tier: str | None
 ) -> tuple[pd.DataFrame, list[types.Entry]]:
     """Return the cells of the league with these names, and the entries in their order.
 
     The cells have the columns cell_id, dataset, llm, prm, strategy, calibrator, level, status, and entry, which is the
     number of the entry.
     """
-    names = ("cell_id", *PLACE, "strategy", "calibrator", "level", "status")
-    query = sa.select(*Cell.columns(*names)).where(Cell.leaderboard == "league", Cell.version == "")
+    columns = ("cell_id", *PLACE, "strategy", "calibrator", "level", "status")
+    query = sa.select(*Cell.columns(*columns)).where(Cell.leaderboard == "league", Cell.version == "")
     query = query.order_by(Cell.cell_id)
     if tier is not None:
         query = query.where(Cell.at_tier(tier))
-    found = kept(frame(connection, query), **chosen)
+    found = kept(frame(connection, query), names)
     named = [
         types.Entry(str(strategy), calibrator or "", None if level is None else float(level))
         for strategy, calibrator, level in (

@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 import sqlalchemy as sa
 
@@ -62,11 +62,29 @@ def _places(kind: str) -> list[sa.ColumnElement[Any]]:
     return [name.is_not(None), position.asc().nulls_last(), name.nulls_first()]
 
 
-def kept(cells: pd.DataFrame, **chosen: Sequence[str] | None) -> pd.DataFrame:
-    """Return the rows with the chosen names, by kind of plugin, and the rows without a plugin of the kind."""
-    for kind, names in chosen.items():
-        if names is not None:
-            cells = cells[cells[kind].isin(list(names)) | cells[kind].isna()]
+class Places(TypedDict, total=False):
+    """Names to keep of the places, which are combinations of data set, LLM and PRM; None keeps all."""
+
+    llm: Sequence[str] | None
+    prm: Sequence[str] | None
+    dataset: Sequence[str] | None
+
+
+class Names(Places, total=False):
+    """Names to keep of the cells; None keeps all.
+
+    Cells without a plugin of a kind stay: a strategy without a PRM is a baseline for every PRM.
+    """
+
+    calibrator: Sequence[str] | None
+    strategy: Sequence[str] | None
+
+
+def kept(cells: pd.DataFrame, names: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the rows with some names, as :class:`Names` has them, and the rows without a plugin of the kind."""
+    for kind, own in names.items():
+        if own is not None:
+            cells = cells[cells[kind].isin(list(own)) | cells[kind].isna()]
     return cells
 
 

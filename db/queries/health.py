@@ -3,12 +3,12 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
-from prmcal.db.queries.cells import Role, with_role
+from prmcal.db.queries.cells import Names, Role, with_role
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.intervals import bounded_interval
 from prmcal.db.tables import Cell, HealthCheck, Job, JobInput, Plugin, QuestionResult, Reward, Trajectory
@@ -48,23 +48,18 @@ def check_health(connection: sa.Connection) -> list[HealthCheck]:
     ]
 
 
-def health(
-    source: Source,
-    *,
-    llm: Sequence[str] | None = None,
-    prm: Sequence[str] | None = None,
-    dataset: Sequence[str] | None = None,
-    all_checks: bool = False,
-) -> tuple[HealthCheck, ...]:
+def health(source: Source, *, all_checks: bool = False, **names: Unpack[Names]) -> tuple[HealthCheck, ...]:
     """Return what was found, the most serious first; with `all_checks`, also the checks that found nothing to mention.
 
-    `llm`, `prm` and `dataset` keep only findings about these. Those about an LLM's solutions belong to every PRM.
+    `llm`, `prm` and `dataset` keep only findings about these, and other names count for nothing. Findings about an
+    LLM's solutions belong to every PRM.
     """
     table = HealthCheck.__table__
     query = sa.select(*table.columns).order_by(*table.primary_key)
-    for name, values in (("llm", llm), ("prm", prm and [*prm, ""]), ("dataset", dataset)):
-        if values is not None:
-            query = query.where(table.c[name].in_(values))
+    chosen: Mapping[str, Any] = names
+    for name in ("llm", "prm", "dataset"):
+        if chosen.get(name) is not None:
+            query = query.where(table.c[name].in_([*chosen[name], ""]))
     with connection_of(source) as connection:
         found = [HealthCheck(**row) for row in connection.execute(query).mappings()]
     found = [each for each in found if all_checks or each.severity != "fine"]

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pandas as pd
 import sqlalchemy as sa
 
 from prmcal.db.metrics import COORDINATES, COSTS, PARTS_OF_COSTS, Leaderboard
-from prmcal.db.queries.cells import kept, metrics, numbered_cells
+from prmcal.db.queries.cells import Names, kept, metrics, numbered_cells
 from prmcal.db.queries.runs import PROVENANCE, cell_provenance, is_merged, seed_spreads
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.paired import standings
@@ -22,20 +22,16 @@ def measurements(
     source: Source,
     table: Leaderboard = "calibration",
     *,
-    llm: Sequence[str] | None = None,
-    prm: Sequence[str] | None = None,
-    calibrator: Sequence[str] | None = None,
-    dataset: Sequence[str] | None = None,
-    strategy: Sequence[str] | None = None,
     tier: str | None = None,
     question_level: int | str | None = None,
+    **names: Unpack[Names],
 ) -> pd.DataFrame:
     """Return the measured values of a leaderboard, one per row, in the order of the grid.
 
-    `llm`, `prm`, `calibrator`, `dataset` and `strategy` keep only cells with these names, and cells without a plugin of
-    the kind: a strategy without a PRM is a baseline for every PRM. `tier` keeps only cells that were verified at this
-    tier of :data:`prmcal.db.metrics.TIERS` or at a higher one; standings are those among all cells. With
-    `question_level`, the values are those over the questions of this difficulty, and have no standing.
+    `llm`, `prm`, `calibrator`, `dataset` and `strategy` keep only cells with these names
+    (:class:`prmcal.db.queries.cells.Names`). `tier` keeps only cells that were verified at this tier of
+    :data:`prmcal.db.metrics.TIERS` or at a higher one; standings are those among all cells. With `question_level`, the
+    values are those over the questions of this difficulty, and have no standing.
 
     The columns are cell_id, number (the short number), those of :data:`prmcal.db.metrics.COORDINATES`, status, reason,
     metric, value, low, high, rows, questions, standing, letters. A cell without values (failed or pending) has one row
@@ -73,7 +69,7 @@ def measurements(
     standing = None if compared is None else standings(found, compared, described)
     for name in ("standing", "letters"):
         found[name] = None if standing is None else standing[name]
-    found = kept(found, llm=llm, prm=prm, calibrator=calibrator, dataset=dataset, strategy=strategy)
+    found = kept(found, names)
     if verified is not None:
         found = found[found["cell_id"].isin(verified)]
     found = found.drop(columns="conditions")

@@ -14,24 +14,6 @@ from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.run_folder import finished_artifacts
 from prmcal.db.tables import Cell, CellSubmission, Job, JobInput, Run, SeedSpread, Submission, Verification
 
-_COLUMNS = (
-    *("kind", "llm", "prm", "calibrator", "dataset", "split", "job_key", "seed", "status", "shards"),
-    *("seconds", "samples", "generated_tokens", "scored_tokens", "reason"),
-)
-
-
-def job_page(source: Source, *, kind: str | None = None, limit: int = 25) -> tuple[int, pd.DataFrame]:
-    """Return the first `limit` jobs with their keys, seeds, statuses and costs, and the number of all jobs.
-
-    They are sorted by kind and by the names of their plugins. If `kind` is given, only jobs of this kind count.
-    """
-    kept = [] if kind is None else [Job.kind == kind]
-    order = (Job.kind, Job.llm, Job.prm, Job.calibrator, Job.dataset, Job.job_key)
-    with connection_of(source) as connection:
-        total = connection.scalar(sa.select(sa.func.count()).select_from(Job).where(*kept)) or 0
-        query = sa.select(*Job.columns(*_COLUMNS)).where(*kept).order_by(*order).limit(limit)
-        return total, frame(connection, query)
-
 
 def planned_shards(source: Source) -> pd.DataFrame:
     """Return the shards of every kind of job in the database, sorted by kind.

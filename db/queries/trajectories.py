@@ -57,15 +57,8 @@ def _column(table: Any, name: str) -> Any:
     return table.c[name] if isinstance(table, sa.FromClause) else getattr(table, name)
 
 
-def questions(source: Source, cell_id: str) -> list[str]:
-    """Return the identifiers of the questions that a cell was measured on, sorted."""
-    with connection_of(source) as connection:
-        query = sa.select(Question.question_id).where(*_asked(jobs_of(connection, cell_id)))
-        return list(connection.scalars(query.order_by(Question.question_id)))
-
-
-def question_page(source: Source, cell_id: str, *, limit: int = 25) -> tuple[int, pd.DataFrame]:
-    """Return the number of all questions of a cell, and the first `limit` of them, sorted by identifier.
+def questions(source: Source, cell_id: str) -> pd.DataFrame:
+    """Return the questions that a cell was measured on, sorted by identifier.
 
     The columns are question_id, text, subject, question_level, trajectories, correct (number of correct trajectories),
     pass_at_1, prefixes, success, reward_error and calibrated_error. The last four are about the prefixes that the
@@ -74,8 +67,6 @@ def question_page(source: Source, cell_id: str, *, limit: int = 25) -> tuple[int
     """
     with connection_of(source) as connection:
         jobs = jobs_of(connection, cell_id)
-        asked = _asked(jobs)
-        total = connection.scalar(sa.select(sa.func.count()).select_from(Question).where(*asked)) or 0
         graded, errors = _graded(jobs), _errors_by_question(jobs)
         query = (
             sa.select(
@@ -88,11 +79,10 @@ def question_page(source: Source, cell_id: str, *, limit: int = 25) -> tuple[int
             )
             .outerjoin(graded, graded.c.question_id == Question.question_id)
             .outerjoin(errors, errors.c.question_id == Question.question_id)
-            .where(*asked)
+            .where(Question.dataset == jobs.dataset, Question.split == jobs.split)
             .order_by(Question.question_id)
-            .limit(limit)
         )
-        return total, frame(connection, query)
+        return frame(connection, query)
 
 
 def worst_prefixes(
@@ -210,10 +200,6 @@ def scored_prefixes(source: Source, place: Mapping[str, str]) -> tuple[pd.DataFr
     )
     with connection_of(source) as connection:
         return frame(connection, sampled([place["rollout"]])), frame(connection, query)
-
-
-def _asked(jobs: CellJobs) -> list[sa.ColumnElement[bool]]:
-    return [Question.dataset == jobs.dataset, Question.split == jobs.split]
 
 
 def _graded(jobs: CellJobs) -> sa.Subquery:

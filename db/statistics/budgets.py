@@ -56,10 +56,15 @@ class Curve:
         """The mean accuracy of each point, of shape (points,)."""
         return np.asarray(self.accuracies.mean(axis=0), dtype=np.float64)
 
-    def intervals(self) -> tuple[Floats, Floats]:
-        """Return the 95% intervals of cost and of accuracy, each of shape (points, 2); NaN for a single question."""
-        cost, accuracy = self.cost_rule(self.costs), bounded_interval(self.accuracies)
-        return np.stack(cost, axis=1), np.stack(accuracy, axis=1)
+    def columns(self, cost: str) -> dict[str, Floats]:
+        """Return the mean cost and accuracy of each point, and the ends of their 95% intervals, by names of columns.
+
+        `cost` is the name of the cost. Arrays have the shape (points,); the ends are NaN for a single question.
+        """
+        low, high = self.cost_rule(self.costs)
+        least, most = bounded_interval(self.accuracies)
+        costs = {cost: self.cost, f"{cost}_low": low, f"{cost}_high": high}
+        return costs | {"accuracy": self.accuracy, "accuracy_low": least, "accuracy_high": most}
 
     def replicates(self, bootstrap: Bootstrap) -> tuple[Floats, Floats]:
         """Return cost and accuracy under the resamples of a bootstrap, each of shape (replicates, points)."""

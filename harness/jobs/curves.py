@@ -123,26 +123,13 @@ def _points(
                 "target": pd.array([*targets] * len(levels), dtype="Float64"),
                 "question_level": pools.level_column([difficulty] * len(curve.cost)),
                 "point": np.tile(np.arange(len(targets), dtype=np.int32), len(levels)),
-                **_with_intervals(curve.part(chosen)),
+                **curve.part(chosen).columns("samples"),
+                "questions": np.int32(chosen.sum()),
             }
         )
         for difficulty, chosen in axis.by_difficulty()
     ]
     return pd.concat(tables).sort_values("level", kind="stable", ignore_index=True)
-
-
-def _with_intervals(curve: Curve) -> dict[str, Any]:
-    """Return the points of a curve, with their 95% intervals, as columns."""
-    cost, accuracy = curve.intervals()
-    return {
-        "samples": curve.cost,
-        "samples_low": cost[:, 0],
-        "samples_high": cost[:, 1],
-        "accuracy": curve.accuracy,
-        "accuracy_low": accuracy[:, 0],
-        "accuracy_high": accuracy[:, 1],
-        "questions": np.int32(curve.questions),
-    }
 
 
 def _area_table(rows: Sequence[_Area], questions: int) -> pd.DataFrame:
@@ -225,9 +212,14 @@ def _metrics(
 def _league_points(curve: Curve, swept: Sequence[Answered]) -> pd.DataFrame:
     """Return the points with their intervals, and the largest error that a limited number of orders leaves."""
     errors = [order_error(each.order_error) for each in swept if each.order_error is not None]
-    points = pd.DataFrame({"point": np.arange(len(curve.cost), dtype=np.int32), **_with_intervals(curve)})
-    points.insert(7, "order_error", max(errors, default=0.0))  # before "questions"
-    return points
+    return pd.DataFrame(
+        {
+            "point": np.arange(len(curve.cost), dtype=np.int32),
+            **curve.columns("samples"),
+            "order_error": max(errors, default=0.0),
+            "questions": np.int32(curve.questions),
+        }
+    )
 
 
 _BLOCK = 2**15

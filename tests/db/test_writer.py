@@ -103,7 +103,7 @@ def test_many_owners_at_once_have_the_rows_of_one_load_each(
     for most in (500, 2):
         monkeypatch.setattr("prmcal.db.writer._MOST_FILES", most)
         many = Writer(database_path(tmp_path / str(most)), reads=tmp_path)
-        assert many.load("trajectories", given) == 6 * parquet_files.POOL
+        assert load(many, "trajectories", given) == 6 * parquet_files.POOL
         with reading(many.path) as connection:
             assert connection.execute(sa.select(Trajectory)).all() == expected
 

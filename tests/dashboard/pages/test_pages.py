@@ -131,7 +131,8 @@ def test_runs_and_jobs_show_what_the_database_holds(page: Page, address: str, ru
     named = dict(zip(head, run, strict=True))
     assert (named["Run"], named["Grid"]) == ("run-1", "tiny")
     assert (named["Started (UTC)"], named["Machine"]) == ("2026-01-02 03:04", "2 cores")
-    _, stored = catalog.job_page(published_path(run_folder), kind="score")
+    stored = catalog.jobs(published_path(run_folder))
+    stored = stored[stored["kind"] == "score"]
     head, *jobs = grid(page, len(stored), -1)
     keys = [dict(zip(head, job, strict=True)) for job in jobs]
     assert [(key["Job key"], key["Seed"]) for key in keys] == [(key, "11") for key in stored["job_key"]]

@@ -41,7 +41,8 @@ def shown_accuracy(page: Page, strategy: str) -> str:
 def expected_accuracy(run_folder: Path, target: float) -> str:
     pool = pool_of(run_folder)
     curve = pool.adaptive("uncalibrated", 0.5, [target])
-    return as_shown(curve.accuracy[0], *curve.intervals()[1][0])
+    found = curve.columns("samples")
+    return as_shown(*(found[name][0] for name in ("accuracy", "accuracy_low", "accuracy_high")))
 
 
 def test_the_target_of_the_address_is_computed_and_the_slider_changes_it(

@@ -28,7 +28,7 @@ def go(page: Page, address: str, **state: str) -> None:
 
 def test_questions_show_the_numbers_of_the_database(page: Page, address: str, run_folder: Path) -> None:
     go(page, address, cell=CELL)
-    _, stored = catalog.question_page(published_path(run_folder), CELL)
+    stored = catalog.questions(published_path(run_folder), CELL)
     head, *shown = grid(page, len(stored))
     named = [dict(zip(head, row, strict=True)) for row in shown]
     assert [row["Question"] for row in named] == list(stored["question_id"])

@@ -17,15 +17,6 @@ def test_the_factory_has_kinds_of_jobs_that_exist(published: Path) -> None:
     assert set(catalog.jobs(published)["kind"]) <= kinds
 
 
-def test_the_first_jobs_come_with_the_number_of_all(published: Path) -> None:
-    total, whole = catalog.job_page(published, limit=1000)
-    assert total == len(whole) == len(catalog.jobs(published))
-    count, first = catalog.job_page(published, limit=20)
-    assert (count, list(first["job_key"])) == (total, list(whole["job_key"])[:20])
-    count, scores = catalog.job_page(published, kind="score", limit=2)
-    assert (count, set(scores["kind"]), len(scores)) == (4, {"score"}, 2)
-
-
 def test_a_failed_job_is_counted_with_its_kind(published: Path) -> None:
     planned = catalog.planned_shards(published).set_index("kind")
     assert planned.loc["calibration_metrics", ["jobs", "failed"]].tolist() == [12, 1]

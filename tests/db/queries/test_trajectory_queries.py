@@ -24,11 +24,9 @@ JUDGED = """
 
 
 def test_questions_have_their_pass_rate_and_mean_errors_over_the_prefixes_that_count(published: Path) -> None:
-    total, found = catalog.question_page(published, CELL)
-    assert (total, list(found["question_id"])) == (
-        parquet_files.QUESTIONS,
-        catalog.questions(published, CELL),
-    )
+    found = catalog.questions(published, CELL)
+    assert len(found) == parquet_files.QUESTIONS
+    assert found["question_id"].is_monotonic_increasing
     assert list(found["correct"]) == [2, 1, 2, 1]
     assert found["pass_at_1"].tolist() == pytest.approx([2 / 3, 1 / 3, 2 / 3, 1 / 3])
     with reading(published) as connection:
@@ -38,14 +36,6 @@ def test_questions_have_their_pass_rate_and_mean_errors_over_the_prefixes_that_c
         ).all()
     columns = ["reward_error", "calibrated_error", "prefixes"]
     assert [tuple(row) for row in found[columns].to_numpy()] == [pytest.approx(row) for row in means]
-
-
-def test_the_first_questions_come_with_the_number_of_all(published: Path) -> None:
-    total, first = catalog.question_page(published, CELL, limit=3)
-    assert (total, list(first["question_id"])) == (
-        parquet_files.QUESTIONS,
-        catalog.questions(published, CELL)[:3],
-    )
 
 
 @pytest.mark.parametrize("column", ["reward", "calibrated_reward"])

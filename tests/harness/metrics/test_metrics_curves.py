@@ -77,19 +77,20 @@ def test_a_curve_is_within_the_error_of_drawing() -> None:
 def test_intervals_hold_the_value() -> None:
     scores, correct, chance = world()
     curve = adaptive_curve(best_of_each(scores, correct, N), chance, TARGETS)
-    samples, accuracy = curve.intervals()
-    assert np.all((samples[:, 0] <= curve.cost) & (curve.cost <= samples[:, 1]))
-    assert np.all((accuracy[:, 0] < curve.accuracy) & (curve.accuracy < accuracy[:, 1]))
+    found = curve.columns("samples")
+    assert np.all((found["samples_low"] <= curve.cost) & (curve.cost <= found["samples_high"]))
+    assert np.all((found["accuracy_low"] < curve.accuracy) & (curve.accuracy < found["accuracy_high"]))
 
 
 def test_only_a_fixed_number_of_samples_is_known_for_certain() -> None:
     always_right = np.ones((50, N))
-    samples, accuracy = fixed_curve(always_right, [1, 3, N]).intervals()
-    assert samples.tolist() == [[1, 1], [3, 3], [N, N]]
-    assert np.all((accuracy[:, 0] > 0.9) & (accuracy[:, 0] < 0.95) & (accuracy[:, 1] == 1))
+    fixed = fixed_curve(always_right, [1, 3, N]).columns("samples")
+    assert fixed["samples_low"].tolist() == fixed["samples_high"].tolist() == [1, 3, N]
+    assert np.all((fixed["accuracy_low"] > 0.9) & (fixed["accuracy_low"] < 0.95))
+    assert np.all(fixed["accuracy_high"] == 1)
     # Rewards that ask for one sample of each of these 50 questions could ask for more of another.
-    samples, _ = adaptive_curve(always_right, np.ones(50), [0.5]).intervals()
-    assert samples[0, 0] <= 1 < samples[0, 1] < 3
+    adaptive = adaptive_curve(always_right, np.ones(50), [0.5]).columns("samples")
+    assert adaptive["samples_low"][0] <= 1 < adaptive["samples_high"][0] < 3
 
 
 def test_a_flat_curve_has_its_height_as_area() -> None:
