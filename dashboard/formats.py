@@ -80,11 +80,7 @@ def estimate(value: float, low: float | None, high: float | None, digits: int = 
 def texts(values: Iterable[Any]) -> list[str]:
     """Return the values in a column as Markdown: names, whole numbers, and others with decimal places."""
     return [
-        escaped(each)
-        if isinstance(each, str)
-        else integer(each)
-        if isinstance(each, Integral)
-        else number(each)
+        escaped(each) if isinstance(each, str) else number(each, 0 if isinstance(each, Integral) else DIGITS)
         for each in values
     ]
 
