@@ -212,8 +212,6 @@ def league(source: Source, *, tier: str | None = None, **names: Unpack[Names]) -
     compared = ranking.over_best_fixed(_rivals(values, entries, fixed, every))
     over, over_at_most = (
         ranking.means_over_places(compared.assign(value=compared[name]), "entry", gain_interval)
-        if len(compared)
-        else {}
         for name in ("value", "last")
     )
     without = [number for number, each in enumerate(entries) if each.strategy in references]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from prmcal.arrays import Floats
 from prmcal.db.metrics import OTHER_METRICS, PLACE
-from prmcal.db.overview.types import Entry, Quantity, Rank, Saving, SignedErrors
+from prmcal.db.overview.types import UNKNOWN, Entry, Quantity, Rank, Saving, SignedErrors
 from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.db.statistics.intervals import (
     IntervalRule,
@@ -21,30 +21,24 @@ from prmcal.db.statistics.intervals import (
 from prmcal.resamples import weighted_totals
 
 
-def _question_means(values: pd.DataFrame) -> dict[str, tuple[int, Floats]]:
-    """Return for each data set the number of its places, and the values of its questions, averaged over the places.
+def mean_over_places(values: pd.DataFrame, rule: IntervalRule) -> Quantity:
+    """Return the mean over places of the mean over questions.
 
-    The mean of these is the mean over the places of their means. A place without some of the questions counts as much
-    as the others.
+    `values` has the columns dataset, llm, prm, conditions, question_id and value, and at least one row. A place without
+    some of the questions counts as much as the others. `rule` gives the interval of a mean over the questions of one
+    data set.
     """
-    found = {}
-    for dataset, here in values.groupby("dataset", sort=False):
+    found = []
+    for _, here in values.groupby("dataset", sort=False):
         sizes = here.groupby(PLACE)["value"].transform("size")
         places = here[PLACE].drop_duplicates().shape[0]
         questions = here["question_id"].nunique()
         parts = here["value"] * (questions / places) / sizes
+        # The mean of the questions is the mean over the places of their means.
         means = parts.groupby(here["question_id"]).sum().to_numpy(np.float64)
-        found[str(dataset)] = (places, means)
-    return found
-
-
-def mean_over_places(values: pd.DataFrame, rule: IntervalRule) -> Quantity:
-    """Return the mean over places of the mean over questions.
-
-    `values` has the columns dataset, llm, prm, conditions, question_id and value, and at least one row. `rule` gives
-    the interval of a mean over the questions of one data set.
-    """
-    return _combined(_question_means(values), rule)
+        low, high = (float(end) for end in rule(means))
+        found.append((places, float(means.mean()), low, high))
+    return _recovered(found)
 
 
 def means_over_places(values: pd.DataFrame, key: str, rule: IntervalRule) -> dict[Any, Quantity]:
@@ -91,7 +85,7 @@ def relative_cut(values: pd.DataFrame, baseline: pd.DataFrame) -> Quantity:
         for name in ("value", "value_baseline")
     }
     if not means["value_baseline"] > 0:
-        return Quantity(float("nan"), float("nan"), float("nan"))
+        return UNKNOWN
     ratio = means["value"] / means["value_baseline"]
     # To first order, the ratio of resampled questions is `ratio` plus the mean of these values, which is 0.
     apart = (both["value"] - ratio * both["value_baseline"]) / means["value_baseline"]
@@ -171,14 +165,6 @@ def mean_of_ends(cells: pd.DataFrame) -> Quantity:
     of the spreads, however the cells depend on each other.
     """
     return Quantity(*(float(cells[name].astype(float).mean()) for name in ("value", "low", "high")))
-
-
-def _combined(parts: Mapping[str, tuple[int, Floats]], rule: IntervalRule) -> Quantity:
-    found = []
-    for number, means in parts.values():
-        low, high = (float(end) for end in rule(means))
-        found.append((number, float(means.mean()), low, high))
-    return _recovered(found)
 
 
 def main_errors(own: pd.DataFrame) -> dict[str, Quantity]:
