@@ -85,11 +85,6 @@ def series_of(grid: Sequence[str], used: Collection[str]) -> Series:
     )
 
 
-def two_kinds(first: str, other: str) -> Series:
-    """Return the style of two kinds of values, the first of which stands out."""
-    return Series([first, other], [INK, GREY], [_DASHES[0]] * 2, [_MARKS[0]] * 2)
-
-
 def with_shapes(series: Series) -> Series:
     """Return a style in which each series has a shape of its own, for print without colours."""
     return replace(series, shapes=[_SHAPES[place % len(_SHAPES)] for place in range(len(series.names))])

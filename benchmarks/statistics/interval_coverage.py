@@ -24,7 +24,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from prmcal.db.overview.ranking import rank_by_means
-from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic, estimate, question_totals
+from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic, estimate
 from prmcal.db.statistics.budgets import Curve
 from prmcal.db.statistics.intervals import (
     IntervalRule,
@@ -146,8 +146,8 @@ def errors(kind: str, of: Prefixes = prefixes) -> Draw:
             "positive": np.maximum(error, 0) ** 2,
             "corrected": error**2 - success * (1 - success) / (FOLLOW_UPS - 1),
         }[kind]
-        counts = question_totals(question, np.ones(len(question)), questions)
-        return question_totals(question, value, questions), counts
+        counts = np.bincount(question, minlength=questions).astype(np.float64)
+        return np.bincount(question, value, questions), counts
 
     return draw
 

@@ -10,7 +10,6 @@ import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard.formats import escaped
-from prmcal.db.metrics import Metric, Metrics
 from prmcal.db.reader import fingerprint
 from prmcal.db.text.board import Board, narrow_board
 from prmcal.errors import DatabaseError
@@ -180,14 +179,6 @@ def choose_view(
         **bound(parameter, options, resets=resets),
     )
     return chosen
-
-
-def choose_metric(label: str, names: Sequence[str], parameter: str, described: Metrics) -> Metric:
-    """Let the reader choose one of these metrics of the run by its title."""
-    name = st.selectbox(
-        label, names, format_func=described.title, width=SELECT_WIDTH, **bound(parameter, names)
-    )
-    return described[name]
 
 
 def choose_row(shown: pd.DataFrame, key: str, parameters: Mapping[str, str | None]) -> None:

@@ -10,7 +10,7 @@ from prmcal.dashboard.charts import drawn as charts
 from prmcal.dashboard.charts.curves import interval_rows, rows_of_group
 from prmcal.dashboard.charts.trajectory import bin_counts, bin_errors, draw, extremes
 from prmcal.dashboard.controls.context import CHOICES, choose, choose_group, grid_names
-from prmcal.dashboard.controls.widgets import ask, ask_cells, choose_metric, choose_view
+from prmcal.dashboard.controls.widgets import SELECT_WIDTH, ask, ask_cells, bound, choose_view
 from prmcal.dashboard.formats import CAPTIONS, escaped, estimates, integer, number
 from prmcal.dashboard.views.shared import best_first, choose_drawn, show_jobs, show_status, show_table
 from prmcal.db import catalog
@@ -72,7 +72,10 @@ def _coverage(done: pd.DataFrame, series: Series) -> None:
 def _comparison(done: pd.DataFrame, grid: dict[str, list[str]], described: Metrics) -> None:
     st.header("Comparison of calibrators")
     known = [each.name for each in described.of("calibration") if each.better]
-    metric = choose_metric("Metric", known, "metric", described)
+    chosen = st.selectbox(
+        "Metric", known, format_func=described.title, width=SELECT_WIDTH, **bound("metric", known)
+    )
+    metric = described[chosen]
     measured = best_first(done.dropna(subset=[metric.name]), metric)
     rows = interval_rows(measured, metric.name)
     series = series_of(grid["calibrator"], set(measured["calibrator"]))

@@ -9,11 +9,10 @@ import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard.charts.curves import FIXED
-from prmcal.dashboard.controls.context import context_of, grid_names
+from prmcal.dashboard.controls.context import context_of
 from prmcal.dashboard.controls.widgets import REFRESH_SECONDS, ask, bound_several
 from prmcal.dashboard.formats import escaped, estimates, integer, settings, texts
 from prmcal.db import catalog
-from prmcal.db.charts import series_of
 from prmcal.db.html.boards import overview_style
 from prmcal.db.metrics import Metric
 from prmcal.db.queries.runs import progress
@@ -31,11 +30,6 @@ _JOB_COLUMNS = (
 
 TARGETS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 """The target probabilities C that a reader can select beside a trajectory."""
-
-
-def colour_of(path: Path, calibrator: str) -> str:
-    """Return the colour of a calibrator in charts."""
-    return series_of(grid_names(path)["calibrator"], [calibrator]).colours[0]
 
 
 def show_table(columns: Mapping[str, Sequence[str] | pd.Series]) -> None:

@@ -13,9 +13,9 @@ from prmcal.dashboard.charts.curves import MEDIAN, likest
 from prmcal.dashboard.charts.drawn import interval_chart
 from prmcal.dashboard.controls import context
 from prmcal.dashboard.controls.widgets import ask, bound, choose_row, choose_target, choose_view, show_board
-from prmcal.dashboard.views.shared import TARGETS, colour_of, show_status, show_table
+from prmcal.dashboard.views.shared import TARGETS, show_status, show_table
 from prmcal.db import catalog
-from prmcal.db.charts import legend, two_kinds
+from prmcal.db.charts import GREY, INK, Series, legend, series_of
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.queries.two_cells import CellComparison
 from prmcal.db.text.board import comparison_board, questions_board
@@ -174,7 +174,7 @@ def _trajectory(
         for text in texts:
             st.markdown(formats.with_formulas(text))
         return
-    colour = colour_of(path, cell["calibrator"])
+    (colour,) = series_of(context.grid_names(path)["calibrator"], [cell["calibrator"]]).colours
     charts.draw(charts.rewards_chart(table, colour), charts.along(table))
     st.caption(formats.CAPTIONS["rewards"])
     charts.draw(charts.budgets_chart(table, colour, target), charts.along(table, "budget_", formats.integer))
@@ -204,7 +204,7 @@ def _success(row: dict[Any, Any]) -> str:
 _FEW = 10  # metrics that are shown at once
 _EXCERPT = 90  # characters of a question
 _DIFFERENCE = "A \N{MINUS SIGN} B"
-_SERIES = two_kinds("significant", "not significant")
+_SERIES = Series(["significant", "not significant"], [INK, GREY], [[1, 0]] * 2, ["circle"] * 2)
 
 
 def show_comparison(path: Path) -> None:

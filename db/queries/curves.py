@@ -61,14 +61,9 @@ def references(source: Source) -> list[str]:
     return sorted(cells)
 
 
-def searches(source: Source) -> list[str]:
-    """Return the cells of searches. Their samples are steps; those of all other strategies are trajectories."""
-    return _reading(source, Job.kind == "search")
-
-
-def asking_others(source: Source) -> list[str]:
-    """Return the cells of strategies that ask other LLMs, whose samples cost more or less than those of their own."""
-    return _reading(source, Job.llm != Cell.llm)
+def with_other_samples(source: Source) -> list[str]:
+    """Return the cells whose samples cost something else: steps of searches, and samples of other LLMs."""
+    return _reading(source, sa.or_(Job.kind == "search", Job.llm != Cell.llm))
 
 
 def _reading(source: Source, of_input: sa.ColumnElement[bool]) -> list[str]:

@@ -230,8 +230,3 @@ def estimate(
             replicates = statistic.values(bootstrap.weights(questions))
         low, high = statistic.interval(replicates) if known is None else known
     return Estimate(statistic.value(), low, high, statistic.rows, questions, replicates)
-
-
-def question_totals(index: NDArray[np.integer[Any]], quantity: Floats, questions: int) -> Floats:
-    """Sum a quantity of shape (rows,) over the rows of each question: shape (questions,)."""
-    return np.bincount(index, weights=quantity, minlength=questions).astype(np.float64)

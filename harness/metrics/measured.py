@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from prmcal.arrays import Floats
 from prmcal.db.statistics import intervals
-from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic, counted_once, question_totals
+from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic, counted_once
 from prmcal.errors import FaultyPluginError
 from prmcal.registry.contracts.metric import (
     AbsoluteSum,
@@ -42,7 +42,7 @@ def reliability_bins(rows: PrefixRows, bins: int = 10) -> pd.DataFrame:
     cell = rows.question_index * bins + intervals.bin_index(rows.reward, edges)
 
     def totals(quantity: Floats) -> Floats:
-        return question_totals(cell, quantity, questions * bins).reshape(questions, bins)
+        return np.bincount(cell, weights=quantity, minlength=questions * bins).reshape(questions, bins)
 
     counts = totals(np.ones(len(rows.reward)))
     successes = totals(rows.success_rate)

@@ -264,7 +264,7 @@ def test_the_leaderboard_compares_it_with_both_llms(
 def test_strategies_that_ask_another_llm_are_told_apart(database: Path) -> None:
     both = {"by answer", "by question"}
     cells = catalog.cells(database)
-    asking = cells[cells["cell_id"].isin(catalog.asking_others(database))]
+    asking = cells[cells["cell_id"].isin(catalog.with_other_samples(database))]
     assert set(asking["strategy"]) == {*both, "witness of weak", "witness of strong"}
     assert not both & set(cells[cells["leaderboard"] == "league"]["strategy"])
 
