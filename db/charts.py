@@ -1,4 +1,4 @@
-"""The style of all charts, and the layers that the charts of the dashboard and of the report share.
+"""The style of all charts, their files, and the layers that the charts of the dashboard and of the report share.
 
 Each calibrator has a colour, a dash and a shape, the same in every chart. The eight colours follow those of Okabe and
 Ito. They are moved apart so that readers with red-green blindness can distinguish each pair, and each has a contrast of
@@ -6,9 +6,10 @@ at least 3:1 with the page. The ninth calibrator has the colour of the first wit
 so on. Charts are drawn for a light page; :func:`on_dark` and :func:`style_sheet` replace their colours on a dark one.
 """
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import altair as alt
 import pandas as pd
@@ -33,6 +34,14 @@ _DASH_OF_OTHERS = [4, 4]
 _SHAPES = (*_MARKS, "cross", "triangle-down", "triangle-right", "triangle-left")
 _LEGEND_COLUMN, _LEGEND_SYMBOL, _LETTER, _LONGEST_LABEL = 110, 30, 6, 240  # pixels
 _ERRORS = alt.Scale(domain=[-1, 1], nice=False)
+
+SMALL = 7
+"""The size of the letters in a figure, in points."""
+_PPI = 200  # of PNG files. Print uses the PDF files.
+# It comes with vl-convert. A second font or weight would make the order of PDF files vary.
+_FONT = "Liberation Sans"
+_RESOURCES = re.compile(rb"(/(?:ExtGState|Font|Pattern|Shading|XObject) <<\n)((?: +/\S+ \d+ 0 R\n)+)")
+_Picture = TypeVar("_Picture", bound=alt.TopLevelMixin)
 
 
 @dataclass(frozen=True)
@@ -243,3 +252,55 @@ def style_sheet() -> str:
         for part in ("fill", "stroke")
     )
     return f"@media (prefers-color-scheme: dark) {{ {rules} }}"
+
+
+def styled(picture: _Picture, letters: int = SMALL) -> _Picture:
+    """Return a picture in the style of all figures, with letters of a size in points."""
+    found: _Picture = picture.configure(
+        background=PAPER,
+        font=_FONT,
+        padding=4,
+        axis=alt.AxisConfig(
+            domainColor=GREY,
+            grid=False,
+            gridColor=GREY,
+            gridOpacity=0.3,
+            labelColor=INK,
+            labelFontSize=letters,
+            tickColor=GREY,
+            tickSize=2.5,
+            titleColor=INK,
+            titleFontSize=letters + 1,
+            titleFontWeight="normal",
+        ),
+        legend=alt.LegendConfig(labelColor=INK, labelFontSize=letters),
+        title=alt.TitleConfig(color=INK, fontSize=letters + 1, fontWeight="normal"),
+        view=alt.ViewConfig(stroke=None),
+    )
+    return found
+
+
+def with_dark_style(svg: str) -> str:
+    """Return an SVG file with its own style: browsers apply the reader's colour scheme to it, also in ``<img>``."""
+    return re.sub(r"(<svg[^>]*>)", rf"\1<style>{style_sheet()}</style>", svg, count=1)
+
+
+def svg_of(picture: alt.TopLevelMixin) -> str:
+    """Return a picture as SVG. Equal pictures give equal texts."""
+    import vl_convert
+
+    with alt.data_transformers.enable("default", max_rows=None):
+        return vl_convert.vegalite_to_svg(picture.to_dict())
+
+
+def files_of(picture: alt.TopLevelMixin) -> dict[str, bytes]:
+    """Return a picture as PNG, PDF and SVG, by the suffix of its file. Equal pictures give equal files."""
+    import vl_convert
+
+    svg = svg_of(picture)
+    # The order of the names of the resources of a page varies. The places of all objects stay the same.
+    pdf = _RESOURCES.sub(
+        lambda found: found[1] + b"".join(sorted(found[2].splitlines(keepends=True))),
+        vl_convert.svg_to_pdf(svg),
+    )
+    return {"png": vl_convert.svg_to_png(svg, ppi=_PPI), "pdf": pdf, "svg": svg.encode()}

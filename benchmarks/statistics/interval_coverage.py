@@ -147,7 +147,7 @@ def errors(kind: str, of: Prefixes = prefixes) -> Draw:
             "corrected": error**2 - success * (1 - success) / (FOLLOW_UPS - 1),
         }[kind]
         counts = np.bincount(question, minlength=questions).astype(np.float64)
-        return np.bincount(question, value, questions), counts
+        return np.bincount(question, value, questions).astype(np.float64), counts
 
     return draw
 

@@ -110,8 +110,7 @@ def _write_report(found: Audit, directory: Path) -> None:
     styles = [(_HERE / "report.css").read_text(encoding="utf-8")]
     drawn = [figure["drawn"] for figure in contents["figures"].values() if figure["drawn"]]
     if drawn:
-        from prmcal.db.charts import style_sheet
-        from prmcal.harness.report.pictures import with_dark_style
+        from prmcal.db.charts import style_sheet, with_dark_style
 
         styles.append(style_sheet())
         for chart, svg in drawn:
@@ -183,8 +182,8 @@ def _drawn(shown: Mapping[str, pd.DataFrame]) -> dict[str, tuple[Chart, Any]]:
         return {}
     from markupsafe import Markup
 
+    from prmcal.db.charts import svg_of
     from prmcal.harness.audit.pictures import diagrams
-    from prmcal.harness.report.pictures import svg_of
 
     return {name: (chart, Markup(svg_of(chart.picture))) for name, chart in diagrams(shown).items()}
 

@@ -9,7 +9,6 @@ import pandas as pd
 from prmcal.db import charts
 from prmcal.harness.audit.detection import WORDS
 from prmcal.harness.report.exhibits import Chart
-from prmcal.harness.report.pictures import styled
 
 _WIDTH, _LEAST, _LINE = 335, 120, 24  # pixels: of a diagram, of its values at least, of a row
 _LETTERS, _LETTER = 11, 6.2  # their size, and the mean width of one
@@ -80,4 +79,4 @@ def _points(series: charts.Series) -> alt.Legend:
 
 
 def _styled(picture: charts.Layers, width: int, height: int) -> charts.Layers:
-    return styled(picture.properties(width=width, height=height), _LETTERS)
+    return charts.styled(picture.properties(width=width, height=height), _LETTERS)

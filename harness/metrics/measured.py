@@ -42,7 +42,8 @@ def reliability_bins(rows: PrefixRows, bins: int = 10) -> pd.DataFrame:
     cell = rows.question_index * bins + intervals.bin_index(rows.reward, edges)
 
     def totals(quantity: Floats) -> Floats:
-        return np.bincount(cell, weights=quantity, minlength=questions * bins).reshape(questions, bins)
+        found = np.bincount(cell, weights=quantity, minlength=questions * bins)
+        return np.asarray(found, dtype=np.float64).reshape(questions, bins)
 
     counts = totals(np.ones(len(rows.reward)))
     successes = totals(rows.success_rate)

@@ -3,8 +3,7 @@
     evidence    the contents of the database, read once
     exhibits    the types of tables and charts; a table as Markdown, CSV and LaTeX
     tables      the tables, one function each, and Theorem 1
-    figures     the figures, one function each
-    pictures    small multiples, and their files
+    figures     the figures, one function each, as small multiples
     writer      the folder of the report, with the exhibits in their order
 
 Equal databases give equal bytes: nothing here reads the clock.

@@ -1,7 +1,8 @@
-"""The figures of a report, one function each. Their pictures are small multiples: `prmcal.harness.report.pictures`."""
+"""The figures of a report, one function each. Their pictures are small multiples with the same axes in all panels."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import altair as alt
 import numpy as np
@@ -11,7 +12,6 @@ from prmcal.db import charts
 from prmcal.db.metrics import RANKING_METRIC
 from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.formats import LEADERBOARDS, number
-from prmcal.harness.report import pictures
 from prmcal.harness.report.evidence import PLACE, Evidence, values, wanted
 from prmcal.harness.report.exhibits import CAPTIONS, Chart, numbered, span_text
 from prmcal.harness.report.tables import by_difficulty
@@ -19,6 +19,14 @@ from prmcal.harness.report.tables import by_difficulty
 _MINUS = "\N{MINUS SIGN}"
 _BLUE = "#0985D1"
 _ROUND, _SQUARE = "circle", "square"
+
+_ONE_COLUMN, _TWO_COLUMNS = 234, 486  # widths of a column and of both columns of a page, in points
+_PANEL_HEIGHT, _SPACE = 80, 12  # of panels, and between them
+_LINE_HEIGHT, _SIDES = 11, 62  # of a line of a panel, and the room left and right of the panels
+_LEAST_COLUMN = 81  # points of a column of panels
+_ROOMY = 3  # largest number of columns that leaves room for long lines
+_LONGEST_LINE = 14  # of a head, in characters
+_LETTERS = 1.6  # letters of a legend in the width of one letter of the dashboard
 
 
 def figure_2(evidence: Evidence) -> Chart | None:
@@ -55,7 +63,7 @@ def figures_7_and_8(evidence: Evidence) -> Chart | None:
 
 def _histograms(evidence: Evidence, calibrators: Sequence[str], name: str, title: str, caption: str) -> Chart:
     means = _calibration(evidence, calibrators, "signed_error")
-    notes, alone, crowded = numbered(means["reason"]), len(calibrators) == 1, pictures.is_crowded(evidence)
+    notes, alone, crowded = numbered(means["reason"]), len(calibrators) == 1, _is_crowded(evidence)
     means["text"] = [
         _mean_text(row, notes, crowded) if alone or row["reason"] else "" for row in means.to_dict("records")
     ]
@@ -75,13 +83,13 @@ def _histograms(evidence: Evidence, calibrators: Sequence[str], name: str, title
             scale=alt.Scale(domain=[0, 1.05 * highest], nice=False),
             axis=alt.Axis(tickCount=3),
         )
-        histograms = charts.error_histograms(pictures.of_kind("bar"), y, series, shown)
+        histograms = charts.error_histograms(_of_kind("bar"), y, series, shown)
         histograms.encoding.x["title"] = None
         histograms.encoding.x["axis"] = alt.Axis(values=[-1, 0, 1], format="d")
-        rules = pictures.of_kind("mean").mark_rule(strokeWidth=1.5)
-        texts = pictures.of_kind("mean").transform_filter("datum.text != ''")
+        rules = _of_kind("mean").mark_rule(strokeWidth=1.5)
+        texts = _of_kind("mean").transform_filter("datum.text != ''")
         texts = texts.mark_text(
-            fontSize=pictures.SMALL, baseline="bottom", lineBreak="\n", lineHeight=8.5, color=charts.INK
+            fontSize=charts.SMALL, baseline="bottom", lineBreak="\n", lineHeight=8.5, color=charts.INK
         )
         return [
             histograms,
@@ -91,8 +99,8 @@ def _histograms(evidence: Evidence, calibrators: Sequence[str], name: str, title
         ]
 
     below = f"reward {_MINUS} success rate (above 0: overestimated)"
-    picture = pictures.small_multiples(evidence, rows, draw, series.names, below, lines=False)
-    shown = f"{' and '.join(calibrators)} for {pictures.listed(evidence)}"
+    picture = _small_multiples(evidence, rows, draw, series.names, below, lines=False)
+    shown = f"{' and '.join(calibrators)} for {_listed(evidence)}"
     alternative = f"Histograms of reward minus success rate with {shown}."
     return Chart(name, title, caption, alternative, picture, notes)
 
@@ -152,17 +160,17 @@ def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
     lowest = min(0.0, float(ends.min().min())) if len(ends) else 0.0
     highest = float(ends.max().max()) if len(ends) else 1.0
     scale = alt.Scale(domain=[lowest, highest + 0.06 * (highest - lowest)], nice=False)
-    ticks = 3 if pictures.is_crowded(evidence) else 6
+    ticks = 3 if _is_crowded(evidence) else 6
     questions = span_text(rows["questions"].dropna(), " to ", "no")
 
     def draw(width: float, shown: alt.Legend) -> list[alt.Chart]:
         axis = alt.Axis(ticks=False, domain=False, labelLimit=120)
         y = alt.Y("calibrator:N", sort=list(names), title=None, axis=axis)
         x = alt.X("value:Q", scale=scale, title=None, axis=alt.Axis(tickCount=ticks, grid=True))
-        base = pictures.of_kind("value").encode(y=y, color=series.colour("standing", shown))
-        text = pictures.of_kind("missing").mark_text(align="left", fontSize=pictures.SMALL, color=charts.INK)
+        base = _of_kind("value").encode(y=y, color=series.colour("standing", shown))
+        text = _of_kind("missing").mark_text(align="left", fontSize=charts.SMALL, color=charts.INK)
         return [
-            pictures.of_kind("value")
+            _of_kind("value")
             .transform_filter("datum.raw")
             .mark_rule(color=charts.INK, strokeDash=[1, 2])
             .encode(x=x),
@@ -177,16 +185,16 @@ def _compared(evidence: Evidence, name: str, title: str, metric: str) -> Chart:
         "questions. Circles: best of its panel, or not significantly different from the best (paired bootstrap, "
         f"p >= {SIGNIFICANCE} after Holm's correction). Squares: significantly worse than the best. Dotted line: "
         f"uncalibrated rewards. Each value is measured on {questions} questions. All panels have the same axes.",
-        f"{described.title} of {', '.join(names)} with 95% intervals for {pictures.listed(evidence)}.",
-        pictures.small_multiples(
+        f"{described.title} of {', '.join(names)} with 95% intervals for {_listed(evidence)}.",
+        _small_multiples(
             evidence,
             rows,
             draw,
             standings,
             f"{described.title} ({described.direction})",
             lines=False,
-            height=pictures.LINE_HEIGHT * len(names) + 6,
-            sides=pictures.SIDES + 4 * min(30, max(map(len, names))),
+            height=_LINE_HEIGHT * len(names) + 6,
+            sides=_SIDES + 4 * min(30, max(map(len, names))),
         ),
         notes,
     )
@@ -226,12 +234,12 @@ def figure_4(evidence: Evidence) -> Chart | None:
         scale = alt.Scale(domain=[-0.22, 1.05], nice=False)
         y = alt.Y("accuracy:Q", scale=scale, title="accuracy", axis=axis)
         low = alt.Y("accuracy_low:Q", title="accuracy")
-        ias = pictures.of_kind("ias").encode(x=x, color=series.colour("series", legend_shown))
+        ias = _of_kind("ias").encode(x=x, color=series.colour("series", legend_shown))
         return [
-            *charts.curves(pictures.of_kind("fixed").encode(x=x), y, series, legend_shown),
+            *charts.curves(_of_kind("fixed").encode(x=x), y, series, legend_shown),
             ias.mark_rule(strokeWidth=1.5).encode(y=low, y2="accuracy_high:Q"),
             ias.mark_point(filled=True, shape=_SQUARE, size=25, opacity=1).encode(y=y),
-            ias.mark_text(fontSize=pictures.SMALL).encode(y="bottom:Q", text="text:N"),
+            ias.mark_text(fontSize=charts.SMALL).encode(y="bottom:Q", text="text:N"),
         ]
 
     return Chart(
@@ -241,11 +249,86 @@ def figure_4(evidence: Evidence) -> Chart | None:
         f"question; longer dashes mean larger n, and the line of the largest is solid. Squares: {shown.setting}, with "
         "95% intervals over questions. At the bottom is its mean number of samples. Data sets without several "
         "difficulties are left out.",
-        f"Accuracy by difficulty for {pictures.listed(shown.evidence)}.",
-        pictures.small_multiples(shown.evidence, rows, draw, series.names, "difficulty"),
+        f"Accuracy by difficulty for {_listed(shown.evidence)}.",
+        _small_multiples(shown.evidence, rows, draw, series.names, "difficulty"),
     )
 
 
 def _calibration(evidence: Evidence, calibrators: Sequence[str], metric: str) -> pd.DataFrame:
     asked = wanted({**evidence.places, "calibrator": calibrators, "metric": [metric]})
     return values(evidence.calibration, asked)
+
+
+def _of_kind(kind: str) -> alt.Chart:
+    """Return a chart of the rows of one kind."""
+    chart: alt.Chart = alt.Chart().transform_filter(f"datum.kind == '{kind}'")
+    return chart
+
+
+def _is_crowded(evidence: Evidence) -> bool:
+    """Return whether a picture has so many columns of panels that there is no room for long lines."""
+    return len(evidence.prms) * len(evidence.datasets) > _ROOMY
+
+
+def _listed(evidence: Evidence) -> str:
+    """Return the panels of :func:`_small_multiples`, for readers who cannot see them."""
+    return (
+        f"{', '.join(evidence.llms)} (rows) with {', '.join(evidence.prms)} on {', '.join(evidence.datasets)}"
+    )
+
+
+def _small_multiples(
+    evidence: Evidence,
+    rows: pd.DataFrame,
+    draw: Callable[[float, alt.Legend], list[alt.Chart]],
+    names: Sequence[str],
+    title: str,
+    *,
+    lines: bool = True,
+    height: float = _PANEL_HEIGHT,
+    sides: float = _SIDES,
+) -> alt.FacetChart:
+    """Draw one panel for each group, in a picture as wide as one column of a page, or as two for several columns.
+
+    With more than six columns of panels, it is wider. `rows` are the data of all panels: dataset, prm, llm, kind, and
+    the columns of the layers. `draw` returns the layers of a panel for its width and the legend; they have no data of
+    their own. The legend has the names of series, with their lines or points. The title is that of the horizontal
+    axes. `height` is that of a panel, and `sides` is the room for labels left and right of the panels.
+    """
+    heads = [
+        f"{_wrapped(prm)}\n{_wrapped(dataset)}" for prm in evidence.prms for dataset in evidence.datasets
+    ]
+    rows = rows.assign(
+        head=rows["prm"].map(_wrapped) + "\n" + rows["dataset"].map(_wrapped), side=rows["llm"].map(_wrapped)
+    ).drop(columns=["prm", "dataset", "llm"])
+    whole = _ONE_COLUMN if len(heads) == 1 else max(_TWO_COLUMNS, _LEAST_COLUMN * len(heads))
+    width = (whole - sides - _SPACE * (len(heads) - 1)) / len(heads)
+    shown = charts.legend(names, lines=lines, width=_LETTERS * (whole - sides))
+    shown["symbolSize"], shown["symbolStrokeWidth"] = (120, 3) if lines else (30, 0)
+    picture = alt.layer(*draw(width, shown), data=rows).properties(width=width, height=height)
+    return charts.styled(
+        picture.facet(
+            row=alt.Row(
+                "side:N", sort=list(map(_wrapped, evidence.llms)), title=None, header=_header("left")
+            ),
+            column=alt.Column("head:N", sort=heads, title=None, header=_header("top")),
+            spacing=_SPACE,
+            title=alt.TitleParams(title, orient="bottom", anchor="middle", offset=6),
+        )
+    )
+
+
+def _header(orient: Literal["left", "top"]) -> alt.Header:
+    return alt.Header(
+        labelExpr="split(datum.label, '\\n')",
+        labelOrient=orient,
+        labelFontSize=charts.SMALL,
+        labelColor=charts.INK,
+        labelPadding=4,
+        labelAngle=-90 if orient == "left" else 0,
+    )
+
+
+def _wrapped(name: str) -> str:
+    """Break a long name into several lines."""
+    return "\n".join(textwrap.wrap(name, _LONGEST_LINE)) or name

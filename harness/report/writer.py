@@ -60,7 +60,7 @@ def exhibits_of(evidence: Evidence) -> list[exhibits.Exhibit]:
 
 
 def _fill(folder: Path, evidence: Evidence, made: Sequence[exhibits.Exhibit]) -> None:
-    from prmcal.harness.report.pictures import files_of
+    from prmcal.db.charts import files_of
 
     for exhibit in made:
         if isinstance(exhibit, exhibits.Chart):

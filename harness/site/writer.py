@@ -150,7 +150,7 @@ def _figures(run: _Run, folder: Path) -> list[Chart]:
     """
     if not can_draw():
         return []
-    from prmcal.harness.report.pictures import svg_of, with_dark_style
+    from prmcal.db.charts import svg_of, with_dark_style
 
     figures = []
     for chart in exhibits_of(read_evidence(run.published)):
