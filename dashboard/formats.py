@@ -6,7 +6,7 @@ becomes HTML, a link, an emoji or another symbol.
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import accumulate
 from numbers import Integral
 from pathlib import Path
@@ -51,11 +51,6 @@ def visible(text: str) -> str:
         each if each.isprintable() or each == "\t" else each.encode("unicode_escape").decode()
         for each in text
     )
-
-
-def submitter(submission: Mapping[str, Any]) -> str:
-    """Return who sent a submission, on one line and with control characters escaped; its run if nobody is named."""
-    return visible(" ".join(submission["submitter"].split())) or f"run {submission['run_id']}"
 
 
 def number(value: float | None, digits: int = DIGITS) -> str:

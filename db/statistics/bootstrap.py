@@ -114,7 +114,7 @@ class Ratio(LinearisedStatistic):
 class QuestionMean(Ratio):
     """Mean of one value per question, such as accuracy or the budget ratio. By default, the questions are 0, 1, 2, ...
 
-    Raise ValueError if there are no questions, a question occurs twice, the shapes differ or a value is not finite.
+    There is a question, and each has one value. Raise ValueError if a value is not finite.
     """
 
     def __init__(
@@ -123,18 +123,10 @@ class QuestionMean(Ratio):
         question_ids: ArrayLike | None = None,
         interval: IntervalRule = skewed_interval,
     ) -> None:
-        ids = np.arange(np.size(quantity)) if question_ids is None else question_ids
-        values, identifiers = np.asarray(quantity, dtype=np.float64), np.asarray(ids)
-        if values.shape != identifiers.shape or values.ndim != 1 or not values.size:
-            raise ValueError(
-                "Each question needs one value, and there must be one. "
-                f"Got the shapes {values.shape} and {identifiers.shape}."
-            )
-        order = np.argsort(identifiers, kind="stable")
-        identifiers = identifiers[order]
-        if (identifiers[1:] == identifiers[:-1]).any():
-            raise ValueError("A question occurs twice. Give one value per question.")
-        super().__init__(values[order], np.ones(len(values)), identifiers, interval)
+        values = np.asarray(quantity, dtype=np.float64)
+        ids = np.arange(len(values)) if question_ids is None else np.asarray(question_ids)
+        order = np.argsort(ids, kind="stable")
+        super().__init__(values[order], np.ones(len(values)), ids[order], interval)
 
     def value(self) -> float:
         """Compute the mean of all questions. Like the mean of a resample, it does not depend on their order."""
@@ -152,10 +144,6 @@ class Bootstrap:
     """Number of resamples, at least 1."""
     seed: int = 0
     """Seed of the random generator, at least 0."""
-
-    def __post_init__(self) -> None:
-        if self.replicates < 1:
-            raise ValueError(f"'replicates' must be an int in [1, inf). Got {self.replicates} instead.")
 
     def weights(self, questions: int) -> Floats:
         """Return how often each question is drawn: (replicates, questions). Each row sums to `questions`."""
