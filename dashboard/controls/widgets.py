@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote, urlencode
 
 import pandas as pd
@@ -12,7 +12,6 @@ import streamlit as st
 from prmcal.dashboard.formats import escaped
 from prmcal.db.reader import fingerprint
 from prmcal.db.text.board import Board, narrow_board
-from prmcal.errors import DatabaseError
 
 _PAGE_OF_APP = "prmcal page"
 _T = TypeVar("_T")
@@ -123,11 +122,8 @@ def ask(
     files = [path, *(each for each in arguments if isinstance(each, Path))]
     known = tuple((str(each), fingerprint(each)) for each in files)
     name = f"{query.__module__}.{query.__qualname__}"
-    answer = _answer(name, known, query, (path, *arguments), tuple(map(str, arguments)), dict(named))
-    if isinstance(answer, DatabaseError):
-        # All readers share the error. Each raise would add to its traceback.
-        raise answer.with_traceback(None)
-    return cast(_T, answer)
+    found: _T = _answer(name, known, query, (path, *arguments), tuple(map(str, arguments)), dict(named))
+    return found
 
 
 def ask_cells(query: Callable[[Path, str], pd.DataFrame], path: Path, cells: pd.DataFrame) -> pd.DataFrame:
@@ -140,8 +136,7 @@ def ask_cells(query: Callable[[Path, str], pd.DataFrame], path: Path, cells: pd.
     )
 
 
-# The fingerprints of files are part of the key of the cache. Errors are cached too, so that a damaged file is not
-# opened again on every click.
+# The fingerprints of files are part of the key of the cache.
 @st.cache_resource(max_entries=96, show_spinner=False)
 def _answer(
     name: str,
@@ -151,10 +146,7 @@ def _answer(
     texts: tuple[str, ...],
     named: dict[str, Any],
 ) -> Any:
-    try:
-        return _query(*_arguments, **named)
-    except DatabaseError as error:
-        return error
+    return _query(*_arguments, **named)
 
 
 SELECT_WIDTH = 260

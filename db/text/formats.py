@@ -35,8 +35,7 @@ with Path(__file__).with_name("words.toml").open("rb") as _file:
 
 def number(value: float, digits: int = 3, *, signed: bool = False) -> str:
     """Return a number with some decimal places, and with a plus sign if `signed`. A rounded 0 has no minus sign."""
-    text = f"{value:{'+' if signed else ''},.{digits}f}"
-    return text if float(text.replace(",", "")) else text.replace("-", "+" if signed else "")
+    return f"{value:{'+' if signed else ''}z,.{digits}f}"
 
 
 def amount(value: float) -> str:
