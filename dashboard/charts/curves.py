@@ -176,25 +176,7 @@ def settings_of(target: float | None, level: float | None) -> list[str]:
     return [f"{name}={value:g}" for name, value in (("C", target), ("β", level)) if not pd.isna(value)]
 
 
-def interval_rows(cells: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Return the cells of calibrators with a value of a metric as the rows of an interval chart.
-
-    The columns are label and series (both the calibrator), value, low, high and n (questions).
-    """
-    measured = cells.dropna(subset=[metric])
-    return pd.DataFrame(
-        {
-            "label": measured["calibrator"],
-            "series": measured["calibrator"],
-            "value": measured[metric],
-            "low": measured[f"{metric}_low"],
-            "high": measured[f"{metric}_high"],
-            "n": measured["questions"].astype(int),
-        }
-    )
-
-
-def likest(cells: pd.DataFrame, wanted: Mapping[str, Any], metric: Metric | None = None) -> pd.DataFrame:
+def likest(cells: pd.DataFrame, wanted: Mapping[str, Any], metric: Metric) -> pd.DataFrame:
     """Return cells in an order: those that share most of the `wanted` coordinates first, and then the best by a metric.
 
     Missing coordinates are equal.
@@ -202,6 +184,6 @@ def likest(cells: pd.DataFrame, wanted: Mapping[str, Any], metric: Metric | None
     shared = pd.Series(0, cells.index)
     for kind, name in wanted.items():
         shared += cells[kind].isna() if pd.isna(name) else cells[kind] == name
-    value = 0.0 if metric is None else merit(cells[metric.name], metric.better or "lower")
+    value = merit(cells[metric.name], metric.better or "lower")
     order = pd.DataFrame({"shared": shared, "value": value}, cells.index)
     return cells.loc[order.sort_values(["shared", "value"], ascending=False, kind="stable").index]

@@ -7,7 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard.charts import drawn as charts
-from prmcal.dashboard.charts.curves import interval_rows, rows_of_group
+from prmcal.dashboard.charts.curves import rows_of_group
 from prmcal.dashboard.charts.trajectory import bin_counts, bin_errors, draw, extremes
 from prmcal.dashboard.controls.context import CHOICES, choose, choose_group, grid_names
 from prmcal.dashboard.controls.widgets import SELECT_WIDTH, ask, ask_cells, bound, choose_view
@@ -77,15 +77,22 @@ def _comparison(done: pd.DataFrame, grid: dict[str, list[str]], described: Metri
     )
     metric = described[chosen]
     measured = best_first(done.dropna(subset=[metric.name]), metric)
-    rows = interval_rows(measured, metric.name)
-    series = series_of(grid["calibrator"], set(measured["calibrator"]))
+    own = measured["calibrator"]
+    ends = {
+        metric.name: "value",
+        f"{metric.name}_low": "low",
+        f"{metric.name}_high": "high",
+        "questions": "n",
+    }
+    rows = measured[list(ends)].rename(columns=ends).assign(label=own, series=own)
+    series = series_of(grid["calibrator"], set(own))
     draw(
         charts.interval_chart(rows, metric.title, series, zero=metric.better == "near zero"),
-        extremes(metric.title, measured["calibrator"], measured[metric.name]),
+        extremes(metric.title, own, measured[metric.name]),
     )
     show_table(
         {
-            "Calibrator": measured["calibrator"],
+            "Calibrator": own,
             metric.title: estimates(rows[["value", "low", "high"]]),
             "Letters": measured[f"{metric.name}_letters"],
         }

@@ -14,7 +14,7 @@ from prmcal.dashboard.charts.trajectory import draw, extremes, gain_of, percent,
 from prmcal.dashboard.controls.context import choose_group, context_of, grid_names
 from prmcal.dashboard.controls.widgets import ask, bound, choose_target, choose_view
 from prmcal.dashboard.formats import CAPTIONS, escaped, estimates, number, settings
-from prmcal.dashboard.views.shared import choose_drawn, show_areas, show_table
+from prmcal.dashboard.views.shared import choose_drawn, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import series_of
 from prmcal.db.queries.curves import ExactCurves
@@ -260,8 +260,16 @@ def _show_risk(place: _Place) -> None:
             risk_chart(risks.rename(columns={"calibrator": "series"}), series_of(place.calibrators, drawn)),
             extremes("Area under risk against coverage", areas["calibrator"], areas["value"]),
         )
+    # Resamples of questions that all have the same value do not differ. Their interval would have no width.
+    known = areas["low"].where(areas["low"] < areas["high"])
     with right:
-        show_areas(areas)
+        show_table(
+            {
+                "Curve": areas["calibrator"],
+                "β": settings(areas["level"]),
+                "Area": estimates(areas.assign(low=known)[["value", "low", "high"]]),
+            }
+        )
         st.caption(CAPTIONS["risk"])
 
 

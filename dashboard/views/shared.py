@@ -8,10 +8,9 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.curves import FIXED
 from prmcal.dashboard.controls.context import context_of
 from prmcal.dashboard.controls.widgets import REFRESH_SECONDS, ask, bound_several
-from prmcal.dashboard.formats import escaped, estimates, integer, settings, texts
+from prmcal.dashboard.formats import escaped, integer, texts
 from prmcal.db import catalog
 from prmcal.db.html.boards import overview_style
 from prmcal.db.metrics import Metric
@@ -26,10 +25,6 @@ _JOB_COLUMNS = (
     *("kind", "llm", "prm", "calibrator", "dataset", "split", "job_key", "seed", "status", "shards"),
     *("seconds", "tokens"),
 )
-
-
-TARGETS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
-"""The target probabilities C that a reader can select beside a trajectory."""
 
 
 def show_table(columns: Mapping[str, Sequence[str] | pd.Series]) -> None:
@@ -74,25 +69,6 @@ def best_first(cells: pd.DataFrame, metric: Metric | None) -> pd.DataFrame:
     worse = 0.0 if metric is None else -merit(cells[metric.name], metric.better or "higher")
     order = pd.DataFrame({"place": place, "worse": worse}, cells.index)
     return cells.loc[order.sort_values(["place", "worse"], kind="stable").index]
-
-
-def show_areas(areas: pd.DataFrame) -> None:
-    """Show areas under curves with their intervals, in the order of the rows. A row without calibrator is a fixed n.
-
-    Resamples of questions that all have the same value do not differ. Their interval would have no width, so it is left
-    out.
-    """
-    if areas.empty:
-        st.info("No area was measured at this level.")
-        return
-    known = areas["low"].where(areas["low"] < areas["high"])
-    show_table(
-        {
-            "Curve": [escaped(name) if isinstance(name, str) else FIXED for name in areas["calibrator"]],
-            "β": settings(areas["level"]),
-            "Area": estimates(areas.assign(low=known)[["value", "low", "high"]]),
-        }
-    )
 
 
 def show_jobs(jobs: pd.DataFrame) -> None:

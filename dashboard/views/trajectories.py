@@ -13,7 +13,7 @@ from prmcal.dashboard.charts.curves import MEDIAN, likest
 from prmcal.dashboard.charts.drawn import interval_chart
 from prmcal.dashboard.controls import context
 from prmcal.dashboard.controls.widgets import ask, bound, choose_row, choose_target, choose_view, show_board
-from prmcal.dashboard.views.shared import TARGETS, show_status, show_table
+from prmcal.dashboard.views.shared import show_status, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import GREY, INK, Series, legend, series_of
 from prmcal.db.metrics import Leaderboard, Metrics
@@ -23,6 +23,7 @@ from prmcal.db.text.formats import LEADERBOARDS, LEFT_OUT, counted, graded, kept
 from prmcal.errors import ArtifactError, IncomparableCellsError
 
 _PREFIXES = 10
+_TARGETS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 _QUESTIONS, _OVER, _UNDER = "Questions", "Most overestimated", "Most underestimated"
 _REWARDS: dict[str, Literal["reward", "calibrated_reward"]] = {
     "calibrated": "calibrated_reward",
@@ -134,7 +135,7 @@ def _show_question(path: Path, cell: dict[str, Any], question_id: str) -> None:
     trajectories = list(samples["trajectory"].astype(int))
     trajectory = left.selectbox("Trajectory", trajectories, **bound("trajectory", trajectories))
     with right:
-        target = choose_target(TARGETS, "target", "For the samples that each step needs")
+        target = choose_target(_TARGETS, "target", "For the samples that each step needs")
     _trajectory(path, cell, samples[samples["trajectory"] == trajectory].iloc[0], prefixes, target)
 
 
