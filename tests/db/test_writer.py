@@ -360,7 +360,9 @@ def test_a_full_disk_is_an_error_of_its_own_and_keeps_what_was_stored(writer: Wr
         text = "".join(chr(33 + i * i % 90) for i in range(500))
         try:
             for part in range(20):
-                record(writer, [Question(question_id=f"{part}-{i}", text=text * i, **place) for i in range(300)])
+                rows = [Question(question_id=f"{part}-{i}", text=text * i, **place) for i in range(300)]
+                with writer.transaction() as transaction:
+                    transaction.record(rows)
         except DatabaseStorageError as error:
             print(error)
     """
