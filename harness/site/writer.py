@@ -187,34 +187,21 @@ def _submissions(
 ) -> list[dict[str, Any]]:
     """Return what the site says of each submission of a merged leaderboard; nothing for the database of a run.
 
-    Each has the name of its page, the submitter and their note on one line each, the highest tier of verification,
-    further facts with their titles, its rows on each leaderboard, and its verifications with their checks.
+    Each has its columns, with texts on one line, the name of its page, whose it is, the highest tier of verification
+    in words, its rows on each leaderboard, and its verifications with their checks.
     """
     checked = verifications(source).to_dict("records")
     found = []
     for row in submissions(source).to_dict("records"):
         own = row["submission_id"]
-        measured_at = row["finished_at"] or row["started_at"]
-        facts = {
-            "Licence": row["licence"] or "none is given",
-            "Signature": f"signed by {row['signed_by']}" if row["signed_by"] else "not signed",
-            "Cells": f"{row['cells']:,}",
-            "Texts": "included" if row["texts"] else "left out",
-            "Grid": row["grid_name"] or "unknown",
-            "Measured": f"{measured_at:%Y-%m-%d}" if measured_at else "unknown",
-            "prmcal": row["prmcal_version"] or "unknown",
-        }
         found.append(
             {
-                "submission_id": own,
+                **{name: excerpt(each) if isinstance(each, str) else each for name, each in row.items()},
                 "page": f"{prefix}submission-{own}.html",
                 "name": excerpt(row["submitter"] or f"run {row['run_id']}"),
-                "note": excerpt(row["note"]),
                 "verified": formats.verified_text(
                     row["tier"], row["verified_by"], row["verified_at"], row["failed"]
                 ),
-                "is_verified": row["tier"] is not None,
-                "facts": {title: excerpt(text) for title, text in facts.items()},
                 "boards": [
                     _rows_of(cells, name, described, page)
                     for name, frame in frames.items()
