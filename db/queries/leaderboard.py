@@ -186,19 +186,6 @@ def _seconds_per_token(connection: sa.Connection) -> pd.DataFrame:
 
 _FILE = Path(__file__).with_name("reported.csv")
 
-REPORTED_TABLES = {
-    "cal_qwen": "Calibration, Qwen-PRM-7B",
-    "calibration_72b": "Calibration, Qwen-PRM-72B",
-    "ats_comparison": "All calibrators, Qwen-PRM-7B",
-    "bon_qwen": "Best-of-n, Qwen-PRM-7B",
-    "bon_shepherd": "Best-of-n, Math-Shepherd",
-    "bon_reasoneval": "Best-of-n, ReasonEval",
-    "bs_qwen": "Beam search, Qwen-PRM-7B",
-    "bs_shepherd": "Beam search, Math-Shepherd",
-    "bs_reasoneval": "Beam search, ReasonEval",
-}
-"""Titles of the tables by their labels in the source of the paper."""
-
 NAMED = ["dataset", "llm", "prm", "calibrator", "strategy", "metric"]
 """The columns that tell which measured value a number of the paper stands beside."""
 
@@ -206,7 +193,7 @@ NAMED = ["dataset", "llm", "prm", "calibrator", "strategy", "metric"]
 def reported(**filters: str) -> pd.DataFrame:
     """Return the numbers of the paper, one per row. Filters such as ``dataset="math500"`` select rows.
 
-    The columns are table (a key of :data:`REPORTED_TABLES`), dataset, llm, prm, calibrator, strategy, metric, value,
+    The columns are table (its label in the source of the paper), dataset, llm, prm, calibrator, strategy, metric, value,
     digits (decimal places in the paper) and status, which is ``reported``. Calibrators and strategies have the names
     under which they are registered, and LLMs, PRMs and data sets those of ``grids/paper.yaml``. A coordinate that does
     not apply is None: a calibration error has no strategy.

@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from prmcal.db.queries.leaderboard import NAMED, REPORTED_TABLES, reported
+from prmcal.db.queries.leaderboard import NAMED, reported
 from prmcal.db.reader import known_levels
 from prmcal.db.text.board import Board, Column
-from prmcal.db.text.formats import LEADERBOARDS, MARKS, number, standings_legend
+from prmcal.db.text.formats import LEADERBOARDS, MARKS, WORDS, number, standings_legend
 from prmcal.db.text.overview import ranking_board
 from prmcal.harness.report.evidence import PLACE, Evidence, for_every_prm, values, wanted, with_none
 from prmcal.harness.report.exhibits import CAPTIONS, Panel, Table, TextTable
@@ -62,7 +62,7 @@ def _differences(evidence: Evidence, group: pd.DataFrame) -> tuple[str, ...]:
     first, differences = group.iloc[0], group["difference"].astype(float)
     largest = group.loc[differences.abs().idxmax()]
     return (
-        REPORTED_TABLES[first["table"]],
+        WORDS["paper"][first["table"]],
         first["prm"],
         evidence.described.title(first["metric"]),
         ", ".join(each for each in (first["strategy"], first["calibrator"]) if each),
@@ -256,7 +256,7 @@ def figure_4_in_numbers(evidence: Evidence) -> Table | None:
 def _table(name: str, title: str, caption: str, panels: tuple[Panel, ...], *labels: str) -> Table:
     """Return a table, with the numbers of some tables of the paper beside the values with the same names.
 
-    `labels` are keys of :data:`prmcal.db.queries.leaderboard.REPORTED_TABLES`.
+    `labels` are those of the tables in the source of the paper.
     """
     rows = reported()
     rows = with_none(rows[rows["table"].isin(labels)])

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import yaml
 
-from prmcal.db.queries.leaderboard import REPORTED_TABLES, reported
+from prmcal.db.queries.leaderboard import reported
+from prmcal.db.text.formats import WORDS
 from prmcal.registry.models.checkpoints import NANO_FOLDER
 from prmcal.registry.plugins import prms
 from tests.conftest import ROOT, Prmcal
@@ -137,7 +138,7 @@ def test_the_report_has_the_papers_numbers_and_the_differences(
     run(prmcal, place, "report", "run", "--out", "report")
     with (place / "report" / "beside-the-paper.csv").open() as file:
         rows = list(csv.DictReader(file))
-    titles = [REPORTED_TABLES[label] for label in ("cal_qwen", "calibration_72b", "ats_comparison")]
+    titles = [WORDS["paper"][label] for label in ("cal_qwen", "calibration_72b", "ats_comparison")]
     assert list(dict.fromkeys(row["Table"] for row in rows)) == titles
     assert {row["Numbers"] for row in rows} == {"12"}
     (shown,) = (
