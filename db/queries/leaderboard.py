@@ -193,7 +193,7 @@ NAMED = ["dataset", "llm", "prm", "calibrator", "strategy", "metric"]
 def reported(**filters: str) -> pd.DataFrame:
     """Return the numbers of the paper, one per row. Filters such as ``dataset="math500"`` select rows.
 
-    The columns are table (its label in the source of the paper), dataset, llm, prm, calibrator, strategy, metric, value,
+    The columns are table (its label in the paper's source), dataset, llm, prm, calibrator, strategy, metric, value,
     digits (decimal places in the paper) and status, which is ``reported``. Calibrators and strategies have the names
     under which they are registered, and LLMs, PRMs and data sets those of ``grids/paper.yaml``. A coordinate that does
     not apply is None: a calibration error has no strategy.
