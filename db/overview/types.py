@@ -171,10 +171,6 @@ class Overview(Extent):
     """True while the run is in progress. All numbers are then provisional."""
     outdated: int
     """Number of finished cells with versions behind them that are no longer current."""
-    llms: tuple[str, ...]
-    prms: tuple[str, ...]
-    datasets: tuple[str, ...]
-    """The names that the places consist of, in the order of the grid."""
     baseline: str | None
     """The calibrator that leaves rewards unchanged; None if the grid has none."""
     before: Mapping[str, Quantity]
@@ -195,10 +191,6 @@ class Overview(Extent):
     """The warnings that a reader must know about the data before the numbers, the most serious first."""
     saving: Saving | None = None
     """What the best rule saves; None if the grid has no league with a fixed setting and a rule."""
-
-    def standing(self, calibrator: str | None) -> Standing | None:
-        """Return the row of a calibrator; None if it has none."""
-        return next((each for each in self.ranking if each.calibrator == calibrator), None)
 
 
 def levels_of(entries: Iterable[Entry]) -> dict[Entry, str]:

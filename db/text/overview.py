@@ -35,8 +35,8 @@ def measured(found: types.Overview) -> str:
     Replicates on a merged leaderboard are places of their own.
     """
     calibrators = counted(len(found.ranking), "calibrator")
-    llms, prms = counted(len(found.llms), "LLM"), counted(len(found.prms), "PRM")
-    datasets = counted(len(found.datasets), "data set")
+    kinds = {"llm": "LLM", "prm": "PRM", "dataset": "data set"}
+    llms, prms, datasets = (counted(found.cells[kind].nunique(), name) for kind, name in kinds.items())
     text = (
         f"{calibrators} at {counted(found.places, 'place')}: {llms} and {prms} on {datasets} {extent(found)}"
     )
@@ -82,7 +82,7 @@ def _without_bare(found: types.Overview) -> bool:
 
 
 def _overestimation(found: types.Overview, best: types.Standing | None) -> tuple[str, str]:
-    base = found.standing(found.baseline)
+    base = next((each for each in found.ranking if each.calibrator == found.baseline), None)
     if base is None or best is None or "signed_error" not in found.before:
         return "unknown", "The grid has no uncalibrated rewards to compare with."
     shown = {each.calibrator: value for each, value in ((base, found.before), (best, best.errors))}

@@ -293,7 +293,7 @@ def test_findings_are_about_the_places_of_the_best_calibrator(
     found = overview(tmp_path / "copy.duckdb")
     weak = overview(tmp_path / "copy.duckdb", llm=["weak"])
     assert found.ranking[0].calibrator == whole.ranking[0].calibrator == "isotonic"
-    uncalibrated = weak.standing("uncalibrated")
+    uncalibrated = next(each for each in weak.ranking if each.calibrator == "uncalibrated")
     assert uncalibrated is not None and found.before == uncalibrated.errors != whole.before
     assert tiles(found)[2] == tiles(weak)[2]
     assert " of 32 samples a question " in tiles(found)[3].detail
@@ -309,7 +309,7 @@ def test_findings_are_about_the_places_of_the_best_calibrator(
 def test_filters_recompute_the_ranking(published: Path, whole: Overview) -> None:
     part = overview(published, llm=["strong"], dataset=["nano-aime"])
     assert (whole.places, part.places) == (4, 1)
-    assert part.llms == ("strong",)
+    assert set(part.cells["llm"]) == {"strong"}
     # The cell of isotonic regression failed at this place.
     assert [row.calibrator for row in part.ranking] == ["temperature", "uncalibrated"]
     assert part.counts["failed"] == 1

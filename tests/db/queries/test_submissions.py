@@ -90,7 +90,7 @@ def test_the_filter_by_tier_keeps_that_tier_and_those_above_it(board: Path) -> N
         assert set(kept["cell_id"]) == expected
     assert catalog.overview(board, tier="reproduced").counts["done"] == 0
     filtered = catalog.overview(board, tier="graded again")
-    assert merged_factory.SEED_2 not in filtered.llms
+    assert merged_factory.SEED_2 not in set(filtered.cells["llm"])
     assert not catalog.league(board, tier="reproduced").rows
     assert catalog.costs(board, tier="reproduced").empty
 
