@@ -186,12 +186,7 @@ def frontier_chart(
         side = alt.Chart(labelled[labelled["left"] == left]).encode(x=x, color=colour)
         text = side.mark_text(align="right" if left else "left", dx=-5 if left else 5, fontSize=11)
         layers.append(text.encode(y="label_at:Q", text="label:N"))
-    return _layered(layers, _HEIGHT)
-
-
-def _layered(layers: list[Any], height: int) -> charts.Layers:
-    drawn: charts.Layers = alt.layer(*layers).properties(height=height)
-    return drawn
+    return alt.layer(*layers).properties(height=_HEIGHT)
 
 
 def _with_label_places(labelled: pd.DataFrame, costs: pd.Series, top: bool) -> pd.DataFrame:
@@ -225,7 +220,7 @@ def equal_cost_chart(rows: pd.DataFrame, series: charts.Series, target: float) -
         *charts.curves(alt.Chart(points).encode(x=x), y, series, shown, band=_BAND),
         *_chosen(points, target, x, y, series, shown),
     ]
-    return _layered(layers, _HEIGHT)
+    return alt.layer(*layers).properties(height=_HEIGHT)
 
 
 def difficulty_chart(
@@ -252,7 +247,7 @@ def difficulty_chart(
     labels = alt.Chart(ends.assign(label="n = " + ends["series"].str.split(" = ").str[-1]))
     text = labels.mark_text(align="left", dx=7, fontSize=11).encode(x=x, y=y, text="label:N")
     layers.append(text.encode(color=series.colour("series", shown)))
-    return _layered(layers, _LOWER_HEIGHT)
+    return alt.layer(*layers).properties(height=_LOWER_HEIGHT)
 
 
 def _highest(rows: pd.DataFrame, column: str) -> float:
@@ -276,7 +271,7 @@ def risk_chart(rows: pd.DataFrame, series: charts.Series) -> charts.Layers:
     layers = charts.curves(
         base, y, series, shown, band=_FAINT_BAND, point=25, tooltip=tooltip, order="threshold:Q"
     )
-    return _layered(layers, _LOWER_HEIGHT)
+    return alt.layer(*layers).properties(height=_LOWER_HEIGHT)
 
 
 def league_chart(points: pd.DataFrame, series: charts.Series) -> charts.Layers:
@@ -293,4 +288,4 @@ def league_chart(points: pd.DataFrame, series: charts.Series) -> charts.Layers:
     x = _budgets("samples", 1.0, max(2.0, float(points["samples"].max())), "Mean samples per question")
     base = alt.Chart(points).encode(x=x)
     layers = charts.curves(base, y, series, shown, by="entry", band=_BAND, point=30, tooltip=tooltip)
-    return _layered(layers, _HEIGHT)
+    return alt.layer(*layers).properties(height=_HEIGHT)
