@@ -91,11 +91,13 @@ def compare_cells(database: Path, cell_a: str, cell_b: str, metric: str | None =
         _require_comparable(first, second)
         values = [_values(connection, each) for each in (cell_a, cell_b)]
         described = metrics(connection)
-        names = [
-            name
-            for name in _common_metrics(values, cells, metric, described)
-            if name == metric or name not in UNTESTED
-        ]
+        common = described.ordered(values[0].keys() & values[1].keys())
+        names = [name for name in common if (name not in UNTESTED if metric is None else name == metric)]
+        if not names:
+            asked, both = "" if metric is None else f" '{metric}'", ", ".join(common) or "nothing"
+            raise IncomparableCellsError(
+                f"'{cell_a}' and '{cell_b}' have no metric{asked} in common. Both have: {both}."
+            )
         stored = _stored_comparisons(connection, cell_a, cell_b)
         others = [name for name in names if name not in stored]
         measured = _measured(connection, database.parent, cells) if others else []
@@ -154,23 +156,6 @@ def _values(connection: sa.Connection, cell_id: str) -> dict[str, Any]:
     return {row["metric"]: row for row in frame(connection, query).to_dict("records")}
 
 
-def _common_metrics(
-    values: Sequence[Mapping[str, Any]],
-    cells: Sequence[Mapping[str, Any]],
-    chosen: str | None,
-    described: Metrics,
-) -> list[str]:
-    both = values[0].keys() & values[1].keys()
-    known = described.ordered(both)
-    if known and (chosen is None or chosen in both):
-        return known if chosen is None else [chosen]
-    names = " and ".join(
-        repr(each["cell_id"]) for each, has in zip(cells, values, strict=True) if chosen not in has
-    )
-    missing = "no metric in common" if chosen is None else f"no metric '{chosen}'"
-    raise IncomparableCellsError(f"{names} have {missing}. Both have: {', '.join(known) or 'nothing'}.")
-
-
 def _stored_comparisons(connection: sa.Connection, cell_a: str, cell_b: str) -> dict[str, dict[str, Any]]:
     """Return the comparisons of two cells that the database has, by metric. Cells of different groups have none."""
     group = (Cell.leaderboard, Cell.llm, Cell.prm, Cell.dataset, Cell.conditions, Comparison.metric)
@@ -207,17 +192,13 @@ def _paired(
     better: Better | None,
 ) -> dict[str, Any]:
     names = " and ".join(repr(each["cell_id"]) for each in cells)
-    if any(metric not in each for each in measured):
+    found = [each[metric].comparable(better) for each in measured if metric in each]
+    if len({(each.resampled, each.replicates.shape) for each in found}) != 1 or len(found) != 2:
         raise IncomparableCellsError(
-            f"'{metric}' of {names} was measured on a single question, so a difference has no interval and no p value."
+            f"{names} cannot be paired by '{metric}': they were measured on a single question, on different questions "
+            "or with another bootstrap. Questions that are too long for a PRM are left out."
         )
-    first, second = (each[metric].comparable(better) for each in measured)
-    if (first.resampled, first.replicates.shape) != (second.resampled, second.replicates.shape):
-        raise IncomparableCellsError(
-            f"{names} cannot be paired: they were measured on different questions ({first.questions} and "
-            f"{second.questions}, not all the same) or with another bootstrap. Questions that are too long for a PRM "
-            "are left out."
-        )
+    first, second = found
     return {**replicated_difference(first, second)._asdict(), "p_adjusted": None, "pairs": None}
 
 
