@@ -270,10 +270,8 @@ def _saving(connection: sa.Connection, names: Mapping[str, Any], tier: str | Non
     return ranking.saving(rivals, rules, entries)
 
 
-def league_points(
-    source: Source, dataset: str, llm: str, prm: str, conditions: str | None = None
-) -> pd.DataFrame:
-    """Return the curves of all strategies at a place; with the first conditions of the place for None.
+def league_points(source: Source, dataset: str, llm: str, prm: str) -> pd.DataFrame:
+    """Return the curves of all strategies at a place, under the first conditions of the place.
 
     The columns are cell_id, strategy, calibrator, level, point, samples and accuracy with their intervals
     (``samples_low`` and so on), order_error and questions.
@@ -293,8 +291,11 @@ def league_points(
         .order_by(Cell.cell_id, LeaguePoint.point)
     )
     found = frame(source, query)
-    chosen = found["conditions"].min() if conditions is None else conditions
-    return found[found["conditions"] == chosen].drop(columns="conditions").reset_index(drop=True)
+    return (
+        found[found["conditions"] == found["conditions"].min()]
+        .drop(columns="conditions")
+        .reset_index(drop=True)
+    )
 
 
 def _league_cells(

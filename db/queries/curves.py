@@ -188,20 +188,16 @@ class ExactCurves:
         return Curve(cost[kept], accuracy, skewed_interval if tokens else rule)
 
 
-def exact_curves(
-    source: Source, dataset: str, llm: str, prm: str, conditions: str | None = None
-) -> ExactCurves | None:
+def exact_curves(source: Source, dataset: str, llm: str, prm: str) -> ExactCurves | None:
     """Read the curves of one data set, LLM and PRM; None if the run has not computed them.
 
-    On a merged leaderboard, `conditions` are those of scaling cells; the first ones if they are None.
+    On a merged leaderboard, they are those under the first conditions.
     """
     place = (Job.dataset == dataset, Job.llm == llm, Job.prm == prm, Job.kind == "curves")
     with connection_of(source) as connection:
         query = sa.select(Job.job_key, Job.conditions).where(
             *place, Job.calibrator.is_(None), Job.status == "done"
         )
-        if conditions is not None:
-            query = query.where(Job.conditions == conditions)
         found = connection.execute(query.order_by(Job.conditions)).first()
         if found is None:
             return None
