@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,8 +28,6 @@ class Statistic(ABC):
     """The questions, in the order of the columns of the weights. Of shape (questions,)."""
     rows: int
     """Number of observations behind the statistic."""
-    needs_replicates: ClassVar[bool] = True
-    """True if its interval is computed from replicates."""
 
     @abstractmethod
     def values(self, weights: Floats) -> Floats:
@@ -51,7 +49,6 @@ class Statistic(ABC):
 class LinearisedStatistic(Statistic):
     """A statistic whose interval is that of the mean of one value for each question."""
 
-    needs_replicates = False
     rule: IntervalRule
     """The rule for the interval."""
 
@@ -214,7 +211,7 @@ def estimate(
     questions = len(statistic.question_ids)
     low, high, replicates = float("nan"), float("nan"), np.empty(0)
     if questions > 1:
-        if compared or statistic.needs_replicates:
+        if compared or not isinstance(statistic, LinearisedStatistic):
             replicates = statistic.values(bootstrap.weights(questions))
         low, high = statistic.interval(replicates) if known is None else known
     return Estimate(statistic.value(), low, high, statistic.rows, questions, replicates)
