@@ -8,6 +8,7 @@ import pandas as pd
 
 from prmcal.db.metrics import Metric
 from prmcal.db.queries.curves import ExactCurves
+from prmcal.db.queries.trajectories import MEDIAN
 from prmcal.db.reader import known_levels
 from prmcal.db.statistics.budgets import Curve, frontier, more_accurate
 from prmcal.db.statistics.paired import merit
@@ -157,9 +158,6 @@ def _joined(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
 def _points(curve: Curve) -> pd.DataFrame:
     return pd.DataFrame(curve.columns("cost")).assign(n=curve.questions)
 
-
-MEDIAN = 0.5
-"""The level beta of the median, which is the point estimate."""
 
 _GROUP = ("dataset", "llm", "prm")
 

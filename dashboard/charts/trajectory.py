@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.curves import MEDIAN
 from prmcal.dashboard.formats import integer, number
 from prmcal.db.charts import GREY, INK, UNIT, Layers, Series, curves, legend, on_dark
+from prmcal.db.queries.trajectories import MEDIAN
 from prmcal.db.statistics.budgets import verdict, whole_samples_needed
 from prmcal.steps import split_steps
 

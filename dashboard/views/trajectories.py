@@ -9,7 +9,7 @@ import streamlit as st
 
 from prmcal.dashboard import formats
 from prmcal.dashboard.charts import trajectory as charts
-from prmcal.dashboard.charts.curves import MEDIAN, likest
+from prmcal.dashboard.charts.curves import likest
 from prmcal.dashboard.charts.drawn import interval_chart
 from prmcal.dashboard.controls import context
 from prmcal.dashboard.controls.widgets import ask, bound, choose_row, choose_target, choose_view, show_board
@@ -17,6 +17,7 @@ from prmcal.dashboard.views.shared import show_status, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import GREY, INK, Series, legend, series_of
 from prmcal.db.metrics import Leaderboard, Metrics
+from prmcal.db.queries.trajectories import MEDIAN
 from prmcal.db.queries.two_cells import CellComparison
 from prmcal.db.text.board import comparison_board, questions_board
 from prmcal.db.text.formats import LEADERBOARDS, LEFT_OUT, counted, graded, kept
