@@ -19,13 +19,12 @@ from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Cell, Job, Run
 from prmcal.db.writer import Writer
 from tests.dashboard.conftest import GRID, IDLE, SECONDS, run_in_progress
+from tests.stored import record
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 from playwright.sync_api import Page, TimeoutError, expect
 
-from tests.stored import record
-
-CLICKS = 12
+CLICKS = 24
 
 
 def test_every_page_follows_a_run_from_nothing_to_damage(
