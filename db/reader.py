@@ -1,6 +1,7 @@
 """Connections to a database file: for a writer, and short read-only ones to the published copy."""
 
 import json
+import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -47,6 +48,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
 _CLOSED = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 """A file must not make DuckDB fetch or load code."""
+_MAGIC = slice(8, 12), b"DUCK"
+_FORMATS = {b"SQLite format 3": "an SQLite database", b"PAR1": "a Parquet file", b"PK": "a zip file"}
 
 
 def engine_for(path: Path, *, read_only: bool = False, reads: Path | None = None) -> sa.Engine:
@@ -72,14 +75,25 @@ def engine_for(path: Path, *, read_only: bool = False, reads: Path | None = None
 def _check_file(path: Path) -> None:
     """Raise a DamagedDatabaseError unless there is no file, or an empty one, or one that DuckDB has written."""
     try:
-        if path.exists() and not path.is_file():  # To open a pipe would take forever.
-            raise in_the_way(path)
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise folder_in_the_way(path)
+        if not stat.S_ISREG(mode):  # To open a pipe would take forever.
+            raise errors.DamagedDatabaseError(
+                f"{path} is a pipe or a device, where the database belongs. Remove it. {_rebuild(path)}"
+            )
         with path.open("rb") as file:
-            head = file.read(12)
+            head = file.read(16)
     except OSError:  # DuckDB says what it is.
         return
-    if head and head[8:] != b"DUCK":
-        raise errors.DamagedDatabaseError(f"{path} is damaged (it is no DuckDB database). {_rebuild(path)}")
+    if head and head[_MAGIC[0]] != _MAGIC[1]:
+        found = next((name for start, name in _FORMATS.items() if head.startswith(start)), "")
+        what = (
+            f"is {found}, where a DuckDB database belongs"
+            if found
+            else "is damaged (it is no DuckDB database)"
+        )
+        raise errors.DamagedDatabaseError(f"{path} {what}. {_rebuild(path)}")
 
 
 @contextmanager
@@ -151,10 +165,10 @@ def check_layout(connection: sa.Connection, path: Path) -> None:
         )
 
 
-def in_the_way(path: Path) -> errors.DamagedDatabaseError:
-    """Return the error for something in the place of a database that is no file."""
+def folder_in_the_way(path: Path) -> errors.DamagedDatabaseError:
+    """Return the error for a folder in the place of a database."""
     return errors.DamagedDatabaseError(
-        f"{path} is a folder, a pipe or a device, where the database belongs. Remove or rename it. {_rebuild(path)}"
+        f"{path} is a folder, where the database belongs. Remove or rename it. {_rebuild(path)}"
     )
 
 

@@ -29,7 +29,7 @@ from sqlalchemy.exc import DBAPIError
 
 from prmcal.db import tables
 from prmcal.db.queries.health import check_health
-from prmcal.db.reader import connect, engine_for, in_the_way, prepare_layout
+from prmcal.db.reader import connect, engine_for, folder_in_the_way, prepare_layout
 from prmcal.db.run_folder import published_path
 from prmcal.errors import DamagedDatabaseError, DatabaseStorageError, LoadError
 
@@ -132,7 +132,7 @@ class Writer:
                 connection.exec_driver_sql("CHECKPOINT")  # The file is complete when it is closed.
             yield
         except IsADirectoryError as error:
-            raise in_the_way(self.published) from error
+            raise folder_in_the_way(self.published) from error
         except OSError as error:
             raise DatabaseStorageError(f"{self.published} cannot be written: {error.strerror}.") from error
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,10 @@ class CellComparison:
     def __repr__(self) -> str:
         cells = f"A {self.a['cell_id']}\nB {self.b['cell_id']}"
         return f"{cells}\n{self.paired_over}\n{self.table.to_string(index=False)}"
+
+    def _repr_html_(self) -> str:
+        lines = (f"A {self.a['cell_id']}", f"B {self.b['cell_id']}", self.paired_over)
+        return "".join(f"<p>{escape(line)}</p>" for line in lines) + str(self.table.to_html(index=False))
 
     @property
     def p_values(self) -> list[float]:
@@ -192,13 +197,17 @@ def _paired(
     better: Better | None,
 ) -> dict[str, Any]:
     names = " and ".join(repr(each["cell_id"]) for each in cells)
-    found = [each[metric].comparable(better) for each in measured if metric in each]
-    if len({(each.resampled, each.replicates.shape) for each in found}) != 1 or len(found) != 2:
+    if any(metric not in each for each in measured):
         raise IncomparableCellsError(
-            f"{names} cannot be paired by '{metric}': they were measured on a single question, on different questions "
-            "or with another bootstrap. Questions that are too long for a PRM are left out."
+            f"'{metric}' of {names} was measured on a single question, so a difference has no interval and no p value."
         )
-    first, second = found
+    first, second = (each[metric].comparable(better) for each in measured)
+    if (first.resampled, first.replicates.shape) != (second.resampled, second.replicates.shape):
+        raise IncomparableCellsError(
+            f"{names} cannot be paired: they were measured on different questions ({first.questions} and "
+            f"{second.questions}, not all the same) or with another bootstrap. Questions that are too long for a PRM "
+            "are left out."
+        )
     return {**replicated_difference(first, second)._asdict(), "p_adjusted": None, "pairs": None}
 
 
