@@ -17,7 +17,6 @@ from prmcal.harness.execution.progress import Progress
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.schedule import Event, Notice, Outcome, Schedule
 from prmcal.harness.planning.costs import CostModel
-from prmcal.harness.planning.gpu_hours import completions
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Only, Plan, plan_problems
 from prmcal.harness.planning.planner import build_plan
@@ -157,7 +156,7 @@ def run_further(
     cost = CostModel(plan, folder.store.all_manifests(known=done), executor.on_gpus)
     schedule, log = Schedule(plan, done), folder.directory / (record.log or LOG_FILE)
     with closing(Progress(folder.directory, plan, done, cost, workers, log)) as progress, EndWatch() as watch:
-        samples = sum(round(completions(each.parameters)) for each in schedule.unfinished)
+        samples = sum(round(cost.samples(each)) for each in schedule.unfinished)
         begin(samples, progress.seconds_left(schedule))
         ending = _compute(schedule, executor, watch, progress, _refuse)
     if ending is not None:

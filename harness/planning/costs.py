@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from prmcal.harness.jobs import parameters
 from prmcal.harness.jobs.job import Shard
-from prmcal.harness.planning.gpu_hours import completions, generated_tokens, gpus_needed, model_seconds
+from prmcal.harness.planning.gpu_hours import completion_tokens, completions, gpus_needed, model_seconds
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef, Manifest
 
@@ -32,23 +32,29 @@ _Row = tuple[str, bool | None]
 
 @dataclass
 class _Seen:
-    """Totals of finished shards. `assumed` are the seconds that were assumed of them."""
+    """Totals of finished shards. `assumed` and `expected` are the seconds and samples that were assumed of them."""
 
     size: int = 0
     seconds: float = 0.0
     assumed: float = 0.0
+    samples: int = 0
+    expected: float = 0.0
+    tokens: int = 0
 
-    def add(self, manifest: Manifest, assumed: float = 0.0) -> None:
+    def add(self, manifest: Manifest, assumed: float = 0.0, expected: float = 0.0) -> None:
         self.size += manifest.size
         self.seconds += manifest.seconds
         self.assumed += assumed
+        self.samples += manifest.samples
+        self.expected += expected
+        self.tokens += manifest.generated_tokens + manifest.scored_tokens
 
 
 class CostModel:
-    """The time of shards, learnt from finished shards.
+    """The cost of shards, learnt from finished shards.
 
-    The time of a shard is that which is assumed of it, times the rate of finished shards of the same kind of job: what
-    they took, divided by what was assumed of them. As long as there are none, the time follows from the rate
+    Time and samples of a shard are those that are assumed of it, times the rate of finished shards of the same kind of
+    job: what they took, divided by what was assumed of them. As long as there are none, the time follows from the rate
     of all finished shards that also run a model, or also run none, and then from the sizes of the shards of this kind
     in other plans. Shards that loaded a model count only as long as there are no others.
 
@@ -65,6 +71,7 @@ class CostModel:
         self.model_seconds = model_seconds(plan)
         self._on_gpus = on_gpus
         self._spent = 0.0
+        self._expected = {shard.ref: completions(shard.parameters) for shard in plan.shards()}
         self._assumed = {shard.ref: self._assume(shard) for shard in plan.shards()}
         self._seen: dict[_Row, _Seen] = defaultdict(_Seen)
         self._loading: dict[_Row, _Seen] = defaultdict(_Seen)
@@ -74,7 +81,7 @@ class CostModel:
     def _assume(self, shard: Shard[parameters.Parameters]) -> float:
         seconds = self.model_seconds[shard.ref]
         scored = shard.size if isinstance(shard.parameters, parameters.ScoringParameters) else 0
-        if seconds and (sequences := completions(shard.parameters) or scored):
+        if seconds and (sequences := self._expected[shard.ref] or scored):
             seconds *= 1 + _UNFILLED / sequences
         return seconds or _seconds_without_model(shard)
 
@@ -85,7 +92,7 @@ class CostModel:
         table[ref.kind, None].add(manifest)
         if ref in self._assumed:
             for row in self._rows(ref):
-                table[row].add(manifest, self._assumed[ref])
+                table[row].add(manifest, self._assumed[ref], self._expected[ref])
 
     def seconds(self, shards: Iterable[Shard[parameters.Parameters]]) -> float | None:
         """Return the single-worker seconds for `shards`; None if one of them cannot be estimated yet."""
@@ -115,6 +122,23 @@ class CostModel:
                 return shard.size * every.seconds / every.size
         return assumed if self._on_gpus or self.model_seconds[shard.ref] == 0 else None
 
+    def samples(self, shard: Shard[parameters.Parameters]) -> float:
+        """Return the completions that a shard will sample: known for rollouts, estimated for other kinds."""
+        expected, seen = self._expected[shard.ref], self._alike(shard)
+        known = isinstance(shard.parameters, parameters.RolloutParameters) or not seen.expected
+        return expected if known else expected * seen.samples / seen.expected
+
+    def tokens(self, shard: Shard[parameters.Parameters]) -> float:
+        """Return the tokens of these completions; 0 if the shard samples none."""
+        if not isinstance(shard.parameters, parameters.GeneratingParameters):
+            return 0
+        seen = self._alike(shard)
+        each = seen.tokens / seen.samples if seen.samples else 0
+        return self.samples(shard) * (each or completion_tokens(shard.parameters))
+
+    def _alike(self, shard: Shard[parameters.Parameters]) -> _Seen:
+        return self._seen.get(self._rows(shard.ref)[0], _Seen())
+
 
 def _seconds_without_model(shard: Shard[parameters.Parameters]) -> float:
     """Return the seconds of a shard that runs no model."""
@@ -135,9 +159,10 @@ class Work:
     reused: int
     """Jobs, their shards, and the finished ones among these."""
     samples: int
-    """Completions that remain to be sampled. Assumed, except for rollouts."""
+    """Completions that remain to be sampled. Estimated, except for rollouts."""
     tokens: int
-    """Tokens of these completions; see :mod:`prmcal.harness.planning.gpu_hours`."""
+    """Tokens of these completions, estimated from finished shards if there are any, otherwise from
+    :mod:`prmcal.harness.planning.gpu_hours`."""
     seconds: float | None
     """Single-worker seconds of the remaining shards; None if they cannot be estimated yet."""
 
@@ -148,8 +173,7 @@ def remaining_work(plan: Plan, done: Collection[ArtifactRef], cost: CostModel) -
     for kind, jobs in Counter(job.kind for job in plan.jobs).items():
         shards = [shard for shard in plan.shards() if shard.ref.kind == kind]
         left = [shard for shard in shards if shard.ref not in done]
-        samples = round(sum(completions(shard.parameters) for shard in left))
-        tokens = round(sum(generated_tokens(shard.parameters) for shard in left))
+        samples, tokens = (round(sum(map(of, left))) for of in (cost.samples, cost.tokens))
         rows.append(
             Work(kind, jobs, len(shards), len(shards) - len(left), samples, tokens, cost.seconds(left))
         )
