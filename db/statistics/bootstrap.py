@@ -111,7 +111,7 @@ class Ratio(LinearisedStatistic):
 class QuestionMean(Ratio):
     """Mean of one value per question, such as accuracy or the budget ratio. By default, the questions are 0, 1, 2, ...
 
-    There is a question, and each has one value. Raise ValueError if a value is not finite.
+    Raise ValueError if there are no questions, a question occurs twice, the shapes differ or a value is not finite.
     """
 
     def __init__(
@@ -121,7 +121,13 @@ class QuestionMean(Ratio):
         interval: IntervalRule = skewed_interval,
     ) -> None:
         values = np.asarray(quantity, dtype=np.float64)
-        ids = np.arange(len(values)) if question_ids is None else np.asarray(question_ids)
+        ids = np.arange(values.size) if question_ids is None else np.asarray(question_ids)
+        if values.shape != ids.shape or values.ndim != 1 or not values.size:
+            raise ValueError(
+                f"Each question needs one value, and there must be one. Got the shapes {values.shape} and {ids.shape}."
+            )
+        if len(np.unique(ids)) < len(ids):
+            raise ValueError("A question occurs twice. Give one value per question.")
         order = np.argsort(ids, kind="stable")
         super().__init__(values[order], np.ones(len(values)), ids[order], interval)
 

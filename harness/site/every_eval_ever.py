@@ -14,13 +14,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import sqlalchemy as sa
+
 from prmcal.db import catalog
 from prmcal.db.metrics import COORDINATES, Leaderboard
-from prmcal.db.reader import reading
+from prmcal.db.reader import frame, reading
+from prmcal.db.tables import JobInput
 from prmcal.db.text.board import estimate
 from prmcal.db.text.formats import LEADERBOARDS, missing
 from prmcal.harness.storage.written import write_text
@@ -28,6 +32,7 @@ from prmcal.harness.storage.written import write_text
 SCHEMA_VERSION = "0.3.0"
 COLLECTION = "prmcal"
 """The folder of the records below ``data``."""
+_SAMPLING = ("temperature", "top_p", "top_k", "max_tokens")
 _UNIT = re.compile(
     r"(accuracy(_at_\d+)?|pass_at_n|wrong|area|brier|positive_brier|ece|adaptive_ce|average_ce|auroc_within|"
     r"coverage_[\d.]+)(_with_terminal)?"
@@ -54,6 +59,8 @@ class FinishedCell:
     """End of the run that measured it, UTC; its start if it has not ended."""
     job: Row
     """The row of the job that measured it."""
+    behind: Sequence[Row]
+    """The rows of all jobs behind the cell, its own included."""
     provenance: Mapping[str, str]
     """The facts about the submissions, the verification and the versions behind the cell."""
 
@@ -72,6 +79,7 @@ class Records:
     def __init__(self, published: Path) -> None:
         with reading(published) as source:
             jobs = {row["job_key"]: row for row in catalog.jobs(source).to_dict("records")}
+            edges = frame(source, sa.select(JobInput.job_key, JobInput.input_key))
             ran = [_without_gaps(row) for row in catalog.runs(source).to_dict("records")]
             sent = {row["submission_id"]: row for row in catalog.submissions(source).to_dict("records")}
             known = {row["cell_id"]: _without_gaps(row) for row in catalog.cells(source).to_dict("records")}
@@ -84,7 +92,12 @@ class Records:
         self._datasets = {row["name"]: row for row in used if row["split"] == "test"}
         self.prmcal_version = ", ".join(sorted({row["prmcal_version"] for row in ran}))
         self._cells: list[FinishedCell] = []
-        latest = ran[-1]
+        latest, direct = ran[-1], edges.groupby("job_key")["input_key"].agg(list).to_dict()
+
+        @cache
+        def behind(key: str) -> frozenset[str]:
+            return frozenset({key}).union(*map(behind, direct.get(key, [])))
+
         for table, long in tables.items():
             done = long[(long["status"] == "done") & long["metric"].notna()]
             for cell_id, group in done.groupby("cell_id", sort=False):
@@ -101,6 +114,7 @@ class Records:
                         rows,
                         cell["measured_at"] or latest["finished_at"] or latest["started_at"],
                         jobs[cell["job_key"]],
+                        [jobs[key] for key in sorted(behind(cell["job_key"])) if key in jobs],
                         _provenance(rows[0], sent),
                     )
                 )
@@ -184,6 +198,7 @@ class Records:
             }
             replicates = cell.job["parameters"].get("bootstrap", {}).get("replicates")
             uncertainty |= {} if replicates is None else {"num_bootstrap_samples": replicates}
+        config = _generation_config(cell)
         return {
             "evaluation_result_id": f"{cell.cell_id}/{name}",
             "evaluation_name": f"prmcal.{cell.leaderboard}.{dataset}",
@@ -211,6 +226,7 @@ class Records:
                 "details": {"questions": str(int(row["questions"])), "rows": str(int(row["rows"])), **costs},
                 "uncertainty": uncertainty,
             },
+            **({"generation_config": config} if config else {}),
         }
 
 
@@ -235,3 +251,16 @@ def _uuid(cell: FinishedCell) -> UUID:
     """Return the name of a record: a UUID in the form of version 4, which depends on the cell and its key only."""
     text = f"{cell.cell_id} {cell.job['job_key']}"
     return UUID(bytes=hashlib.sha256(text.encode()).digest()[:16], version=4)
+
+
+def _generation_config(cell: FinishedCell) -> dict[str, Any]:
+    """Return how the LLM was sampled on the test questions; empty if this is not known."""
+    for job in cell.behind:
+        same = all(job[name] == cell.coordinates.get(name) for name in ("llm", "dataset"))
+        if same and job["split"] == "test" and "sampling" in job["parameters"]:
+            sampling = job["parameters"]["sampling"]
+            known = {name: sampling[name] for name in _SAMPLING if name in sampling}
+            others = {name: json.dumps(each) for name, each in sampling.items() if name not in known}
+            parts = {"generation_args": known, "additional_details": others}
+            return {name: part for name, part in parts.items() if part}
+    return {}

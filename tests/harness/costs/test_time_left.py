@@ -13,7 +13,7 @@ import yaml
 from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.planning.costs import CostModel, seconds_left
+from prmcal.harness.planning.costs import CostModel, remaining_work, seconds_left
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import find_grid, grid_of, read_grid
 from prmcal.harness.storage.store import ArtifactRef, Manifest
@@ -156,3 +156,15 @@ def test_the_time_left_is_that_of_all_workers_or_of_the_longest_chain() -> None:
     for workers in (1, 10, 10_000):
         expected = max(sum(needed.values()) / workers, *ends.values())
         assert seconds_left(left, cost, workers) == pytest.approx(expected)
+
+
+def test_the_tokens_that_are_left_follow_those_of_finished_shards() -> None:
+    plan = build_plan(read_grid(find_grid("hello")))
+    shards = [each for each in plan.shards() if each.ref.kind == "rollout"]
+    assumed = next(each for each in remaining_work(plan, (), CostModel(plan, {})) if each.kind == "rollout")
+    first = shards[0]
+    finished = Manifest({}, 1.0, first.size, samples=first.size, generated_tokens=9 * first.size)
+    cost = CostModel(plan, {first.ref: finished})
+    left = next(each for each in remaining_work(plan, {first.ref}, cost) if each.kind == "rollout")
+    assert left.samples == assumed.samples - first.size
+    assert left.tokens == 9 * left.samples

@@ -143,7 +143,10 @@ def test_one_question_has_a_value_but_no_interval() -> None:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
+        (lambda: QuestionMean([]), "Each question needs one value"),
+        (lambda: QuestionMean([1.0], ["a", "b"]), "Each question needs one value"),
         (lambda: QuestionMean([0.5, np.nan]), "Leave out rows without a value"),
+        (lambda: QuestionMean([0.5, 0.5], ["a", "a"]), "occurs twice"),
         (lambda: Ratio([0.5, 0.5], [1, 1], ["a"]), "one sum and one count"),
     ],
 )
