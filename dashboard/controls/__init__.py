@@ -1,1 +1,1 @@
-"""Widgets with which a reader selects, filters, pages and downloads. What a page then shows belongs in `views`."""
+"""Widgets with which a reader selects, filters and downloads, and cached queries. Pages belong in `views`."""

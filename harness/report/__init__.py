@@ -2,7 +2,7 @@
 
     evidence    the contents of the database, read once
     exhibits    the types of tables and charts; a table as Markdown, CSV and LaTeX
-    tables      the tables, one function each, and Theorem 1
+    tables      the tables, one function each
     figures     the figures, one function each, as small multiples
     writer      the folder of the report, with the exhibits in their order
 

@@ -1,7 +1,7 @@
 """Sharing: results of several people, checked, merged, and compared.
 
     bundle          a zip file with a manifest, which lists its files with their hashes, and its signatures
-    tables          digests of tables, the check of their columns and values, and the types of JSON
+    tables          digests of tables, and the check of their columns and values
     writing         from a run to a bundle
     checks          everything in a bundle is checked before a byte of it is kept, and what must not leave
     submissions     what is merged: runs, bundles, merged leaderboards and records of verifications
