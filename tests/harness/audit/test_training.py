@@ -272,7 +272,7 @@ def test_a_model_without_a_language_model_is_an_error(
     file = written(as_outcomes, solutions(10))
     done = prmcal("train-prm", file, "--model", "nano:prm", "--out", tmp_path / "trained")
     assert done.returncode == 2
-    assert "the checkpoint nano:prm" in done.stderr
+    assert "checkpoint nano:prm" in done.stderr
     done = prmcal("train-prm", file, "--model", MODEL, "--out", tmp_path)
     assert (done.returncode, "already exists" in done.stderr) == (2, True)
 
