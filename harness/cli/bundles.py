@@ -190,7 +190,7 @@ def publish(
     The site lists the submissions with their tiers of verification. The exports are for other collections of results.
     --recipe needs no leaderboard: it starts a repository that makes one.
     """
-    from prmcal.harness.site.writer import publish, without_licence, write_recipe
+    from prmcal.harness.site.publishing import publish, without_licence, write_recipe
 
     if recipe is not None:
         files = write_recipe(recipe)

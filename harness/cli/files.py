@@ -25,9 +25,10 @@ from prmcal.harness.cli.options import (
     option,
 )
 from prmcal.harness.execution.run import rebuild_database
-from prmcal.harness.jobs.context import Context, plugin_guard
+from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import FitParameters, Parameters
+from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.planning.plan import Plan, with_inputs
 from prmcal.harness.planning.saved import existing_plan, load_plugins_of
 from prmcal.harness.share.merge import rebuild_merged

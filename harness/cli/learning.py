@@ -21,7 +21,7 @@ from prmcal.harness.cli.options import WORDS
 from prmcal.harness.execution.machine import describe_gpus, hardware, visible_gpus
 from prmcal.harness.planning.gpu_hours import ALL_GPUS, billions, checkpoint_of, gpus_of
 from prmcal.harness.planning.grid import GridSpec
-from prmcal.harness.planning.plan import Questions, asked_solutions, plugin_problems
+from prmcal.harness.planning.preflight import Questions, asked_solutions, plugin_problems
 from prmcal.harness.planning.reading import grid_schema, type_in_words
 from prmcal.harness.planning.resolved import absent_checkpoints
 from prmcal.harness.planning.settings import DatasetSpec, PluginSpec

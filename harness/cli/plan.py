@@ -26,8 +26,9 @@ from prmcal.harness.planning import gpu_hours
 from prmcal.harness.planning.costs import CostModel, remaining_work, seconds_left
 from prmcal.harness.planning.gpu_hours import ModelCost, Space, model_costs, space_needed
 from prmcal.harness.planning.grid import GridSpec
-from prmcal.harness.planning.plan import Only, Plan, plan_problems
+from prmcal.harness.planning.plan import Only, Plan
 from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.planning.preflight import plan_problems
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.share.submissions import is_merged
 from prmcal.harness.storage.folder import RunFolder

@@ -18,8 +18,9 @@ from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.schedule import Event, Notice, Outcome, Schedule
 from prmcal.harness.planning.costs import CostModel
 from prmcal.harness.planning.grid import GridSpec
-from prmcal.harness.planning.plan import Only, Plan, plan_problems
+from prmcal.harness.planning.plan import Only, Plan
 from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.planning.preflight import plan_problems
 from prmcal.harness.planning.reading import grid_of
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord

@@ -18,7 +18,8 @@ from prmcal.harness.execution.ending import Failure
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.gpu_hours import ALL_GPUS, gpus_needed, models_of
-from prmcal.harness.planning.plan import Plan, Problem
+from prmcal.harness.planning.plan import Plan
+from prmcal.harness.planning.preflight import Problem
 from prmcal.harness.storage.store import ArtifactRef, Manifest
 
 _Turn = tuple[int, bool, int]

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from prmcal.errors import PrmcalError
 from prmcal.harness.inference.models import Answerer
-from prmcal.harness.jobs.context import plugin_guard
 from prmcal.harness.jobs.parameters import PluginReference
+from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.storage.folder import first_problem
 from prmcal.registry.contracts.pool import PER_CALIBRATOR
 from prmcal.registry.contracts.strategy import PoolStrategy, Setting, Strategy

@@ -17,7 +17,7 @@ from prmcal.harness.inference.calibration_questions import familiarity_of
 from prmcal.harness.inference.models import Answerer, each_or_error
 from prmcal.harness.inference.results import Familiarity, PrefixRewards, Solution, Step
 from prmcal.harness.inference.solving import solve
-from prmcal.harness.jobs.context import plugin_guard
+from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.registry.strategies.scaling import adaptive_samples
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from prmcal.errors import PrmcalError
 from prmcal.harness.inference.asking import Asking, check_question
 from prmcal.harness.inference.models import Answerer, Rewarded, each_or_error
 from prmcal.harness.inference.results import Spent, Step, Trajectory
-from prmcal.harness.jobs.context import plugin_guard
+from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.jobs.search import Beam, BeamSearch, Searched, calibrating, lengthened
 from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.data import GenerationRequest, Prefix, Question

@@ -17,7 +17,7 @@ from prmcal.errors import DatabaseError, InvalidArgumentsError, PrmcalError, Run
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM
 from prmcal.harness.inference.calibration_questions import CalibrationQuestions
 from prmcal.harness.inference.models import Answerer, Card, ExportedQuantiles
-from prmcal.harness.jobs.context import Models, plugin_guard
+from prmcal.harness.jobs.context import Models
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import (
     FitParameters,
@@ -27,6 +27,7 @@ from prmcal.harness.jobs.parameters import (
     RolloutParameters,
     StrategyParameters,
 )
+from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.planning.saved import existing_plan, load_plugins_of
 from prmcal.harness.storage.folder import RunFolder

@@ -19,8 +19,9 @@ from prmcal.db.statistics.shift import ShiftAlarm
 from prmcal.errors import NoAnswerError, PrmcalError
 from prmcal.harness.inference.calibration_questions import AnswerChances, CalibrationQuestions
 from prmcal.harness.inference.results import PrefixRewards
-from prmcal.harness.jobs.context import Models, checked_rewards, checked_scores, plugin_guard
+from prmcal.harness.jobs.context import Models
 from prmcal.harness.jobs.parameters import PluginReference
+from prmcal.harness.jobs.plugin_calls import checked_rewards, checked_scores, plugin_guard
 from prmcal.harness.jobs.stepping import next_steps, stored
 from prmcal.registry.contracts import data
 from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes

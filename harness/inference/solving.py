@@ -16,7 +16,7 @@ from prmcal.harness.inference.asking import Asking
 from prmcal.harness.inference.calibration_questions import familiarity_of
 from prmcal.harness.inference.models import Answerer
 from prmcal.harness.inference.results import PrefixRewards, Solution, Step, Stopped
-from prmcal.harness.jobs.context import plugin_guard
+from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.registry.contracts.results import require
 from prmcal.registry.contracts.strategy import Choice, PoolStrategy, SearchStrategy
 from prmcal.registry.grading import grade_answer

@@ -19,9 +19,10 @@ from prmcal.db.statistics.bootstrap import (
 from prmcal.db.statistics.intervals import IntervalRule
 from prmcal.errors import DataError
 from prmcal.harness.jobs.calibrators import require_prefixes, without_terminal
-from prmcal.harness.jobs.context import PREFIX, Context, Output, plugin_guard, successes_of
+from prmcal.harness.jobs.context import PREFIX, Context, Output, successes_of
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import CalibrationMetricsParameters, MeasuringParameters, PluginReference
+from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.jobs.pools import QuestionAxis, level_column
 from prmcal.harness.metrics.measured import reliability_bins, signed_error_bins, statistic_of
 from prmcal.harness.storage.store import content_key

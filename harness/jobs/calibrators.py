@@ -16,15 +16,7 @@ from numpy.typing import NDArray
 
 from prmcal.arrays import Floats, Floats32, Ints
 from prmcal.errors import DataError
-from prmcal.harness.jobs.context import (
-    PREFIX,
-    Context,
-    Models,
-    Output,
-    checked_rewards,
-    plugin_guard,
-    successes_of,
-)
+from prmcal.harness.jobs.context import PREFIX, Context, Models, Output, successes_of
 from prmcal.harness.jobs.job import TEXTS, Shard
 from prmcal.harness.jobs.parameters import (
     KEPT_STATES,
@@ -34,6 +26,7 @@ from prmcal.harness.jobs.parameters import (
     HiddenParameters,
     PluginReference,
 )
+from prmcal.harness.jobs.plugin_calls import checked_rewards, plugin_guard
 from prmcal.harness.jobs.rollout import scoring_requests
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.calibrator import Calibrator, FitSupport, ScoredPrefixes

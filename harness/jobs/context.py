@@ -1,40 +1,33 @@
-"""The context of the function of a job: its inputs as tables, its plugins, and calls of them, which are checked.
+"""The context of the function of a job: its inputs as tables, and its plugins.
 
 Each worker keeps one context. A model stays loaded until a shard needs another one.
 """
 
 import gc
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.arrays import Floats
 from prmcal.errors import (
     DataError,
-    FaultyPluginError,
-    ModelBrokenError,
-    PluginFailedError,
-    PrmcalError,
-    StorageError,
 )
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference, QuestionSlice
+from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.storage.store import Store, content_key
 from prmcal.registry.contracts.calibrator import Calibrator
-from prmcal.registry.contracts.data import PrefixScores, Question, ScoringRequest
+from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.models import LLM, PRM
-from prmcal.registry.contracts.results import check_rewards, check_scores, require, require_length
+from prmcal.registry.contracts.results import require
 from prmcal.registry.grading import Verdict
-from prmcal.registry.messages import message_of, shown
-from prmcal.registry.network import patiently
+from prmcal.registry.messages import shown
 from prmcal.registry.plugins import Registry, calibrators, datasets, llms, prms
 from prmcal.remembered import Memory, content_digest
 
@@ -63,68 +56,6 @@ class Output:
     generated_tokens: int = 0
     scored_tokens: int = 0
     """For the progress display and the costs."""
-
-
-_WITH_MODELS = ("llm", "prm", "calibrator")
-_MISTAKES = (
-    *(ArithmeticError, AttributeError, ImportError, LookupError, NameError, NotImplementedError),
-    *(RecursionError, SyntaxError, TypeError, ValueError, FileNotFoundError, PermissionError),
-)
-
-
-@contextmanager
-def plugin_guard(kind: str, name: str, action: str) -> Iterator[None]:
-    """Turn any exception of a plugin into a PluginFailedError that names the plugin.
-
-    Errors of prmcal that a plugin passes on, such as a DataError, stay as they are. A StorageError does not: it would
-    end the whole run.
-
-    A second try is worth its cost after a ModelBrokenError only. That is what an LLM, a PRM or a calibrator raises
-    when its engine, its GPU or its memory fails: a RuntimeError, an OSError, an exception of a library. These
-    would fail again, and are final: a result outside the contract, any other error of prmcal, and what Python raises
-    for mistakes in code or data, such as a TypeError, a ValueError, a KeyError or a ZeroDivisionError. A plugin that
-    knows better raises a ModelBrokenError itself.
-    """
-    try:
-        yield
-    except (Exception, SystemExit) as error:
-        failed: type[PluginFailedError]
-        if isinstance(error, PluginFailedError):
-            failed, message = type(error), str(error)
-        elif isinstance(error, PrmcalError) and not isinstance(error, StorageError):
-            raise
-        else:
-            final = kind not in _WITH_MODELS or isinstance(error, (*_MISTAKES, StorageError))
-            failed, message = FaultyPluginError if final else ModelBrokenError, message_of(error)
-        named = failed(f"The {kind} '{name}' failed to {action}: {message}")
-        named.plugin = f"{kind}:{name}"
-        raise named from error
-
-
-def checked_scores(prm: PRM, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
-    """Return the scores of all prefixes of some trajectories, by request and trajectory.
-
-    Raises a FaultyPluginError if a result is outside the contract, such as NaN.
-    """
-    found = patiently(prm, lambda: prm.score_batch(list(requests)))
-    require_length(found, len(requests), "lists of scores")
-    for request, scores in zip(requests, found, strict=True):
-        require_length(scores, len(request.trajectories), "scored trajectories")
-        for trajectory, each in zip(request.trajectories, scores, strict=True):
-            check_scores(each, len(trajectory))
-    return found
-
-
-def checked_rewards(calibrator: Calibrator, features: Any, levels: Sequence[float]) -> Floats:
-    """Return the rewards of a fitted calibrator at some levels, of shape (rows, levels).
-
-    Raises a FaultyPluginError if they are outside the contract: their shape, their range or their order.
-    """
-    own = tuple(levels) == tuple(calibrator.levels)
-    found = calibrator.predict(features) if own else calibrator.predict_at(features, levels)
-    rewards = np.asarray(found, dtype=np.float64)
-    check_rewards(rewards, len(features), len(levels))
-    return rewards
 
 
 class Models:

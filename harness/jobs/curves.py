@@ -22,9 +22,10 @@ from prmcal.db.statistics.budgets import Curve
 from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval, percentile_interval
 from prmcal.harness.jobs import pools
 from prmcal.harness.jobs.calibration_metrics import metric_tables
-from prmcal.harness.jobs.context import Context, Output, plugin_guard
+from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import CurvesParameters, LeagueParameters
+from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.jobs.strategy import order_error, tuned_strategy
 from prmcal.harness.metrics import league
 from prmcal.registry.contracts.results import check_answered, require

@@ -13,8 +13,9 @@ import pandas as pd
 
 from prmcal.errors import DataError, PluginFailedError
 from prmcal.harness.jobs import parameters
-from prmcal.harness.jobs.context import Context, Output, checked_scores, plugin_guard
+from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.plugin_calls import checked_scores, plugin_guard
 from prmcal.harness.jobs.stepping import stored
 from prmcal.registry.contracts.data import GIVEN, Completion, Prefix, PrefixScores, Question, ScoringRequest
 from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset

@@ -15,9 +15,10 @@ import pandas as pd
 from scipy.special import expit
 
 from prmcal.arrays import Floats
-from prmcal.harness.jobs.context import Context, Output, checked_rewards, plugin_guard
+from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import SearchParameters
+from prmcal.harness.jobs.plugin_calls import checked_rewards, plugin_guard
 from prmcal.harness.jobs.stepping import next_steps
 from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes

@@ -12,7 +12,7 @@ from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known
 from prmcal.errors import FaultyPluginError
 from prmcal.harness.jobs import pools
 from prmcal.harness.jobs.calibration_metrics import MetricOf, mean_of, question_output
-from prmcal.harness.jobs.context import Context, Output, plugin_guard
+from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard, of_other
 from prmcal.harness.jobs.parameters import (
     LeagueParameters,
@@ -20,6 +20,7 @@ from prmcal.harness.jobs.parameters import (
     SearchResultsParameters,
     StrategyParameters,
 )
+from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.registry.contracts.results import check_answered
 from prmcal.registry.contracts.strategy import Answered, Asked, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies

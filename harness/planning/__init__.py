@@ -6,7 +6,8 @@ reading       finding and reading grid files, and their JSON Schema
 resolved      a grid with its plugins and questions
 planner       all jobs and cells of a grid
 chain         jobs from trajectories to calibrated rewards
-plan          the plan, parts of it, its jobs and shards, and the plugins that will not work
+plan          the plan, parts of it, its jobs and shards
+preflight     the plugins that will not work
 saved         the plan in the folder of a run
 costs         samples, tokens and seconds
 gpu_hours     the same, and disk and memory, from the sizes of models

@@ -1,22 +1,19 @@
-"""A plan: jobs, the cells that they fill, a part of it, how jobs are made, and plugins that will not work."""
+"""A plan: the jobs of a grid and the cells that they fill, a part of it for a run, and how jobs are made."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Generic, Self, TypeVar
 
 from pydantic import SkipValidation
 
 from prmcal.db.metrics import Leaderboard, Metric, cell_id
-from prmcal.errors import GridError, NoAnswerError, PrmcalError
-from prmcal.harness.jobs.context import plugin_guard
+from prmcal.errors import GridError
 from prmcal.harness.jobs.job import Job, Labels, Name, NoName, Shard, StrategyName, job_key, shard_key
 from prmcal.harness.jobs.parameters import Parameters, PluginReference, ScoreParameters
-from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.storage.folder import RunRecord
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.data import Question
-from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset
 from prmcal.registry.contracts.plugin import Plugin, Share
 from prmcal.registry.messages import meant
 
@@ -313,69 +310,3 @@ def as_identity(given: Any) -> Any:
     if isinstance(given, tuple):
         return [[each.name, each.identity] for each in given]
     return given.identity if isinstance(given, PlannedPlugin) else given
-
-
-Questions = dict[tuple[str, str], tuple[Dataset, Sequence[Question]]]
-"""The data sets of a grid with their questions, by their names in the grid and the splits."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A plugin of a grid that does not work, and why."""
-
-    kind: str
-    name: str
-    """The name in the grid."""
-    error: PrmcalError
-
-    @property
-    def may_pass(self) -> bool:
-        """True if it may work later, because only its server does not answer yet."""
-        return isinstance(self.error, NoAnswerError)
-
-    def __str__(self) -> str:
-        return f"The {self.kind} '{self.name}' is not ready: {self.error}"
-
-
-def asked_solutions(grid: GridSpec, questions: Questions, plugin: str) -> dict[str, int]:
-    """Return how many solutions the grid asks for of each question, by its text, in the parts that have a plugin.
-
-    Nothing is sampled of data sets with success rates, so their questions are left out.
-    """
-    asked: dict[str, int] = {}
-    for part in grid.wholes():
-        named = plugin in {each.name for specs in part.entries.values() for each in specs}
-        tests = [(each, part.scaling.samples) for each in part.datasets]
-        for spec, count in [(part.calibration, part.calibration.trajectories), *tests] if named else []:
-            dataset, known = questions.get((spec.name, spec.split), (None, ()))
-            for each in () if isinstance(dataset, FollowedUpDataset) else known:
-                asked[each.text] = max(count, asked.get(each.text, 0))
-    return asked
-
-
-def plugin_problems(kind: str, name: str, plugin: Plugin, asked: Mapping[str, int]) -> Iterator[Problem]:
-    """Yield the problems of a plugin that is built; see :meth:`prmcal.registry.contracts.plugin.Plugin.problems`."""
-    try:
-        with plugin_guard(kind, name, "say what it lacks"):
-            for error in plugin.problems(asked):
-                yield Problem(kind, name, error)
-    except PrmcalError as error:
-        yield Problem(kind, name, error)
-
-
-def plan_problems(grid: GridSpec, plan: Plan, models: Collection[str] | None = None) -> Iterator[Problem]:
-    """Yield the problems of the plugins of a grid that was planned just now.
-
-    With `models`, only these are looked at, named as shards name them, such as "llm:weak".
-    """
-    built = {each.name: each.built for each in plan.plugins["dataset"] if isinstance(each.built, Dataset)}
-    known: Questions = {
-        (each.name, each.split): (built[each.name], each.questions)
-        for each in plan.datasets
-        if each.name not in plan.absent
-    }
-    for kind, plugins in plan.plugins.items():
-        for each in (
-            plugins if models is None else (each for each in plugins if f"{kind}:{each.name}" in models)
-        ):
-            yield from plugin_problems(kind, each.name, each.built, asked_solutions(grid, known, each.name))

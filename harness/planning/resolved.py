@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from prmcal.db.metrics import SCALING, counting_terminal
 from prmcal.db.metrics import Metric as MetricColumn
 from prmcal.errors import GridError
-from prmcal.harness.jobs.context import plugin_guard
 from prmcal.harness.jobs.parameters import QuestionSlice, SuccessParameters
+from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.planning.grid import GridSpec, MeasurementSpec
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
 from prmcal.harness.planning.settings import CalibrationSpec, DatasetSpec, PluginSpec

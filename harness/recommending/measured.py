@@ -18,9 +18,10 @@ from prmcal.db.statistics.budgets import against_fixed
 from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval, skewed_interval
 from prmcal.errors import InvalidArgumentsError, PrmcalError
 from prmcal.harness.jobs.calibrators import calibration_rows, fit_to, predicted_rewards, scored_prefixes
-from prmcal.harness.jobs.context import PREFIX, Context, plugin_guard
+from prmcal.harness.jobs.context import PREFIX, Context
 from prmcal.harness.jobs.job import Job
 from prmcal.harness.jobs.parameters import FitParameters, PluginReference
+from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.jobs.pools import GradedTrajectories, pool_of, scores_of_whole, tables_from
 from prmcal.harness.recommending.types import Choice, Results
 from prmcal.registry.contracts.calibrator import Calibrator

@@ -1,6 +1,7 @@
 """Published results: the leaderboards of runs as a static site that needs no server, and exports.
 
-    writer                 the folder of the site, its pages, tables and figures; and a merged leaderboard, published
+    writer                 the folder of the site, its pages, tables and figures
+    publishing             the site and the exports of a merged leaderboard, and a results repository
     page.html              what all pages share
     run.html, runs.html    the page of a run, and the first page if there are several
     template/              the files of a results repository

@@ -73,7 +73,7 @@ class TransformersPRM(TokenPRM):
     """The largest number of tokens in a token tree. Attention costs the square of it. Smaller trees repeat more of a
     question."""
     read_thoughts: bool = True
-    """Whether the PRM reads the thoughts of a reasoning model, between ``<think>`` and ``</think>``. If not, it reads
+    """True if the PRM reads the thoughts of a reasoning model, between ``<think>`` and ``</think>``. Otherwise it reads
     what follows the thought, and a prefix that ends inside the thought has the score of the bare question."""
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from prmcal.harness.share.merge import merge
-from prmcal.harness.site.writer import publish
+from prmcal.harness.site.publishing import publish
 from tests.conftest import environment
 from tests.forked import run_command
 from tests.harness.share.small_runs import leaderboards
@@ -47,7 +47,7 @@ def _steps(left: int, out: Path, *inputs: Path) -> subprocess.CompletedProcess[s
 _KILLED_PUBLICATION = """
 import os, signal, sys
 from pathlib import Path
-from prmcal.harness.site.writer import publish
+from prmcal.harness.site.publishing import publish
 
 kind, left = sys.argv[1], int(sys.argv[2])
 

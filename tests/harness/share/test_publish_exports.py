@@ -20,7 +20,7 @@ from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Submission
 from prmcal.db.writer import Writer
 from prmcal.errors import PrmcalError, StorageError
-from prmcal.harness.site.writer import publish, without_licence
+from prmcal.harness.site.publishing import publish, without_licence
 from tests import stored
 from tests.db import factory
 from tests.db.merged_factory import ADA, BOB, CLEO

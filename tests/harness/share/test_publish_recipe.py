@@ -20,7 +20,7 @@ import yaml
 
 import prmcal
 from prmcal.errors import StorageError
-from prmcal.harness.site.writer import write_recipe
+from prmcal.harness.site.publishing import write_recipe
 from tests.conftest import PLUGINS, Prmcal, environment
 from tests.served_run import GRID
 
