@@ -1,6 +1,12 @@
 """The settings of Sphinx, which builds the documentation from the pages in this folder."""
 
+import sys
+from pathlib import Path
+
 import prmcal
+
+# The parts that are written from the code are made by modules beside the pages.
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 project = "prmcal"
 author = "The prmcal authors"
@@ -12,7 +18,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
-    "prmcal.docs.generators.extension",
+    "docs.generators.extension",
 ]
 exclude_patterns = ["nano", "pools"]
 

@@ -16,7 +16,6 @@ PACKAGES: dict[str, set[str]] = {
     "db": set(),
     "harness": {"registry", "db"},
     "dashboard": {"db"},
-    "docs": {"registry", "db", "harness"},
 }
 SHARED = {"arrays", "errors", "log_odds", "remembered", "resamples", "steps"}
 # For each room of the harness the other rooms that it may import.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 import prmcal
-from prmcal.docs.generators.markdown import directive
+from docs.generators.markdown import directive
 from prmcal.registry.contracts.plugin import Plugin
 
 _RUNS, _USE = "Runs and results", "A calibrated PRM in use"

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from prmcal.docs.generators.markdown import code, table
+from docs.generators.markdown import code, table
 from prmcal.harness.cli.app import app
 
 

@@ -11,11 +11,11 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
-from prmcal.docs.generators.api import api_reference
-from prmcal.docs.generators.commands import commands_reference
-from prmcal.docs.generators.grid_file import grid_reference
-from prmcal.docs.generators.mathml import visit_block, visit_inline
-from prmcal.docs.generators.plugins import metrics_table, models_table, plugin_details, plugin_table
+from docs.generators.api import api_reference
+from docs.generators.commands import commands_reference
+from docs.generators.grid_file import grid_reference
+from docs.generators.mathml import visit_block, visit_inline
+from docs.generators.plugins import metrics_table, models_table, plugin_details, plugin_table
 from prmcal.harness.cli.app import EXPLANATION
 
 PARTS: dict[str, Callable[[], str]] = {

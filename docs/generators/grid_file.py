@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from prmcal.docs.generators.markdown import code, table
+from docs.generators.markdown import code, table
 from prmcal.harness.planning.grid import GridSpec, MeasurementSpec, PartSpec
 from prmcal.harness.planning.reading import grid_schema, type_in_words
 from prmcal.harness.planning.settings import (

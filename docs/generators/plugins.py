@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import yaml
 
+from docs.generators.markdown import code, directive, table
 from prmcal.db.metrics import with_terminal
-from prmcal.docs.generators.markdown import code, directive, table
 from prmcal.harness.planning.reading import shipped_grids
 from prmcal.harness.planning.resolved import built_in_metrics
 from prmcal.registry.contracts.plugin import Plugin

@@ -18,9 +18,9 @@ import pytest
 import typer
 import yaml
 
-from prmcal.docs.generators.commands import commands_reference
-from prmcal.docs.generators.extension import PARTS
-from prmcal.docs.generators.grid_file import grid_reference
+from docs.generators.commands import commands_reference
+from docs.generators.extension import PARTS
+from docs.generators.grid_file import grid_reference
 from prmcal.harness.cli.app import COMMANDS, app
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.reading import type_in_words
