@@ -49,7 +49,7 @@ SLOW := tests/docs tests/registry/nano tests/registry/calibrators/lora/test_lora
 	tests/harness/audit/test_estimates.py tests/harness/audit/test_saved.py tests/test_given_grid.py \
 	tests/registry/prms/test_prm_judge.py tests/registry/prms/test_prm_classifiers.py \
 	tests/harness/serving tests/harness/report tests/harness/share tests/harness/executors \
-	tests/harness/inference tests/harness/recommending tests/harness/notebook \
+	tests/harness/inference tests/harness/notebook \
 	$(filter-out tests/harness/execution/test_run.py,$(wildcard tests/harness/execution/test_*.py)) \
 	$(wildcard tests/harness/jobs/test_*_results.py tests/harness/jobs/test_search*.py) \
 	tests/harness/jobs/test_labels.py tests/harness/jobs/test_levels.py tests/harness/jobs/test_hidden_states.py \

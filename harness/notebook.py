@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import Any, Literal, Unpack
 
 import pandas as pd
 
@@ -30,10 +30,6 @@ from prmcal.harness.planning.reading import find_grid, grid_of, read_grid
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.registry.plugins import KINDS, load_plugin_file
 from prmcal.steps import STEP_END
-
-if TYPE_CHECKING:
-    from prmcal.harness.recommending.types import Recommendation
-
 
 _TABLES = ("calibration", "scaling", "costs")
 
@@ -181,43 +177,6 @@ class Run:
             Its `differing` has the questions on which they differ most.
         """
         return catalog.compare_cells(self._published, self._cell(a), self._cell(b), metric)
-
-    def recommend(
-        self,
-        *,
-        accuracy: float | None = None,
-        samples: float | None = None,
-        tokens: float | None = None,
-        draw: int | None = None,
-        workers: int | None = None,
-        **names: Unpack[Names],
-    ) -> "Recommendation":
-        """Recommend what to use for a wanted accuracy or a budget, as ``prmcal recommend`` does.
-
-        Parameters
-        ----------
-        accuracy, samples, tokens : float, optional
-            Exactly one of them: the wanted share of right answers, in (0, 1), or the largest mean number of samples or
-            of generated tokens of a question, at least 1.
-        llm, prm, calibrator, dataset, strategy : str or sequence of str, optional
-            Choose only from these names.
-        draw : int, optional
-            Draw trajectories of the calibration questions until each has so many. They are kept in the folder.
-        workers : int, optional
-            Worker processes of the drawing. Default: one for each GPU or core.
-
-        Returns
-        -------
-        Recommendation
-            With `recommended`, `fixed` (the plain best-of-n) and `others`: for each a `choice`, what it reaches on the
-            calibration questions (`known`) and on the test questions of each data set (`tests`).
-
-        Raise PrmcalError if nothing can be chosen, a name is unknown, or more trajectories cannot be drawn.
-        """
-        from prmcal.harness.recommending.recommend import recommend, wanted_of
-
-        wanted = wanted_of(accuracy, samples, tokens)
-        return recommend(self.directory, wanted, filters=_listed(names), trajectories=draw, workers=workers)
 
     def report(self, out: str | Path) -> Path:
         """Write a report with tables and figures, as ``prmcal report`` does. Return its folder.

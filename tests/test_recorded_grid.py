@@ -100,14 +100,3 @@ def test_calibrated_on_other_questions_than_tested_on() -> None:
     assert fitted.isdisjoint(tested)
     assert len(fitted | tested) == 100
     assert 35 < len(fitted) < 65
-
-
-def test_a_recorded_run_recommends_and_cannot_draw(finished: Path, prmcal: Prmcal) -> None:
-    shown = prmcal("recommend", finished, "--samples", 4, "--strategy", "best-of-n")
-    assert shown.returncode == 0, shown.stderr
-    assert "best-of-n (n = 4)" in " ".join(shown.stdout.split())
-    refused = prmcal("recommend", finished, "--samples", 4, "--draw", 8)
-    assert refused.returncode == 2
-    assert (
-        "gives the same completions again, such as recorded ones, so no more can be drawn." in refused.stderr
-    )

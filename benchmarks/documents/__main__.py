@@ -26,7 +26,6 @@ DOCUMENTS = (
     _ROOT / "docs" / "tutorials" / "real-model.md",
     _ROOT / "docs" / "how-to" / "answer-questions.md",
     _ROOT / "docs" / "how-to" / "audit.md",
-    _ROOT / "docs" / "how-to" / "choose-a-setting.md",
     _ROOT / "registry" / "nano" / "MODEL_CARD.md",
 )
 

@@ -1,7 +1,6 @@
 """The figures of the finished nano grid that the documents quote, kept as small tables in ``docs/nano``.
 
-``demo.txt`` is what ``make demo`` prints in the end, and ``recommend.txt`` what ``prmcal recommend`` says of this run
-with ``--samples 8 --draw 32 --llm nano-weak``. ``about.json`` says which machine and versions they come from. Its
+``demo.txt`` is what ``make demo`` prints in the end. ``about.json`` says which machine and versions they come from. Its
 ``keys`` is a hash of the keys of all cells, so that a test sees when a change of the code has made the figures old.
 """
 
@@ -23,10 +22,8 @@ from prmcal.db.overview.query import league, league_frame, overview, ranking_fra
 from prmcal.db.queries.runs import planned_shards
 from prmcal.db.run_folder import published_path
 from prmcal.harness.cli.leaderboard import overview_text
-from prmcal.harness.cli.recommend import recommendation_text
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import read_grid, shipped_grids
-from prmcal.harness.recommending.recommend import recommend, wanted_of
 from prmcal.harness.storage.store import content_key
 
 FIGURES = Path(__file__).parents[2] / "docs" / "nano"
@@ -61,8 +58,6 @@ class Figures:
         What new questions got, which :mod:`benchmarks.evidence.promise` measures and writes.
     demo : str
         What ``make demo`` prints in the end.
-    recommend : str
-        What ``prmcal recommend`` prints for the demo.
     about : dict
         The keys, the times and the machine.
     """
@@ -76,7 +71,6 @@ class Figures:
     world: pd.DataFrame
     promise: pd.DataFrame
     demo: str
-    recommend: str
     about: dict[str, Any]
 
 
@@ -105,7 +99,6 @@ def record(directory: Path, demo: Path) -> None:
         table.to_csv(FIGURES / f"{name}.csv", index=False, lineterminator="\n")
     text = overview_text(overview(published_path(demo)), Path("runs/demo"), _DEMO_WIDTH)
     (FIGURES / "demo.txt").write_text(text, encoding="utf-8")
-    (FIGURES / "recommend.txt").write_text(recommendation_of(demo), encoding="utf-8")
     last = runs(source).iloc[-1]
     kinds = planned_shards(source).set_index("kind")
     seconds = kinds["seconds_per_shard"].astype(float) * kinds["shard_keys"].map(len)
@@ -119,22 +112,14 @@ def record(directory: Path, demo: Path) -> None:
     (FIGURES / "about.json").write_text(json.dumps(about, indent=1, sort_keys=True) + "\n")
 
 
-def recommendation_of(demo: Path) -> str:
-    """Return what ``prmcal recommend`` prints for 8 samples per question. It draws trajectories in the folder."""
-    found = recommend(demo, wanted_of(None, 8, None), filters={"llm": ["nano-weak"]}, trajectories=32)
-    return recommendation_text(found, Path("runs/demo"), _DEMO_WIDTH)
-
-
 def load() -> Figures:
     """Read the figures."""
     tables = {name: pd.read_csv(FIGURES / f"{name}.csv") for name in _TABLES}
     demo = (FIGURES / "demo.txt").read_text(encoding="utf-8")
-    recommended = (FIGURES / "recommend.txt").read_text(encoding="utf-8")
     return Figures(
         **tables,
         promise=pd.read_csv(FIGURES / "promise.csv"),
         demo=demo,
-        recommend=recommended,
         about=json.loads((FIGURES / "about.json").read_text()),
     )
 

@@ -105,11 +105,6 @@ def _demo(figures: Figures) -> str:
     return "\n".join(["```text", findings, "", *kept, "```"])
 
 
-def _recommend(figures: Figures) -> str:
-    """The recommendation as it is printed."""
-    return f"```text\n{figures.recommend.rstrip()}\n```"
-
-
 def _findings(figures: Figures) -> str:
     """Four findings. Their words follow the figures; what they take for granted is asserted."""
     rows = figures.ranking.set_index("calibrator")
@@ -388,7 +383,6 @@ PLACES: Mapping[str, Callable[[Figures], str]] = {
     "pool-findings": lambda _: numbered([*pool_findings(), smollm_summary()]),
     "promise": lambda figures: promised(figures.promise),
     "reading": _reading,
-    "recommend": _recommend,
     "overestimation-of-the-prm": _overestimation_of_the_prm,
     "scaling-example": _scaling_example,
     "smollm-findings": lambda _: numbered(smollm_findings()),

@@ -2,12 +2,11 @@
 
 python -m benchmarks.statistics.rules [--write DOCUMENT] [POOL...]
 
-A pool is the name of a synthetic one (`benchmarks.statistics.safe_choice`), a file that this reads, or the folder of a
-run of the grid `demo` whose calibration questions have 16 trajectories (`prmcal recommend DIR --samples 8 --draw 16`).
-Rules are tuned on one half of the questions and measured on the other, and the reverse; those of a run on its
-calibration questions. A rule's number is its accuracy over budgets from 1 to N samples, as in the league, less that of
-the best fixed setting of equal cost: best-of-n, vote or weighted vote, whichever is most accurate on the questions that
-tune. In parentheses are its wins, ties and losses against all other rules, by the paired test of the league.
+A pool is the name of a synthetic one (`benchmarks.statistics.safe_choice`), or a file that this reads. Rules are tuned
+on one half of the questions and measured on the other, and the reverse. A rule's number is its accuracy over budgets
+from 1 to N samples, as in the league, less that of the best fixed setting of equal cost: best-of-n, vote or weighted
+vote, whichever is most accurate on the questions that tune. In parentheses are its wins, ties and losses against all
+other rules, by the paired test of the league.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.statistics.safe_choice import WORLDS, insert, of_run, recorded
+from benchmarks.statistics.safe_choice import WORLDS, insert, recorded
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.db.statistics.budgets import Curve
 from prmcal.db.statistics.intervals import bounded_interval
@@ -49,11 +48,6 @@ Parts = list[tuple[Pool, Pool]]
 def pools(name: str) -> Iterator[tuple[str, Parts]]:
     """Yield the pools of a name."""
     path = Path(name)
-    if path.is_dir():
-        for title, tuning, tests in of_run(path):
-            for dataset, test in tests:
-                yield f"{title}, {dataset}", [(tuning, test)]
-        return
     pool = WORLDS[name].pool(np.random.default_rng(0)) if name in WORLDS else recorded(path)
     half = np.random.default_rng(1).permutation(pool.questions) % 2 == 0
     both = [pool.drawn(np.flatnonzero(each), slice(None)) for each in (half, ~half)]

@@ -5,8 +5,7 @@ python -m benchmarks.statistics.safe_choice [--write DOCUMENT] [RESAMPLES [POOL.
 A pool has questions with 16 trajectories each. Their success probabilities follow a Beta law, wrong answers agree as
 theta says, and scores of right and of wrong trajectories are normal, with the given AUC within questions. A file in
 place of a name has recorded solutions (`score`, `pred_score`, `pred`), or programs and their tests, as
-`benchmarks.evidence.humaneval_pool` writes them. A folder is a run of the grid `demo` whose calibration questions
-have 16 trajectories (`prmcal recommend DIR --samples 8 --draw 16`).
+`benchmarks.evidence.humaneval_pool` writes them.
 
 One part of the questions tunes the rules. From the others, calibration questions are drawn with replacement, and the
 mean over all of the others is the truth. The promise is broken if the true accuracy is below that of one sample, or
@@ -18,7 +17,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,10 +25,6 @@ import pandas as pd
 from scipy.special import ndtri
 
 from prmcal.arrays import Floats
-from prmcal.harness.recommending.measured import pool_with
-from prmcal.harness.recommending.places import Places
-from prmcal.harness.recommending.recommend import draw
-from prmcal.harness.recommending.types import Choice
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies.safe_choice import Candidates, SafeChoice
@@ -90,21 +84,6 @@ def recorded(path: Path) -> Pool:
     answers = [[row["pred"].index(each) for each in row["pred"]] for row in rows]
     correct = np.array([np.ravel(row["score"]) for row in rows], dtype=bool)
     return Pool(correct, np.array(answers), scores=np.array([np.ravel(row["pred_score"]) for row in rows]))
-
-
-def of_run(folder: Path) -> Iterator[tuple[str, Pool, list[tuple[str, Pool]]]]:
-    """Yield the calibration questions and the test questions of each LLM of a run with its first PRM."""
-    places = Places(folder, {})
-    places.further = draw(places, 16, None, lambda *_: None)
-    for llm in places.names("llm"):
-        choice = Choice(llm, "", 16, places.names("prm")[0])
-        known = places.known(choice)
-        tests = [(each.dataset, places.tested(choice, each, "")) for each in places.tests]
-        yield (
-            llm,
-            pool_with(known.trajectories, known.scores, None, ("scores",), None),
-            [(name, pool_with(own, scores, None, ("scores",), None)) for name, (own, scores, _) in tests],
-        )
 
 
 def insert(document: Path, name: str, rows: list[str]) -> None:
@@ -176,20 +155,12 @@ def main() -> None:
     head = ["pool", "pass@1", "largest gain", *(f"{each} questions" for each in CALIBRATION)]
     rows = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
     for name in given[1:] or WORLDS:
-        path = Path(name)
-        if name in WORLDS:
-            found = [(name, WORLDS[name].pool(np.random.default_rng(0)))]
-        elif path.is_dir():
-            found = [(llm, pool) for llm, pool, _ in of_run(path)]
-        else:
-            found = [(path.stem, recorded(path))]
-        for title, pool in found:
-            print(f"{title}: pass@1 {pool.correct.mean():.3f}")
-            rows.append(
-                f"| {' | '.join([title, f'{pool.correct.mean():.3f}', *measured(pool, resamples)])} |"
-            )
-            if document:
-                insert(document, "safe choice", rows)
+        title = name if name in WORLDS else Path(name).stem
+        pool = WORLDS[name].pool(np.random.default_rng(0)) if name in WORLDS else recorded(Path(name))
+        print(f"{title}: pass@1 {pool.correct.mean():.3f}")
+        rows.append(f"| {' | '.join([title, f'{pool.correct.mean():.3f}', *measured(pool, resamples)])} |")
+        if document:
+            insert(document, "safe choice", rows)
 
 
 if __name__ == "__main__":

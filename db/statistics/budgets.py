@@ -129,15 +129,7 @@ def equal_cost_values(accuracy: Floats, samples: Ints) -> Floats:
     `accuracy`, of shape (questions, N), is the expected accuracy of best-of-n for n from 1 to N. `samples` and the
     result have the shape (questions, points); n_q is in [1, N].
     """
-    return against_fixed(np.take_along_axis(accuracy, samples - 1, axis=1), samples, accuracy)
-
-
-def against_fixed(own: Floats, samples: Floats | Ints, accuracy: Floats) -> Floats:
-    """Return the values of :func:`equal_cost_values` for any strategy: its accuracy may be another than best-of-n's.
-
-    `own` and `samples`, of shape (questions, points), are the accuracy of each question and its expected number of
-    samples in [1, N].
-    """
+    own = np.take_along_axis(accuracy, samples - 1, axis=1)
     mean = np.asarray(samples.mean(axis=0), dtype=np.float64)
     of_fixed, slope = _fixed_at(accuracy, mean)
     return np.asarray(own - of_fixed - slope * (samples - mean), dtype=np.float64)

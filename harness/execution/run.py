@@ -1,7 +1,6 @@
 """Run a grid: lock the folder, plan, compute the missing shards, record the results. Or do a part of this again."""
 
 import shutil
-import signal
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from itertools import chain
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import TextIO
 
 from prmcal.db.run_folder import FAILURES_FILE, LOG_FILE, RECORD_FILE
-from prmcal.errors import PrmcalError, StorageError
+from prmcal.errors import StorageError
 from prmcal.harness.execution.ending import Ending, EndWatch, RunSummary, read_failures
 from prmcal.harness.execution.local import Executor, LocalExecutor
 from prmcal.harness.execution.machine import run_environment
@@ -18,12 +17,11 @@ from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.schedule import Event, Notice, Outcome, Schedule
 from prmcal.harness.planning.costs import CostModel
 from prmcal.harness.planning.grid import GridSpec
-from prmcal.harness.planning.plan import Only, Plan
+from prmcal.harness.planning.plan import Only
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.preflight import plan_problems
-from prmcal.harness.planning.reading import grid_of
 from prmcal.harness.planning.saved import existing_plan
-from prmcal.harness.storage.folder import RunFolder, RunRecord
+from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import storage_errors
 
 _ASIDE = ".rebuilt"
@@ -134,40 +132,6 @@ def _compute(
             if ending is not None:
                 return ending
     return None
-
-
-def run_further(
-    plan: Plan, folder: RunFolder, record: RunRecord, workers: int, begin: Callable[[int, float | None], None]
-) -> None:
-    """Compute the missing shards of a plan in the folder of a run, beside those of its grid. No result is recorded.
-
-    A signal ends it as it ends a run, and is then raised again.
-
-    `plan` has jobs that the grid of the run does not have, such as more trajectories of its questions. The caller holds
-    the lock of the folder. `begin` is called before the work with the number of completions that are sampled, and the
-    estimated seconds if known.
-
-    Raises a PrmcalError if a shard failed. Raises a StorageError if the disk is full. Finished shards are kept.
-    """
-    grid = grid_of(record.grid, f"The grid in {folder.directory}")
-    files = [Path(file) for file in record.plugin_files]
-    executor = LocalExecutor(folder.directory, workers, files, 3600 * grid.shards.time_limit)
-    folder.store.remove_leftovers()
-    done = folder.store.manifests(shard.ref for shard in plan.shards())
-    cost = CostModel(plan, folder.store.all_manifests(known=done), executor.on_gpus)
-    schedule, log = Schedule(plan, done), folder.directory / (record.log or LOG_FILE)
-    with closing(Progress(folder.directory, plan, done, cost, workers, log)) as progress, EndWatch() as watch:
-        samples = sum(round(cost.samples(each)) for each in schedule.unfinished)
-        begin(samples, progress.seconds_left(schedule))
-        ending = _compute(schedule, executor, watch, progress, _refuse)
-    if ending is not None:
-        signal.raise_signal(signal.Signals[ending])  # Now that the workers have ended.
-
-
-def _refuse(outcome: Outcome) -> None:
-    """Raise a PrmcalError if a shard failed."""
-    if outcome.failure is not None:
-        raise PrmcalError(outcome.failure.reason)
 
 
 def rebuild_database(directory: Path) -> int:

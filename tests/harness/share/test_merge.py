@@ -168,8 +168,6 @@ def test_commands_read_a_merged_leaderboard(
     for command in (["show", "1", "--dir"], ["leaderboard"], ["status"], ["compare", "1", "2", "--dir"]):
         found = prmcal(*command, merged[0])
         assert found.returncode == 0 and not found.stderr, found.stderr
-    refused = prmcal("recommend", merged[0], "--samples", 2)
-    assert refused.returncode == 2 and "Traceback" not in refused.stderr
     refused = prmcal("run", "hello", "--out", merged[0])
     assert refused.returncode == 2 and "belongs to the grid 'merged leaderboard'" in refused.stderr
 
