@@ -21,7 +21,7 @@ DESCRIBED = Metrics(built_in_metrics())
 BOOTSTRAP = Bootstrap()
 # Their values are those of brute force or of other packages; the others have tests of their own.
 _PUBLISHED = ("brier", "brier_corrected", "positive_brier", "signed_error")
-_BINNED = ("ece", "adaptive_ce", "average_ce")
+_BINNED = ("ece", "adaptive_ce", "adaptive_ce_corrected", "average_ce")
 
 
 def described_rows() -> list[DescribedMetric]:
@@ -49,8 +49,7 @@ def published_metrics(
 ) -> dict[str, Statistic]:
     """The Brier scores, the signed error and the calibration errors over bins, by name, where they are defined."""
     built = {name: metrics.create(name) for name in _PUBLISHED}
-    for name in _BINNED:
-        built |= {each: metrics.create(each, bins=bins) for each in (name, f"{name}_corrected")}
+    built |= {name: metrics.create(name, bins=bins) for name in _BINNED}
     found = {name: statistic_of(metric, rows, bootstrap) for name, metric in built.items()}
     return {name: each for name, each in found.items() if each is not None}
 

@@ -31,7 +31,6 @@ FACE = [
     "GenerativePRM",
     "GridSpec",
     "HiddenStates",
-    "Known",
     "Metric",
     "Pool",
     "PoolStrategy",

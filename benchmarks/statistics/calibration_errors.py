@@ -1,4 +1,4 @@
-"""How far estimates of calibration errors lie from the truth, and how often their intervals contain it.
+"""How far estimates of the adaptive calibration error lie from the truth, and how often their intervals contain it.
 
 python -m benchmarks.statistics.calibration_errors [WORLDS]
 
@@ -25,7 +25,6 @@ from prmcal.registry.plugins import metrics
 QUESTIONS, WORLDS, REPLICATES, LARGE = (30, 60, 100, 500), 300, 500, 400_000
 FOLLOW_UPS, EXACT = 8, 10**12
 
-METRICS = {"ECE": "ece", "Adaptive CE": "adaptive_ce", "Average CE": "average_ce"}
 # The log-odds of a calibrated reward are multiplied by the slope, and the shift is added.
 DISTORTIONS = (
     ("calibrated", 1.0, 0.0),
@@ -59,11 +58,11 @@ def statistic(name: str, rows: PrefixRows, bootstrap: Bootstrap) -> Statistic:
     return found
 
 
-def measured(kind: str, questions: int, worlds: int, slope: float, shift: float) -> str:
-    """Return the biases and coverages of a metric as a line of text."""
+def measured(questions: int, worlds: int, slope: float, shift: float) -> str:
+    """Return the biases and coverages as a line of text."""
     bootstrap = Bootstrap(REPLICATES)
     large = prefixes(np.random.default_rng(10**6), LARGE, slope, shift, True)
-    truth = statistic(kind, large, bootstrap).value()
+    truth = statistic("adaptive_ce", large, bootstrap).value()
     values: list[tuple[float, float, float]] = []
     ends: list[tuple[float, float]] = []
     within = np.zeros(2)
@@ -71,7 +70,8 @@ def measured(kind: str, questions: int, worlds: int, slope: float, shift: float)
         random = np.random.default_rng([world, questions])
         drawn = prefixes(random, questions, slope, shift, False)
         plain, corrected = (
-            estimate(statistic(each, drawn, bootstrap), bootstrap) for each in (kind, f"{kind}_corrected")
+            estimate(statistic(name, drawn, bootstrap), bootstrap)
+            for name in ("adaptive_ce", "adaptive_ce_corrected")
         )
         low, high = percentile_interval(plain.replicates, questions)
         within += low <= truth <= high, corrected.low <= truth <= corrected.high
@@ -92,16 +92,14 @@ def main() -> None:
     worlds = int(sys.argv[1]) if len(sys.argv) > 1 else WORLDS
     begun = time.perf_counter()
     print(
-        "| metric | rewards | questions | truth | bias, plain | bias, bootstrap's correction | bias, corrected "
+        "| rewards | questions | truth | bias, plain | bias, bootstrap's correction | bias, corrected "
         "| root mean squared error, plain -> corrected | coverage of the plain value's expectation "
         "| coverage of the truth, percentiles -> corrected |"
     )
-    print("| --- " * 10 + "|")
-    for name, kind in METRICS.items():
-        for rewards, slope, shift in DISTORTIONS:
-            for questions in QUESTIONS:
-                line = measured(kind, questions, worlds, slope, shift)
-                print(f"| {name} | {rewards} | {questions} {line}", flush=True)
+    print("| --- " * 9 + "|")
+    for rewards, slope, shift in DISTORTIONS:
+        for questions in QUESTIONS:
+            print(f"| {rewards} | {questions} {measured(questions, worlds, slope, shift)}", flush=True)
     print(f"{worlds} worlds, {time.perf_counter() - begun:.0f} s")
 
 

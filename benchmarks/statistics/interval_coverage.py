@@ -359,11 +359,11 @@ COVERED: tuple[Setting, ...] = (
 SIZES: tuple[Setting, ...] = (
     *(
         Tested(f"test of {metric}", metric)
-        for metric in ("brier_corrected", "signed_error", "ece_corrected", "adaptive_ce_corrected")
+        for metric in ("brier_corrected", "signed_error", "adaptive_ce_corrected")
     ),
     *(
         Tested(f"test of {metric}, high rewards", metric, partial(prefixes, shift=2.5))
-        for metric in ("brier_corrected", "ece_corrected", "adaptive_ce_corrected")
+        for metric in ("brier_corrected", "adaptive_ce_corrected")
     ),
     *(
         Tested(

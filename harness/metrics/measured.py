@@ -15,14 +15,7 @@ from prmcal.arrays import Floats
 from prmcal.db.statistics import intervals
 from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic, counted_once
 from prmcal.errors import FaultyPluginError
-from prmcal.registry.contracts.metric import (
-    AbsoluteSum,
-    Known,
-    Metric,
-    PrefixRows,
-    QuestionRatio,
-    UnderWeights,
-)
+from prmcal.registry.contracts.metric import AbsoluteSum, Metric, PrefixRows, QuestionRatio, UnderWeights
 from prmcal.resamples import weighted_totals
 
 Weighted = Callable[[Floats], Floats]
@@ -96,9 +89,6 @@ def statistic_of(metric: Metric, rows: PrefixRows, bootstrap: Bootstrap) -> Stat
     measured = metric.measure(rows)
     if measured is None:
         return None
-    if isinstance(measured, Known):
-        number = float(measured.value)
-        measured = UnderWeights(lambda weights: np.full(len(weights), number))
     if isinstance(measured, AbsoluteSum):
         errors = _checked(measured.errors, "(resamples, errors)")
         if measured.corrected:
@@ -112,7 +102,7 @@ def statistic_of(metric: Metric, rows: PrefixRows, bootstrap: Bootstrap) -> Stat
         found = f"the shape {measured.shape}" if isinstance(measured, np.ndarray) else type(measured).__name__
         raise FaultyPluginError(
             f"it must return an array with one value per prefix, of shape {rows.reward.shape}, or a QuestionRatio, "
-            f"AbsoluteSum, UnderWeights, Known or None. Got {found}."
+            f"AbsoluteSum, UnderWeights or None. Got {found}."
         )
     rule = intervals.skewed_interval if metric.usual is None else intervals.cautious_within(*metric.usual)
     mean = Ratio(rows.totals(measured.astype(np.float64)), rows.counts, rows.question_ids, rule)

@@ -30,10 +30,8 @@ from prmcal.registry.plugins import Registry, calibrators, datasets, llms, metri
 
 _BUILT_IN = (
     *("brier", "brier_corrected", "positive_brier"),
-    *("ece", "ece_corrected", "adaptive_ce", "adaptive_ce_corrected", "average_ce", "average_ce_corrected"),
-    *("signed_error", "coverage"),
-    *("log_loss", "miscalibration", "discrimination", "uncertainty", "auroc_within"),
-    *("squared_ce", "smooth_ce", "smooth_ce_null", "law_score"),
+    *("ece", "adaptive_ce", "adaptive_ce_corrected", "average_ce"),
+    *("signed_error", "coverage", "log_loss", "auroc_within"),
 )
 """The metrics that every grid measures, in the order of columns."""
 _LEVELS = (0.1, 0.5, 0.9)

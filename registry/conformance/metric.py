@@ -36,11 +36,8 @@ def _value(plugin: metric.Metric, rows: metric.PrefixRows, weights: Floats | Non
     measured: Any = plugin.measure(rows)
     if measured is None:
         return None
-    if isinstance(measured, metric.Known):
-        values: Any = np.array([float(measured.value)])
-    else:
-        used = np.ones((1, len(rows.question_ids))) if weights is None else weights[None]
-        values = _values(measured, rows, used)
+    used = np.ones((1, len(rows.question_ids))) if weights is None else weights[None]
+    values = _values(measured, rows, used)
     expect(np.isfinite(values).all(), "the metric must be")
     return float(values[0])
 

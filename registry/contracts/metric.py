@@ -153,15 +153,8 @@ class UnderWeights:
     ends are percentiles of the resamples."""
 
 
-@dataclass(frozen=True)
-class Known:
-    """A number that is not an estimate over questions. Both ends of its interval are the number."""
-
-    value: float
-
-
 Better = Literal["lower", "higher", "near zero"]
-Measured = Floats | QuestionRatio | AbsoluteSum | UnderWeights | Known
+Measured = Floats | QuestionRatio | AbsoluteSum | UnderWeights
 """The result of :meth:`Metric.measure`."""
 
 _POINT, _LEVELS = (0.5,), (0.1, 0.5, 0.9)
@@ -209,8 +202,6 @@ class Metric(Plugin, ABC):
             A sum of absolute errors over bins, whose noise can be removed.
         UnderWeights
             Any function of the prefixes, under weights of the questions.
-        Known
-            A number without uncertainty.
         None
             If the metric is not defined for these rows. The cell then has no value of it.
         """

@@ -173,13 +173,6 @@ class ECE(BinErrors):
         return shares
 
 
-class CorrectedECE(ECE):
-    """ECE without the noise of the bins, an estimate of the error over all questions."""
-
-    title, corrected = "ECE, corrected", True
-    description = "ECE without the increase by noise. A value below 0 is shown as 0."
-
-
 class AverageCE(BinErrors):
     """Average calibration error: the unweighted mean of ``abs(mean r - mean y)`` over non-empty equal-width bins."""
 
@@ -199,13 +192,6 @@ class AverageCE(BinErrors):
             return np.asarray(errors / np.maximum(counts, 1) / filled)
 
         return shares
-
-
-class CorrectedAverageCE(AverageCE):
-    """Average CE without the noise of the bins, an estimate of the error over all questions."""
-
-    title, corrected = "Average CE, corrected", True
-    description = "Average CE without the increase by noise. A value below 0 is shown as 0."
 
 
 class AdaptiveCE(BinErrors):

@@ -26,7 +26,6 @@ from prmcal.registry.contracts.data import Sampling as Sampling
 from prmcal.registry.contracts.data import ScoringRequest as ScoringRequest
 from prmcal.registry.contracts.dataset import Dataset as Dataset
 from prmcal.registry.contracts.metric import AbsoluteSum as AbsoluteSum
-from prmcal.registry.contracts.metric import Known as Known
 from prmcal.registry.contracts.metric import Metric as Metric
 from prmcal.registry.contracts.metric import PrefixRows as PrefixRows
 from prmcal.registry.contracts.metric import QuestionRatio as QuestionRatio

@@ -91,7 +91,7 @@ def kept(function: Callable[[Floats], R]) -> Callable[[Floats], R]:
     """Let a function of weights keep its last results for weights that are read-only, as those of a bootstrap are.
 
     All metrics of the same questions get the same array of such weights, and the same array of ones. So a metric and
-    its corrected form, or two parts of a decomposition, compute what they share once. A result must not be changed.
+    its corrected form compute what they share once. A result must not be changed.
     """
     last: list[tuple[Floats, R]] = []
 

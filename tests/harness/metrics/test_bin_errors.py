@@ -1,4 +1,4 @@
-"""Calibration errors with and without the noise of their bins, where the truth is known."""
+"""The calibration error with and without the noise of its bins, where the truth is known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from prmcal.registry.contracts.metric import PrefixRows
 from tests.measured import statistic, value
 
 QUESTIONS, FOLLOW_UPS = 60, 8
-METRICS = ("ece", "adaptive_ce", "average_ce")
 
 
 def calibrated(seed: int, shift: float = 0.0) -> PrefixRows:
@@ -30,13 +29,13 @@ def calibrated(seed: int, shift: float = 0.0) -> PrefixRows:
     return PrefixRows(expit(logit(expected) + shift), random.binomial(n, p), n, question)
 
 
-@pytest.mark.parametrize("name", METRICS)
-def test_noise_is_no_calibration_error(name: str) -> None:
+def test_noise_is_no_calibration_error() -> None:
     plain, corrected, covered = [], [], 0
     for seed in range(100):
         bootstrap, rows = Bootstrap(200, seed), calibrated(seed)
         with_noise, found = (
-            estimate(statistic(each, rows, bootstrap), bootstrap) for each in (name, f"{name}_corrected")
+            estimate(statistic(each, rows, bootstrap), bootstrap)
+            for each in ("adaptive_ce", "adaptive_ce_corrected")
         )
         assert with_noise.low <= with_noise.value <= with_noise.high
         assert 0 <= found.low <= found.value <= min(found.high, with_noise.value)
@@ -44,17 +43,17 @@ def test_noise_is_no_calibration_error(name: str) -> None:
         corrected.append(found.value)
         covered += found.low == 0
     assert np.mean(corrected) < 0.5 * np.mean(plain)
-    assert (
-        covered >= 90
-    )  # of 100; 97.5 are expected, and a plain interval of percentiles would never contain 0
+    # Of 100; 97.5 are expected, and a plain interval of percentiles would never contain 0.
+    assert covered >= 90
 
 
-@pytest.mark.parametrize("name", METRICS)
-def test_a_large_error_stays_and_its_interval_contains_the_truth(name: str) -> None:
+def test_a_large_error_stays_and_its_interval_contains_the_truth() -> None:
     rows = [calibrated(seed, shift=2.0) for seed in range(100)]
-    truth = np.mean([value(name, each) for each in rows])  # All bins have errors far above the noise.
+    truth = np.mean(
+        [value("adaptive_ce", each) for each in rows]
+    )  # All bins have errors far above the noise.
     bootstrap = Bootstrap(200)
-    found = [estimate(statistic(f"{name}_corrected", each, bootstrap), bootstrap) for each in rows]
+    found = [estimate(statistic("adaptive_ce_corrected", each, bootstrap), bootstrap) for each in rows]
     assert np.mean([each.value for each in found]) == pytest.approx(truth, abs=0.01)
     assert sum(each.low <= truth <= each.high for each in found) >= 87
 
@@ -105,5 +104,5 @@ def test_the_lower_end_adds_enough_noise_in_a_fortieth_of_all_resamples(seed: in
 
 def test_one_question_has_no_noise_to_remove() -> None:
     rows = PrefixRows(np.array([0.2, 0.9]), np.array([4, 4]), np.array([8, 8]), np.zeros(2, dtype=int))
-    found = estimate(statistic("ece_corrected", rows, Bootstrap(10)), Bootstrap(10))
-    assert found.value == value("ece", rows) and np.isnan(found.low)
+    found = estimate(statistic("adaptive_ce_corrected", rows, Bootstrap(10)), Bootstrap(10))
+    assert found.value == value("adaptive_ce", rows) and np.isnan(found.low)

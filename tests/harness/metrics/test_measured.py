@@ -10,14 +10,7 @@ import pytest
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.errors import PluginFailedError
 from prmcal.harness.metrics.measured import statistic_of
-from prmcal.registry.contracts.metric import (
-    AbsoluteSum,
-    Known,
-    Metric,
-    PrefixRows,
-    QuestionRatio,
-    UnderWeights,
-)
+from prmcal.registry.contracts.metric import AbsoluteSum, Metric, PrefixRows, QuestionRatio, UnderWeights
 from tests.measured import row_mean, statistic
 
 BOOTSTRAP = Bootstrap(200)
@@ -99,7 +92,6 @@ def test_a_sum_of_absolute_errors_loses_its_noise_if_asked() -> None:
         (UnderWeights(lambda weights: np.zeros(3)), r"Got \(3,\)"),
         (UnderWeights(lambda weights: np.full(len(weights), np.nan)), "finite numbers for every resample"),
         (AbsoluteSum(lambda weights: weights[:, 0]), r"of shape \(resamples, errors\)"),
-        (Known(float("nan")), "finite numbers"),
     ],
 )
 def test_another_result_is_an_error_that_says_what_to_return(measured: Any, message: str) -> None:

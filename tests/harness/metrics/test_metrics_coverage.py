@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.registry.contracts.metric import PrefixRows
-from prmcal.registry.metrics.laws import GRID, Coverage, divided_point, fit_mixing
+from prmcal.registry.metrics.coverage import GRID, Coverage, divided_point, fit_mixing
 from prmcal.registry.plugins import metrics
 from tests.arrays import Bools, Floats, Ints
 from tests.measured import statistic, value

@@ -1,17 +1,14 @@
-"""Metrics of predicted laws of the success probability: coverage and the law score."""
+"""The coverage of predicted quantiles: how often the success probability is at least the reward."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import comb, gammaln, xlog1py, xlogy
+from scipy.special import gammaln, xlog1py, xlogy
 
 from prmcal.arrays import Bools, Floats
 from prmcal.registry.contracts.metric import Metric, PrefixRows, QuestionRatio
-
-_MOST_POWERS = 1000
-"""The n up to which the numbers of combinations are not too large for a float."""
 
 
 def binomial(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
@@ -23,21 +20,6 @@ def binomial(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
     ways = gammaln(np.add(n, 1)) - gammaln(successes + 1) - gammaln(failures + 1)
     logarithm = ways + xlogy(successes, p) + xlog1py(failures, -np.asarray(p))
     return np.asarray(np.exp(logarithm), dtype=np.float64)
-
-
-def every_outcome(n: int, p: Floats) -> Floats:
-    """Return :func:`binomial` of k = 0, ..., n. Powers take a part of the time of logarithms.
-
-    p, of any shape, is clipped to [0, 1]. The result has the shape (n + 1, ...).
-    """
-    p, k = np.clip(p, 0.0, 1.0), np.arange(n + 1).reshape(-1, *[1] * p.ndim)
-    if n > _MOST_POWERS:
-        return binomial(k, n, p)
-    successes, failures = np.ones((2, len(k), *p.shape))
-    for power in range(n):
-        successes[power + 1] = successes[power] * p
-        failures[n - power - 1] = failures[n - power] * (1 - p)
-    return np.asarray(comb(n, k) * successes * failures, dtype=np.float64)
 
 
 _ITERATIONS = 50
@@ -220,75 +202,3 @@ def _equal_mass(reward: Floats, weight: Floats) -> NDArray[np.intp]:
     shares = np.arange(1, _BINS) / _BINS
     edges = np.unique(np.quantile(reward, shares, weights=weight, method="inverted_cdf"))
     return np.asarray(np.unique(np.searchsorted(edges, reward), return_inverse=True)[1], dtype=np.intp)
-
-
-_ELEMENTS = 100_000
-"""Probabilities that are computed at once. They fit into a processor's cache."""
-
-
-class LawScore(Metric):
-    """The ranked probability score of the law of k that the predicted quantiles of p imply, in [0, 1].
-
-    The quantile function of p is taken to be linear between (0, 0), the points (beta, r^(beta)) of all levels, and
-    (1, 1). A point estimate is the law p = r. Of n follow-ups with such a p, k succeed with the probabilities of the
-    binomial distribution, mixed over p. With the distribution function F of this law, the score of a prefix is
-
-        (1/n) sum_{j < n} (F(j) - [k <= j])^2,
-
-    which is proper: no other law of k has a lower score on average than the true one.
-
-    The pinball loss of r^(beta) against k/n does not score quantiles of p. It is lowest at the quantiles of k/n, which
-    lie farther apart because of the noise of the follow-ups, so a perfect prediction of p loses against them.
-
-    Notes
-    -----
-    Sources: Epstein (1969), "A scoring system for probability forecasts of ranked categories", Journal of Applied
-    Meteorology 8, for the score; Gneiting and Raftery (2007), "Strictly proper scoring rules, prediction, and
-    estimation", section 4.2, for its properness.
-    """
-
-    citation = "Epstein (1969), Journal of Applied Meteorology 8"
-    title, better, usual = "Law score", "lower", (0.0, 0.5)
-    description = (
-        "Ranked probability score of the number of successes that the quantiles of all levels predict. It judges the "
-        "whole predicted law of the success probability."
-    )
-
-    def measure(self, rows: PrefixRows) -> Floats:
-        """Return the score of each row."""
-        scores = np.empty(len(rows.reward))
-        for follow_ups in np.unique(rows.follow_ups):
-            n = int(follow_ups)
-            own = np.flatnonzero(rows.follow_ups == n)
-            chunk = max(1, _ELEMENTS // ((len(rows.levels) + 1) * (n + 1) * _nodes(n)))
-            for first in range(0, len(own), chunk):
-                places = own[first : first + chunk]
-                law = np.cumsum(implied_law(rows.quantiles[places], rows.levels, n), axis=1)[:, :n]
-                seen = rows.successes[places][:, None] <= np.arange(n)
-                scores[places] = ((law - seen) ** 2).mean(axis=1)
-        return scores
-
-
-def implied_law(quantiles: Floats, levels: tuple[float, ...], follow_ups: int) -> Floats:
-    """Return the probabilities of k = 0, ..., n successes that quantiles of p imply, of shape (rows, n + 1).
-
-    The quantiles, of shape (rows, levels), are in [0, 1] and do not decrease along the levels. The levels ``(0.5,)``
-    are a point estimate: p is the quantile with certainty. n is at least 1.
-    """
-    if levels == (0.5,):
-        return every_outcome(follow_ups, quantiles[:, 0]).T
-    rows = len(quantiles)
-    ends = np.concatenate([np.zeros((rows, 1)), quantiles, np.ones((rows, 1))], axis=1)
-    shares = np.diff(np.array([0.0, *levels, 1.0]))
-    # Within a part, p is uniform. Probabilities are polynomials of degree n in p, for which these nodes are exact.
-    nodes, weights = np.polynomial.legendre.leggauss(_nodes(follow_ups))
-    p = ends[:, :-1, None] + np.diff(ends, axis=1)[:, :, None] * ((nodes + 1) / 2)
-    law: Floats = np.einsum(
-        "krp,p->rk", every_outcome(follow_ups, p.reshape(rows, -1)), np.outer(shares, weights / 2).ravel()
-    )
-    return law
-
-
-def _nodes(follow_ups: int) -> int:
-    """Return how many nodes integrate a polynomial of degree n exactly."""
-    return follow_ups // 2 + 1
