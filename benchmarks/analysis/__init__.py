@@ -1,1 +1,1 @@
-"""Benchmarks of speed that run no model: metrics, the database and the dashboard."""
+"""Benchmarks that run no model: the audit, the dashboard, and the work of the coordinator."""

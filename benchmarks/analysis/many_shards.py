@@ -1,10 +1,9 @@
-"""How the work of the coordinator grows: planning, handing out, resuming and publishing 2,000 to 200,000 shards.
+"""How the work of the coordinator grows: planning, handing out and resuming 2,000 to 200,000 shards.
 
 python -m benchmarks.analysis.many_shards [SHARDS...]
 
 The grid has 3 LLMs and 2 PRMs without models, and one question in each shard. Each size is measured in a process of its
-own, in CPU seconds. At most 20,000 artifacts are written, because a file system needs minutes for more. Then results
-are added to a database of the size of the paper's whole grid, as often as a run publishes them.
+own, in CPU seconds. At most 20,000 artifacts are written, because a file system needs minutes for more.
 """
 
 from __future__ import annotations
@@ -21,20 +20,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as parquet
-
-from benchmarks.analysis.bulk_load import rewards
-from benchmarks.analysis.dashboard import describe, fill
-from prmcal.db.run_folder import database_path
-from prmcal.db.writer import Writer
 from prmcal.harness.cli.plan import read_status, render_plan
-from prmcal.harness.execution.progress import Pace
-from prmcal.harness.execution.recorder import SECONDS_BETWEEN_WRITES, SHARE_FOR_WRITING, Recorder
+from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.planning.costs import CostModel, seconds_left
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.planning.saved import write_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import Manifest, Store
 from prmcal.registry.plugins import load_plugin_file
@@ -43,8 +36,6 @@ PLUGINS = Path(__file__).parents[2] / "tests" / "plugins" / "synthetic.py"
 SIZES = (2_000, 20_000, 200_000)
 SHARDS_OF_QUESTION = 33
 ARTIFACTS, BYTES = 20_000, 3_000
-PREFIXES = 15  # of a trajectory, as `prmcal plan paper` assumes
-NEW_ROWS, PUBLISHING_SECONDS = 20_000, 180
 
 
 def grid(shards: int) -> GridSpec:
@@ -129,6 +120,8 @@ def measure(shards: int) -> tuple[int, dict[str, float], float]:
             seconds_left(plan.shards(), cost, 256)
         known = RunRecord(spec.model_dump(mode="json"), [str(PLUGINS)], "run", "2026-01-02T00:00:00+00:00")
         folder.write_record(known)
+        with timed("save the plan"):
+            write_plan(folder.directory, known.grid, plan)
         with timed("record all outcomes"):
             record(plan, folder, known)
         write_artifacts(plan, store)
@@ -155,33 +148,8 @@ def grow(sizes: tuple[int, ...]) -> None:
     print(f"{'memory of all this':28}" + "".join(f"{memory:19,.0f} MB" for _, _, memory in found))
 
 
-def publish() -> None:
-    """Print how much time it takes to add results to a database of the size of the paper's grid and to publish it."""
-    with tempfile.TemporaryDirectory() as name:
-        directory = Path(name)
-        writer = Writer(database_path(directory))
-        describe(writer)
-        fill(writer.path, PREFIXES - 1)
-        parquet.write_table(rewards(NEW_ROWS), directory / "rewards.parquet")
-        pace, writes, begin = Pace(SHARE_FOR_WRITING, SECONDS_BETWEEN_WRITES), 0, time.monotonic()
-        while time.monotonic() < begin + PUBLISHING_SECONDS:
-            if pace.due:
-                with pace.work():
-                    with writer.transaction() as transaction:
-                        transaction.load("rewards", {f"job-{writes}": [directory / "rewards.parquet"]})
-                    writer.publish()
-                writes += 1
-            time.sleep(0.1)
-        size, seconds = writer.path.stat().st_size / 2**20, time.monotonic() - begin
-    print(
-        f"In {seconds:.0f} s, {writes} jobs of {NEW_ROWS:,} rewards were added to a database of {size:,.0f} MiB, which "
-        f"was published each time: {pace.seconds / max(1, writes):.2f} s, {pace.seconds / seconds:.1%} of the time."
-    )
-
-
 def main() -> None:
     grow(tuple(map(int, sys.argv[1:])) or SIZES)
-    publish()
 
 
 if __name__ == "__main__":

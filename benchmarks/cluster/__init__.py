@@ -1,1 +1,1 @@
-"""What a cluster costs: scheduling, and nodes that are killed."""
+"""How GPUs of several sizes are used."""

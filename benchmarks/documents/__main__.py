@@ -24,7 +24,6 @@ DOCUMENTS = (
     _ROOT / "docs" / "start.md",
     _ROOT / "docs" / "concepts" / "claims.md",
     _ROOT / "docs" / "tutorials" / "real-model.md",
-    _ROOT / "docs" / "how-to" / "answer-questions.md",
     _ROOT / "docs" / "how-to" / "audit.md",
     _ROOT / "registry" / "nano" / "MODEL_CARD.md",
 )

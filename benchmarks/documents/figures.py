@@ -54,8 +54,6 @@ class Figures:
         The tables of the benchmarks with these names, as text.
     world : DataFrame
         The statistics of each data set, LLM and PRM that `benchmarks.evidence.world` compares with recorded models.
-    promise : DataFrame
-        What new questions got, which :mod:`benchmarks.evidence.promise` measures and writes.
     demo : str
         What ``make demo`` prints in the end.
     about : dict
@@ -69,7 +67,6 @@ class Figures:
     overestimation: pd.DataFrame
     verification: pd.DataFrame
     world: pd.DataFrame
-    promise: pd.DataFrame
     demo: str
     about: dict[str, Any]
 
@@ -118,7 +115,6 @@ def load() -> Figures:
     demo = (FIGURES / "demo.txt").read_text(encoding="utf-8")
     return Figures(
         **tables,
-        promise=pd.read_csv(FIGURES / "promise.csv"),
         demo=demo,
         about=json.loads((FIGURES / "about.json").read_text()),
     )

@@ -13,7 +13,6 @@ import pandas as pd
 
 from benchmarks.documents.claims import claims, nano_places, pool_findings
 from benchmarks.documents.figures import FIGURES, Figures
-from benchmarks.documents.promised import promised
 from benchmarks.documents.shown import markdown, measured, numbered, paragraph, with_interval
 from benchmarks.documents.smollm import smollm_findings, smollm_summary
 from benchmarks.evidence.world import comparison
@@ -381,7 +380,6 @@ PLACES: Mapping[str, Callable[[Figures], str]] = {
     "league-reading": _league_reading,
     "overestimation": _overestimation,
     "pool-findings": lambda _: numbered([*pool_findings(), smollm_summary()]),
-    "promise": lambda figures: promised(figures.promise),
     "reading": _reading,
     "overestimation-of-the-prm": _overestimation_of_the_prm,
     "scaling-example": _scaling_example,

@@ -1,1 +1,1 @@
-"""What finished runs show, as tables. Nothing here measures speed but `promise`."""
+"""What finished runs show, as tables."""

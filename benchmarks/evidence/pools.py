@@ -5,9 +5,9 @@
     python -m benchmarks.evidence.pools nano RUN
     python -m benchmarks.evidence.pools smollm2 RUN
 
-The first file is that of `benchmarks.evidence.humaneval_pool`. The second has the columns agent, task, trial, reward,
-seconds and steps. RUN is a finished run on one data set, whose test trajectories become the pool: of LLMs and PRMs of
-nano, one of which is `nano-prm`, or of the grid `smollm`.
+The first file has the columns question, solution, tests_passed, tests_failed and correct. The second has the columns
+agent, task, trial, reward, seconds and steps. RUN is a finished run on one data set, whose test trajectories become the
+pool: of LLMs and PRMs of nano, one of which is `nano-prm`, or of the grid `smollm`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How far estimates of the adaptive calibration error lie from the truth, and how often their intervals contain it.
+"""How far estimates of adaptive calibration errors lie from the truth, and how often their intervals contain it.
 
 python -m benchmarks.statistics.calibration_errors [WORLDS]
 
@@ -25,6 +25,7 @@ from prmcal.registry.plugins import metrics
 QUESTIONS, WORLDS, REPLICATES, LARGE = (30, 60, 100, 500), 300, 500, 400_000
 FOLLOW_UPS, EXACT = 8, 10**12
 
+KIND = "adaptive_ce"
 # The log-odds of a calibrated reward are multiplied by the slope, and the shift is added.
 DISTORTIONS = (
     ("calibrated", 1.0, 0.0),
@@ -44,7 +45,8 @@ def prefixes(
     reward = expit(slope * logit(expected) + shift)
     if exact:
         counts = np.full(size, EXACT)
-        return PrefixRows(reward, np.rint(expected * EXACT).astype(np.int64), counts, question)
+        # As one question: how prefixes belong together matters for intervals only, and needs much memory.
+        return PrefixRows(reward, np.rint(expected * EXACT).astype(np.int64), counts, np.zeros_like(question))
     shared = np.sqrt(0.5) * (random.normal(size=questions)[question] + random.normal(size=size))
     probability = beta.ppf(ndtr(shared), 4 * expected, 4 * (1 - expected))
     counts = np.full(size, FOLLOW_UPS)
@@ -62,7 +64,7 @@ def measured(questions: int, worlds: int, slope: float, shift: float) -> str:
     """Return the biases and coverages as a line of text."""
     bootstrap = Bootstrap(REPLICATES)
     large = prefixes(np.random.default_rng(10**6), LARGE, slope, shift, True)
-    truth = statistic("adaptive_ce", large, bootstrap).value()
+    truth = statistic(KIND, large, bootstrap).value()
     values: list[tuple[float, float, float]] = []
     ends: list[tuple[float, float]] = []
     within = np.zeros(2)
@@ -70,8 +72,7 @@ def measured(questions: int, worlds: int, slope: float, shift: float) -> str:
         random = np.random.default_rng([world, questions])
         drawn = prefixes(random, questions, slope, shift, False)
         plain, corrected = (
-            estimate(statistic(name, drawn, bootstrap), bootstrap)
-            for name in ("adaptive_ce", "adaptive_ce_corrected")
+            estimate(statistic(each, drawn, bootstrap), bootstrap) for each in (KIND, f"{KIND}_corrected")
         )
         low, high = percentile_interval(plain.replicates, questions)
         within += low <= truth <= high, corrected.low <= truth <= corrected.high

@@ -3,9 +3,8 @@
 python -m benchmarks.statistics.safe_choice [--write DOCUMENT] [RESAMPLES [POOL...]]
 
 A pool has questions with 16 trajectories each. Their success probabilities follow a Beta law, wrong answers agree as
-theta says, and scores of right and of wrong trajectories are normal, with the given AUC within questions. A file in
-place of a name has recorded solutions (`score`, `pred_score`, `pred`), or programs and their tests, as
-`benchmarks.evidence.humaneval_pool` writes them.
+theta says, and scores of right and of wrong trajectories are normal, with the given AUC within questions. Shipped pools
+have names too: each of their LLMs is a row.
 
 One part of the questions tunes the rules. From the others, calibration questions are drawn with replacement, and the
 mean over all of the others is the truth. The promise is broken if the true accuracy is below that of one sample, or
@@ -15,18 +14,18 @@ on the same calibration questions.
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from scipy.special import ndtri
 
 from prmcal.arrays import Floats
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
+from prmcal.registry.reading.pools import pool_of, read_pool, shipped_pools
 from prmcal.registry.strategies.safe_choice import Candidates, SafeChoice
 
 QUESTIONS, SAMPLES, CALIBRATION = 600, 16, (50, 100, 200, 500)
@@ -72,18 +71,14 @@ WORLDS = {
 }
 
 
-def recorded(path: Path) -> Pool:
-    """Read recorded solutions with the score of an outcome reward model, or programs with the share of tests passed."""
-    if path.suffix == ".parquet":
-        table = pd.read_parquet(path).sort_values(["question", "solution"])
-        tests = table["tests_passed"] + table["tests_failed"]
-        shares = (table["tests_passed"] / tests.where(tests > 0)).fillna(0.0).to_numpy()
-        right = table["correct"].to_numpy().reshape(table["question"].nunique(), -1)
-        return Pool(right, None, scores=shares.reshape(right.shape))
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    answers = [[row["pred"].index(each) for each in row["pred"]] for row in rows]
-    correct = np.array([np.ravel(row["score"]) for row in rows], dtype=bool)
-    return Pool(correct, np.array(answers), scores=np.array([np.ravel(row["pred_score"]) for row in rows]))
+def pools(name: str) -> Iterator[tuple[str, Pool]]:
+    """Yield the pool of a world, or those of the LLMs of a shipped pool, each with its title."""
+    if name in WORLDS:
+        yield name, WORLDS[name].pool(np.random.default_rng(0))
+        return
+    _, table = read_pool(shipped_pools()[name])
+    for llm, rows in table.groupby("llm", sort=False):
+        yield f"{name}, {llm}", pool_of(rows)[1]
 
 
 def insert(document: Path, name: str, rows: list[str]) -> None:
@@ -155,12 +150,13 @@ def main() -> None:
     head = ["pool", "pass@1", "largest gain", *(f"{each} questions" for each in CALIBRATION)]
     rows = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
     for name in given[1:] or WORLDS:
-        title = name if name in WORLDS else Path(name).stem
-        pool = WORLDS[name].pool(np.random.default_rng(0)) if name in WORLDS else recorded(Path(name))
-        print(f"{title}: pass@1 {pool.correct.mean():.3f}")
-        rows.append(f"| {' | '.join([title, f'{pool.correct.mean():.3f}', *measured(pool, resamples)])} |")
-        if document:
-            insert(document, "safe choice", rows)
+        for title, pool in pools(name):
+            print(f"{title}: pass@1 {pool.correct.mean():.3f}")
+            rows.append(
+                f"| {' | '.join([title, f'{pool.correct.mean():.3f}', *measured(pool, resamples)])} |"
+            )
+            if document:
+                insert(document, "safe choice", rows)
 
 
 if __name__ == "__main__":

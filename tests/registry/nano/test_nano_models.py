@@ -13,10 +13,10 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
+from benchmarks.evidence.world import diversity_of
 from prmcal.registry.contracts.data import Prefix, Sampling
 from prmcal.registry.plugins import datasets, llms, prms
 from prmcal.registry.strategies.best_of import best_of_n
-from prmcal.registry.strategies.posterior_vote import diversity_of
 from prmcal.steps import split_steps
 
 ROOT = Path(__file__).resolve().parents[3]
