@@ -20,7 +20,7 @@ from prmcal.errors import DataError
 from prmcal.harness.audit import verdict
 from prmcal.harness.audit.choices import Choices, choices
 from prmcal.harness.audit.estimates import Measured, Rows, fitted, measured
-from prmcal.harness.audit.saved import SavedCalibrator, load_calibrator, parameters_of, save
+from prmcal.harness.audit.saved import SavedCalibrator, load_calibrator, save
 from prmcal.harness.audit.scored import Scored, is_run, rows_of, run_solutions, scored
 from prmcal.harness.report.writer import can_draw
 from prmcal.harness.storage.store import storage_errors
@@ -95,9 +95,8 @@ class Audit:
             plain = json.loads(json.dumps(found), parse_constant=lambda name: None)
             text = json.dumps(plain, indent=1, ensure_ascii=False)
             (directory / "audit.json").write_text(text + "\n", encoding="utf-8")
-            name = self.measured.chosen
-            parameters = parameters_of(name, fitted(name, Rows(self.prefixes))) if name else {"map": "none"}
-            save(directory, name, self.scored.scale, parameters, self.scored.of_questions)
+            calibrator = fitted(self.measured.chosen or "uncalibrated", Rows(self.prefixes))
+            save(directory, calibrator, self.scored.scale, self.scored.of_questions)
             _write_report(self, directory)
 
 

@@ -1,4 +1,4 @@
-"""The saved calibrator gives what the fitted one gives, with NumPy alone."""
+"""The saved calibrator gives what the fitted one gives, and loads no large package."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from prmcal import load_calibrator
 from prmcal.errors import DataError
 from prmcal.harness.audit.audit import Audit, audit
 from prmcal.harness.audit.estimates import CALIBRATORS, Rows, fitted, predicted
-from prmcal.harness.audit.saved import parameters_of, save
+from prmcal.harness.audit.saved import save
 from tests.conftest import ROOT, Prmcal
 from tests.harness.audit import files
 
 
-@pytest.mark.parametrize("name", CALIBRATORS)
+@pytest.mark.parametrize("name", ["uncalibrated", *CALIBRATORS])
 @pytest.mark.parametrize("scale", ["probability", "logit"])
 def test_it_gives_the_same_rewards(name: str, scale: str, tmp_path: Path) -> None:
     rows = Rows(audit_of_files(tmp_path).prefixes)
     calibrator = fitted(name, rows)
-    save(tmp_path, name, scale, parameters_of(name, calibrator), audit_of_files(tmp_path).scored.of_questions)
+    save(tmp_path, calibrator, scale, audit_of_files(tmp_path).scored.of_questions)
     loaded = load_calibrator(tmp_path)
+    assert (loaded.name, loaded.scale) == (name, scale)
     scores = rows.reward if scale == "probability" else rows.logit
     np.testing.assert_allclose(loaded.predict(scores), predicted(calibrator, rows), atol=1e-9)
     assert loaded.predict(scores.reshape(-1, 1)).shape == (len(scores), 1)
     assert np.isnan(loaded.predict([np.nan, 0.5])).tolist() == [True, False]
+    assert np.isnan(loaded.predict(np.nan))
 
 
 def audit_of_files(folder: Path) -> Audit:
@@ -38,11 +40,11 @@ def audit_of_files(folder: Path) -> Audit:
     return audit(path)
 
 
-def test_it_needs_numpy_alone(tmp_path: Path) -> None:
+def test_it_loads_no_large_package(tmp_path: Path) -> None:
     audit_of_files(tmp_path).save(tmp_path / "out")
     code = (
         "import sys, prmcal; prmcal.load_calibrator(sys.argv[1]).predict([0.2, 0.9]);"
-        "heavy = {'torch', 'pandas', 'scipy', 'sklearn', 'pydantic', 'pyarrow'} & set(sys.modules);"
+        "heavy = {'torch', 'pandas', 'sklearn', 'pyarrow', 'duckdb'} & set(sys.modules);"
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "out")], check=True)
@@ -56,9 +58,14 @@ def test_what_is_no_calibrator_is_refused(tmp_path: Path) -> None:
         load_calibrator(tmp_path).predict([3.0])
 
 
-def test_a_device_in_the_place_of_a_calibrator_is_not_read(tmp_path: Path) -> None:
-    (tmp_path / "calibrator.json").symlink_to("/dev/zero")
-    with pytest.raises(DataError, match="it is a pipe or a device, where a file belongs"):
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [(1, r"An older version of prmcal wrote .*prmcal audit FILE --out "), (3, "Update prmcal to read it")],
+)
+def test_a_calibrator_of_another_version_says_what_to_do(written: int, message: str, tmp_path: Path) -> None:
+    card = {"format": written, "name": "platt", "scale": "logit", "parameters": {"map": "none"}}
+    (tmp_path / "calibrator.json").write_text(json.dumps(card))
+    with pytest.raises(DataError, match=message):
         load_calibrator(tmp_path)
 
 
