@@ -39,7 +39,7 @@ test: install
 # documentation, the wheel, reports and sites, and walks through all pages.
 SLOW := tests/docs tests/registry/nano tests/registry/calibrators/lora/test_lora_resume.py \
 	tests/registry/calibrators/lora/test_lora.py tests/registry/conformance/test_mistakes.py \
-	tests/registry/conformance/test_third_party.py tests/test_nano_grid.py tests/test_wheel.py \
+	tests/test_example_package.py tests/test_nano_grid.py tests/test_wheel.py \
 	tests/dashboard/test_accessibility.py tests/dashboard/test_context.py tests/dashboard/test_site.py \
 	tests/dashboard/test_table.py tests/dashboard/test_audit_report.py tests/test_recorded_grid.py \
 	tests/registry/calibrators/test_heads.py tests/registry/prms/test_proposals.py \
@@ -60,7 +60,7 @@ SLOW := tests/docs tests/registry/nano tests/registry/calibrators/lora/test_lora
 	tests/harness/commands/test_published.py tests/harness/commands/test_slurm.py \
 	tests/harness/commands/test_gc.py tests/harness/commands/test_row_order.py tests/db/test_writer.py \
 	tests/registry/prms/test_several_gpus.py tests/registry/conformance/test_published_rewards.py \
-	tests/registry/grading/test_grading_limits.py tests/registry/calibrators/test_venn_abers.py \
+	tests/registry/grading/test_grading_limits.py \
 	tests/registry/strategies/sequential/test_optimal_search.py
 
 test-slow: install

@@ -21,6 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # test files run side by side, on
 
 ROOT = Path(__file__).parents[1]
 PLUGINS = ROOT / "tests" / "plugins"
+EXAMPLE_PACKAGE = ROOT / "examples" / "prmcal-curves"
 
 # Files that take minutes begin first, so that no core is idle while the last one runs.
 LONGEST = (
@@ -61,6 +62,16 @@ def command(*arguments: object) -> list[str]:
 def environment() -> dict[str, str]:
     """The environment of a subprocess without a model hub."""
     return {**os.environ, "HF_HUB_OFFLINE": "1"}
+
+
+def environment_with_example(folder: Path) -> dict[str, str]:
+    """The environment of a subprocess in which the example of a package of plugins is installed, into a folder."""
+    source, site = folder / "source", folder / "site"
+    shutil.copytree(EXAMPLE_PACKAGE, source)  # Building leaves files beside the source.
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, "--target", site, source], check=True)
+    paths = [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return environment() | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def pytest_configure(config: pytest.Config) -> None:

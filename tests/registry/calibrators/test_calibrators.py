@@ -29,8 +29,6 @@ ALL: list[tuple[str, dict[str, Any]]] = [
     ("histogram", {"bins": 15, "strategy": "quantile"}),
     ("platt", {}),
     ("beta", {}),
-    ("spline", {}),
-    ("venn-abers", {}),
 ]
 LEARNING = ALL[1:]
 

@@ -18,7 +18,7 @@ from prmcal.registry.plugins import calibrators
 
 BUILT_IN = [
     *(calibrators.create(name) for name in ("ats", "histogram", "isotonic", "temperature", "uncalibrated")),
-    *(calibrators.create(name) for name in ("platt", "beta", "spline", "venn-abers")),
+    *(calibrators.create(name) for name in ("platt", "beta")),
     *(calibrators.create(name) for name in ("beta-binomial", "ensemble", "monotone-quantile")),
     calibrators.create("ensemble", spread="mixture", conservative=0.1),
     calibrators.create("monotone-quantile", loss="pinball", held_out=0),

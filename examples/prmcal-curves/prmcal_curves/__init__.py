@@ -1,0 +1,1 @@
+"""Calibrators from outside of prmcal. The entry points of the package name them."""

@@ -1,1 +1,0 @@
-"""A PRM, a calibrator and a strategy from outside of prmcal; its entry points name them."""
