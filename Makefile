@@ -105,7 +105,7 @@ docs: install
 	$(BIN)/python -m sphinx -q -W --keep-going --fresh-env docs build/docs
 	@echo "Open build/docs/index.html"
 
-# Train the nano models again, into build/nano/models. This takes about three and a half hours on one core.
+# Train nano models from nothing, into build/nano/models. This takes about two hours on one core.
 train-nano-models: install
 	$(BIN)/python -m tools.nano_training
 

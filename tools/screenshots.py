@@ -16,13 +16,9 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from prmcal.dashboard.controls.widgets import link
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
 
 VIEWS = {
     "overview": link("overview"),
@@ -49,7 +45,6 @@ MERGED_VIEWS = {
 }
 """The same of the views that only a merged leaderboard has."""
 
-_ALL = {**VIEWS, **MERGED_VIEWS}
 _WIDTHS = {"wide": 1280, "narrow": 390}
 _HEIGHT, _MAXIMUM_HEIGHT = 1000, 4000
 _TIMEOUT = 120_000  # milliseconds
@@ -106,14 +101,13 @@ def main() -> None:
     )
     parser.add_argument("directory", type=Path, metavar="DIR", help="output folder of a run")
     parser.add_argument("out", type=Path, metavar="OUT", help="folder for the screenshots")
-    parser.add_argument("--only", nargs="*", choices=list(_ALL), help="take screenshots of these views only")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     with background_server(arguments.directory) as address:
-        _take(address, arguments.out, arguments.only or list(VIEWS))
+        _take(address, arguments.out)
 
 
-def _take(address: str, out: Path, names: list[str]) -> None:
+def _take(address: str, out: Path) -> None:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
@@ -124,9 +118,9 @@ def _take(address: str, out: Path, names: list[str]) -> None:
             for size, width in _WIDTHS.items():
                 page = browser.new_page(viewport={"width": width, "height": _HEIGHT}, color_scheme=scheme)
                 page.set_default_timeout(_TIMEOUT)
-                for name in names:
+                for name, view in VIEWS.items():
                     start = time.perf_counter()
-                    _open(page, f"{address}/{_ALL[name]}")
+                    _open(page, f"{address}/{view}")
                     seconds = time.perf_counter() - start
                     _screenshot(page, width, out / f"{name}-{scheme}-{size}.png")
                     print(f"{name}-{scheme}-{size}: drawn after {seconds:.2f} s")
@@ -134,7 +128,7 @@ def _take(address: str, out: Path, names: list[str]) -> None:
         browser.close()
 
 
-def _open(page: Page, address: str) -> None:
+def _open(page: Any, address: str) -> None:
     from playwright.sync_api import TimeoutError
 
     page.goto(address)
@@ -144,7 +138,7 @@ def _open(page: Page, address: str) -> None:
         page.wait_for_function(_DRAWN, timeout=30_000)
 
 
-def _screenshot(page: Page, width: int, path: Path) -> None:
+def _screenshot(page: Any, width: int, path: Path) -> None:
     page.wait_for_timeout(600)  # until the charts are drawn
     # The page scrolls within its window, so the window is made as high as the page.
     height = min(_MAXIMUM_HEIGHT, page.get_by_test_id("stMain").evaluate("element => element.scrollHeight"))

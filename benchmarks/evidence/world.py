@@ -3,7 +3,7 @@
     python -m benchmarks.evidence.world runs/nano
 
 It prints the statistics of each data set, LLM and PRM of a finished run. The model card has a table of them with what
-the second edition aimed at, the same statistics of the first edition, and those of recorded models.
+was aimed at, and with those of recorded models.
 """
 
 from __future__ import annotations

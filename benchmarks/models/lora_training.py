@@ -27,7 +27,7 @@ from prmcal.registry.calibrators.lora.model import adapted, lora_config, quantil
 from prmcal.registry.contracts.data import Prefix
 from prmcal.registry.nano.problems import generate_split
 from prmcal.registry.plugins import prms
-from tools.nano_training.examples.chains import noisy_chain
+from tools.nano_training.chains import noisy_chain
 
 QUESTIONS, TRAJECTORIES, BATCH, REPEATS = 40, 4, 32, 3
 LEVELS = (0.1, 0.5, 0.9)

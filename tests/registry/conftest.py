@@ -23,7 +23,7 @@ QWEN2: dict[str, Any] = {
 @pytest.fixture(scope="session")
 def tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tokenizer with the chat format and the marker of Qwen2.5-Math-PRM."""
-    from tools.nano_training.examples.tokenizer import build_tokenizer
+    from tools.nano_training.tokenizer import build_tokenizer
 
     folder = tmp_path_factory.mktemp("tokenizer")
     build_tokenizer(folder)

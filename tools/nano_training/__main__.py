@@ -1,11 +1,8 @@
-"""Train all nano models from scratch, on one CPU core: `python -m tools.nano_training`.
+"""Train all nano models from nothing, on one CPU core: `python -m tools.nano_training`.
 
-The first edition is trained first, and then the second edition, the shipped one, which starts from its models. With
-`--first FOLDER` the models of the first edition are read from a folder, in four minutes per model instead of hours. A
-stage is skipped if its output exists, so that an interrupted run can be resumed.
-
-The final models are written to `build/nano/models`, and everything else to the work folder. To ship the models, copy
-them to `registry/nano/models`. Training never writes to that folder, and never skips a stage because of it.
+A stage is skipped if its output exists, so that an interrupted run can be resumed. The final models are written to
+`build/nano/models`, and everything else to the work folder. To ship the models, copy them to `registry/nano/models`.
+Training never writes to that folder, and never skips a stage because of it.
 """
 
 from __future__ import annotations
@@ -19,8 +16,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import torch
 
-from tools.nano_training.first_edition import FirstEdition
-from tools.nano_training.second_edition import SecondEdition
+from tools.nano_training.pipeline import Pipeline
 
 
 def main() -> None:
@@ -34,24 +30,13 @@ def main() -> None:
     parser.add_argument(
         "--models", type=Path, default=Path("build/nano/models"), help="folder for the final models"
     )
-    parser.add_argument("--first", type=Path, help="folder with the six models of the first edition")
     parser.add_argument("--seed", type=int, default=0, help="seed of all stages")
     parser.add_argument(
         "--scale", type=float, default=1.0, help="factor for all counts, below 1 to test the pipeline"
     )
-    parser.add_argument(
-        "--until",
-        choices=("base", "policies", "first", "second"),
-        default="second",
-        help="last stages to run",
-    )
-    given = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    first = given.first or given.work / "first-models"
-    if given.first is None:
-        FirstEdition(given.work, first, given.seed, given.scale).run(given.until)
-    if given.until == "second":
-        SecondEdition(given.work, given.models, given.seed, given.scale).run(first)
+    Pipeline(options.work, options.models, options.seed, options.scale).run()
 
 
 if __name__ == "__main__":

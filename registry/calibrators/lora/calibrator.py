@@ -77,7 +77,7 @@ class QuantileLora(Calibrator):
     All prefixes of a trajectory are trained in one pass over a token tree. The gradients equal those of separate
     passes, except that the prefixes share their dropout.
 
-    With two seeds on the first edition of the nano models, `head` "full" ended at corrected Brier scores of .006 and
+    With two seeds on earlier nano models, `head` "full" ended at corrected Brier scores of .006 and
     .008 on nano-math, and "lora" at .010 and .015. With one seed, `batches` "prefixes" ended at .013 in place of .015,
     and took five times as long.
 

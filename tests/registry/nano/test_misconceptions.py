@@ -8,7 +8,7 @@ import re
 import pytest
 
 from prmcal.registry.nano.problems import Operation, generate_split, solution_steps
-from tools.nano_training.examples.misconceptions import Habits, habitual_chain, misconceived
+from tools.nano_training.misconceptions import Habits, habitual_chain, misconceived
 
 NEVER = Habits((0.0, 0.0, 0.0, 0.0), tripling=0.0, miscopied=0.0)
 ALWAYS = Habits((1.0, 1.0, 1.0, 1.0), tripling=1.0, miscopied=0.0)

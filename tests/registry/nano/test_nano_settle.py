@@ -12,8 +12,8 @@ from prmcal.registry.nano.problems import generate_split, solution_steps
 from prmcal.registry.plugins import prms
 from prmcal.registry.prms.transformers import TransformersPRM
 from tests.registry.create import create_as
-from tools.nano_training.examples.labels import Labelled
-from tools.nano_training.stages.settle import settle
+from tools.nano_training.labels import Labelled
+from tools.nano_training.settle import settle
 
 SLOPE, OFFSET = 0.7, -1.5
 

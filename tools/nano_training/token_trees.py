@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from prmcal.registry.prms.token_tree import TokenTree, build_token_tree, collate_token_trees
 from prmcal.steps import STEP_SEPARATOR
-from tools.nano_training.examples.chains import Chain
-from tools.nano_training.examples.tokenizer import MARKER, SYSTEM
+from tools.nano_training.chains import Chain
+from tools.nano_training.tokenizer import MARKER, SYSTEM
 
 if TYPE_CHECKING:
     import torch
@@ -113,7 +113,6 @@ class Encoder:
         question: str,
         chains: Iterable[Judged],
         system: bool,
-        hinted: bool = True,
         first_only: bool = False,
     ) -> Example:
         """Build the tree of a question's chains.
@@ -129,8 +128,6 @@ class Encoder:
             tokens = list(start)
             taught = [False] * len(tokens)
             scores: dict[int, float] = {}
-            if 0 in chain.scores:
-                scores[len(tokens) - 1] = chain.scores[0]
             for index, (step, teach) in enumerate(zip(chain.steps, chain.taught, strict=True)):
                 piece = (separator if index else []) + self.ids(step)
                 tokens += piece
@@ -144,9 +141,8 @@ class Encoder:
             plans.append((taught, scores))
         tree = build_token_tree(sequences)
         hints = np.full(len(tree), -1, dtype=np.float32)
-        if hinted:
-            hints[len(start) :] = 0
-            hints[len(start) : len(sequences[0])] = 1
+        hints[len(start) :] = 0
+        hints[len(start) : len(sequences[0])] = 1
         if first_only:
             hints[(hints == 0) & (hints[tree.parents] == 0)] = -1
         return attach(tree, sequences, plans, self.marker, hints)

@@ -1,7 +1,8 @@
-"""The trained model: a Qwen2 language model with an additional head like that of Qwen2.5-Math-PRM."""
+"""The base model: a Qwen2 language model with an additional head like that of Qwen2.5-Math-PRM."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -67,24 +68,22 @@ class SolverAndJudge(Qwen2ForCausalLM):
         Returns
         -------
         dict
-            `loss`, and its parts `language` and `judge`. Each part is the mean over its own tokens.
+            `loss`: the sum of the mean loss over next tokens, that over markers, and the weighted one over hints.
         """
         hidden = self.model(
             input_ids=input_ids, position_ids=position_ids, attention_mask=attention_mask, use_cache=False
         ).last_hidden_state
         taught, marked = targets != -100, scores >= 0
-        zero = hidden.sum() * 0
-        language = judge = zero
+        loss = hidden.sum() * 0
         if taught.any():
-            language = functional.cross_entropy(self.lm_head(hidden[taught]).float(), targets[taught])
+            loss = loss + functional.cross_entropy(self.lm_head(hidden[taught]).float(), targets[taught])
         if marked.any():
-            judge = self.judge_loss(hidden[marked], scores[marked])
-        loss = language + judge
+            loss = loss + self.judge_loss(hidden[marked], scores[marked])
         if self.hint_weight > 0 and (hints >= 0).any():
             groups = [hints == 1, hints == 0] if self.balanced_hints else [hints >= 0]
             losses = [self.judge_loss(hidden[group], hints[group]) for group in groups]
             loss = loss + self.hint_weight * torch.stack(losses).mean()
-        return {"loss": loss, "language": language.detach(), "judge": judge.detach()}
+        return {"loss": loss}
 
     def judge_loss(self, hidden: torch.Tensor, good: torch.Tensor) -> torch.Tensor:
         """Return the cross-entropy of the reward head at hidden states (N, h), given the probabilities of good (N,)."""
@@ -105,3 +104,31 @@ class SolverAndJudge(Qwen2ForCausalLM):
             nn.init.zeros_(layer.self_attn.o_proj.weight)
             nn.init.zeros_(layer.mlp.down_proj.weight)
         return deeper
+
+
+def load_trained(folder: Path) -> SolverAndJudge:
+    """Load the model of a stage, with both heads, in float32."""
+    model: SolverAndJudge = SolverAndJudge.from_pretrained(folder, dtype=torch.float32)
+    return model
+
+
+def save_policy(model: SolverAndJudge, tokenizer: Any, folder: Path) -> None:
+    """Write only the language model, in bfloat16, as a Qwen2ForCausalLM."""
+    policy: Any = Qwen2ForCausalLM(model.config)
+    policy.config.use_cache = True  # The trainer turns it off.
+    weights = {name: value for name, value in model.state_dict().items() if not name.startswith("score.")}
+    policy.load_state_dict(weights)
+    policy.to(torch.bfloat16)
+    policy.generation_config.update(
+        use_cache=True,
+        do_sample=True,
+        temperature=1.0,
+        top_k=0,
+        top_p=1.0,
+        max_new_tokens=256,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    policy.save_pretrained(folder)
+    (folder / "model.safetensors").chmod(0o644)
+    tokenizer.save_pretrained(folder)

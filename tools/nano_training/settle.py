@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from prmcal.registry.contracts.data import ScoringRequest
 from prmcal.registry.prms.transformers import TransformersPRM
-from tools.nano_training.examples.labels import Labelled
+from tools.nano_training.labels import Labelled
 
 RIDGE = 1e-3
 """The ridge penalty of the regression of 1 on the features, relative to their mean square."""

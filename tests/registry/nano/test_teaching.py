@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable
 
 from prmcal.registry.nano.problems import split_of
-from tools.nano_training.stages.sharing import (
+from tools.nano_training.teaching import (
     TEACHINGS,
-    Asked,
+    Batch,
     draw_questions,
     slipped_chains,
     stepwise_chains,
@@ -44,6 +44,6 @@ def test_batches_are_train_questions_and_depend_on_their_number_and_seed() -> No
     assert batch != draw_questions(teaching, {}, 1, 5)
 
 
-def drawn(draw: Callable[[random.Random], Asked]) -> Asked:
+def drawn(draw: Callable[[random.Random], Batch]) -> Batch:
     generator = random.Random(0)
     return [each for _ in range(5) for each in draw(generator)]

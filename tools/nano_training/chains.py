@@ -1,4 +1,4 @@
-"""Chains of steps with injected mistakes. Policies learn to imitate them, and judges learn to detect the mistakes.
+"""Chains of steps with random mistakes, which judges learn to detect.
 
 Most mistakes are copy mistakes: a step miscopies a digit of the current value, the operand or (rarely) the symbol of
 the instruction, and then computes correctly. The other mistakes are slips: a wrong result of the right numbers. The
@@ -35,10 +35,8 @@ TAUGHT_MIX = Mix(value=0.55, operand=0.30, symbol=0.05)
 """The mistakes that the base models learn to detect. A tenth are slips."""
 SLIP_MIX = Mix(value=0.30, operand=0.15, symbol=0.05)
 """The mistakes that the verifier learns to detect. Half are slips, the usual error of best-of-n."""
-NEAR_SLIP_MIX = Mix(value=0.20, operand=0.12, symbol=0.08, near=0.8)
-"""The mistakes that the first reward model learns to detect. Its slips resemble those of the policies."""
-COPY_MIX = Mix(value=0.72, operand=0.22, symbol=0.06)
-"""The copy mistakes that the policies imitate. The policies make slips without imitation."""
+PRM_SLIP_MIX = Mix(value=0.1, operand=0.1, symbol=0.1, near=0.4)
+"""The mistakes that a PRM learns to detect. Most are slips."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Monte Carlo labels: the number of times that the strong policy succeeds from a prefix."""
+"""Monte Carlo labels: how often the strong policy succeeds from a prefix."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def sample_trajectories(llm: LLM, problems: Sequence[Problem], count: int, seed:
     """Sample `count` trajectories of each problem."""
     prefixes = [Prefix(problem.text) for problem in problems]
     return [
-        [split_steps(each.text) for each in found] for found in llm.generate(prefixes, count, SAMPLING, seed)
+        [split_steps(completion.text) for completion in drawn]
+        for drawn in llm.generate(prefixes, count, SAMPLING, seed)
     ]
 
 
@@ -60,17 +61,17 @@ def label_prefixes(
     """
     prefixes = dict.fromkeys(
         (index, steps[:count])
-        for index, found in enumerate(trajectories)
-        for steps in found
+        for index, drawn in enumerate(trajectories)
+        for steps in drawn
         for count in range(len(steps) + 1)
     )
-    asked = [key for key in prefixes if "\\boxed" not in "".join(key[1])]
+    open_ends = [key for key in prefixes if "\\boxed" not in "".join(key[1])]
     completions = llm.generate(
-        [Prefix(problems[index].text, steps) for index, steps in asked], follow_ups, SAMPLING, seed
+        [Prefix(problems[index].text, steps) for index, steps in open_ends], follow_ups, SAMPLING, seed
     )
     successes = {
-        key: sum(graded(each.text, problems[key[0]]) for each in found)
-        for key, found in zip(asked, completions, strict=True)
+        key: sum(graded(completion.text, problems[key[0]]) for completion in drawn)
+        for key, drawn in zip(open_ends, completions, strict=True)
     }
 
     def count_of(index: int, steps: Steps) -> int:
@@ -84,8 +85,8 @@ def label_prefixes(
             [count_of(index, steps[:count]) for count in range(len(steps) + 1)],
             follow_ups,
         )
-        for index, found in enumerate(trajectories)
-        for steps in found
+        for index, drawn in enumerate(trajectories)
+        for steps in drawn
     ]
 
 
@@ -102,3 +103,14 @@ def write_labels(path: Path, labelled: Sequence[Labelled]) -> None:
 def read_labels(path: Path) -> list[Labelled]:
     """Read what `write_labels` wrote."""
     return [Labelled(**json.loads(line)) for line in path.read_text().splitlines()]
+
+
+def labels_by_length(labels: Sequence[Labelled]) -> dict[int, list[list[Labelled]]]:
+    """Group trajectories by question, and questions by their number of instructions."""
+    questions: dict[str, list[Labelled]] = {}
+    for row in labels:
+        questions.setdefault(row.question, []).append(row)
+    by_length: dict[int, list[list[Labelled]]] = {}
+    for text, rows in questions.items():
+        by_length.setdefault(text.count(")"), []).append(rows)
+    return by_length

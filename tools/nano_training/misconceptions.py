@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass
 
 from prmcal.registry.nano.problems import MODULUS, Operation, Problem, render_step
-from tools.nano_training.examples.chains import Chain, other_digit, other_operand
+from tools.nano_training.chains import Chain, other_digit, other_operand
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,18 @@ class Habits:
         if operation.symbol == "*":
             return self.tripling
         return self.carrying[0 if operation.operand < 10 else 1 + (operation.operand - 11) // 3]
+
+
+HABITS = {
+    "weak": Habits((0.08, 0.15, 0.60, 0.99), tripling=0.80, miscopied=0.010),
+    "middle": Habits((0.02, 0.04, 0.18, 0.95), tripling=0.40, miscopied=0.005),
+    "strong": Habits((0.004, 0.01, 0.05, 0.45), tripling=0.08, miscopied=0.001),
+}
+"""The policies share their misconceptions, and differ in how often each of them decides a step.
+
+A step that the weak policy nearly always gets wrong makes a question hopeless for it, and most of its wrong answers are
+then equal.
+"""
 
 
 def misconceived(value: int, operation: Operation) -> int:
