@@ -12,7 +12,7 @@ from prmcal.db.queries.curves import (
     question_accuracies,
     references,
     risk_points,
-    with_other_samples,
+    searches,
 )
 from prmcal.db.queries.leaderboard import costs, error_histograms, leaderboard, measurements
 from prmcal.db.queries.runs import (

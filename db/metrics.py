@@ -31,13 +31,10 @@ OTHER_METRICS = tuple(name for name in MAIN_METRICS["calibration"] if name != RA
 COSTS = ("generated_tokens", "prefill_tokens", "prm_tokens")
 """Metrics that measure the cost of a strategy, besides its samples."""
 
-PARTS_OF_COSTS = ("other_tokens",)
-"""Metrics that measure a part of a cost."""
-
 UNTESTED = ("average_ce",)
 """Metrics whose paired test would see differences where there are none, in 10% of cases: a bin with one question has
 the weight of a full one and no spread."""
-NOT_COMPARED = (*COSTS, *PARTS_OF_COSTS, "order_error", *UNTESTED)
+NOT_COMPARED = (*COSTS, "order_error", *UNTESTED)
 """Metrics by which cells are never compared."""
 
 COVERAGE_LEVELS = {f"coverage_{level:g}": level for level in (0.1, 0.5, 0.9)}

@@ -48,8 +48,8 @@ from prmcal.registry.reading.pools import Card, write_pool
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "add-a-pool.md"
 FIXED = ("best-of-n", "majority vote", "weighted best-of-n")
-# They use the truth, withhold answers, or ask a second LLM, so they have no rival of equal cost.
-LEFT_OUT = ("pass@N", "abstaining best-of-n", "escalation")
+# It uses the truth, so it has no rival of equal cost.
+LEFT_OUT = ("pass@N",)
 AUCS, THETA, SUCCESSES = (0.55, 0.65, 0.75, 0.85, 0.95, 0.99), 2.0, (0.5, 1.0)
 _MARK = re.compile(r"(<!-- pools -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -167,11 +167,7 @@ def synthetic(folder: Path) -> Path:
         )
     grid = yaml.safe_load(find_grid("pools").read_text(encoding="utf-8"))
     rules = [{"name": each} if isinstance(each, str) else {**each} for each in grid["strategies"]]
-    rules = [
-        {key: rule[key] for key in rule if key != "datasets"}
-        for rule in rules
-        if rule["name"] != "escalation"
-    ]
+    rules = [{key: rule[key] for key in rule if key != "datasets"} for rule in rules]
     grid |= {"name": "synthetic", "parts": parts, "strategies": rules, "league": False}
     # One sigmoid is enough for the rules that read rewards.
     grid |= {"calibrators": ["uncalibrated"], "shards": {"questions": 300, "trajectories": 16}}

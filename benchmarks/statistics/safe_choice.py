@@ -103,7 +103,7 @@ def measured(pool: Pool, resamples: int) -> list[str]:
     table = np.stack([each.accuracy for each in answered])
     costs = np.stack([each.samples for each in answered])
     truth, cost = table.mean(axis=1), costs.mean(axis=1)
-    cells = [f"{truth.max() - truth[0]:+.3f}"]
+    cells, most_broken = [], 0.0
     for questions in CALIBRATION:
         random = np.random.default_rng(questions)
         broken, gains, used, plain, plain_cost, plain_broken = [], [], [], [], [], []
@@ -126,8 +126,9 @@ def measured(pool: Pool, resamples: int) -> list[str]:
             f"{np.mean(plain_cost):4.1f}",
             flush=True,
         )
-        cells.append(f"{np.mean(broken):.3f}; {mean(gains)}")
-    return cells
+        cells.append(mean(gains))
+        most_broken = max(most_broken, float(np.mean(broken)))
+    return [f"{truth.max() - truth[0]:+.3f}", *cells, f"{most_broken:.3f}"]
 
 
 def shortfall(own: int, truth: Floats, cost: Floats, every: Candidates) -> float:
@@ -147,7 +148,14 @@ def main() -> None:
     document = Path(given[1]) if given[:1] == ["--write"] else None
     given = given[2:] if document else given
     resamples = int(given[0]) if given else 1_000
-    head = ["pool", "pass@1", "largest gain", *(f"{each} questions" for each in CALIBRATION)]
+    head = [
+        "pool",
+        "pass@1",
+        "largest gain",
+        f"{CALIBRATION[0]} questions",
+        *map(str, CALIBRATION[1:]),
+        "broken",
+    ]
     rows = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
     for name in given[1:] or WORLDS:
         for title, pool in pools(name):

@@ -173,7 +173,7 @@ def _measured_strategies(path: Path, group: dict[str, str], metric: str) -> pd.D
     cells = ask(catalog.leaderboard, path, table="scaling", **{kind: [name] for kind, name in group.items()})
     if metric not in cells:
         return pd.DataFrame(columns=columns).astype({"competes": bool, "label": str})
-    out = ask(catalog.with_other_samples, path) if metric == "samples" else []
+    out = ask(catalog.searches, path) if metric == "samples" else []
     recomputed, references = ask(catalog.with_role, path, role="recomputed"), ask(catalog.references, path)
     done = cells[(cells["status"] == "done") & ~cells["strategy"].isin(recomputed)]
     rows = done[~done["cell_id"].isin(out)].dropna(subset=[metric, "accuracy"])

@@ -57,22 +57,22 @@ def references(source: Source) -> list[str]:
     """
     with connection_of(source) as connection:
         named = sa.select(Cell.cell_id).where(Cell.strategy.in_(with_role(connection, "reference")))
-        cells = {*_reading(connection, Job.kind == "success"), *connection.scalars(named)}
+        cells = {*_reading(connection, "success"), *connection.scalars(named)}
     return sorted(cells)
 
 
-def with_other_samples(source: Source) -> list[str]:
-    """Return the cells whose samples cost something else: steps of searches, and samples of other LLMs."""
-    return _reading(source, sa.or_(Job.kind == "search", Job.llm != Cell.llm))
+def searches(source: Source) -> list[str]:
+    """Return the cells of searches, whose samples are steps."""
+    return _reading(source, "search")
 
 
-def _reading(source: Source, of_input: sa.ColumnElement[bool]) -> list[str]:
-    """Return the cells of the scaling leaderboard whose jobs read a job of some kind."""
+def _reading(source: Source, kind: str) -> list[str]:
+    """Return the cells of the scaling leaderboard whose jobs read a job of this kind."""
     query = (
         sa.select(Cell.cell_id)
         .join(JobInput, JobInput.job_key == Cell.job_key)
         .join(Job, Job.job_key == JobInput.input_key)
-        .where(Cell.leaderboard == "scaling", of_input)
+        .where(Cell.leaderboard == "scaling", Job.kind == kind)
         .distinct()
         .order_by(Cell.cell_id)
     )

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 import pandas as pd
 import sqlalchemy as sa
 
-from prmcal.db.metrics import COORDINATES, COSTS, PARTS_OF_COSTS, Leaderboard
+from prmcal.db.metrics import COORDINATES, COSTS, Leaderboard
 from prmcal.db.queries.cells import Names, kept, metrics, numbered_cells
 from prmcal.db.queries.runs import PROVENANCE, cell_provenance, is_merged, seed_spreads
 from prmcal.db.reader import Source, connection_of, frame
@@ -128,8 +128,7 @@ def costs(source: Source, /, **filters: Any) -> pd.DataFrame:
     The filters are those of :func:`measurements`. The columns are cell_id, number, those of
     :data:`prmcal.db.metrics.COORDINATES`, accuracy and questions. Then samples (LLM calls), generated_tokens,
     prefill_tokens, prm_tokens and seconds: the mean per question, and the sum over all questions in a column whose name
-    ends in ``_total``. Unknown costs are missing. A strategy that asks several LLMs has the tokens and the seconds of
-    all of them.
+    ends in ``_total``. Unknown costs are missing.
 
     Seconds are single-worker seconds, measured on the generation and scoring jobs: their seconds per token, multiplied
     by the tokens of the cell. They do not include fitting the calibrator.
@@ -137,12 +136,10 @@ def costs(source: Source, /, **filters: Any) -> pd.DataFrame:
     with connection_of(source) as connection:
         table = leaderboard(connection, "scaling", **filters)
         rates = _seconds_per_token(connection).reindex(table["cell_id"]).reset_index(drop=True)
-    for name in ("samples", *COSTS, *PARTS_OF_COSTS):
+    for name in ("samples", *COSTS):
         if name not in table:
             table[name] = float("nan")
-    others = table["other_tokens"].fillna(0.0)
-    seconds = (table["generated_tokens"] - others) * rates["generated"]
-    seconds += (others * rates["generated_by_others"]).where(others > 0, 0.0)
+    seconds = table["generated_tokens"] * rates["generated"]
     table["seconds"] = seconds + (table["prm_tokens"] * rates["scored"]).where(table["prm_tokens"] != 0, 0.0)
     amounts = ["samples", *COSTS, "seconds"]
     for name in amounts:
@@ -152,20 +149,14 @@ def costs(source: Source, /, **filters: Any) -> pd.DataFrame:
 
 
 def _seconds_per_token(connection: sa.Connection) -> pd.DataFrame:
-    """Return the seconds per generated token and per scored token of the jobs behind each scaling cell.
-
-    Those of other LLMs than the cell's own are apart.
-    """
-    generating = sa.and_(Job.kind.in_(["rollout", "search"]), Job.llm == Cell.llm)
-    asked = sa.and_(Job.kind == "rollout", Job.llm != Cell.llm)
+    """Return the seconds per generated token and per scored token of the jobs behind each scaling cell."""
+    generating = Job.kind.in_(["rollout", "search"])
     query = (
         sa.select(
             Cell.cell_id,
             sa.func.bool_or(Job.kind == "search").label("searched"),
             sa.func.sum(sa.case((generating, Job.generated_tokens), else_=0)).label("generated"),
             sa.func.sum(sa.case((generating, Job.seconds), else_=0.0)).label("rollout_seconds"),
-            sa.func.sum(sa.case((asked, Job.generated_tokens), else_=0)).label("asked"),
-            sa.func.sum(sa.case((asked, Job.seconds), else_=0.0)).label("asked_seconds"),
             sa.func.sum(sa.case((Job.kind == "score", Job.scored_tokens), else_=0)).label("scored"),
             sa.func.sum(sa.case((Job.kind == "score", Job.seconds), else_=0.0)).label("score_seconds"),
         )
@@ -178,7 +169,6 @@ def _seconds_per_token(connection: sa.Connection) -> pd.DataFrame:
     # The seconds of a search include its scoring.
     rates = sums[[]].copy()
     rates["generated"] = sums["rollout_seconds"] / sums["generated"].where(sums["generated"] > 0)
-    rates["generated_by_others"] = sums["asked_seconds"] / sums["asked"].where(sums["asked"] > 0)
     rates["scored"] = sums["score_seconds"] / sums["scored"].where(sums["scored"] > 0)
     rates.loc[sums["searched"] > 0, "scored"] = 0.0
     return rates

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prmcal.db.metrics import COSTS, PARTS_OF_COSTS, PLACE, SCALING, Leaderboard, Metrics, cell_number
+from prmcal.db.metrics import COSTS, PLACE, SCALING, Leaderboard, Metrics, cell_number
 from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.formats import (
     COORDINATE_TITLES,
@@ -290,7 +290,7 @@ def estimate(
     Costs have four significant digits, other metrics three decimal places.
     """
     ends = None if low is None or high is None or missing(low) else (low, high)
-    if metric in ("samples", *COSTS, *PARTS_OF_COSTS):
+    if metric in ("samples", *COSTS):
         sign = "+" if signed and value > 0 else ""
         return f"{sign}{amount(value)}" + (f" [{amount(ends[0])}, {amount(ends[1])}]" if ends else "")
     return f"{number(value, signed=signed)}{f' {interval(*ends, signed=signed)}' if ends else ''}"

@@ -80,11 +80,10 @@ def asking_of(models: Answerer, given: Mapping[str, Any]) -> Asking:
         reference = PluginReference(reference.name, reference.plugin, given_by_grid)
     built: Strategy = reference.build(strategies)
     name = reference.name
-    others = isinstance(built, PoolStrategy) and built.others
-    if built.reference or "success" in built.reads or others:
+    if built.reference or "success" in built.reads:
         raise PrmcalError(
-            f"The strategy '{name}' is a reference point, which uses what nobody knows of a new question, or it asks "
-            "another LLM too. Choose another one."
+            f"The strategy '{name}' is a reference point, which uses what nobody knows of a new question. Choose "
+            "another one."
         )
     leveled = "rewards" in built.reads
     for word, fits, what in (

@@ -18,7 +18,7 @@ from prmcal.harness.inference.models import Answerer
 from prmcal.harness.inference.results import PrefixRewards, Solution, Step, Stopped
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.registry.contracts.results import require
-from prmcal.registry.contracts.strategy import Choice, PoolStrategy, SearchStrategy
+from prmcal.registry.contracts.strategy import PoolStrategy, SearchStrategy
 from prmcal.registry.grading import grade_answer
 from prmcal.registry.strategies.safe_choice import SafeChoice
 from prmcal.registry.strategies.sequential import SequentialRule
@@ -120,14 +120,14 @@ def _solution(models: Answerer, asking: Asking, each: drawing.OpenQuestion) -> S
         return Solution(text, spent=each.spent(), error=str(error))
     searched = isinstance(asking.strategy, SearchStrategy)
     chances = None if searched else models.chances
-    drawn = each.drawn[choice.trajectory]
+    drawn = each.drawn[choice]
     rewards = models.result(drawn.rewarded, drawn.steps)
     probability: float | None = None
     low: float | None = None
     high: float | None = None
     if drawn.answer is not None and chances is not None:
         answers = each.answers
-        probability, low, high = chances.of(each.scores, answers, int(answers[choice.trajectory]))
+        probability, low, high = chances.of(each.scores, answers, int(answers[choice]))
     elif drawn.answer is not None:
         probability, low, high = _reward_band(rewards)
     stopped, reason = _why(asking, each)
@@ -136,8 +136,6 @@ def _solution(models: Answerer, asking: Asking, each: drawing.OpenQuestion) -> S
         reason += " The chosen trajectory has no final answer."
     elif bound is not None and (probability is None or probability < bound):
         withheld = f" The answer is withheld: its probability is below {bound:g}."
-    elif choice.withheld:
-        withheld = f" The strategy '{asking.name}' withholds the answer."
     scores = np.empty(0) if searched else each.scores
     first_right = None if searched else _is_right(each.drawn[0].answer, each.reference)
     bare = float(each.bare.logit[0])
@@ -155,7 +153,7 @@ def _solution(models: Answerer, asking: Asking, each: drawing.OpenQuestion) -> S
         spent=each.spent(),
         rewards=rewards,
         trajectories=tuple(one.result() for one in each.drawn),
-        chosen=choice.trajectory,
+        chosen=choice,
         correct=None if withheld or drawn.answer is None else _is_right(drawn.answer, each.reference),
         familiarity=familiarity,
         alarm=_alarmed(models, each, familiarity.values),
@@ -169,16 +167,16 @@ def _is_right(answer: str | None, reference: str | None) -> bool | None:
     return answer is not None and grade_answer(answer, reference) == "correct"
 
 
-def _choice(models: Answerer, asking: Asking, question: drawing.OpenQuestion) -> Choice:
+def _choice(models: Answerer, asking: Asking, question: drawing.OpenQuestion) -> int:
     strategy = asking.strategy
     if not isinstance(strategy, PoolStrategy):
-        return Choice(0)  # The best prefix of a search is the first.
+        return 0  # The best prefix of a search is the first.
     with plugin_guard("strategy", asking.name, "choose an answer"):
         pool = drawing.pool_of([question], len(question.drawn), models.levels, asking.level)
         choice = strategy.choose(pool, asking.setting)
         require(
-            isinstance(choice, Choice) and 0 <= choice.trajectory < len(question.drawn),
-            f"'choose' must return a Choice of one of {len(question.drawn)} trajectories.",
+            isinstance(choice, int) and 0 <= choice < len(question.drawn),
+            f"'choose' must return the index of one of {len(question.drawn)} trajectories.",
         )
     return choice
 

@@ -154,7 +154,7 @@ def compute_league(shard: Shard[LeagueParameters], context: Context) -> Output:
         swept = strategy.sweep(pool, setting)
         require(bool(swept), "its curve must have at least one point.")
         for answered in swept:
-            check_answered(answered, strategy, pool.questions, setting)
+            check_answered(answered, pool.questions, setting)
     first = pool.correct.mean(axis=1)
     own = _best_curve(first, swept, setting.samples)
     fixed = _fixed_in_league(pools.last_scores(shard, context), trajectories.correct, setting.samples)

@@ -22,11 +22,6 @@ TEXTS = "texts"
 """The role of the trajectories whose hidden states a calibrator reads, if they are computed and not stored."""
 
 
-def of_other(llm: str) -> str:
-    """Return the beginning of the roles of inputs that belong to another LLM of the grid, by its name."""
-    return f"other_{llm}_"
-
-
 P_co = TypeVar("P_co", bound=Parameters, covariant=True)
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -10,9 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from prmcal.arrays import Bools, Floats, Ints
-from prmcal.errors import DataError
 from prmcal.harness.jobs.context import Context
-from prmcal.harness.jobs.job import TUNING, Shard, of_other
+from prmcal.harness.jobs.job import TUNING, Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.registry.contracts.data import GIVEN, Level, Question
 from prmcal.registry.contracts.pool import Pool
@@ -80,13 +78,11 @@ class GradedTrajectories(QuestionAxis):
     """Tokens of each question's prompt; NaN where the LLM does not report them. Of shape (questions,), float64."""
 
 
-def graded_trajectories(
-    shard: Shard[Parameters], context: Context, role: str = "rollout"
-) -> GradedTrajectories:
-    """Return the trajectories of the test questions that a shard reads under this role."""
-    found = tuning_trajectories(shard, context, role)
-    axis = QuestionAxis.of(context.questions(shard.parameters.data), found.question_ids)
-    return replace(found, question_levels=axis.question_levels)
+def graded_trajectories(shard: Shard[Parameters], context: Context) -> GradedTrajectories:
+    """Return the trajectories of the test questions that a shard reads."""
+    trajectories = tuning_trajectories(shard, context, "rollout")
+    axis = QuestionAxis.of(context.questions(shard.parameters.data), trajectories.question_ids)
+    return replace(trajectories, question_levels=axis.question_levels)
 
 
 def tuning_trajectories(shard: Shard[Parameters], context: Context, role: str) -> GradedTrajectories:
@@ -117,12 +113,12 @@ def trajectories_of(table: pd.DataFrame) -> GradedTrajectories:
     )
 
 
-def scored_tokens(shard: Shard[Parameters], context: Context, axis: QuestionAxis, role: str) -> Floats:
+def scored_tokens(shard: Shard[Parameters], context: Context, axis: QuestionAxis) -> Floats:
     """Return the mean number of tokens that the PRM reads for a trajectory of each question, of shape (questions,).
 
     Tokens that trajectories of a question share, such as its prompt, are counted as often as the PRM reads them.
     """
-    return context.made_of(shard, role, "scored_tokens", _mean_tokens, axis.question_ids)
+    return context.made_of(shard, "score", "scored_tokens", _mean_tokens, axis.question_ids)
 
 
 def _mean_tokens(read: pd.DataFrame, question_ids: NDArray[Any]) -> Floats:
@@ -175,59 +171,31 @@ def test_pool(
     trajectories: GradedTrajectories,
     reads: Sequence[str],
     level: float | None,
-    others: Mapping[str, GradedTrajectories] = MappingProxyType({}),
 ) -> Pool:
-    """Return the trajectories of the test questions with what a strategy reads, at a level beta if it has one.
-
-    `others` has the trajectories of other LLMs, by their names.
-    """
-    pools = {
-        name: pool_of(each, _tables(shard, context, of_other(name)), reads, level)
-        for name, each in others.items()
-    }
-    return pool_of(trajectories, _tables(shard, context, ""), reads, level, pools)
+    """Return the trajectories of the test questions with what a strategy reads, at a level beta if it has one."""
+    return pool_of(trajectories, _tables(shard, context, ""), reads, level)
 
 
 def tuning_pool(
-    shard: Shard[Parameters],
-    context: Context,
-    reads: Sequence[str],
-    level: float | None,
-    others: Sequence[str] = (),
+    shard: Shard[Parameters], context: Context, reads: Sequence[str], level: float | None
 ) -> Pool:
     """Return the trajectories of the calibration questions with what a strategy reads.
 
     They are all trajectories of the calibration split. Their rewards come from a calibrator that was fitted to the same
-    questions. `others` names the LLMs whose pools it has too.
-
-    Raises a DataError if another LLM has trajectories of other questions, as in published data.
+    questions.
     """
     trajectories = tuning_trajectories(shard, context, f"{TUNING}rollout")
-    pools = {}
-    for name in others:
-        prefix = f"{of_other(name)}{TUNING}"
-        theirs = tuning_trajectories(shard, context, f"{prefix}rollout")
-        if not np.array_equal(theirs.question_ids, trajectories.question_ids):
-            raise DataError(
-                f"The trajectories of the LLM '{name}' belong to other questions, so no strategy can choose between "
-                "the two LLMs. Calibrate on a data set that is sampled, or on questions that were published for both."
-            )
-        pools[name] = pool_of(theirs, _tables(shard, context, prefix), reads, level)
-    return pool_of(trajectories, _tables(shard, context, TUNING), reads, level, pools)
+    return pool_of(trajectories, _tables(shard, context, TUNING), reads, level)
 
 
 def pool_of(
-    trajectories: GradedTrajectories,
-    table: Tables,
-    reads: Sequence[str],
-    level: float | None,
-    others: Mapping[str, Pool] = MappingProxyType({}),
+    trajectories: GradedTrajectories, table: Tables, reads: Sequence[str], level: float | None
 ) -> Pool:
     """Return trajectories with what a strategy reads; see :data:`prmcal.registry.contracts.pool.READS`.
 
     `table` has the table ``rewards`` of the role "score", ``calibrated_rewards`` of the roles "calibrated" (of bare
     questions) and "pool_rewards" (of all trajectories), and ``successes`` of the role "success". It is asked for what
-    `reads` needs. `level` is the level beta of ``rewards``, and `others` has the pools of other LLMs by their names.
+    `reads` needs. `level` is the level beta of ``rewards``.
     """
     found: dict[str, Floats] = {}
     levels: tuple[float, ...] = ()
@@ -251,7 +219,7 @@ def pool_of(
         found[name] = table(role, "calibrated_rewards", _at_levels, name, trajectories)
     if "success" in reads:
         found["success"] = table("success", "successes", success_rates, trajectories)
-    return Pool(trajectories.correct, trajectories.answers, levels=levels, others=others, **found)
+    return Pool(trajectories.correct, trajectories.answers, levels=levels, **found)
 
 
 def bare_rewards(rewards: pd.DataFrame, question_ids: NDArray[Any]) -> Floats:

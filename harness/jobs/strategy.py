@@ -1,6 +1,5 @@
 """The accuracy and the budget of a strategy over the pool, and of a search."""
 
-from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -13,16 +12,15 @@ from prmcal.errors import FaultyPluginError
 from prmcal.harness.jobs import pools
 from prmcal.harness.jobs.calibration_metrics import MetricOf, mean_of, question_output
 from prmcal.harness.jobs.context import Context, Output
-from prmcal.harness.jobs.job import Shard, of_other
+from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import (
     LeagueParameters,
-    Parameters,
     SearchResultsParameters,
     StrategyParameters,
 )
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.registry.contracts.results import check_answered
-from prmcal.registry.contracts.strategy import Answered, Asked, PoolStrategy, Setting
+from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
 
 
@@ -33,29 +31,20 @@ def compute_strategy(shard: Shard[StrategyParameters], context: Context) -> Outp
     setting = Setting(parameters.samples, parameters.target)
     with plugin_guard("strategy", parameters.strategy.name, "answer"):
         strategy = tuned_strategy(shard, context, setting)
-        others = {
-            name: pools.graded_trajectories(shard, context, f"{of_other(name)}rollout")
-            for name in strategy.others
-        }
-        pool = pools.test_pool(shard, context, trajectories, strategy.reads, parameters.level, others)
+        pool = pools.test_pool(shard, context, trajectories, strategy.reads, parameters.level)
         answered = strategy.answer(pool, setting)
-        check_answered(answered, strategy, len(trajectories.question_ids), setting)
+        check_answered(answered, len(trajectories.question_ids), setting)
     accuracy = np.minimum(answered.accuracy, 1.0)
     metrics = {"accuracy": mean_of(trajectories, accuracy, bounded_interval)}
-    metrics |= budgets(trajectories, answered, setting.samples, strategy.most_samples(setting))
+    metrics |= budgets(trajectories, answered, setting.samples)
     if answered.pass_at_samples is not None:
         metrics["pass_at_n"] = mean_of(trajectories, answered.pass_at_samples, bounded_interval)
-    if answered.abstained is not None:
-        wrong = np.clip(1.0 - accuracy - answered.abstained, 0.0, 1.0)
-        metrics["abstained"] = mean_of(trajectories, answered.abstained, bounded_interval)
-        metrics["wrong"] = mean_of(trajectories, wrong, bounded_interval)
     if answered.order_error is not None:
         errors, ids = answered.order_error, trajectories.question_ids
         metrics["order_error"] = lambda chosen: QuestionMean(
             np.full(int(chosen.sum()), order_error(errors[chosen])), ids[chosen], known_interval
         )
-    metrics |= _routing(trajectories, answered)
-    metrics |= _costs(shard, context, {"": trajectories, **others}, answered)
+    metrics |= _costs(shard, context, trajectories, answered)
     return question_output(shard, trajectories, metrics, trajectories.correct.shape[1])
 
 
@@ -68,15 +57,13 @@ def tuned_strategy(
     if not isinstance(strategy, PoolStrategy):
         raise FaultyPluginError("it must derive from prmcal.PoolStrategy or prmcal.SearchStrategy.")
     if strategy.tuned:
-        known = pools.tuning_pool(shard, context, strategy.reads, parameters.level, strategy.others)
+        known = pools.tuning_pool(shard, context, strategy.reads, parameters.level)
         strategy.tune(known, setting)
     return strategy
 
 
-def budgets(axis: pools.QuestionAxis, answered: Answered, samples: int, most: int) -> dict[str, MetricOf]:
-    """Return the number of samples of a strategy, and its ratio to the fixed budget N, as metrics.
-
-    No question gets more samples than `most`.
+def budgets(axis: pools.QuestionAxis, answered: Answered, most: int) -> dict[str, MetricOf]:
+    """Return the number of samples of a strategy, and its ratio to the fixed budget N = `most`, as metrics.
 
     If the budget was estimated from other numbers of samples, it is the same for every selection of questions, and its
     interval is that of the mean of these numbers over all questions.
@@ -92,33 +79,7 @@ def budgets(axis: pools.QuestionAxis, answered: Answered, samples: int, most: in
         whole = QuestionMean(shared / unit, axis.question_ids, rule)
         return lambda chosen: whole
 
-    return {"budget_ratio": budget(float(samples)), "samples": budget(1.0)}
-
-
-def _routing(axis: pools.QuestionAxis, answered: Answered) -> dict[str, MetricOf]:
-    """Return what asking a second LLM achieves, as metrics; nothing if only one is asked.
-
-    The last one compares with a random choice of as many questions for the second LLM: the first one's accuracy, plus
-    the share of questions that are passed on, times the difference of both. It is linearised in the share and the
-    difference.
-    """
-    if len(answered.asked) != 2:
-        return {}
-    first, second = answered.asked
-
-    def gain(chosen: Bools) -> Ratio:
-        passed, difference = second.chance[chosen], (second.alone - first.alone)[chosen]
-        share = passed.mean()
-        values = (answered.accuracy - first.alone)[chosen] - share * difference
-        values -= difference.mean() * (passed - share)
-        return QuestionMean(values, axis.question_ids[chosen], skewed_interval)
-
-    return {
-        "escalated": mean_of(axis, second.chance, bounded_interval),
-        "gain_over_own": mean_of(axis, answered.accuracy - first.alone, skewed_interval),
-        "gain_over_other": mean_of(axis, answered.accuracy - second.alone, skewed_interval),
-        "routing_gain": gain,
-    }
+    return {"budget_ratio": budget(float(most)), "samples": budget(1.0)}
 
 
 def order_error(errors: Floats) -> float:
@@ -127,57 +88,42 @@ def order_error(errors: Floats) -> float:
 
 
 def _costs(
-    shard: Shard[Parameters],
+    shard: Shard[StrategyParameters],
     context: Context,
-    trajectories: Mapping[str, pools.GradedTrajectories],
+    trajectories: pools.GradedTrajectories,
     answered: Answered,
 ) -> dict[str, MetricOf]:
     """Return the expected tokens as metrics.
 
     Which trajectories a strategy draws does not depend on their length, so the means over the pool apply. A question's
-    prompt is read once for all of its samples, by each LLM that is asked. The PRM reads the bare question as a part of
-    the trajectories, so it is not counted separately.
-
-    `trajectories` has those of each LLM by its name, which is "" for the strategy's own. So have means per sample.
+    prompt is read once for all of its samples. The PRM reads the bare question as a part of the trajectories, so it is
+    not counted separately.
     """
-    axis = trajectories[""]
-    everyone = np.ones(len(axis.question_ids))
-    asked = answered.asked or (Asked("", everyone, answered.samples, answered.accuracy),)
-    per_sample = {"generated_tokens": {llm: each.tokens.mean(axis=1) for llm, each in trajectories.items()}}
+    per_sample = {"generated_tokens": trajectories.tokens.mean(axis=1)}
     if "score" in shard.inputs:
-        per_sample["prm_tokens"] = {
-            llm: pools.scored_tokens(shard, context, axis, f"{of_other(llm) if llm else ''}score")
-            for llm in trajectories
-        }
+        per_sample["prm_tokens"] = pools.scored_tokens(shard, context, trajectories)
     elif "calibrated" not in shard.inputs:
-        per_sample["prm_tokens"] = dict.fromkeys(trajectories, 0 * everyone)
+        per_sample["prm_tokens"] = np.zeros(len(trajectories.question_ids))
     costs = {
-        name: _tokens(axis, answered, asked, tokens)
+        name: _tokens(trajectories, answered, tokens)
         for name, tokens in per_sample.items()
-        if all(np.isfinite(each).all() for each in tokens.values())
+        if np.isfinite(tokens).all()
     }
-    if len(asked) > 1:
-        costs["other_tokens"] = _tokens(axis, answered, asked[1:], per_sample["generated_tokens"])
-    prompts = [each.chance * trajectories[each.llm].prompt_tokens for each in asked]
-    if np.isfinite(prompts).all():
-        costs["prefill_tokens"] = mean_of(axis, np.sum(prompts, axis=0), skewed_interval)
+    if np.isfinite(trajectories.prompt_tokens).all():
+        costs["prefill_tokens"] = mean_of(trajectories, trajectories.prompt_tokens, skewed_interval)
     return costs
 
 
-def _tokens(
-    axis: pools.QuestionAxis, answered: Answered, asked: Sequence[Asked], per_sample: Mapping[str, Floats]
-) -> MetricOf:
+def _tokens(axis: pools.QuestionAxis, answered: Answered, per_sample: Floats) -> MetricOf:
     """Return the mean tokens of all samples of a question as a metric, from the mean tokens of one sample."""
 
     def metric(chosen: Bools) -> Ratio:
-        parts = [each.samples[chosen] * per_sample[each.llm][chosen] for each in asked]
-        tokens = np.sum(parts, axis=0)
+        tokens = answered.samples[chosen] * per_sample[chosen]
         if answered.estimated_from is not None:
-            own = per_sample[""][chosen]
             # A product of two means, linearised. For a part of the questions the interval is too wide, since the
             # budget is estimated from all of them.
             estimated = answered.estimated_from[chosen]
-            tokens = tokens + own.mean() * (estimated - estimated.mean())
+            tokens = tokens + per_sample[chosen].mean() * (estimated - estimated.mean())
         return QuestionMean(tokens, axis.question_ids[chosen], skewed_interval)
 
     return metric

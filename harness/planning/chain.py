@@ -92,7 +92,7 @@ class Chain:
         self._decisive = {"sampling": asdict(self._sampling), "seed": self.grid.seed}
 
     def add(self, job: Job[AnyParameters]) -> Job[AnyParameters]:
-        """Add a job to the plan. One that is there already, since another LLM's strategy reads it, is returned."""
+        """Add a job to the plan. One that is there already is returned."""
         place = (job.key, job.labels)
         if place not in self._planned:
             self._planned[place] = job

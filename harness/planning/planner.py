@@ -1,17 +1,17 @@
 """From a grid to its plan: the jobs, and the cells that they fill."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeGuard
 
 from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.errors import GridError
 from prmcal.harness.jobs import parameters
-from prmcal.harness.jobs.job import TUNING, Job, Labels, of_other
+from prmcal.harness.jobs.job import TUNING, Job, Labels
 from prmcal.harness.planning import plan
 from prmcal.harness.planning.chain import Calibrated, Chain, Sampled, Scored, once_for
 from prmcal.harness.planning.grid import GridSpec
-from prmcal.harness.planning.resolved import build_plugin, described_metrics, others_of, resolve
+from prmcal.harness.planning.resolved import build_plugin, described_metrics, resolve
 from prmcal.harness.planning.settings import PluginSpec
 from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.calibrator import Calibrator
@@ -32,8 +32,6 @@ class StrategyInputs:
     """Those of the test questions."""
     tuning: Sampled
     """The same of the calibration questions."""
-    others: "Mapping[str, StrategyInputs]" = field(default_factory=dict)
-    """The same of other LLMs, by their names in the grid: those that the strategy names in its `others`."""
 
     @property
     def level(self) -> float | None:
@@ -43,8 +41,6 @@ class StrategyInputs:
     def roles(self, strategy: Strategy) -> dict[str, Job[parameters.Parameters]]:
         """Return the jobs whose artifacts the strategy reads, by role."""
         found = _roles(self.own, strategy)
-        for name, other in self.others.items():
-            found |= {f"{of_other(name)}{role}": job for role, job in other.roles(strategy).items()}
         if isinstance(strategy, PoolStrategy) and strategy.tuned:
             found |= {f"{TUNING}{role}": job for role, job in _roles(self.tuning, strategy).items()}
         return found
@@ -81,7 +77,6 @@ class _Planner(Chain):
 
     def build(self) -> plan.Plan:
         self.cells: list[plan.Cell] = []
-        self.others: dict[tuple[str, Labels, float | None], StrategyInputs] = {}
         for llm in self.resolved.llms:
             self._plan_llm(llm)
         calibrators = [each.built for each in self.resolved.calibrators]
@@ -186,8 +181,7 @@ class _Planner(Chain):
         """Plan every strategy that is run once for these inputs, with every target C if it has one."""
         labels = inputs.own.labels
         for strategy in self.resolved.strategies:
-            asked = labels.llm in others_of(strategy)
-            if once_for(inputs.own) == strategy.built.once_for and self._runs(strategy, labels) and not asked:
+            if once_for(inputs.own) == strategy.built.once_for and self._runs(strategy, labels):
                 for target in self.grid.scaling.targets if strategy.built.targeted else [None]:
                     job = self._strategy(inputs, strategy, target)
                     self.cells.append(plan.Cell("scaling", labels, job, strategy.name, target, inputs.level))
@@ -223,48 +217,15 @@ class _Planner(Chain):
             search = self._search(own, strategy, target)
             fixed = self._search(own, _baseline_of(strategy), None)
             return self._measure(own, parameters.SearchResultsParameters, {"search": search, "fixed": fixed})
-        others = {name: self._of_other(name, inputs, strategy) for name in others_of(strategy)}
         return self._measure(
             own,
             parameters.StrategyParameters,
-            replace(inputs, others=others).roles(strategy.built),
+            inputs.roles(strategy.built),
             samples=self.grid.scaling.samples,
             target=target,
             level=inputs.level,
             strategy=strategy,
         )
-
-    def _of_other(
-        self, name: str, inputs: StrategyInputs, strategy: plan.PlannedPlugin[Strategy]
-    ) -> StrategyInputs:
-        """Plan the same inputs of another LLM, before or after it is planned itself."""
-        place = (name, inputs.own.labels, inputs.level)
-        if place not in self.others:
-            (llm,) = (each for each in self.resolved.llms if each.name == name)
-            self.others[place] = self._same_of(llm, inputs.own, strategy.name)
-        return self.others[place]
-
-    def _same_of(self, llm: plan.PlannedPlugin[LLM], own: Sampled, strategy: str) -> StrategyInputs:
-        calibration = self.calibration(llm)
-        pool = self.test_pool(llm, own.data)
-        if not isinstance(own, Scored):
-            return StrategyInputs(pool, calibration)
-        (prm,) = (each for each in self.resolved.prms if each.name == own.prm.name)
-        fitted, scored = self.scored(prm, calibration), self.scored(own.prm, pool)
-        if not isinstance(own, Calibrated):
-            return StrategyInputs(scored, fitted)
-        known = {each.name: each for each in self.resolved.calibrators_for(llm.name, own.prm.name)}
-        calibrator = known.get(own.calibrator.name)
-        if calibrator is None:
-            raise GridError(
-                f"The strategy '{strategy}' reads rewards of the LLM '{llm.name}', but the calibrator "
-                f"'{own.calibrator.name}' is not fitted for it. Add it to 'llms' of the calibrator, or choose others "
-                "in 'calibrators' of the strategy."
-            )
-        fit = self.fit(calibrator, fitted)
-        calibrated = self.calibrated(calibrator, scored, fit)
-        calibrated = replace(calibrated, pool_rewards=self._pool_rewards(calibrated), level=own.level)
-        return StrategyInputs(calibrated, self._tuning(calibrator, fitted, fit))
 
     def _search(
         self, own: Sampled, strategy: plan.PlannedPlugin[SearchStrategy], target: float | None

@@ -23,8 +23,7 @@ from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.results import check_questions
-from prmcal.registry.contracts.strategy import PoolStrategy, Strategy
-from prmcal.registry.messages import meant
+from prmcal.registry.contracts.strategy import Strategy
 from prmcal.registry.models.checkpoints import is_on_this_machine
 from prmcal.registry.plugins import Registry, calibrators, datasets, llms, metrics, prms, strategies
 
@@ -228,7 +227,6 @@ def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
         calibration=_questions(grid, grid.calibration, stand_ins),
     )
     _check_disjoint(resolved)
-    _check_others(resolved)
     _check_shards(resolved)
     _check_followed_up(resolved)
     return resolved
@@ -334,29 +332,6 @@ def _check_shards(grid: ResolvedGrid) -> None:
             f"The grid asks for about {shards:,} shards, and a run has at most {_MOST_SHARDS:,}. Raise "
             "'shards.questions' and 'shards.trajectories', or lower the numbers of samples and follow-ups."
         )
-
-
-def others_of(strategy: PlannedPlugin[Strategy]) -> tuple[str, ...]:
-    """Return the names of the other LLMs that a strategy may ask. A search asks none."""
-    return tuple(strategy.built.others) if isinstance(strategy.built, PoolStrategy) else ()
-
-
-def _check_others(grid: ResolvedGrid) -> None:
-    """Raise a GridError unless the LLMs that strategies ask are in the grid, beside one to run them for."""
-    names = [llm.name for llm in grid.llms]
-    for strategy in grid.strategies:
-        others = others_of(strategy)
-        for name in others:
-            if name not in names:
-                hint = meant(name, names, f"It has: {', '.join(names)}.")
-                raise GridError(
-                    f"The strategy '{strategy.name}' asks the LLM '{name}', which the grid does not have. {hint}"
-                )
-        if set(names) <= set(others):
-            raise GridError(
-                f"The strategy '{strategy.name}' asks the LLM '{others[0]}', and the grid has no other LLM that it "
-                "could be run for. Add one to 'llms'."
-            )
 
 
 def _check_disjoint(grid: ResolvedGrid) -> None:

@@ -1,6 +1,5 @@
 """The checks for strategies: on small synthetic pools, and for searches, which choose a width."""
 
-import copy
 from typing import Any
 
 import numpy as np
@@ -22,11 +21,9 @@ _ERROR = 0.02
 _ROUNDING = 1e-9
 
 
-def _arrays(seed: int = 0, llm: int = 0) -> dict[str, NDArray[Any]]:
+def _arrays(seed: int = 0) -> dict[str, NDArray[Any]]:
     random = np.random.default_rng(seed)
     chance = random.beta(1.0, 1.0, _QUESTIONS)
-    if llm:
-        random = np.random.default_rng([seed, llm])
     correct = random.random((_QUESTIONS, _SIZE)) < chance[:, None]
     answers = np.where(correct, 0, random.integers(-1, 4, correct.shape))
     correct[answers == 0] = True
@@ -59,41 +56,29 @@ def _at_levels(rewards: Floats) -> Floats:
     return np.asarray(np.clip(rewards[..., None] + np.array([-0.1, 0.0, 0.1]), 0, 1), dtype=np.float64)
 
 
-_World = dict[str, dict[str, NDArray[Any]]]
-"""The arrays of the pools of LLMs, by their names: "" is the LLM that a strategy is run for, before those it names."""
-
-
-def _world(plugin: PoolStrategy, seed: int = 0) -> _World:
-    """Pools of the same questions: with the same success probabilities, since only the LLMs differ."""
-    return {name: _arrays(seed, llm) for llm, name in enumerate(("", *plugin.others))}
-
-
-def _pool(plugin: PoolStrategy, world: _World) -> Pool:
+def _pool(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]]) -> Pool:
     """A pool with only what the strategy declares."""
-    others = {name: _pool(plugin, {"": arrays}) for name, arrays in world.items() if name}
-    arrays = world[""]
     declared: dict[str, Any] = {name: arrays[name] for name in READS if name in plugin.reads}
     if PER_CALIBRATOR.intersection(plugin.reads):
         declared["levels"] = _LEVELS
-    return Pool(arrays["correct"], arrays["answers"], others=others, **declared)
+    return Pool(arrays["correct"], arrays["answers"], **declared)
 
 
 def _tuned(plugin: PoolStrategy, setting: Setting) -> PoolStrategy:
     """The strategy, tuned on other questions if it wants to be."""
     if plugin.tuned:
-        world = _world(plugin, seed=7)
-        for arrays in world.values():
-            for name in ("correct", "answers", *PER_TRAJECTORY):
-                arrays[name] = arrays[name][:, :_CALIBRATION_SIZE]
-        plugin.tune(_pool(plugin, world), setting)
+        arrays = _arrays(seed=7)
+        for name in ("correct", "answers", *PER_TRAJECTORY):
+            arrays[name] = arrays[name][:, :_CALIBRATION_SIZE]
+        plugin.tune(_pool(plugin, arrays), setting)
     return plugin
 
 
-def _answer(plugin: PoolStrategy, world: _World, target: float = _TARGET) -> Answered:
+def _answer(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]], target: float = _TARGET) -> Answered:
     """The result of the strategy, after a check by its contract."""
     setting = Setting(_SIZE, target if plugin.targeted else None)
-    result = _tuned(plugin, setting).answer(_pool(plugin, world), setting)
-    results.check_answered(result, plugin, _QUESTIONS, setting)
+    result = _tuned(plugin, setting).answer(_pool(plugin, arrays), setting)
+    results.check_answered(result, _QUESTIONS, setting)
     expect(result.samples.min() > 0, "samples must be above")
     return result
 
@@ -107,61 +92,49 @@ def check_reads_are_known(plugin: Strategy) -> None:
     expect(not unknown, "reads may contain got", unknown=", ".join(unknown))
 
 
-def check_others_are_names(plugin: PoolStrategy) -> None:
-    """`others` contains the names of LLMs, each once."""
-    others: Any = plugin.others
-    words = isinstance(others, (tuple, list)) and all(isinstance(each, str) and each for each in others)
-    expect(words and len(set(others)) == len(others), "others must be a", others=others)
-
-
 def check_it_works_with_what_it_declares(plugin: PoolStrategy) -> None:
     """The strategy works on a pool with only what it declares. Shapes and ranges are right."""
-    _answer(plugin, _world(plugin))
+    _answer(plugin, _arrays())
 
 
 def check_the_same_pool_gives_the_same_answer(plugin: PoolStrategy) -> None:
     """A second call gives the same result."""
-    first, second = _answer(plugin, _world(plugin)), _answer(plugin, _world(plugin))
+    first, second = _answer(plugin, _arrays()), _answer(plugin, _arrays())
     same = np.array_equal(first.accuracy, second.accuracy) and np.array_equal(first.samples, second.samples)
     expect(same, "answer() must return the")
 
 
 def check_the_pool_is_not_changed(plugin: PoolStrategy) -> None:
     """``answer`` does not change the arrays of the pool, which the next strategy reads."""
-    world = _world(plugin)
-    given = copy.deepcopy(world)
-    _answer(plugin, given)
-    for arrays, after in zip(world.values(), given.values(), strict=True):
-        for name, before in arrays.items():
-            expect(np.array_equal(before, after[name], equal_nan=True), "answer() must not change", name=name)
+    before, after = _arrays(), _arrays()
+    _answer(plugin, after)
+    for name in before:
+        expect(
+            np.array_equal(before[name], after[name], equal_nan=True), "answer() must not change", name=name
+        )
 
 
 def check_the_order_of_the_pool_does_not_matter(plugin: PoolStrategy) -> None:
     """The result does not depend on the order of the trajectories in the pool."""
     order = np.random.default_rng(1).permuted(np.tile(np.arange(_SIZE), (_QUESTIONS, 1)), axis=1)
-    shuffled = _world(plugin)
-    for arrays in shuffled.values():
-        for name in ("correct", "answers", *PER_TRAJECTORY):
-            places = order.reshape(order.shape + (1,) * (arrays[name].ndim - 2))
-            arrays[name] = np.take_along_axis(arrays[name], places, axis=1)
-    first, second = _answer(plugin, _world(plugin)), _answer(plugin, shuffled)
+    shuffled = _arrays()
+    for name in ("correct", "answers", *PER_TRAJECTORY):
+        places = order.reshape(order.shape + (1,) * (shuffled[name].ndim - 2))
+        shuffled[name] = np.take_along_axis(shuffled[name], places, axis=1)
+    first, second = _answer(plugin, _arrays()), _answer(plugin, shuffled)
     gap = abs(first.accuracy.mean() - second.accuracy.mean())
     expect(gap < _ERROR, "the accuracy must not", gap=gap)
 
 
 def check_accuracy_does_not_exceed_pass_at_samples(plugin: PoolStrategy) -> None:
     """The accuracy does not exceed the probability that one of the samples is right."""
-    world = _world(plugin)
-    result = _answer(plugin, world)
-    # A rule that looks at its samples, as one with an `order_error` or with `others`, can be right more often than as
-    # many samples that are drawn blindly: it goes on where it has found none.
-    blind = result.order_error is None and not plugin.others
-    drawn = result.samples if blind else np.full(_QUESTIONS, float(_SIZE))
+    arrays = _arrays()
+    result = _answer(plugin, arrays)
+    # A rule that looks at its samples, which has an `order_error`, can be right more often than as many samples that
+    # are drawn blindly: it goes on where it has found none.
+    drawn = result.samples if result.order_error is None else np.full(_QUESTIONS, float(_SIZE))
     counts = np.ceil(drawn - _ROUNDING).astype(np.int64)
-    wrong = np.ones(_QUESTIONS)
-    for arrays in world.values():
-        wrong *= 1 - pass_at_n(arrays["correct"], np.arange(1, _SIZE + 1))[np.arange(_QUESTIONS), counts - 1]
-    bound = 1 - wrong
+    bound = pass_at_n(arrays["correct"], np.arange(1, _SIZE + 1))[np.arange(_QUESTIONS), counts - 1]
     over = (result.accuracy - bound).max()
     expect(over < _ERROR, "the accuracy of a", over=over)
 
@@ -169,47 +142,43 @@ def check_accuracy_does_not_exceed_pass_at_samples(plugin: PoolStrategy) -> None
 def check_all_wrong_and_all_right_questions(plugin: PoolStrategy) -> None:
     """The accuracy is 0 if no trajectory is right, and 1 if all are right."""
     for right in (False, True):
-        world = _world(plugin)
-        for arrays in world.values():
-            arrays["correct"] = np.full_like(arrays["correct"], right)
-            arrays["answers"] = np.zeros_like(arrays["answers"])
-        result = _answer(plugin, world)
-        answered = 1.0 if result.abstained is None else 1.0 - result.abstained
-        expect(np.allclose(result.accuracy, right * answered), "the accuracy must be", result=result)
+        arrays = _arrays()
+        arrays["correct"] = np.full_like(arrays["correct"], right)
+        arrays["answers"] = np.zeros_like(arrays["answers"])
+        result = _answer(plugin, arrays)
+        expect(np.allclose(result.accuracy, float(right)), "the accuracy must be", result=result)
 
 
 def check_the_truth_decides_no_budget(plugin: PoolStrategy) -> None:
     """The numbers of samples do not depend on which trajectories are right, unless `reads` names success rates."""
     if "success" in plugin.reads:
         return
-    turned = _world(plugin)
-    for arrays in turned.values():
-        arrays["correct"] = ~arrays["correct"]
-    first, second = (_answer(plugin, each).samples for each in (_world(plugin), turned))
+    turned = _arrays()
+    turned["correct"] = ~turned["correct"]
+    first, second = (_answer(plugin, each).samples for each in (_arrays(), turned))
     expect(np.allclose(first, second), "the numbers of samples", high=np.abs(first - second).max())
 
 
 def check_too_long_questions_are_answered(plugin: PoolStrategy) -> None:
     """Questions and trajectories that are too long for the PRM (NaN) get an answer."""
-    world = _world(plugin)
-    for arrays in world.values():
-        for name in READS:
-            if name != "success":
-                arrays[name][:3] = np.nan
-    _answer(plugin, world)
+    arrays = _arrays()
+    for name in READS:
+        if name != "success":
+            arrays[name][:3] = np.nan
+    _answer(plugin, arrays)
 
 
 def check_a_higher_target_costs_no_less(plugin: PoolStrategy) -> None:
     """A targeted strategy does not use fewer samples for a higher target probability C."""
     if plugin.targeted:
-        low, high = (_answer(plugin, _world(plugin), target).samples.mean() for target in (0.5, 0.99))
+        low, high = (_answer(plugin, _arrays(), target).samples.mean() for target in (0.5, 0.99))
         expect(low <= high, "c 0.99 must not", high=high, low=low)
 
 
 def check_the_curve_begins_below_its_end(plugin: PoolStrategy) -> None:
     """``sweep`` returns results of all questions. If it has several, their budgets differ."""
     setting = Setting(_SIZE, _TARGET if plugin.targeted else None)
-    points = _tuned(plugin, setting).sweep(_pool(plugin, _world(plugin)), setting)
+    points = _tuned(plugin, setting).sweep(_pool(plugin, _arrays()), setting)
     good = bool(points) and all(
         isinstance(each, Answered) and each.samples.shape == (_QUESTIONS,) for each in points
     )
@@ -218,7 +187,7 @@ def check_the_curve_begins_below_its_end(plugin: PoolStrategy) -> None:
     expect(len(points) == 1 or min(budgets) < max(budgets), "the points of sweep()", value=budgets[0])
 
 
-DECLARATIONS = (check_reads_are_known, check_others_are_names)
+DECLARATIONS = (check_reads_are_known,)
 CHECKS = further_checks(globals(), DECLARATIONS)
 
 

@@ -1,6 +1,5 @@
 """The pool: sampled, graded and scored trajectories, and what is known of them."""
 
-from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from numpy.typing import NDArray
@@ -71,14 +70,6 @@ class Pool:
         Rewards of each trajectory after t steps, arranged as `step_scores`.
     levels : tuple of float
         The L quantile levels beta of the rewards at all levels, ascending.
-    others : mapping of str to Pool, optional
-        The pools of other LLMs of the grid, by their names: of the same questions in the same order. The answers of
-        each pool have numbers of their own.
-
-    Attributes
-    ----------
-    others : mapping of str to Pool
-        Those that a strategy names in its `others`, with what it reads. Another name raises PluginFailedError.
     """
 
     scores, step_scores, rewards = _Declared(), _Declared(), _Declared()
@@ -97,12 +88,10 @@ class Pool:
         trajectory_rewards: Floats | None = None,
         step_rewards: Floats | None = None,
         levels: tuple[float, ...] = (),
-        others: "Mapping[str, Pool] | None" = None,
     ) -> None:
         self.correct = correct
         self._answers = answers
         self.levels = levels
-        self.others: Mapping[str, Pool] = _Others(others or {})
         self._given: dict[str, Floats | None] = {
             "scores": scores,
             "rewards": rewards,
@@ -133,10 +122,7 @@ class Pool:
         return int(self.correct.shape[1])
 
     def drawn(self, questions: slice | NDArray[Any], trajectories: slice | NDArray[Any]) -> "Pool":
-        """Return the part of the pool with these questions and these of their trajectories.
-
-        The pools of other LLMs keep all trajectories of these questions.
-        """
+        """Return the part of the pool with these questions and these of their trajectories."""
         parts = {
             name: value
             if value is None
@@ -149,7 +135,6 @@ class Pool:
             self.correct[questions][:, trajectories],
             None if self._answers is None else self._answers[questions][:, trajectories],
             levels=self.levels,
-            others={name: other.drawn(questions, slice(None)) for name, other in self.others.items()},
             **parts,
         )
 
@@ -159,11 +144,4 @@ class Pool:
 
     def with_grades(self, correct: Bools) -> "Pool":
         """Return the same trajectories with other grades, of shape (questions, M)."""
-        return Pool(correct, self._answers, levels=self.levels, others=self.others, **self._given)
-
-
-class _Others(dict[str, Pool]):
-    def __missing__(self, name: str) -> Pool:
-        raise PluginFailedError(
-            f"It uses the pool of the LLM '{name}' without declaring it. Add '{name}' to its 'others'."
-        )
+        return Pool(correct, self._answers, levels=self.levels, **self._given)

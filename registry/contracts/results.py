@@ -13,7 +13,7 @@ from prmcal.arrays import Floats
 from prmcal.errors import FaultyPluginError
 from prmcal.registry.contracts.data import Completion, FinishReason, Level, PrefixScores, Question
 from prmcal.registry.contracts.dataset import content_hash
-from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
+from prmcal.registry.contracts.strategy import Answered, Setting
 from prmcal.registry.messages import shown
 
 _MOST_TOKENS = 2**31 - 1
@@ -102,32 +102,19 @@ def check_rewards(rewards: Floats, rows: int, levels: int) -> None:
     require(ordered, "its quantiles cross. Write np.sort(rewards, axis=1), or fit levels that cannot cross.")
 
 
-def check_answered(answered: Any, strategy: PoolStrategy, questions: int, setting: Setting) -> None:
+def check_answered(answered: Any, questions: int, setting: Setting) -> None:
     """Raise a FaultyPluginError unless the results of a strategy meet the contract."""
     require(
         isinstance(answered, Answered),
         f"it must return an Answered. Got {type(answered).__name__}. Write `return Answered(accuracy, samples)`.",
     )
-    named, wanted = (
-        tuple(each.llm for each in answered.asked),
-        ("", *strategy.others) if strategy.others else (),
-    )
-    require(named == wanted, f"its 'asked' must be about {wanted}, in this order. Got {named}.")
-    most = strategy.most_samples(setting)
     found: dict[str, tuple[Floats | None, int]] = {
         "accuracy": (answered.accuracy, 1),
-        "samples": (answered.samples, most),
+        "samples": (answered.samples, setting.samples),
         "pass_at_samples": (answered.pass_at_samples, 1),
-        "estimated_from": (answered.estimated_from, most),
+        "estimated_from": (answered.estimated_from, setting.samples),
         "order_error": (answered.order_error, 1),
-        "abstained": (answered.abstained, 1),
     }
-    for each in answered.asked:
-        found |= {
-            f"asked chance of '{each.llm}'": (each.chance, 1),
-            f"asked samples of '{each.llm}'": (each.samples, setting.samples),
-            f"asked alone of '{each.llm}'": (each.alone, 1),
-        }
     for name, (values, upper) in found.items():
         if values is None:
             continue
@@ -150,12 +137,6 @@ def check_answered(answered: Any, strategy: PoolStrategy, questions: int, settin
     if answered.estimated_from is not None:
         means = answered.estimated_from.mean(), answered.samples.mean()
         require(np.isclose(*means, rtol=1e-9), "the mean of 'estimated_from' must be the mean of 'samples'.")
-        require(not answered.asked, "with 'asked', 'estimated_from' must be None.")
-    asked = sum(each.samples for each in answered.asked)
-    require(
-        not answered.asked or np.allclose(asked, answered.samples),
-        "'samples' must be the sum of the 'samples' of all LLMs in 'asked'.",
-    )
 
 
 def check_questions(questions: Sequence[Any]) -> None:

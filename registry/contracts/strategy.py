@@ -25,24 +25,9 @@ class Setting:
     """The setting in which a strategy is run."""
 
     samples: int
-    """N, the samples per question of the fixed budget. No strategy may use more of one LLM. At most the pool's M."""
+    """N, the samples per question of the fixed budget. No strategy may use more. At most the pool's M."""
     target: float | None = None
     """Target probability C in (0, 1); None if the strategy is not `targeted`."""
-
-
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """The requests of a strategy to one LLM, if it divides the questions between several."""
-
-    llm: str
-    """One of the strategy's `others`, or "" for the LLM that the strategy is run for."""
-    chance: Floats
-    """Probability in [0, 1] that at least one trajectory is drawn from the LLM. Of shape (questions,), float64."""
-    samples: Floats
-    """Expected number of trajectories that are drawn from it, at least 0. Of shape (questions,), float64."""
-    alone: Floats
-    """Accuracy in [0, 1] if every question were left to this LLM, with the samples that it gets when it is asked. Of
-    shape (questions,), float64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +41,7 @@ class Answered:
     accuracy: Floats
     """Probability in [0, 1] that the final answer is correct. Of shape (questions,), float64."""
     samples: Floats
-    """Expected number of trajectories that are drawn, above 0. If several LLMs are asked, those of all together. Of
-    shape (questions,), float64."""
+    """Expected number of trajectories that are drawn, in (0, N]. Of shape (questions,), float64."""
     pass_at_samples: Floats | None = None
     """Probability that at least one of the drawn trajectories is correct: the accuracy of a perfect choice. Of shape
     (questions,), float64."""
@@ -70,22 +54,6 @@ class Answered:
     order_error: Floats | None = None
     """Standard error of `accuracy` that comes from a limited number of random orders; None if `accuracy` is exact. Of
     shape (questions,), float64."""
-    abstained: Floats | None = None
-    """Probability that the strategy gives no answer; None if it always answers. Without an answer a question is not
-    counted as correct, so `accuracy` + `abstained` is at most 1. Of shape (questions,), float64."""
-    asked: tuple[Asked, ...] = ()
-    """The requests to each LLM, the strategy's own first; empty if only that one is asked. `samples` is the sum of
-    theirs. The costs in tokens follow from it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The answer that a strategy gives to a new question."""
-
-    trajectory: int
-    """The index of a trajectory with this answer."""
-    withheld: bool = False
-    """True if the strategy gives no answer after all. This would have been the one."""
 
 
 class Strategy(Plugin, ABC):
@@ -120,21 +88,11 @@ class PoolStrategy(Strategy):
     tuned: bool = False
     """True if it chooses something, such as a threshold, from the trajectories of the calibration questions. `tune` is
     then called once before `answer` and `sweep`."""
-    others: tuple[str, ...] = ()
-    """The names in the grid of other LLMs that it may ask. The pool then has theirs in `Pool.others`, with the same
-    `reads`. It is not run for the LLMs that it names. It may depend on the arguments of the constructor."""
 
     @property
     def in_league(self) -> bool:
-        """True if it has a curve of accuracy against samples: if it has a target C, or its own ``sweep``.
-
-        A strategy with `others` has none, since samples of different LLMs do not cost the same.
-        """
-        return not self.others and (self.targeted or type(self).sweep is not PoolStrategy.sweep)
-
-    def most_samples(self, setting: Setting) -> int:
-        """Return the most samples that a question can get: N from each LLM, unless the strategy knows better."""
-        return setting.samples * (1 + len(self.others))
+        """True if it has a curve of accuracy against samples: if it has a target C, or its own ``sweep``."""
+        return self.targeted or type(self).sweep is not PoolStrategy.sweep
 
     def tune(self, pool: Pool, setting: Setting) -> None:
         """Choose what is to be chosen from data. Nothing may ever be chosen from the pool that ``answer`` receives.
@@ -172,7 +130,7 @@ class PoolStrategy(Strategy):
         there is one (:mod:`prmcal.registry.strategies.best_of`). Otherwise use the random orders that all strategies
         share (:mod:`prmcal.registry.strategies.orders`), and return the error that they leave as `order_error`. A rule
         that draws one trajectory after another needs no more than `follow` of
-        :class:`prmcal.registry.strategies.sequential.SequentialRule`.
+        :class:`prmcal.SequentialRule`.
 
         Parameters
         ----------
@@ -206,8 +164,8 @@ class PoolStrategy(Strategy):
         expected = self.answer(pool, setting).samples
         return np.clip(np.ceil(expected - 1e-9), 1, setting.samples).astype(np.int64)
 
-    def choose(self, pool: Pool, setting: Setting) -> Choice:
-        """Return the answer to one new question when all of its trajectories are drawn.
+    def choose(self, pool: Pool, setting: Setting) -> int:
+        """Return the index of a trajectory with the answer to one new question when all of its trajectories are drawn.
 
         By default, it is the answer that ``answer`` would most probably give with all of these trajectories. For each
         answer in turn, it is asked for the accuracy as if this one were right.
@@ -220,15 +178,7 @@ class PoolStrategy(Strategy):
             The setting of ``needed``.
         """
         whole = Setting(pool.size, setting.target)
-        silent = 0.0
-
-        def chance(graded: Pool) -> float:
-            nonlocal silent
-            answered = self.answer(graded, whole)
-            silent = 0.0 if answered.abstained is None else float(answered.abstained[0])
-            return float(answered.accuracy[0])
-
-        return Choice(most_probable(pool, chance), withheld=silent > 0.5)
+        return most_probable(pool, lambda graded: float(self.answer(graded, whole).accuracy[0]))
 
 
 def most_probable(pool: Pool, chance: Callable[[Pool], float]) -> int:

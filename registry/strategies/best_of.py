@@ -16,7 +16,7 @@ from scipy.special import log_expit
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.contracts.plugin import Count
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.strategy import Answered, Choice, PoolStrategy, Setting, most_probable
+from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting, most_probable
 from prmcal.remembered import remembered
 
 
@@ -162,10 +162,10 @@ class RanksByScore(PoolStrategy):
             known["arguments"].pop("aggregate", None)
         return known
 
-    def choose(self, pool: Pool, setting: Setting) -> Choice:
+    def choose(self, pool: Pool, setting: Setting) -> int:
         """Return the best-scored trajectory; see :meth:`prmcal.PoolStrategy.choose`."""
         scores = self.scores_of(pool)[0]
-        return Choice(int(np.argmax(np.where(np.isnan(scores), -np.inf, scores))))
+        return int(np.argmax(np.where(np.isnan(scores), -np.inf, scores)))
 
     def scores_of(self, pool: Pool) -> Floats:
         """Return the scores by which trajectories are ranked, log-odds of shape (questions, M)."""
@@ -216,10 +216,10 @@ class FixedBudget(PoolStrategy):
         """Return the number of samples; see :meth:`prmcal.PoolStrategy.needed`."""
         return np.full(pool.questions, self.count(setting))
 
-    def choose(self, pool: Pool, setting: Setting) -> Choice:
+    def choose(self, pool: Pool, setting: Setting) -> int:
         """Return the answer that is most probably given; see :meth:`prmcal.PoolStrategy.choose`."""
         whole = np.array([pool.size])
-        return Choice(most_probable(pool, lambda graded: float(self.accuracies(graded, whole)[0][0, 0])))
+        return most_probable(pool, lambda graded: float(self.accuracies(graded, whole)[0][0, 0]))
 
     def _results(self, pool: Pool, counts: Ints) -> tuple[Answered, ...]:
         accuracy, error = self.accuracies(pool, counts)

@@ -1,7 +1,6 @@
 """What a score says: the probability that its trajectory is right, learned from other questions; and a rule by it."""
 
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Literal, Self
 
 import numpy as np
@@ -29,9 +28,6 @@ class ScoreEvidence:
     offset: float
     base: float
     """The share of right trajectories among those it was fitted to, in (0, 1)."""
-    known: Floats = field(repr=False)
-    """The scores it was fitted to, ascending. They stand for the scores of trajectories still to come. Of shape
-    (fitted,), float64."""
 
     @classmethod
     def fit(cls, scores: Floats, correct: Bools) -> Self:
@@ -48,7 +44,7 @@ class ScoreEvidence:
         wrong = len(graded) - right
         base = (right + 1) / (right + wrong + 2)
         slope, offset = _platt(values, np.where(graded, (right + 1) / (right + 2), 1 / (wrong + 2)), base)
-        return cls(slope, offset, base, np.sort(values))
+        return cls(slope, offset, base)
 
     def chance(self, scores: Floats) -> Floats:
         """Return the probability that trajectories with these scores are right, if nothing is known of the question.
@@ -64,36 +60,6 @@ class ScoreEvidence:
         """
         ratio = self.slope * scores + (self.offset - float(logit(self.base)))
         return np.clip(np.nan_to_num(ratio, nan=0.0), -_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO)
-
-    def gain(self, success: Floats, best: Floats) -> Floats:
-        """Return how much one more trajectory is expected to add to the probability of a right answer, in [0, 1].
-
-        It is sum_s max(p f1(s) - c [p f1(s) + (1 - p) f0(s)], 0) over the scores it was fitted to. Here f1(s) and f0(s)
-        are the shares of the score s among right and among wrong trajectories. `success`, of shape (..., n), is p, the
-        probability that the trajectory is right, and `best`, of the same shape, is c, the probability that the best
-        trajectory in hand is right.
-        """
-        right, wrong, ratios = self._of_known
-        gained, lost = success * (1 - best), best * (1 - success)
-        # A term is positive where f1(s) / f0(s) exceeds the odds of c over those of p. Scores ascend, and so do terms.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            first = np.searchsorted(ratios, lost / gained, side="right")
-        gained *= right.take(first)
-        lost *= wrong.take(first)
-        gained -= lost
-        return np.asarray(np.maximum(gained, 0.0), dtype=np.float64)
-
-    @cached_property
-    def _of_known(self) -> tuple[Floats, Floats, Floats]:
-        """The shares of right and of wrong trajectories from each known score on, and their L, ascending."""
-        chance = self.chance(self.known)
-        return _shares_from(chance), _shares_from(1 - chance), np.exp(self.log_ratio(self.known))
-
-
-def _shares_from(weights: Floats) -> Floats:
-    """The share of the weights from each place to the end, and 0 after the end."""
-    sums: Floats = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
-    return np.asarray(sums / max(float(sums[0]), 1e-300), dtype=np.float64)
 
 
 def _platt(scores: Floats, labels: Floats, base: float) -> tuple[float, float]:

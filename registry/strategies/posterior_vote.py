@@ -6,7 +6,7 @@ The rules look at answers only, and need no PRM.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.strategies.evidence import ScoreEvidence
 from prmcal.registry.strategies.orders import Orders, highest_so_far, sum_so_far
-from prmcal.registry.strategies.posterior import beta_of
 from prmcal.registry.strategies.sequential import Drawn, Outcome, SequentialRule, TargetedRule, first_reached
 from prmcal.registry.strategies.votes import numbered, places_of, right_of_answers
 from prmcal.remembered import remembered
@@ -200,6 +199,23 @@ def _log_votes(a: float, b: float, theta: float, drawn: int, agreement: float) -
     return table
 
 
+_SIZES = np.geomspace(0.05, 100, 40)
+
+
+def beta_of(correct: Bools) -> tuple[float, float]:
+    """Return a and b of the Beta law of the success probability that makes the numbers of right trajectories likeliest.
+
+    Its mean is the share of right trajectories. Its size a + b is one of 40 values from .05 to 100. `correct` has the
+    shape (questions, M).
+    """
+    right, size = correct.sum(axis=1), correct.shape[1]
+    base = (right.sum() + 1) / (correct.size + 2)
+    a, b = base * _SIZES[:, None], (1 - base) * _SIZES[:, None]
+    likelihood = (betaln(a + right, b + size - right) - betaln(a, b)).sum(axis=1)
+    best = float(_SIZES[np.argmax(likelihood)])
+    return float(base) * best, float(1 - base) * best
+
+
 def diversity_of(answers: Ints, correct: Bools) -> float:
     """Return theta, which says how rarely wrong answers agree: two of them are equal with probability 1 / (1 + theta).
 
@@ -214,8 +230,6 @@ def diversity_of(answers: Ints, correct: Bools) -> float:
 
 
 _CONFIDENCES = tuple(float(1 - error) for error in np.geomspace(0.6, 1e-12, 24))
-_RISKS = tuple(-float(np.log(each)) for each in np.geomspace(0.9, 1e-9, 24))
-_MIXED = 41
 
 
 @dataclass(eq=False)
@@ -266,74 +280,11 @@ class EarlyStoppingSelfConsistency(SequentialRule):
         return Outcome(np.stack(stops), drawn.votes().right)
 
 
-@dataclass(eq=False)
-class CertifiedSelfConsistency(SequentialRule):
-    """Stop when the leading answer is certified to be the LLM's most frequent one, at a given risk of error.
-
-    For two answers a and b, the votes s for a and f for b that come after the first appearance of a give the evidence
-
-        e(s, f) = mean over q of (2 q)^s (2 (1 - q))^f,
-
-    where q has the law Beta(1/2, 1/2) on (1/2, 1), in 41 points. If a is not more frequent than b, the mean of e is at
-    most 1 at any time at which one may stop (an e-process), so it ever reaches x with probability 1/x at most (Ville).
-    The answer that appeared as the k-th of all is certified when its evidence against every other answer is at least
-    k (k + 1) / delta. Since 1 / (k (k + 1)) sums to 1, an answer that is not the most frequent one is ever certified
-    with probability delta at most, for any number of possible answers. Only the leader can be certified, and its
-    evidence counts all votes of the runner-up, which is less than it could count.
-
-    The rule of the paper multiplies factors of changing pairs of answers. Its bound holds for one pair that is fixed in
-    advance, so each pair has evidence of its own here. What is certified is that the answer is the most frequent one,
-    not that it is right. Trajectories without an answer do not vote.
-    """
-
-    citation = "Certified self-consistency (2025), arXiv:2510.17472; Ville (1939)"
-
-    delta: Share = 0.1
-    """The risk: the probability of a wrong certificate at most. In (0, 1)."""
-    uncertified: Literal["answer", "abstain"] = "answer"
-    """The end after N samples without a certificate: answer with the most frequent answer, or give none."""
-
-    def point(self, setting: Setting) -> float:
-        """Return -log(delta)."""
-        return -float(np.log(self.delta))
-
-    def curve_points(self, setting: Setting) -> tuple[float, ...]:
-        """Return -log(delta) for delta from .9 to 1e-9."""
-        return _RISKS
-
-    def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
-        """Stop when the leader is certified."""
-        votes = drawn.votes()
-        sure = log_evidence(drawn.orders.draws)[np.maximum(votes.first - 1, 0), votes.second]
-        sure -= _log_prices(drawn.orders.draws)[votes.discovered]
-        highest = highest_so_far(sure, out=sure)
-        stops = first_reached(highest, points)
-        if self.uncertified == "answer":
-            return Outcome(stops, votes.right)
-        return Outcome(stops, votes.right, np.stack([highest[:, -1] < point for point in points]))
-
-
 @remembered
 def _doubt(most: int) -> Floats:
     """P(X <= 1/2) for 0, 1, ..., `most` votes v1 and v2."""
     votes = np.arange(most + 1)
     return np.asarray(betainc(votes[:, None] + 1, votes + 1, 0.5), dtype=np.float64)
-
-
-@remembered
-def _log_prices(most: int) -> Floats:
-    """log(k (k + 1)) for the answer that appeared as the k-th of all, at k; infinite at 0, which is no answer."""
-    k = np.arange(1, most + 1)
-    return np.append(np.inf, np.log(k * (k + 1.0)))
-
-
-@remembered
-def log_evidence(most: int) -> Floats:
-    """Return log e(s, f) for 0, 1, ..., `most` votes s and f, of shape (most + 1, most + 1)."""
-    likely = np.sin(np.pi / 4 * (1 + (np.arange(_MIXED) + 0.5) / _MIXED)) ** 2
-    votes = np.arange(most + 1)
-    terms = votes[:, None, None] * np.log(2 * likely) + votes[:, None] * np.log(2 * (1 - likely))
-    return np.asarray(np.logaddexp.reduce(terms, axis=2) - np.log(_MIXED), dtype=np.float64)
 
 
 def _after_agreement(answers: NDArray[np.signedinteger], window: int) -> Ints:

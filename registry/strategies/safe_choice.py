@@ -15,7 +15,7 @@ from prmcal.arrays import Floats, Ints
 from prmcal.errors import DataError
 from prmcal.registry.contracts.plugin import FinitePositive, Share
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.strategy import Answered, Choice, PoolStrategy, Setting
+from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.strategies.best_of import BestOfN, FixedBudget, PassAt1, curve_counts
 from prmcal.registry.strategies.learned import LearnedStopping
 from prmcal.registry.strategies.votes import MajorityVote, WeightedBestOfN
@@ -187,7 +187,7 @@ class SafeChoice(PoolStrategy):
         rule = self.chosen(setting)
         return rule.strategy.needed(pool, drawn, rule.setting)
 
-    def choose(self, pool: Pool, setting: Setting) -> Choice:
+    def choose(self, pool: Pool, setting: Setting) -> int:
         """Return the answer of the chosen rule; see :meth:`prmcal.PoolStrategy.choose`."""
         rule = self.chosen(setting)
         return rule.strategy.choose(pool, rule.setting)

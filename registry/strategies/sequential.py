@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.arrays import Bools, Floats, Ints
+from prmcal.arrays import Floats, Ints
 from prmcal.registry.contracts import strategy
 from prmcal.registry.contracts.pool import PER_TRAJECTORY, READS, Pool
 from prmcal.registry.strategies.orders import Orders, block_means, highest_so_far, mean_of_blocks
@@ -72,8 +72,6 @@ class Outcome:
     """The number of trajectories that are drawn, in [1, N]. Of shape (points, orders), int."""
     right: Floats
     """Probability that the answer is right if the rule stops after 1, 2, ..., N draws. Of shape (orders, N)."""
-    silent: Bools | None = None
-    """True if the rule gives no answer; None if it always gives one. Of shape (points, orders), bool."""
 
     def right_at_stops(self) -> Floats:
         """Return the probability that the answer is right where the rule stops, of shape (points, orders)."""
@@ -132,43 +130,31 @@ class SequentialRule(strategy.PoolStrategy):
             found[question] = min(stop, found[question])
         return found
 
-    def choose(self, pool: Pool, setting: strategy.Setting) -> strategy.Choice:
+    def choose(self, pool: Pool, setting: strategy.Setting) -> int:
         """Return the answer that the rule gives after all of these; see :meth:`prmcal.PoolStrategy.choose`."""
         order, points = Orders.these(np.arange(pool.size)[None]), (self.point(setting),)
-        silent = False
 
         def chance(graded: Pool) -> float:
-            nonlocal silent
-            outcome = self.follow(Drawn(graded, 0, order, self.reads), points)
-            silent = outcome.silent is not None and bool(outcome.silent[0, 0])
-            return float(outcome.right[..., -1].flat[0])
+            return float(self.follow(Drawn(graded, 0, order, self.reads), points).right[0, -1])
 
-        return strategy.Choice(strategy.most_probable(pool, chance), withheld=silent)
+        return strategy.most_probable(pool, chance)
 
     def _run(
         self, pool: Pool, setting: strategy.Setting, points: tuple[float, ...]
     ) -> tuple[strategy.Answered, ...]:
         orders = Orders(pool.size, setting.samples)
         shape = len(points), pool.questions, len(orders.trajectories) // pool.size
-        accuracy, samples, passed, silent = (np.zeros(shape) for _ in range(4))
-        answering = True
+        accuracy, samples, passed = (np.zeros(shape) for _ in range(3))
         for question in range(pool.questions):
             drawn = Drawn(pool, question, orders, self.reads)
             outcome = self.follow(drawn, points)
-            right = outcome.right_at_stops()
-            if outcome.silent is not None:
-                answering = False
-                right = np.where(outcome.silent, 0.0, right)
-                silent[:, question] = block_means(outcome.silent, pool.size)
-            accuracy[:, question] = block_means(right, pool.size)
+            accuracy[:, question] = block_means(outcome.right_at_stops(), pool.size)
             samples[:, question] = block_means(outcome.stops, pool.size)
             passed[:, question] = block_means(outcome.stops > drawn.first_right(), pool.size)
-        means = [mean_of_blocks(each)[0] for each in (samples, passed, silent)]
+        means = [mean_of_blocks(each)[0] for each in (samples, passed)]
         return tuple(
-            strategy.Answered(
-                accuracy=a, samples=n, pass_at_samples=p, order_error=e, abstained=None if answering else s
-            )
-            for a, e, n, p, s in zip(*mean_of_blocks(accuracy), *means, strict=True)
+            strategy.Answered(accuracy=a, samples=n, pass_at_samples=p, order_error=e)
+            for a, e, n, p in zip(*mean_of_blocks(accuracy), *means, strict=True)
         )
 
 

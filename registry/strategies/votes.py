@@ -49,9 +49,6 @@ class Votes:
     first: NDArray[np.signedinteger]
     second: NDArray[np.signedinteger]
     """The votes of the leader and of the runner-up, which are two different answers; 0 if there is none."""
-    discovered: NDArray[np.signedinteger]
-    """The leader is the answer that appeared as the first (1), second (2), ... of all; 0 if there is none. Of answers
-    with equal votes, the one that had them first leads."""
     right: Floats
     """The result of :func:`right_if_most_votes`."""
 
@@ -87,29 +84,23 @@ def _counted(answers: Ints, correct: Bools, orders: Orders, votes: NDArray[np.si
     # An answer has -1 votes until its first one, since a vote can have the weight 0. None has -1 votes for ever.
     votes = np.where(named < 0, -1, votes).astype(votes.dtype)
     sums = np.full((_classes(named) + 1) * draws.shape[1], -1, votes.dtype)
-    numbers = np.zeros(len(sums), count)
     most, leader = np.full(draws.shape[1], -1, votes.dtype), np.full(draws.shape[1], -1)
-    runner_up, known, number, tied, won = (
-        np.zeros(len(most), each) for each in (votes.dtype, *[count] * 3, float)
-    )
-    first, second, discovered = (np.empty(draws.shape, each) for each in (votes.dtype, votes.dtype, count))
+    runner_up, tied, won = (np.zeros(len(most), each) for each in (votes.dtype, count, float))
+    first, second = (np.empty(draws.shape, votes.dtype) for _ in range(2))
     right = np.empty(draws.shape)
     for draw, place in enumerate(places_of(named, orders)):
         drawn, before = named.take(draws[draw]), sums.take(place)
         after = np.maximum(before, 0) + votes.take(draws[draw])
         sums[place] = after
-        new = (before < 0) & (after >= 0)
-        known += new
-        numbers[place] = np.where(new, known, numbers.take(place))
         np.maximum(runner_up, np.where(drawn == leader, 0, np.minimum(after, most)), out=runner_up)
         leads, joins = after > most, (after == most) & (after > before)
-        leader, number = np.where(leads, drawn, leader), np.where(leads, numbers.take(place), number)
+        leader = np.where(leads, drawn, leader)
         tied = np.where(leads, 1, tied + joins)
         won = np.where(leads, 0.0, won) + (leads | joins) * share.take(drawn)
         np.maximum(most, after, out=most)
-        first[draw], second[draw], discovered[draw] = np.maximum(most, 0), runner_up, number
+        first[draw], second[draw] = np.maximum(most, 0), runner_up
         right[draw] = won / np.maximum(tied, 1)
-    return Votes(first.T, second.T, discovered.T, right.T)
+    return Votes(first.T, second.T, right.T)
 
 
 def places_of(named: Ints, orders: Orders) -> Iterator[Ints]:

@@ -34,8 +34,6 @@ from prmcal.registry.contracts.models import LLM as LLM
 from prmcal.registry.contracts.models import PRM as PRM
 from prmcal.registry.contracts.pool import Pool as Pool
 from prmcal.registry.contracts.strategy import Answered as Answered
-from prmcal.registry.contracts.strategy import Asked as Asked
-from prmcal.registry.contracts.strategy import Choice as Choice
 from prmcal.registry.contracts.strategy import PoolStrategy as PoolStrategy
 from prmcal.registry.contracts.strategy import SearchStrategy as SearchStrategy
 from prmcal.registry.contracts.strategy import Setting as Setting
@@ -47,6 +45,10 @@ from prmcal.registry.plugins import prm as prm
 from prmcal.registry.plugins import strategy as strategy
 from prmcal.registry.prms.generative import GenerativePRM as GenerativePRM
 from prmcal.registry.prms.transformers import TransformersPRM as TransformersPRM
+from prmcal.registry.strategies.sequential import Drawn as Drawn
+from prmcal.registry.strategies.sequential import Outcome as Outcome
+from prmcal.registry.strategies.sequential import SequentialRule as SequentialRule
+from prmcal.registry.strategies.sequential import first_at_least as first_at_least
 
 __version__: str
 __all__: list[str]

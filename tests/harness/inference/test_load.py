@@ -81,7 +81,7 @@ def test_a_saved_folder_gives_the_same_rewards_and_has_no_text_of_the_questions(
     item = ("Begin at 67. a) subtract 4.", ("a) 67-4=63",))
     assert again.score(*item) == loaded.score(*item)
     assert again.solve(item[0], max_samples=3).answer == loaded.solve(item[0], max_samples=3).answer
-    assert again.solve(item[0], strategy="sequential IAS", target=0.9).error == ""
+    assert again.solve(item[0], strategy="posterior vote", target=0.9).error == ""
     whole = b"".join(path.read_bytes() for path in saved.rglob("*") if path.is_file())
     assert b"a) " not in whole and str(folder).encode() not in whole
     with pytest.raises(PrmcalError, match="already exists"):

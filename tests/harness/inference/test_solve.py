@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import prmcal
-from prmcal import CalibratedPRM, Choice, Solution, Step
+from prmcal import CalibratedPRM, Solution, Step
 from prmcal.errors import PrmcalError
 from prmcal.registry.plugins import datasets
 from prmcal.registry.strategies.best_of import PassAt1
@@ -68,7 +68,6 @@ def test_together_they_get_the_same_answers_as_alone_in_any_order(loaded: Calibr
         "majority vote",
         "best-of-n + IAS",
         "posterior vote",
-        "marginal value",
         "beam search",
     ],
 )
@@ -211,9 +210,9 @@ def test_memory_is_given_back_and_models_come_again(folder: Path) -> None:
 def test_a_strategy_that_chooses_wrongly_is_told_for_each_question(
     loaded: CalibratedPRM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PassAt1, "choose", lambda *_: Choice(7))
+    monkeypatch.setattr(PassAt1, "choose", lambda *_: 7)
     found = loaded.solve_many(QUESTIONS[:2], strategy="pass@1")
-    assert all("must return a Choice of one of 1 trajectories" in each.error for each in found)
+    assert all("must return the index of one of 1 trajectories" in each.error for each in found)
 
 
 def test_an_alarm_is_raised_when_questions_are_no_longer_like_the_calibration_questions(folder: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from prmcal.db.queries.curves import with_other_samples
+from prmcal.db.queries.curves import searches
 from prmcal.db.queries.leaderboard import costs
 from prmcal.harness.jobs.search import BeamSearch, Searched
 from prmcal.registry.contracts.data import (
@@ -324,7 +324,7 @@ def test_searches_cost_what_they_did(finished: Path) -> None:
 
 
 def test_searches_are_told_apart(finished: Path) -> None:
-    assert len(with_other_samples(finished / "leaderboard.duckdb")) == 1 + 1 + 2 * 2
+    assert len(searches(finished / "leaderboard.duckdb")) == 1 + 1 + 2 * 2
 
 
 def test_the_chosen_trajectory_can_be_read(finished: Path) -> None:

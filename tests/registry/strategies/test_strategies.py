@@ -17,12 +17,11 @@ from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.results import check_answered
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, SearchStrategy, Setting
 from prmcal.registry.plugins import strategies
-from prmcal.registry.strategies.best_of import PassAt1, best_of_n
+from prmcal.registry.strategies.best_of import best_of_n
 from prmcal.registry.strategies.votes import majority_of_n
 from tests.registry.create import create_as
 
 NAMES = list(strategies.names())
-NEEDED = {"escalation": {"to": "strong"}}
 
 
 def answer(name: str, pool: Pool, most: int, target: float | None = None, **arguments: Any) -> Answered:
@@ -41,7 +40,7 @@ def random_pool(seed: int, questions: int = 20, size: int = 16) -> Pool:
     )
 
 
-@parametrize_with_checks([strategies.create(name, **NEEDED.get(name, {})) for name in NAMES])
+@parametrize_with_checks([strategies.create(name) for name in NAMES])
 def test_the_built_in_strategies_conform(plugin: PoolStrategy, check: Any) -> None:
     check(plugin)
 
@@ -261,7 +260,7 @@ def test_a_search_that_goes_nowhere_is_refused() -> None:
     ],
 )
 def test_a_budget_that_is_not_what_it_says_is_told(budget: dict[str, Any], message: str) -> None:
-    samples, given = np.linspace(1.0, 20.0, 20), (PassAt1(), 20, Setting(20))
+    samples, given = np.linspace(1.0, 20.0, 20), (20, Setting(20))
     with pytest.raises(FaultyPluginError, match=message):
         check_answered(Answered(np.ones(20), samples, **budget), *given)
     check_answered(Answered(np.ones(20), samples, estimated_from=samples[::-1]), *given)

@@ -12,23 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
-from scipy.special import expit, logit, logsumexp
+from scipy.special import expit, logit
 
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
 from prmcal.registry.strategies.best_of import best_of_n
 from prmcal.registry.strategies.evidence import FirstGoodEnough, ScoreEvidence
-from prmcal.registry.strategies.orders import Orders
-from prmcal.registry.strategies.posterior import (
-    GRID,
-    MarginalValue,
-    SequentialIAS,
-    SuccessPrior,
-    believe,
-    beta_of,
-)
-from prmcal.registry.strategies.posterior_vote import PosteriorVote, diversity_of
+from prmcal.registry.strategies.learned import LearnedStopping
+from prmcal.registry.strategies.posterior_vote import PosteriorVote, beta_of, diversity_of
 from tests.arrays import Floats
 from tests.registry.create import create_as
 from tests.registry.strategies.sequential.every_order import (
@@ -53,14 +45,6 @@ def likelihood_ratio(evidence: ScoreEvidence, score: float) -> float:
     return chance / (1 - chance) * (1 - evidence.base) / evidence.base
 
 
-def weights(prior: Floats, ratios: list[float]) -> Floats:
-    """The posterior of the success probability, not normalised."""
-    found = np.array(prior)
-    for ratio in ratios:
-        found = found * (GRID * ratio + 1 - GRID)
-    return found
-
-
 def test_first_good_enough_in_every_order() -> None:
     rule = FirstGoodEnough()
     rule.tune(world(0, 60, 4), Setting(4))
@@ -72,43 +56,6 @@ def test_first_good_enough_in_every_order() -> None:
         )
 
     stops = compare(rule, small_pool(1), (0.03, 0.31, 0.57, 0.97), value, best_is_right)
-    assert len(np.unique(stops)) == 5
-
-
-def test_sequential_ias_in_every_order() -> None:
-    rule = SequentialIAS()
-    rule.tune(world(0, 60, 4), Setting(4, 0.9))
-    pool = small_pool(2)
-
-    def value(hand: Hand, question: int) -> Fraction:
-        prior = rule.prior_.cells(pool.question_rewards[question], LEVELS)
-        seen = weights(prior, [likelihood_ratio(rule.evidence_, one.score) for one in hand]).sum()
-        return 1 - Fraction((prior * (1 - GRID) ** len(hand)).sum()) / Fraction(seen)
-
-    stops = compare(rule, pool, (0.1, 0.4, 0.7, 0.9, 0.97), value, best_is_right)
-    assert len(np.unique(stops)) == 5
-    pool = world(3, 6, 40, skill=5.0, chances=(3.0, 3.0))
-    compare(rule, pool, NEAR_ONE, value, best_is_right, some_orders(40, 20))
-
-
-def test_marginal_value_in_every_order() -> None:
-    rule = MarginalValue()
-    calibration = world(0, 60, 4)
-    rule.tune(calibration, Setting(4))
-    pool, evidence = small_pool(3), rule.evidence_
-    chance = expit(evidence.slope * calibration.scores.ravel() + evidence.offset)
-
-    def value(hand: Hand, question: int) -> float:
-        ratios = [likelihood_ratio(evidence, one.score) for one in hand]
-        weight = weights(rule.prior_.cells(pool.question_rewards[question], LEVELS), ratios)
-        weight /= weight.sum()
-        success = float((weight * GRID).sum())
-        best = max(float((weight * GRID * r / (GRID * r + 1 - GRID)).sum()) for r in ratios)
-        right, wrong = chance / chance.sum(), (1 - chance) / (1 - chance).sum()
-        gains = success * right - best * (success * right + (1 - success) * wrong)
-        return -float(np.maximum(gains, 0).sum())
-
-    stops = compare(rule, pool, (-0.3, -0.1, -0.03, -0.004), value, best_is_right)
     assert len(np.unique(stops)) == 5
 
 
@@ -136,22 +83,6 @@ def answer_odds(rule: PosteriorVote, hand: Hand, agreement: float) -> dict[int, 
         )
         found[answer] = single + agreement * (full - single) + log(best)
     return {answer: exp(each) for answer, each in found.items()}
-
-
-@given(arrays(np.float64, 150, elements=st.floats(-30, 30)))
-def test_beliefs_after_many_far_scores_are_those_of_logarithms(log_ratio: Floats) -> None:
-    prior = np.random.default_rng(0).dirichlet(np.ones(len(GRID)))
-    beliefs = believe(prior, log_ratio, Orders.these(np.arange(150)[None]))
-    success, best, none = (each[:, 0] for each in (beliefs.success, beliefs.best, beliefs.none))
-    each = np.logaddexp(np.log(GRID) + log_ratio[:, None], np.log1p(-GRID))
-    weight = np.log(prior) + np.cumsum(each, axis=0)
-    total = logsumexp(weight, axis=1, keepdims=True)
-    missed = logsumexp(np.log(prior) + np.log1p(-GRID) * np.arange(1, 151)[:, None], axis=1) - total[:, 0]
-    right = expit(logit(GRID) + np.maximum.accumulate(log_ratio)[:, None])
-    seen = np.exp(weight - total)
-    assert success == pytest.approx((seen * GRID).sum(axis=1), abs=1e-12)
-    assert best == pytest.approx((seen * right).sum(axis=1), abs=1e-12)
-    assert none == pytest.approx(np.exp(missed), rel=1e-9, abs=1e-300)
 
 
 @pytest.mark.parametrize("agreement", [0.0, 0.5, 1.0])
@@ -238,30 +169,6 @@ def test_scores_that_say_nothing_change_nothing() -> None:
         assert evidence.chance(np.array([7.0])) == pytest.approx(0.5)
 
 
-def test_a_prior_has_the_quantiles_it_is_given() -> None:
-    prior = SuccessPrior(np.full(24, 1 / 24), 0.02, 1.0)
-    cells = SuccessPrior(prior.overall, 0.0, 1.0).cells(np.array([0.2, 0.5, 0.9]), LEVELS)
-    assert cells.sum() == pytest.approx(1.0)
-    for quantile, level in zip((0.2, 0.5, 0.9), LEVELS, strict=True):
-        below = cells[quantile > GRID].sum()
-        assert below == pytest.approx(level, abs=cells.max())
-    certain = SuccessPrior(prior.overall, 0.0, 1.0).cells(np.array([0.0, 0.0, 0.0]), LEVELS)
-    assert certain[0] >= 0.9
-    unread = prior.cells(np.array([np.nan, np.nan, np.nan]), LEVELS)
-    assert unread.tolist() == prior.overall.tolist()
-
-
-def test_a_prior_trusts_rewards_as_far_as_they_are_right() -> None:
-    pool = world(6, 300, 8)
-    good = SuccessPrior.fit(pool.question_rewards, LEVELS, pool.correct)
-    noise = np.random.default_rng(0).permutation(pool.question_rewards)
-    assert good.share <= 0.1
-    assert SuccessPrior.fit(noise, LEVELS, pool.correct).share >= 0.7
-    narrow = SuccessPrior.fit(pool.question_rewards[:, 1:2], (0.5,), pool.correct)
-    wide = SuccessPrior.fit(noise[:, 1:2], (0.5,), pool.correct)
-    assert narrow.concentration > 10 and (wide.share >= 0.7 or wide.concentration < 3)
-
-
 def test_the_law_of_success_is_the_likeliest_beta_law() -> None:
     pool = world(7, 2000, 8, chances=(0.6, 0.9))
     a, b = beta_of(pool.correct)
@@ -287,13 +194,11 @@ def tuned(name: str, calibration: Pool, setting: Setting, **arguments: object) -
     return strategy
 
 
-@pytest.mark.parametrize("name", ["sequential IAS", "posterior vote"])
-def test_the_target_is_reached_where_the_world_is_as_assumed(name: str) -> None:
+def test_the_target_is_reached_where_the_world_is_as_assumed() -> None:
     setting = Setting(64, 0.9)
-    strategy = tuned(name, world(9, 500, 4), setting)
+    strategy = tuned("posterior vote", world(9, 500, 4), setting)
     result = strategy.answer(world(10, 60, 64, chances=(6.0, 9.0)), setting)
-    reached = result.pass_at_samples if name == "sequential IAS" else result.accuracy
-    assert reached is not None and reached.mean() >= 0.9
+    assert result.accuracy.mean() >= 0.9
     assert result.samples.mean() < 20
 
 
@@ -306,30 +211,10 @@ def accuracy_at(points: tuple[Answered, ...], samples: float) -> float:
 def test_looking_at_scores_beats_the_same_number_of_samples_for_all() -> None:
     calibration, test = world(11, 300, 4, skill=3.0), world(12, 100, 32, skill=3.0)
     fixed = float(best_of_n(test.scores, test.correct, np.array([5])).mean())
-    for name in ("first good enough", "marginal value", "posterior vote"):
+    for name in ("first good enough", "posterior vote"):
         setting = Setting(32, 0.9 if strategies.get(name).targeted else None)
         found = accuracy_at(tuned(name, calibration, setting).sweep(test, setting), 5.0)
         assert found > fixed + 0.02, name
-
-
-def test_questions_without_hope_do_not_eat_the_budget_of_marginal_value() -> None:
-    calibration, test = (
-        world(seed, 100, size, skill=3.0, chances=(9.0, 9.0)) for seed, size in ((13, 4), (14, 32))
-    )
-
-    def with_hopeless(pool: Pool, size: int) -> Pool:
-        hopeless = world(15, 50, size, skill=3.0, chances=(1e-6, 1.0))
-        parts = ("correct", "answers", "scores", "question_rewards")
-        joined = {name: np.concatenate([getattr(pool, name), getattr(hopeless, name)]) for name in parts}
-        return Pool(**joined, levels=LEVELS)
-
-    setting = Setting(32)
-    strategy = tuned("marginal value", with_hopeless(calibration, 4), setting, price=0.02)
-    result = strategy.answer(with_hopeless(test, 32), setting)
-    assert result.accuracy[:100].mean() > 0.9
-    blind = tuned("first good enough", with_hopeless(calibration, 4), setting, threshold=0.9)
-    spent = blind.answer(with_hopeless(test, 32), setting).samples
-    assert result.samples[100:].mean() < 0.5 * spent[100:].mean()
 
 
 def test_a_tuned_threshold_is_the_lowest_that_costs_no_accuracy() -> None:
@@ -344,11 +229,10 @@ def test_a_tuned_threshold_is_the_lowest_that_costs_no_accuracy() -> None:
 
 def test_a_curve_is_what_its_points_give() -> None:
     calibration, test = world(17, 60, 4), world(18, 8, 16)
-    for name, knob in (("first good enough", "threshold"), ("marginal value", "price")):
-        curve = tuned(name, calibration, Setting(16)).sweep(test, Setting(16))
+    for name, knob in (("first good enough", "threshold"), ("learned stopping", "price")):
         rule = tuned(name, calibration, Setting(16))
-        assert isinstance(rule, FirstGoodEnough | MarginalValue)
-        points = rule.curve_points(Setting(16))
+        assert isinstance(rule, FirstGoodEnough | LearnedStopping)
+        curve, points = rule.sweep(test, Setting(16)), rule.curve_points(Setting(16))
         one = tuned(name, calibration, Setting(16), **{knob: abs(points[10])}).answer(test, Setting(16))
         assert one.accuracy.tolist() == curve[10].accuracy.tolist()
         assert one.samples.tolist() == curve[10].samples.tolist()
