@@ -86,11 +86,8 @@ _BETWEEN = r"(?:\s|[\u200b-\u200f\u2060\ufeff]|\\+(?:[nrt]|u200[b-f]|u2060|ufeff
 """White space, and characters without a width."""
 
 
-Address = Annotated[
-    str,
-    AfterValidator(_checked_address),
-    Field(description="an address such as http://localhost:8000/v1, without a password in it"),
-]
+ADDRESS = Field(description="an address such as http://localhost:8000/v1, without a password in it")
+Address = Annotated[str, AfterValidator(_checked_address), ADDRESS]
 """The annotation of a constructor argument that is the address of a server."""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,8 +25,9 @@ from prmcal.registry.contracts.data import ScoringRequest
 from prmcal.registry.contracts.metric import PrefixRows
 from prmcal.registry.grading.extraction import MARKED, find_answer
 from prmcal.registry.metrics.scores import AUROCWithin
-from prmcal.registry.models.checkpoints import checkpoint_identity
-from prmcal.registry.prms.value_head import ValueHeadPRM
+from prmcal.registry.models.checkpoints import checkpoint_identity, read_config, resolve_checkpoint
+from prmcal.registry.models.files import LANGUAGE_HEAD, Head
+from prmcal.registry.prms.classifiers import TokenClassifierPRM, classifier_on_trunk
 from prmcal.registry.reading.files import read_files
 from prmcal.registry.reading.shapes import Solution
 from prmcal.registry.reading.solutions import Fields, share_of, solutions_of
@@ -38,6 +40,7 @@ PENALTIES = tuple(10.0**power for power in range(-4, 3))
 
 _SPLIT = "calibration"
 _FEWEST = 10  # questions
+_CONTEXT = 4096
 _MARKS = ("rates", "first_error", "right", "label", "reference")
 
 
@@ -86,6 +89,67 @@ def _completed(each: Solution) -> Solution:
     return {**each, "asked": asked, "steps": steps, "rates": rates, "label": outcome}
 
 
+@dataclass(eq=False)
+class HeadlessPRM(TokenClassifierPRM):
+    """A language model in the format of `token-classifier`, whose head means nothing until it is written."""
+
+    plugin_name = "token-classifier"
+
+    @classmethod
+    def of(cls, checkpoint: str) -> "HeadlessPRM":
+        """Return the PRM of a language model. `max_tokens` is its context, or 4096 if that is less."""
+        config = read_config(resolve_checkpoint(checkpoint))
+        most = (_CONTEXT, config.get("max_position_embeddings"), config.get("sliding_window"))
+        return cls(checkpoint, max_tokens=min(limit for limit in most if limit))
+
+    def head_weights(self) -> Head:
+        """Return the head of a causal language model: the checkpoint has no other."""
+        return LANGUAGE_HEAD
+
+    def load_classifier(self) -> Any:
+        """Load the trunk of the language model into a token classifier with the outputs bad and good."""
+        from transformers import AutoModelForTokenClassification
+
+        self._classifier = classifier_on_trunk(self, AutoModelForTokenClassification, 2)
+        return self._classifier
+
+    def states(self, request: ScoringRequest) -> list[Floats32]:
+        """Return the states at the ends of the prefixes of each trajectory, of shape (T + 1, width).
+
+        That of a prefix which is longer than `max_tokens` is NaN.
+        """
+        (forest,) = self.hidden_states_together([request])
+        ends, read = iter(forest.leaves), []
+        for steps in request.trajectories:
+            states = np.full((len(steps) + 1, forest.states.shape[1]), np.nan, dtype=np.float32)
+            for place, prefix in enumerate(request.prefixes(steps)):
+                if self.prefix_ids(request.question, prefix) is not None:
+                    states[place] = forest.states[next(ends)]
+            read.append(states)
+        return read
+
+    def write(self, weight: Floats, bias: float, folder: Path) -> str:
+        """Write a checkpoint whose log-odds are ``states @ weight + bias``, for a weight of shape (width,).
+
+        The trunk has the type in which the language model was saved. Returns the architecture that vLLM serves it as.
+        """
+        import torch
+
+        trunk, head = self.modules
+        assert isinstance(head, torch.nn.Linear)
+        head.weight.data[:] = torch.from_numpy(np.stack([0 * weight, weight]))
+        head.bias.data[:] = torch.tensor([0.0, bias])
+        saved = read_config(resolve_checkpoint(self.checkpoint))
+        trunk.to(getattr(torch, str(saved.get("dtype") or saved.get("torch_dtype")), torch.float32))
+        self._classifier.save_pretrained(folder)
+        # safetensors lets only the owner read its files. The other files have the mode that the user's umask gives.
+        for file in folder.glob("*.safetensors"):
+            file.chmod((folder / "config.json").stat().st_mode)
+        self.tokenizer.save_pretrained(folder)
+        self.close()
+        return type(self._classifier).__name__.replace("Token", "Sequence")
+
+
 @dataclass(frozen=True, eq=False)
 class ValueHead:
     """A fitted head, and what it is worth on questions that neither its fit nor the choice of its penalty has seen."""
@@ -103,7 +167,7 @@ class ValueHead:
     """The sentence that says why the head is not worth a checkpoint; empty if it is."""
 
 
-def fit_value_head(data: Labelled, prm: ValueHeadPRM) -> ValueHead:
+def fit_value_head(data: Labelled, prm: HeadlessPRM) -> ValueHead:
     """Fit a value head to all questions, and measure heads that were fitted to four fifths of them on the others.
 
     The penalty is chosen by folds within the questions of each fit.
@@ -126,7 +190,7 @@ def fit_value_head(data: Labelled, prm: ValueHeadPRM) -> ValueHead:
     return ValueHead(weight, bias, penalty, found.reading, digest, *_worth(found))
 
 
-def _states(solutions: Sequence[Solution], prm: ValueHeadPRM) -> list[Floats32]:
+def _states(solutions: Sequence[Solution], prm: HeadlessPRM) -> list[Floats32]:
     """Return the states of all prefixes of each solution. The solutions of a question share what they begin with."""
     of_question: dict[str, list[int]] = {}
     for number, each in enumerate(solutions):
@@ -212,13 +276,13 @@ def _auc(frame: pd.DataFrame) -> Number | None:
     return None if area is None else mean_of_questions(area.sums[area.counts > 0])
 
 
-def grid_entry(prm: ValueHeadPRM, folder: Path) -> str:
+def grid_entry(prm: HeadlessPRM, folder: Path) -> str:
     """Return the entry of a checkpoint with a value head in a grid, as YAML."""
     arguments = json.dumps({"checkpoint": str(folder), "max_tokens": prm.max_tokens}, ensure_ascii=False)
     return f"prms:\n  - name: {json.dumps(folder.name)}\n    plugin: token-classifier\n    arguments: {arguments}\n"
 
 
-def write_checkpoint(head: ValueHead, prm: ValueHeadPRM, folder: Path) -> None:
+def write_checkpoint(head: ValueHead, prm: HeadlessPRM, folder: Path) -> None:
     """Write the model with the head, its tokenizer and its card into a folder. The PRM is closed afterwards."""
     rows = [f"| {name} | {quantity(each)} | {each.questions:,} |" for name, each in head.figures.items()]
     with storage_errors(folder):

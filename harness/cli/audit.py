@@ -115,12 +115,17 @@ def train_prm(
     if out.exists():
         raise PrmcalError(f"{out} already exists. Choose a new folder for --out.")
     from prmcal.db.text.overview import quantity
-    from prmcal.harness.audit.training import fit_value_head, grid_entry, labelled, write_checkpoint
-    from prmcal.registry.prms.value_head import ValueHeadPRM
+    from prmcal.harness.audit.training import (
+        HeadlessPRM,
+        fit_value_head,
+        grid_entry,
+        labelled,
+        write_checkpoint,
+    )
     from prmcal.registry.reading.solutions import Fields
 
     data = labelled(source, Fields(question, label=label), names_by_kind(only))
-    prm = ValueHeadPRM.to_train(model)
+    prm = HeadlessPRM.of(model)
     typer.echo(f"Reading {len(data.solutions):,} solutions with {model}.", err=True)
     head = fit_value_head(data, prm)
     lines = [*head.reading, f"The penalty is {head.penalty:g}. On held-out questions:"]

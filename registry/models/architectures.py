@@ -1,4 +1,4 @@
-"""The reward models of Qwen, Skywork and ReasonEval on native classes of transformers."""
+"""The reward models of Qwen and ReasonEval on native classes of transformers."""
 
 from typing import Any, ClassVar
 
@@ -36,23 +36,6 @@ class QwenRewardModel(transformers.Qwen2PreTrainedModel):
         hidden = self.model(**inputs).last_hidden_state
         scores: torch.Tensor = self.score(hidden.float())
         return scores
-
-
-class SkyworkRewardModel(transformers.Qwen2PreTrainedModel):
-    """A Qwen2 trunk with a linear head to one value.
-
-    The weights are named ``model.*`` and ``v_head.summary.*``, as in the published checkpoints. The language-model head
-    of these is not used.
-    """
-
-    _keys_to_ignore_on_load_unexpected = [r"^lm_head\.weight$"]  # noqa: RUF012 (transformers' own attribute)
-    _keep_in_fp32_modules_strict = ["v_head"]  # noqa: RUF012
-
-    def __init__(self, config: transformers.Qwen2Config) -> None:
-        super().__init__(config)
-        self.model = transformers.Qwen2Model(config)
-        self.v_head = torch.nn.ModuleDict({"summary": torch.nn.Linear(config.hidden_size, 1)})
-        self.post_init()
 
 
 REASONEVAL_OUTPUTS = 3

@@ -81,6 +81,14 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     Raises a DataError if there are no weights, a file is absent or shorter than its header says, or it is a pointer of
     Git LFS.
     """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for file in weight_files(folder):
+        shapes |= _shapes_of(file)
+    return shapes
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Return the files with the weights of a checkpoint. Raises a DataError if there are none."""
     files = sorted(folder.glob("*.safetensors"))
     if (folder / _INDEX).is_file():
         index = _read_json(folder / _INDEX)
@@ -92,10 +100,7 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
         raise DataError(
             f"{folder} has no weights (*.safetensors). {_AGAIN} Weights as a pickle (.bin) are not read."
         )
-    shapes: dict[str, tuple[int, ...]] = {}
-    for file in files:
-        shapes |= _shapes_of(file)
-    return shapes
+    return files
 
 
 def _shapes_of(file: Path) -> dict[str, tuple[int, ...]]:

@@ -45,12 +45,15 @@ def load_tokenizer(checkpoint: str) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) -> PreTrainedModel:
+def load_pretrained(
+    model_class: Any, checkpoint: str, dtype: str, device: str, left_out: str = ""
+) -> PreTrainedModel:
     """Load a model in evaluation mode. All of its weights must come from the checkpoint.
 
-    The class derives from transformers' PreTrainedModel, or is an Auto class. The other arguments are as in the
-    constructors of the plugins. Raises a PluginFailedError if the checkpoint cannot be read, lacks weights of the
-    class, or has a different head. Or if the device does not exist, or is too small.
+    The class derives from transformers' PreTrainedModel, or is an Auto class. `left_out` is the name of a part of the
+    checkpoint that the class has not. The other arguments are as in the constructors of the plugins. Raises a
+    PluginFailedError if the checkpoint cannot be read, lacks weights of the class, or has a different head. Or if the
+    device does not exist, or is too small.
     """
     folder = resolve_checkpoint(checkpoint)
     placement = {"device_map": SPREAD} if device == SPREAD else {}
@@ -77,7 +80,7 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str) 
         raise failed(f"The checkpoint {checkpoint} cannot be loaded: {error}") from error
     finally:
         logging.set_verbosity(verbosity)
-    own = f"{model.base_model_prefix}.", _UNUSED_HEAD
+    own = f"{model.base_model_prefix}.", _UNUSED_HEAD, f"{left_out}." if left_out else _UNUSED_HEAD
     unlike = [f"the weight {name} is missing" for name in sorted(report["missing_keys"])]
     unlike += [
         f"the weight {name} has the shape {tuple(found)} instead of {tuple(expected)}"

@@ -1,4 +1,4 @@
-"""PRMs whose score is the probability of an answer token: `shepherd` and `rlhflow`."""
+"""The PRM `shepherd`, whose score is the probability of an answer token, and the tokens of answers."""
 
 from __future__ import annotations
 
@@ -22,16 +22,40 @@ CHANGES_OF_LOGITS = ("final_logit_softcapping", "logit_scale", "logits_scaling")
 
 
 @dataclass(eq=False)
-class AnswerPRM(TransformersPRM):
-    """A causal language model that answers '+' or '-' with the next token after a prefix.
+class ShepherdPRM(TransformersPRM):
+    r"""Math-Shepherd: a causal language model that answers '+' or '-' after a tag.
 
-    The log-odds are logit('+') - logit('-'), so the reward is the softmax of the two. A subclass defines `prefix_text`,
-    the text that the model reads.
+    The model reads ``{question} {step} ки\n{step} ки``, with the tags of earlier steps. The log-odds are
+    logit('+') - logit('-') at the last tag, so the reward is the softmax of the two. The format does not define a score
+    for the bare question, t = 0. Here the model reads ``{question} ки``.
+
+    With ``markers: turns`` it reads the format of RLHFlow's PRMs (Xiong et al. 2024), such as
+    ``RLHFlow/Llama3.1-8B-PRM-Deepseek-Data``: a chat in which each step is a user's turn, and the assistant answers '+'
+    or '-'. The first turn is the question, a space and the first step. The answers to all earlier steps are `plus` in
+    the chat, whatever the model would have answered, as in the training and in the authors' code. The score is read at
+    the beginning of the assistant's last turn. The bare question is a chat with the question as the only turn.
+
+    Notes
+    -----
+    Published rewards of the default checkpoint, for the example of its model card ("Janet's ducks lay 16 eggs per
+    day ..."): .9955 .9958 .9983 .9957, and .9955 .9958 .9983 .0240 with 17 in place of 18 in step 4.
+
+    In the code of RLHFlow's authors, the chat ends with '+' and the end of the turn, and the logits are read three
+    tokens before the end. This is the position before the '+', which is the last token here.
     """
+
+    citation = "Wang et al. (2024), ACL, arXiv:2312.08935"
+    checkpoint = "peiyi9979/math-shepherd-mistral-7b-prm"
 
     plus: Own[str] = own("+")
     minus: Own[str] = own("-")
     """The answers of the model. Each must be one token, apart from a leading space."""
+    markers: Literal["every", "last", "every, blank lines", "turns"] = "every"
+    """A tag behind every step, as in the model's training, or one tag behind the prefix, with blank lines between its
+    steps, as in the fine-tuning of Park et al. (2025). Their code ranks with a tag behind every step and blank lines
+    between steps. Or the turns of a chat in place of tags, as RLHFlow has them."""
+    marker: Own[str] = own(" ки")
+    """The tag, with the space that separates it from the step. The turns of a chat have none."""
 
     def check_arguments(self) -> None:
         """Raise ValueError also if the answers are empty or equal."""
@@ -46,6 +70,24 @@ class AnswerPRM(TransformersPRM):
         """Return the identity, with the two answers."""
         return {**super().identity(), "plus": self.plus, "minus": self.minus}
 
+    def prefix_text(self, question: str, steps: Sequence[str]) -> str:
+        """Return the question and the steps, each except the last with its tag; or the chat up to the last answer."""
+        if self.markers == "turns":
+            return self._chat(question, steps)
+        if not steps:
+            return question
+        if self.markers == "last":
+            return f"{question} {join_steps(steps)}"
+        between = "\n" if self.markers == "every" else "\n\n"
+        return f"{question} {f'{self.marker}{between}'.join(steps)}"
+
+    def tokenize_prefix(self, question: str, steps: Sequence[str]) -> list[int]:
+        """Return the token ids of a prefix with its tag, or those of the chat, which contains the special tokens."""
+        if self.markers != "turns":
+            return super().tokenize_prefix(question, steps)
+        chat = self.prefix_text(question, steps)
+        return list(self.tokenizer(chat, add_special_tokens=False, verbose=False)["input_ids"])
+
     def log_odds(self, head: torch.Tensor) -> torch.Tensor:
         """Return logit('+') - logit('-')."""
         return head[..., 0] - head[..., 1]
@@ -59,9 +101,18 @@ class AnswerPRM(TransformersPRM):
         return LANGUAGE_HEAD
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
-        """Load the trunk, and only the rows '+' and '-' of the language-model head."""
+        """Load the trunk, and only the rows '+' and '-' of the language-model head. The tag must be a token, too."""
+        if self.markers != "turns":
+            self._token(self.marker)
         answers, model = [self._token(self.plus), self._token(self.minus)], language_model(self)
         return model.base_model, answer_head(model, answers, self)
+
+    def _chat(self, question: str, steps: Sequence[str]) -> str:
+        first, *later = [step.strip() for step in steps] or [""]
+        messages = [{"role": "user", "content": f"{question} {first}".strip()}]
+        for step in later:
+            messages += [{"role": "assistant", "content": self.plus}, {"role": "user", "content": step}]
+        return chat_text(self.tokenizer, messages)
 
     def _token(self, text: str) -> int:
         """The last token of a text. It must be the whole text, apart from a leading space."""
@@ -119,72 +170,3 @@ def answer_head(model: Any, tokens: Sequence[int], prm: TransformersPRM) -> torc
         if vocabulary.bias is not None:
             head.bias.copy_(vocabulary.bias[rows])
     return head
-
-
-@dataclass(eq=False)
-class ShepherdPRM(AnswerPRM):
-    r"""Math-Shepherd: a causal language model that answers '+' or '-' after a tag.
-
-    The model reads ``{question} {step} ки\n{step} ки``, with the tags of earlier steps. The log-odds are
-    logit('+') - logit('-') at the last tag, so the reward is the softmax of the two. The format does not define a score
-    for the bare question, t = 0. Here the model reads ``{question} ки``.
-
-    Notes
-    -----
-    Published rewards of the default checkpoint, for the example of its model card ("Janet's ducks lay 16 eggs per
-    day ..."): .9955 .9958 .9983 .9957, and .9955 .9958 .9983 .0240 with 17 in place of 18 in step 4.
-    """
-
-    citation = "Wang et al. (2024), ACL, arXiv:2312.08935"
-    checkpoint = "peiyi9979/math-shepherd-mistral-7b-prm"
-    markers: Literal["every", "last", "every, blank lines"] = "every"
-    """A tag behind every step, as in the model's training, or one tag behind the prefix, with blank lines between its
-    steps, as in the fine-tuning of Park et al. (2025). Their code ranks with a tag behind every step and blank lines
-    between steps."""
-    marker: Own[str] = own(" ки")
-    """The tag, with the space that separates it from the step."""
-
-    def prefix_text(self, question: str, steps: Sequence[str]) -> str:
-        """Return the question and the steps, each except the last with its tag."""
-        if not steps:
-            return question
-        if self.markers == "last":
-            return f"{question} {join_steps(steps)}"
-        between = "\n" if self.markers == "every" else "\n\n"
-        return f"{question} {f'{self.marker}{between}'.join(steps)}"
-
-    def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
-        """Load the model as in :class:`AnswerPRM`, after a check that the tag is a token."""
-        self._token(self.marker)
-        return super().load_model()
-
-
-class RLHFlowPRM(AnswerPRM):
-    """RLHFlow's PRMs: a chat in which each step is a user's turn, and the assistant answers '+' or '-'.
-
-    The first turn is the question, a space and the first step. The answers to all earlier steps are '+' in the chat,
-    whatever the model would have answered, as in the training and in the authors' code. The reward is the softmax of
-    the two answers at the beginning of the assistant's last turn. The format does not define a score for the bare
-    question, t = 0. Here it is a chat with the question as the only turn. `plus` is also the answer to all earlier
-    steps. The checkpoint ``RLHFlow/Llama3.1-8B-PRM-Mistral-Data`` has the same format.
-
-    Notes
-    -----
-    In the authors' code, the chat ends with '+' and the end of the turn, and the logits are read three tokens before
-    the end. This is the position before the '+', which is the last token here.
-    """
-
-    citation = "Xiong et al. (2024), github.com/RLHFlow/RLHF-Reward-Modeling"
-    checkpoint = "RLHFlow/Llama3.1-8B-PRM-Deepseek-Data"
-
-    def prefix_text(self, question: str, steps: Sequence[str]) -> str:
-        """Return the chat up to the beginning of the last answer."""
-        first, *later = [step.strip() for step in steps] or [""]
-        messages = [{"role": "user", "content": f"{question} {first}".strip()}]
-        for step in later:
-            messages += [{"role": "assistant", "content": self.plus}, {"role": "user", "content": step}]
-        return chat_text(self.tokenizer, messages)
-
-    def tokenize(self, text: str) -> list[int]:
-        """Return the token ids of the chat. Its template contains the special tokens."""
-        return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.log_odds import LEAST
 from prmcal.registry.contracts.plugin import Own, own
 from prmcal.registry.llms.prompts import NATIVE, messages_of
+from prmcal.registry.messages import reading
 from prmcal.registry.models.checkpoints import chat_text, is_on_this_machine, read_config, resolve_checkpoint
-from prmcal.registry.prms.generative import check_template, filled
+from prmcal.registry.models.files import Head, weight_files
+from prmcal.registry.prms.templates import check_template, filled
 from prmcal.registry.prms.transformers import TransformersPRM
 
 if TYPE_CHECKING:
@@ -49,6 +53,9 @@ class TokenClassifierPRM(TransformersPRM):
     The log-odds are those of the outputs in `label` against all others, by a softmax. If the checkpoint's
     ``problem_type`` is ``multi_label_classification``, they are the output of the label itself. So they are if there
     is only one output.
+
+    With `head`, the checkpoint is that of a language model, and its linear head is somewhere else. So the head of a
+    checkpoint that ``prmcal train-prm`` writes is read alone, with the language model from where it is anyway.
     """
 
     auto_class: ClassVar[str] = "AutoModelForTokenClassification"
@@ -63,28 +70,48 @@ class TokenClassifierPRM(TransformersPRM):
     message and the solution as the assistant's."""
     system_prompt: str | None = None
     """The system message with ``template: native``. By default there is none."""
-    tokenized: Literal["parts", "whole"] = "parts"
+    tokenized: Literal["parts", "lines", "whole"] = "parts"
     """``parts``: the text before the steps, each step, each separator and the marker are tokenized separately, as TRL
-    does. ``whole``: the text is tokenized as a whole."""
+    does. ``lines``: also each line of a step and each line break, and the question has a separator behind it, with
+    which it is tokenized, as in Skywork's code. ``whole``: the text is tokenized as a whole."""
     label: int | str | list[int | str] | None = None
     """The index or the name of the output for a good step, or a list of several. By default the only one, or the
     second of two without names."""
     scale: Literal["logit", "probability"] = "logit"
     """Meaning of a single output: log-odds, or a probability."""
+    head: str = ""
+    """The linear head, if it is not `score` of a classifier: the name of its weights in the checkpoint, such as
+    ``v_head.summary``, or a file of safetensors with `score.weight` of shape (outputs, width) and `score.bias`, such as
+    the ``model.safetensors`` that ``prmcal train-prm`` writes. Other weights in it are ignored."""
 
     def check_arguments(self) -> None:
-        """Raise an error also if the template leaves out a part of the prefix, or there is no such label."""
+        """Raise an error also if the template leaves out a part, or there is no such label or head."""
         super().check_arguments()
         if self.template != NATIVE:
             check_template(self.template)
-        if is_on_this_machine(self.checkpoint):
+        if self._head_file or is_on_this_machine(self.checkpoint):
             _ = self._good
+
+    def identity(self) -> dict[str, Any]:
+        """Return the identity, with a hash of a head in a file, wherever that is."""
+        identity = super().identity()
+        if not self.head or self._head_file:
+            identity["arguments"].pop("head", None)
+        if self._head_file:
+            arrays = self._of_head("numpy", lambda weights, name: weights.get_tensor(name).astype("float32"))
+            content = b"".join(array.tobytes() for array in arrays)
+            identity["head"] = hashlib.sha256(content).hexdigest()[:16]
+        return identity
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
         """Return what the model reads of a prefix, without the marker."""
-        cut = _CUT if self.tokenized == "parts" else ""
-        between = f"{cut}{self.marker if self.separator is None else self.separator}{cut}"
-        whole = [f"{cut}{step}{cut}" for step in steps]
+        cut = "" if self.tokenized == "whole" else _CUT
+        separator = self.marker if self.separator is None else self.separator
+        between, whole = f"{cut}{separator}{cut}", [f"{cut}{step}{cut}" for step in steps]
+        if self.tokenized == "lines":
+            whole = [step.replace("\n", f"{cut}\n{cut}") for step in whole]
+            # The marker of the bare question is its separator.
+            question, cut = (f"{question}{separator}", cut) if steps else (question, "")
         if self.template == NATIVE:
             return self._turns(question, between.join(whole)) + cut
         return filled(self.template, question, whole, between) + cut
@@ -114,20 +141,25 @@ class TokenClassifierPRM(TransformersPRM):
         good = self._good
         if head.shape[-1] == 1 and self.scale == "probability":
             return torch.logit(head[..., 0], eps=LEAST)
-        if head.shape[-1] == 1 or self._config.get("problem_type") == "multi_label_classification":
+        if head.shape[-1] == 1 or self._several:
             return head[..., good[0]]
         bad = [index for index in range(head.shape[-1]) if index not in good]
         return torch.logsumexp(head[..., good], -1) - torch.logsumexp(head[..., bad], -1)
 
     def outputs(self) -> int:
-        """Return the number of outputs that the checkpoint's configuration says."""
-        return len(output_names(self._config))
+        """Return the number of outputs of the head, or that the checkpoint's configuration says."""
+        return len(self._names)
+
+    def head_weights(self) -> Head:
+        """Return the weights of the head in the checkpoint. If it is in a file, the checkpoint needs none."""
+        return {} if self._head_file else {f"{self.head or 'score'}.weight": self.outputs()}
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
-        """Load the trunk and the linear head of the classifier."""
-        import transformers
+        """Load the trunk and the linear head of the classifier.
 
-        model = self.load_classifier(getattr(transformers, self.auto_class))
+        Raises a PluginFailedError if the model is no such classifier, or the head is for states of another width.
+        """
+        model = self.load_classifier()
         config = model.config
         # What attends to later tokens, too, gives a prefix another score in a longer text.
         attends_to_all = config.is_encoder_decoder or getattr(config, "use_bidirectional_attention", False)
@@ -137,22 +169,75 @@ class TokenClassifierPRM(TransformersPRM):
                 "classifiers on causal language models with a head named 'score', such as those of Qwen2, Llama and "
                 "Mistral. Write a class for it: see the page 'Add a PRM'."
             )
+        if self.head:
+            heads = self._of_head("pt", lambda weights, name: weights.get_tensor(name).float())
+            for needed, head in zip((model.score.weight, model.score.bias), heads, strict=True):
+                if needed.shape != head.shape:
+                    raise PluginFailedError(
+                        f"The head {self.head} has the shape {list(head.shape)}, and {self.checkpoint} needs "
+                        f"{list(needed.shape)}. It was fitted to another language model."
+                    )
+                needed.data = head
         return model.base_model, model.score
 
-    def load_classifier(self, auto: Any) -> Any:
-        """Load the whole classifier with an Auto class of transformers."""
+    def load_classifier(self) -> Any:
+        """Load the whole classifier. With `head`, its own head means nothing.
+
+        Raises a PluginFailedError if it cannot be loaded, or transformers has no classifier of its type.
+        """
+        import transformers
+
         from prmcal.registry.models.pretrained import load_pretrained
 
+        auto = getattr(transformers, self.auto_class)
+        if self.head:
+            return classifier_on_trunk(self, auto, self.outputs(), self.head)
         return load_pretrained(auto, self.checkpoint, self.dtype, self.device)
+
+    @property
+    def _head_file(self) -> bool:
+        return self.head.endswith(".safetensors")
+
+    def _of_head(self, framework: str, read: Callable[[Any, str], Any]) -> tuple[Any, Any]:
+        """Return what is read of the weight and of the bias of `head` in its file of safetensors."""
+        from safetensors import safe_open
+
+        files, name = [Path(self.head).expanduser()], "score"
+        if not self._head_file:
+            files, name = weight_files(resolve_checkpoint(self.checkpoint)), self.head
+        advice = (
+            "Give 'head' the name of weights in the checkpoint, or a file of safetensors with score.weight and "
+            "score.bias, as `prmcal train-prm` writes."
+        )
+        found: dict[str, Any] = {}
+        with reading(f"The head {self.head!r} cannot be read", advice, InvalidArgumentsError):
+            for file in files:
+                with safe_open(file, framework) as weights:
+                    names = {f"{name}.weight", f"{name}.bias"} & set(weights.keys())
+                    found |= {key: read(weights, key) for key in names}
+            return found[f"{name}.weight"], found[f"{name}.bias"]
 
     @cached_property
     def _config(self) -> dict[str, Any]:
         return read_config(resolve_checkpoint(self.checkpoint))
 
+    @property
+    def _several(self) -> bool:
+        """True if the outputs are independent of each other."""
+        return self._config.get("problem_type") == "multi_label_classification"
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """The names of the outputs. Those of a `head` have none of their own."""
+        if not self.head:
+            return output_names(self._config)
+        (outputs, *_), _ = self._of_head("numpy", lambda weights, name: weights.get_slice(name).get_shape())
+        return [f"LABEL_{index}" for index in range(outputs)]
+
     @cached_property
     def _good(self) -> list[int]:
         """The indices of the outputs for a good step."""
-        names = output_names(self._config)
+        names = self._names
         shown = ", ".join(f"{index} ({name})" for index, name in enumerate(names))
         if self.label is None:
             if len(names) > 2 or (len(names) == 2 and are_named(names)):
@@ -168,10 +253,9 @@ class TokenClassifierPRM(TransformersPRM):
                     f"{self.checkpoint} has no output {each!r} for 'label'. It has {shown}."
                 )
             found.append(place)
-        several = self._config.get("problem_type") == "multi_label_classification"
-        if not found or len(set(found)) > max(1, 1 if several else len(names) - 1):
+        if not found or len(set(found)) > max(1, 1 if self._several else len(names) - 1):
             raise InvalidArgumentsError(
-                f"'label' must name {'one' if several else 'some, but not all,'} of the outputs of "
+                f"'label' must name {'one' if self._several else 'some, but not all,'} of the outputs of "
                 f"{self.checkpoint}, which has {shown}. Got {self.label}."
             )
         return sorted(set(found))
@@ -205,3 +289,29 @@ class SequenceClassifierPRM(TokenClassifierPRM):
         while len(ids) > 1 and ids[-1] == self._config.get("pad_token_id"):
             ids.pop()
         return ids
+
+
+def classifier_on_trunk(prm: TransformersPRM, auto: Any, outputs: int, head: str = "") -> Any:
+    """Load the trunk of a language model into a classifier of transformers with a new linear head, which means nothing.
+
+    `auto` is the Auto class of the classifier, and `head` is the name of weights in the checkpoint that are left out.
+    Raises a PluginFailedError if the trunk cannot be loaded, or transformers has no such classifier of its type.
+    """
+    import torch
+    from transformers import AutoModel
+
+    from prmcal.registry.models.pretrained import load_pretrained
+
+    trunk: Any = load_pretrained(AutoModel, prm.checkpoint, prm.dtype, prm.device, head)
+    trunk.config.num_labels = outputs
+    try:
+        with torch.device("meta"):
+            model = auto.from_config(trunk.config)
+    except ValueError as error:
+        kind = trunk.config.model_type
+        classifier = "token classifier" if "Token" in auto.__name__ else "sequence classifier"
+        raise PluginFailedError(f"transformers has no {classifier} of the type '{kind}'.") from error
+    setattr(model, model.base_model_prefix, trunk)
+    if hasattr(model, "score"):
+        model.score = torch.nn.Linear(trunk.config.hidden_size, outputs)
+    return model

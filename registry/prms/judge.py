@@ -1,184 +1,406 @@
-"""The PRM `judge`: a language model on a server that is asked whether a solution will be right."""
+"""The PRM `judge`: a language model that is asked whether a solution will be right, on this machine or on a server."""
 
 from __future__ import annotations
 
-import re
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import scipy  # its parts are imported when they are used
 from pydantic import Field
 
-from prmcal.errors import PluginFailedError
+from prmcal.arrays import Floats
+from prmcal.errors import PluginFailedError, PrmcalError
+from prmcal.log_odds import log_odds
 from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
 from prmcal.registry.contracts.models import PRM
-from prmcal.registry.contracts.plugin import Count
-from prmcal.registry.llms.prompts import messages_of
-from prmcal.registry.network import IncompleteReplyError
-from prmcal.registry.prms.generative import NO, WILL_IT_BE_RIGHT, YES, check_template, check_words, filled
-from prmcal.registry.prms.tokens import steps_read
-from prmcal.registry.served import Served
+from prmcal.registry.contracts.plugin import Count, FinitePositive, Own, Positive, ShareOrOne, errors_of, own
+from prmcal.registry.llms.prompts import StopStrings, messages_of
+from prmcal.registry.models.checkpoints import chat_text
+from prmcal.registry.models.files import LANGUAGE_HEAD, Head
+from prmcal.registry.network import DEFAULT_PATIENCE
+from prmcal.registry.prms.answers import answer_head, answer_token, language_model
+from prmcal.registry.prms.judge_server import Answer, JudgeServer
+from prmcal.registry.prms.templates import NO, WILL_IT_BE_RIGHT, YES, check_template, check_words, filled
+from prmcal.registry.prms.token_tree import TokenizedTrajectory
+from prmcal.registry.prms.transformers import TransformersPRM
+from prmcal.registry.served import ADDRESS, Address
+from prmcal.steps import THOUGHT_ENDS, in_thought
 
 if TYPE_CHECKING:
-    import httpx2
+    import torch
+    from transformers import PreTrainedModel
 
-Words = Annotated[tuple[str, ...], Field(min_length=1)]
+    from prmcal.registry.llms.sampling import Row
 
-_LENGTH_REFUSED = re.compile(r"context[ _](length|size|window)", re.IGNORECASE)
-"""The words of vLLM, SGLang, llama.cpp and OpenAI about a text that is too long."""
-_LEAST = 1e-9
-"""The least probability that is left for an answer that a server does not name."""
-_OF_SERVER = ("base_url", "key_variable", "concurrency", "timeout")
+_Prefix = tuple[str, tuple[str, ...]]
+"""A question, and the steps so far."""
+
+_LEAST = 1e-6
+"""The mean of the probabilities of Yes is kept this far from 0 and 1, so that it has log-odds."""
+
+_Thoughts = Annotated[int, Field(ge=0, le=1000)]
+_Words = Annotated[list[str], Field(min_length=1)]
 
 
-@dataclass(eq=False, kw_only=True)
-class JudgePRM(Served, PRM):
-    """A language model behind OpenAI's interface that answers Yes or No, for any server with log-probabilities.
+_DECISIVE = (
+    *("model", "weights", "template", "right", "wrong", "chat", "system_prompt", "top_logprobs", "fields"),
+    *("max_tokens", "read_thoughts"),
+)
+"""The arguments that decide the scores of a judge on a server."""
 
-    It is `generative` on a server, without verifications: the log-odds are those of Yes against No as the first token
-    of the answer. A server names only the most likely tokens. An answer that is not among them has at most the
-    probability of the last one, and at most what all of them leave over. It is taken to have the lower of the two.
+
+@dataclass(eq=False)
+class JudgePRM(TransformersPRM):
+    r"""A causal language model that is asked whether a solution will be right, and answers Yes or No.
+
+    The log-odds are those of Yes against No as the next token, where several spellings of an answer are joined by
+    logsumexp. The model is on this machine, given by its `checkpoint`, or on a server, given by `base_url` and `model`.
+
+    **A checkpoint** is any causal language model of transformers. All prefixes of a trajectory are scored in one pass.
+    With ``thoughts: m``, the model first writes m verifications of every prefix, and the reward is the mean of the m
+    probabilities of Yes.
+
+    **A server** is any of OpenAI's interface with log-probabilities. It names only the most likely tokens. An answer
+    that is not among them has at most the probability of the last one, and at most what all of them leave over. It is
+    taken to have the lower of the two. The server counts the tokens. A prefix that it refuses for its length, or that
+    has more than `max_tokens`, is flagged. Some servers, such as Ollama, cut long texts silently. Set `max_tokens`
+    below the context of these.
+
+    A subclass sets the class attributes `checkpoint`, `template`, `right`, `wrong`, `cue`, `chat` or `max_tokens`, or
+    overrides `prefix_text`.
 
     Notes
     -----
-    The server counts the tokens. A prefix that it refuses for its length, or that has more than `max_tokens`, is
-    flagged. Some servers, such as Ollama, cut long texts silently. Set `max_tokens` below the context of these.
+    The random numbers of a verification follow from the text that asks for it, so the score of a prefix does not depend
+    on what else is scored. Rounding depends on the shape of a batch, which can change a verification if two tokens are
+    almost equally likely.
 
-    Only `generative` has hidden states, so calibrators that read them or fine-tune the PRM need it.
+    If the chat template begins a thought (``<think>``), the thought is ended before the answer is read: at once without
+    `thoughts`, and otherwise behind the verification.
+
+    Calibrators that read hidden states or fine-tune the PRM need a checkpoint and ``thoughts: 0``: with thoughts, there
+    is not one text that the model reads.
     """
 
     citation = "Zhang et al. (2025), ICLR, arXiv:2408.15240"
-    deterministic = False
-    whole_sequences = True
-    refused = "Check 'model', and that the server gives as many log-probabilities as 'top_logprobs' says."
-    understood = _LENGTH_REFUSED
-
-    template: str = WILL_IT_BE_RIGHT
-    right: Words = YES
-    wrong: Words = NO
-    """As in the PRM `generative`. A space in front of an answer does not count."""
-    chat: bool = True
-    """True if the question is a user's message. Otherwise the model completes it as it is."""
+    suits_machine = (
+        *TransformersPRM.suits_machine,
+        "sample_tokens",
+        *("base_url", "model", "weights", "key_variable", "concurrency", "timeout", "top_logprobs", "fields"),
+    )
+    template: Own[str] = own(WILL_IT_BE_RIGHT)
+    """The question about a prefix, as Jinja text with `question`, `steps` and `solution` (the steps with blank lines
+    between them). By default, the model is asked whether the solution will reach the right answer."""
+    right: Own[_Words] = own(list(YES))
+    wrong: Own[_Words] = own(list(NO))
+    """The spellings of the two answers. Those that are no single token of the model are ignored. A server's tokens are
+    compared without spaces around them. In YAML they need quotation marks."""
+    chat: Own[bool] = own(True)
+    """True if the question is a user's message of a chat. Otherwise the model reads it as is."""
     system_prompt: str | None = None
     """The system message of the chat. By default there is none."""
+    thoughts: _Thoughts = 0
+    """The number of verifications of each prefix, m. Only with a checkpoint."""
+    thought_tokens: Count = 1024
+    """The maximum number of tokens of a verification. A prefix must leave space for them and the `cue`."""
+    cue: Own[str] = own("\n\nWill the solution reach the right answer (Yes/No)?")
+    """The text behind a verification, at the end of which the answer is read."""
+    temperature: FinitePositive = 0.7
+    top_p: ShareOrOne = 1.0
+    """The sampling of verifications."""
+    sample_tokens: Count = 131_072
+    """Upper bound of the tokens in a batch of verifications: rows times (prompt + longest verification)."""
+
+    base_url: Annotated[Address | None, ADDRESS] = None
+    """The address of a server, such as ``http://localhost:8000/v1``. The path of the interface is appended."""
+    model: str = ""
+    """The name of the model on the server."""
+    weights: str = ""
+    key_variable: str | None = None
+    concurrency: Count = 64
+    timeout: Positive = 600.0
+    patience: Positive = DEFAULT_PATIENCE
+    """As in the LLM `openai`, for a server."""
     top_logprobs: Annotated[int, Field(ge=1, le=1000)] = 20
     """The number of tokens that the server names. Many servers name at most 20, and some at most 5."""
     fields: dict[str, Any] | None = None
-    """Further fields of a request, such as ``chat_template_kwargs: {enable_thinking: false}`` for a reasoning model.
-    With null, a field is left out."""
-    max_tokens: Count = 4096
-    """Maximum length of a question about a prefix in tokens. A longer one is flagged, never cut."""
-    read_thoughts: bool = True
-    """As in the PRM `generative`."""
+    """Further fields of a request to the server, such as ``chat_template_kwargs: {enable_thinking: false}`` for a
+    reasoning model. With null, a field is left out."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.base_url is not None:
+            self.deterministic = False
 
     def check_arguments(self) -> None:
-        """Raise an error if the template leaves out a part of the prefix, or an answer is Yes and No."""
+        """Raise an error also if there is not one model, the template leaves out a part, or Yes is No."""
+        if self.base_url is None:
+            super().check_arguments()
+        elif self.checkpoint or not self.model or self.thoughts:
+            raise ValueError(
+                "A judge on a server needs 'base_url' and 'model', and neither 'checkpoint' nor 'thoughts', which are "
+                "for a model on this machine."
+            )
         check_template(self.template)
         check_words(self.right, self.wrong)
+        if self.thoughts and self.thought_tokens >= self.max_tokens:
+            raise ValueError(
+                f"The 'thought_tokens' parameter must be below 'max_tokens', {self.max_tokens}. "
+                f"Got {self.thought_tokens} instead."
+            )
 
-    @property
-    def path(self) -> str:
-        """That of chats, or of texts."""
-        return "/chat/completions" if self.chat else "/completions"
-
-    def probe(self, question: str) -> None:
-        """Ask about a bare question; see :meth:`Served.probe`."""
-        self.client.probe(self._request(filled(self.template, question, ())), self._answer)
+    def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
+        """Return why the checkpoint cannot be loaded, or the server does not answer about a bare question."""
+        if self._server is None:
+            return super().problems(asked)
+        text = self._question(next(iter(asked), "What is 6 times 7?"), ())
+        return PRM.problems(self, asked) or errors_of(partial(self._server.probe, text))
 
     def identity(self) -> dict[str, Any]:
         """Return the identity: the model, and what it is asked. The server is not part of it."""
-        known = super().identity()
-        known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in _OF_SERVER}
-        return known
+        if self._server is not None:
+            return {**PRM.identity(self), "arguments": {name: getattr(self, name) for name in _DECISIVE}}
+        texts = {"template": self.template, "cue": self.cue, "chat": self.chat}
+        return {**super().identity(), **texts, "right": list(self.right), "wrong": list(self.wrong)}
 
-    def score(self, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:
-        """Score all prefixes of some trajectories of one question; see :meth:`prmcal.PRM.score`."""
-        request = ScoringRequest(question, tuple(tuple(steps) for steps in trajectories))
-        return self.score_batch([request])[0]
+    def prefix_text(self, question: str, steps: Sequence[str]) -> str:
+        """Return the question about a prefix, in the chat.
+
+        Without `thoughts`, a thought that the chat template begins is ended.
+        """
+        text = self._question(question, steps)
+        if self.chat:
+            if self.tokenizer.chat_template is None:
+                raise PluginFailedError(
+                    f"{self.checkpoint} has no chat template, which the PRM '{self.plugin_name}' needs. Use an "
+                    "instruction-tuned model, or set 'chat' to false."
+                )
+            text = chat_text(self.tokenizer, messages_of(text, self.system_prompt))
+        return text if self.thoughts else _out_of_thought(text)
+
+    def tokenize(self, text: str) -> list[int]:
+        """Return the token ids of a text. A chat contains the special tokens."""
+        return list(self.tokenizer(text, add_special_tokens=not self.chat, verbose=False)["input_ids"])
+
+    def log_odds(self, head: torch.Tensor) -> torch.Tensor:
+        """Return the log-odds of Yes against No. The outputs are the logits of all spellings, those of Yes first."""
+        import torch
+
+        count = len(self._answers[0])
+        return torch.logsumexp(head[..., :count], -1) - torch.logsumexp(head[..., count:], -1)
+
+    def outputs(self) -> int:
+        """Return the number of spellings of both answers that the model has tokens for."""
+        return sum(map(len, self._answers))
+
+    def head_weights(self) -> Head:
+        """Return the weights of the language-model head."""
+        return LANGUAGE_HEAD
+
+    def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
+        """Load the trunk, and the rows of the answers in the language-model head."""
+        if self._server is not None:
+            raise PluginFailedError(
+                "it runs on a server, which has no hidden states. Give it a 'checkpoint' in place of the server, or "
+                "leave out calibrators that read hidden states or fine-tune the PRM."
+            )
+        model = self._language_model if self.thoughts else language_model(self)
+        return model.base_model, answer_head(model, [token for each in self._answers for token in each], self)
+
+    def close(self) -> None:
+        """Release the model's memory. The model is loaded again at the next use."""
+        super().close()
+        if "_language_model" in vars(self):
+            from prmcal.registry.models.pretrained import unload
+
+            unload(self, "_language_model")
+
+    def prefix_ids(self, question: str, steps: Sequence[str]) -> tuple[int, ...] | None:
+        """Return the token ids of a prefix, or None if it is longer than `max_tokens`."""
+        if self.thoughts:
+            raise PluginFailedError(
+                "it writes thoughts, so there is not one text about a prefix with hidden states. Set 'thoughts' to 0, "
+                "or leave out calibrators that read hidden states or fine-tune the PRM."
+            )
+        return super().prefix_ids(question, steps)
 
     def score_batch(self, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
         """Score several questions together; see :meth:`prmcal.PRM.score_batch`.
 
-        Raises a NoAnswerError if a request fails for longer than the patience. Raises a PluginFailedError if the server
-        refuses a request, gives no log-probabilities, or answers with neither Yes nor No.
+        Raises the errors of :meth:`prmcal.registry.prms.judge_server.JudgeServer.answers` for a server.
         """
-        texts = [
+        if self._server is None and not self.thoughts:
+            return super().score_batch(requests)
+        prefixes = [
             [
-                [
-                    filled(self.template, each.question, steps_read(prefix, self.read_thoughts))
-                    for prefix in each.prefixes(steps)
-                ]
-                for steps in each.trajectories
+                [(request.question, prefix) for prefix in request.prefixes(steps)]
+                for steps in request.trajectories
             ]
-            for each in requests
+            for request in requests
         ]
-        distinct = list(dict.fromkeys(text for each in texts for prefixes in each for text in prefixes))
-        answers = self.client.ask([self._request(text) for text in distinct], self._answer)
-        found = dict(zip(distinct, answers, strict=True))
-        return [[_scores([found[text] for text in prefixes]) for prefixes in each] for each in texts]
-
-    def _request(self, text: str) -> dict[str, Any]:
-        known: dict[str, Any] = {"model": self.model, "max_tokens": 1}
-        # Some servers divide the logits by the temperature before they take log-probabilities.
-        known |= {"temperature": 1.0, "top_p": 1.0}
-        if self.chat:
-            messages = [dict(each) for each in messages_of(text, self.system_prompt)]
-            known |= {"messages": messages, "logprobs": True, "top_logprobs": self.top_logprobs}
-        else:
-            known |= {"prompt": text, "logprobs": self.top_logprobs}
-        return {name: value for name, value in (known | (self.fields or {})).items() if value is not None}
-
-    def _answer(self, response: httpx2.Response, request: Mapping[str, Any]) -> tuple[float, int]:
-        """Return the log-odds, NaN if the text is too long, and the number of tokens that were read."""
-        if response.status_code != 200:
-            return np.nan, 0
-        reply = response.json()
-        known = _first_token(reply["choices"][0].get("logprobs"))
-        tokens = int(reply["usage"]["prompt_tokens"])
-        if not all(value < 1 for value in known.values()) or not 0 <= tokens < 2**31:
-            raise IncompleteReplyError("its log-probabilities or its count of tokens cannot be")
-        return (self._log_odds(known) if tokens <= self.max_tokens else np.nan), tokens
-
-    def _log_odds(self, known: Mapping[str, float]) -> float:
-        server = f"The server {self.base_url}"
-        if not known:
-            raise PluginFailedError(
-                f"{server} returned no log-probabilities, which the PRM '{self.plugin_name}' needs. vLLM, SGLang and "
-                "llama.cpp return them, and OpenAI does for models that do not reason. Use another server or model, or "
-                "the PRM 'generative', which runs a model on this machine."
-            )
-        left_over = max(1 - sum(map(np.exp, known.values())), _LEAST)
-        most = min(*known.values(), np.log(left_over))
-        yes, no = (
-            [
-                value
-                for token, value in known.items()
-                if token.strip(" ") in {word.strip(" ") for word in words}
+        distinct = dict.fromkeys(prefix for each in prefixes for trajectory in each for prefix in trajectory)
+        if self._server is not None:
+            texts = {
+                (question, steps): self._question(question, self.read_steps(steps))
+                for question, steps in distinct
+            }
+            asked = list(dict.fromkeys(texts.values()))
+            answers = dict(zip(asked, self._server.answers(asked), strict=True))
+            return [
+                [_answered([answers[texts[prefix]] for prefix in trajectory]) for trajectory in each]
+                for each in prefixes
             ]
-            for words in (self.right, self.wrong)
+        read = self._verified(set(distinct))
+        probabilities = self._probabilities(read)
+        return [[_mean_scores(trajectory, read, probabilities) for trajectory in each] for each in prefixes]
+
+    @property
+    def form(self) -> TransformersPRM | None:
+        """The PRM on transformers with these texts and outputs; None for a server."""
+        return self if self._server is None else None
+
+    @cached_property
+    def _server(self) -> JudgeServer | None:
+        if self.base_url is None:
+            return None
+        return JudgeServer(
+            judge=self,
+            base_url=self.base_url,
+            model=self.model,
+            key_variable=self.key_variable,
+            concurrency=self.concurrency,
+            timeout=self.timeout,
+            patience=self.patience,
         )
-        if not yes and not no:
-            raise PluginFailedError(
-                f"{server} answered with neither {self.right[0]!r} nor {self.wrong[0]!r}. Its most likely first tokens "
-                f"are {', '.join(map(repr, sorted(known, key=known.__getitem__)[:-6:-1]))}. Set 'right' and 'wrong' "
-                "to its words, ask for these words in 'template', or turn thoughts off with 'fields'."
+
+    def _question(self, question: str, steps: Sequence[str]) -> str:
+        return filled(self.template, question, steps)
+
+    @cached_property
+    def _answers(self) -> tuple[list[int], list[int]]:
+        """The tokens of Yes and of No, each once."""
+        found = []
+        for name, spellings in (("right", self.right), ("wrong", self.wrong)):
+            tokens = [answer_token(self.tokenizer, each) for each in spellings]
+            known = list(dict.fromkeys(token for token in tokens if token is not None))
+            if not known:
+                raise PluginFailedError(
+                    f"None of {', '.join(map(repr, spellings))} is a token of {self.checkpoint}, which the PRM "
+                    f"'{self.plugin_name}' needs to read its answer. Set '{name}' to texts that the model has tokens "
+                    "for."
+                )
+            found.append(known)
+        return found[0], found[1]
+
+    @cached_property
+    def _language_model(self) -> Any:
+        return language_model(self)
+
+    def _verified(self, prefixes: set[_Prefix]) -> dict[_Prefix, TokenizedTrajectory | None]:
+        """Write verifications of all prefixes. Return the texts behind which the answer is read; None if too long."""
+        from prmcal.registry.llms.sampling import Row, batches_of_rows, sample_rows
+
+        space = self.max_tokens - self.thought_tokens - len(self.tokenize(_out_of_thought(self.cue)))
+        stops = StopStrings(self.tokenizer, [each for each in (self.cue.strip(), THOUGHT_ENDS) if each])
+        prompts = {
+            (question, steps): self.prefix_text(question, self.read_steps(steps))
+            for question, steps in sorted(prefixes)
+        }
+        rows: dict[_Prefix, list[Row]] = {}
+        for prefix, prompt in prompts.items():
+            ids = tuple(self.tokenize(prompt))
+            count = self.thoughts if len(ids) <= space else 0
+            numbers = _random_numbers(prompt, count, self.thought_tokens)
+            rows[prefix] = [Row(ids, self.thought_tokens, each) for each in numbers]
+        model: PreTrainedModel = self._language_model
+        self._check_window(model.base_model)
+        for batch in batches_of_rows([row for each in rows.values() for row in each], self.sample_tokens):
+            sample_rows(
+                model,
+                batch,
+                temperature=self.temperature,
+                top_p=self.top_p,
+                pad_id=int(self.tokenizer.pad_token_id or 0),
+                end_ids=self._end_ids,
+                stops=stops,
             )
-        return float(np.logaddexp.reduce(yes or [most]) - np.logaddexp.reduce(no or [most]))
+        return {
+            prefix: TokenizedTrajectory.of(
+                [
+                    tuple(self.tokenize(_out_of_thought(prompts[prefix] + stops.cut(row.tokens)) + self.cue))
+                    for row in of_prefix
+                ]
+            )
+            if of_prefix
+            else None
+            for prefix, of_prefix in rows.items()
+        }
+
+    def _probabilities(self, read: dict[_Prefix, TokenizedTrajectory | None]) -> dict[_Prefix, Floats]:
+        """The probability of Yes behind each verification, of shape (thoughts,), by prefix."""
+        prefixes = [(prefix, texts) for prefix, texts in read.items() if texts is not None]
+        found: dict[_Prefix, Floats] = {}
+        for batch in self._batches([texts for _, texts in prefixes]):
+            values = self._forward(
+                [[ids for i in tree for ids in prefixes[i][1].sequences] for tree in batch]
+            )
+            own = [prefixes[i][0] for tree in batch for i in tree]
+            for prefix, logits in zip(own, values.reshape(len(own), self.thoughts), strict=True):
+                found[prefix] = scipy.special.expit(logits.astype(np.float64))
+        return found
+
+    @property
+    def _end_ids(self) -> frozenset[int]:
+        configured = getattr(self._language_model.generation_config, "eos_token_id", None)
+        ids = configured if isinstance(configured, list) else [configured, self.tokenizer.eos_token_id]
+        return frozenset(int(token) for token in ids if token is not None)
 
 
-def _first_token(logprobs: Mapping[str, Any] | None) -> dict[str, float]:
-    """Return the log-probabilities of the first token of an answer by its text, in either form of OpenAI's."""
-    known = logprobs or {}
-    for first in (known.get("content") or ())[:1]:
-        return {each["token"]: float(each["logprob"]) for each in (first, *(first.get("top_logprobs") or ()))}
-    tops = known.get("top_logprobs") or [{}]
-    return {token: float(value) for token, value in (tops[0] or {}).items()}
+def _out_of_thought(text: str) -> str:
+    """The text, with the end of its thought if it ends inside one."""
+    if not in_thought(text):
+        return text
+    gap = "" if text.endswith("\n") else "\n"
+    return f"{text}{gap}{THOUGHT_ENDS}\n\n"
 
 
-def _scores(answers: Sequence[tuple[float, int]]) -> PrefixScores:
-    """Return the scores of a trajectory by the answers about its prefixes."""
-    logit = np.array([log_odds for log_odds, _ in answers], dtype=np.float32)
-    tokens = sum(count for _, count in answers)
+def _random_numbers(prompt: str, count: int, length: int) -> list[Floats]:
+    """Random numbers for some texts of at most `length` tokens. They follow from the prompt alone."""
+    seed = int.from_bytes(hashlib.sha256(prompt.encode()).digest()[:8])
+    keys = [np.array([seed, number], dtype=np.uint64) for number in range(count)]
+    return [np.random.Generator(np.random.Philox(key=key)).random(length) for key in keys]
+
+
+def _mean_scores(
+    prefixes: Sequence[_Prefix],
+    read: dict[_Prefix, TokenizedTrajectory | None],
+    probabilities: dict[_Prefix, Floats],
+) -> PrefixScores:
+    """The scores of a trajectory, given by its prefixes."""
+    texts = [read[prefix] for prefix in prefixes]
+    over_long = np.array([each is None for each in texts])
+    means = np.array(
+        [
+            np.nan if each is None else np.mean(probabilities[prefix])
+            for prefix, each in zip(prefixes, texts, strict=True)
+        ]
+    )
+    odds = log_odds(means, _LEAST).astype(np.float32)
+    everything = TokenizedTrajectory.of([ids for each in texts if each is not None for ids in each.sequences])
+    return PrefixScores(
+        logit=odds,
+        reward=scipy.special.expit(odds.astype(np.float64)),
+        over_long=over_long,
+        tokens=everything.size,
+    )
+
+
+def _answered(answers: Sequence[Answer]) -> PrefixScores:
+    """The scores of a trajectory by a server's answers about its prefixes."""
+    logit = np.array([answer.log_odds for answer in answers], dtype=np.float32)
+    tokens = sum(answer.tokens for answer in answers)
     return PrefixScores(logit, scipy.special.expit(logit.astype(np.float64)), np.isnan(logit), tokens)

@@ -21,10 +21,12 @@ from prmcal.registry.prms.transformers import TransformersPRM
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-_TRUNKS = {"qwen": ("qwen2",), "skywork": ("qwen2",), "reasoneval": ("qwen2", "llama", "mistral")}
+_TRUNKS = {"qwen": ("qwen2",), "reasoneval": ("qwen2", "llama", "mistral")}
 """The types of models whose heads each plugin knows by their weights."""
-_NAMES = {"shepherd": r"shepherd", "rlhflow": r"rlhflow|prm-(deepseek|mistral)-data"}
-"""Plugins for causal language models, which nothing in their files tells from others, by their names."""
+_VALUE_HEAD = "v_head.summary"
+"""The head of Skywork's PRMs, and of TRL's models with a value head."""
+_SHEPHERD = {"every": r"shepherd", "turns": r"rlhflow|prm-(deepseek|mistral)-data"}
+"""The `markers` of `shepherd` for causal language models, which nothing in their files tells from others, by names."""
 _MARKERS = re.compile(r"extra_0|step|score|reward|prm|ки", re.IGNORECASE)
 _GOOD = {"good", "correct", "right", "positive", "true", "yes", "valid", "+"}
 _TRUNK = re.compile(r"(model|transformer)\.")
@@ -56,6 +58,8 @@ def proposed_entry(checkpoint: str) -> str:
             f"{shown or 'of another model'}. Write a class for it: see the page 'Add a PRM'."
         )
     arguments: dict[str, Any] = {"checkpoint": checkpoint}
+    if plugin == "token-classifier" and f"{_VALUE_HEAD}.weight" in shapes:
+        arguments |= {"head": _VALUE_HEAD, "tokenized": "lines"}
     notes = dict(_notes(plugin, checkpoint, config, arguments))
     context = min(config.get(name) or _CONTEXT for name in ("max_position_embeddings", "sliding_window"))
     if context < _CONTEXT:
@@ -78,10 +82,17 @@ def _plugin(checkpoint: str, config: Mapping[str, Any], shapes: Mapping[str, Seq
         one = len(shapes["score.weight"]) and shapes["score.weight"][0] == 1 and "score.bias" not in shapes
         sequence = "SequenceClassification" in architecture or ("Token" not in architecture and one)
         return "sequence-classifier" if sequence else "token-classifier"
+    if f"{_VALUE_HEAD}.weight" in shapes:
+        return "token-classifier"
     if "CausalLM" in architecture or "lm_head.weight" in shapes:
-        known = (name for name, form in _NAMES.items() if re.search(form, checkpoint, re.IGNORECASE))
-        return next(known, "generative")
+        return "shepherd" if _markers_by_name(checkpoint) else "judge"
     return ""
+
+
+def _markers_by_name(checkpoint: str) -> str | None:
+    return next(
+        (name for name, form in _SHEPHERD.items() if re.search(form, checkpoint, re.IGNORECASE)), None
+    )
 
 
 def _notes(
@@ -108,22 +119,28 @@ def _notes(
         yield "read_at", "'reference' (the default) reads as the authors' code does, 'end' at the last token."
     elif plugin.endswith("-classifier"):
         yield from _of_classifier(plugin, config, tokenizer, arguments)
-    elif plugin == "generative":
+    elif plugin == "judge":
         yield (
             "plugin",
-            "nothing in a causal language model says how it was trained. 'generative' asks it for Yes or No. "
-            "'shepherd' reads '+' or '-' behind the tag ' ки' or another 'marker', 'rlhflow' as the answer of a chat.",
+            "nothing in a causal language model says how it was trained. 'judge' asks it for Yes or No. 'shepherd' "
+            "reads '+' or '-' behind the tag ' ки' or another 'marker', or with 'markers: turns' as the answer of a "
+            "chat.",
         )
         if tokenizer.chat_template is None:
             arguments["chat"] = False
         yield "template, right, wrong", "what it is asked, and the two answers; by default Yes and No."
-    elif plugin in _NAMES:
+    elif plugin == "shepherd":
+        if _markers_by_name(checkpoint) == "turns":
+            arguments["markers"] = "turns"
         yield "plugin", "it follows from the name. The files are those of any causal language model."
 
 
 def _of_classifier(
     plugin: str, config: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase, arguments: dict[str, Any]
 ) -> Iterator[tuple[str, str]]:
+    if "head" in arguments:
+        yield "tokenized", "'lines' is the text of Skywork's PRMs. TRL's text is the default."
+        return
     names = output_names(config)
     if plugin == "token-classifier":
         marks = [token for token in tokenizer.get_added_vocab() if _MARKERS.search(token)]

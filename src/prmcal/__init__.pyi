@@ -43,7 +43,7 @@ from prmcal.registry.plugins import llm as llm
 from prmcal.registry.plugins import metric as metric
 from prmcal.registry.plugins import prm as prm
 from prmcal.registry.plugins import strategy as strategy
-from prmcal.registry.prms.generative import GenerativePRM as GenerativePRM
+from prmcal.registry.prms.judge import JudgePRM as JudgePRM
 from prmcal.registry.prms.transformers import TransformersPRM as TransformersPRM
 from prmcal.registry.strategies.sequential import Drawn as Drawn
 from prmcal.registry.strategies.sequential import Outcome as Outcome

@@ -68,7 +68,6 @@ def test_damaged_files_are_found(tmp_path: Path, damage: Callable[[Path], object
     [
         ("qwen", "nano:weak", "score.0.weight, and there is none"),
         ("qwen-vllm", "nano:weak", "score.0.weight, and there is none"),
-        ("skywork", "nano:prm", r"v_head.summary.weight of shape \[1, ...\], and there is none"),
         ("reasoneval", "nano:shepherd", r"score_head.weight of shape \[3, ...\], and there is none"),
     ],
 )

@@ -83,7 +83,7 @@ def test_a_server_for_an_llm_is_no_prm(chat: str) -> None:
 def test_a_served_judge_scores_as_the_model_on_this_machine(chat_of: bool, chat: str) -> None:
     given: dict[str, Any] = {"right": ["+", " +"], "wrong": ["-", " -"], "chat": chat_of}
     served = prms.create("judge", base_url=chat, model="nano-strong", top_logprobs=300, patience=5.0, **given)
-    local = prms.create("generative", checkpoint="nano:strong", dtype="float32", device="cpu", **given)
+    local = prms.create("judge", checkpoint="nano:strong", dtype="float32", device="cpu", **given)
     trajectories = [STARTED.steps, ("a) 37+15=42",), ()]
     found, expected = (each.score(QUESTION, trajectories) for each in (served, local))
     for mine, theirs in zip(found, expected, strict=True):

@@ -11,11 +11,11 @@ import pytest
 
 from prmcal import PRM, Prefix, Sampling, ScoringRequest
 from prmcal.errors import PluginFailedError
+from prmcal.harness.audit.training import HeadlessPRM
 from prmcal.registry.conformance import checks_of
 from prmcal.registry.conformance import plugin as plugin_checks
 from prmcal.registry.conformance import prm as prm_checks
 from prmcal.registry.plugins import datasets, llms, prms
-from prmcal.registry.prms.value_head import ValueHeadPRM
 from prmcal.steps import split_steps
 from tests.vllm.server import free_port, serving
 
@@ -82,7 +82,7 @@ def test_a_value_head_is_served_as_its_card_says(
 ) -> None:
     """vLLM takes the weight and the bias of a token classifier for those of a sequence classifier."""
     weight = np.random.default_rng(2).normal(size=128)
-    architecture = ValueHeadPRM("nano:shepherd", device="cpu").write(weight, 0.5, tmp_path / "trained")
+    architecture = HeadlessPRM("nano:shepherd", device="cpu").write(weight, 0.5, tmp_path / "trained")
     pooler = '{"task": "token_classify", "tok_pooling_type": "ALL"}'
     settings = ("--hf-overrides", f'{{"architectures": ["{architecture}"]}}', "--pooler-config", pooler)
     folder = str(tmp_path / "trained")

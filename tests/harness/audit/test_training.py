@@ -10,18 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 import yaml
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from prmcal import ScoringRequest
-from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError
-from prmcal.harness.audit.training import fit_value_head, labelled, write_checkpoint
+from prmcal.errors import DataError, PluginFailedError
+from prmcal.harness.audit.training import HeadlessPRM, fit_value_head, labelled, write_checkpoint
 from prmcal.registry.models.checkpoints import NANO_FOLDER
 from prmcal.registry.nano.problems import MODULUS, generate_split, render_step
 from prmcal.registry.plugins import prms
-from prmcal.registry.prms.value_head import ValueHeadPRM
 from prmcal.registry.reading.solutions import Fields
 from tests.conftest import Prmcal
 from tests.harness.share.verified_run import verified_run
@@ -117,7 +115,7 @@ def test_a_run_becomes_a_prm_with_the_scores_of_its_fit(
     (entry,) = yaml.safe_load(done.stdout[done.stdout.index("prms:") :])["prms"]
     assert f'prms:\n  - name: "{entry["name"]}"' in (folder / "README.md").read_text()
 
-    prm = ValueHeadPRM.to_train(MODEL)
+    prm = HeadlessPRM.of(MODEL)
     data = labelled(run, Fields(), {})
     head = fit_value_head(data, prm)
     request = ScoringRequest(
@@ -133,48 +131,20 @@ def test_a_run_becomes_a_prm_with_the_scores_of_its_fit(
     weights = load_file(folder / "model.safetensors")
     save_file({name: weights[name] for name in ("score.weight", "score.bias")}, alone)
     assert alone.stat().st_size < 20_000
+    given = {"checkpoint": MODEL, "max_tokens": entry["arguments"]["max_tokens"]}
     same = [
-        prms.create(
-            "value-head", checkpoint=MODEL, head=str(file), max_tokens=entry["arguments"]["max_tokens"]
-        )
+        prms.create("token-classifier", head=str(file), **given)
         for file in (alone, folder / "model.safetensors")
     ]
     for scores, own in zip(found, same[0].score_batch([request])[0], strict=True):
         np.testing.assert_allclose(own.logit, scores.logit, atol=1e-4)
     assert same[0].identity() == same[1].identity()
-    weights["score.bias"] += 1
-    save_file(weights, alone)
-    other = prms.create(
-        "value-head", checkpoint=MODEL, head=str(alone), max_tokens=entry["arguments"]["max_tokens"]
-    )
-    assert other.identity() != same[1].identity()
-
-
-@pytest.mark.parametrize("content", [None, b"no weights", {"weight": (2, 4)}])
-def test_a_head_that_cannot_be_read_is_named(
-    tmp_path: Path, content: bytes | dict[str, tuple[int, int]] | None
-) -> None:
-    file = tmp_path / "head.safetensors"
-    if isinstance(content, bytes):
-        file.write_bytes(content)
-    elif content is not None:
-        save_file({name: torch.zeros(shape) for name, shape in content.items()}, file)
-    with pytest.raises(InvalidArgumentsError, match=r"head\.safetensors' cannot be read: .*score\.bias, as"):
-        prms.create("value-head", checkpoint=MODEL, head=str(file))
-
-
-def test_a_head_of_another_model_is_an_error(tmp_path: Path) -> None:
-    file = tmp_path / "head.safetensors"
-    save_file({"score.weight": torch.zeros(2, 7), "score.bias": torch.zeros(2)}, file)
-    prm = prms.create("value-head", checkpoint=MODEL, head=str(file))
-    with pytest.raises(PluginFailedError, match=r"has the shape \[2, 7\], and nano:shepherd needs \[2, "):
-        prm.score_batch([ScoringRequest("1+1?", (("2",),))])
 
 
 def test_the_checkpoint_is_that_of_the_model_with_a_head_for_transformers(
     tmp_path: Path, written: Callable[..., Path]
 ) -> None:
-    prm, folder = ValueHeadPRM.to_train(MODEL), tmp_path / "trained"
+    prm, folder = HeadlessPRM.of(MODEL), tmp_path / "trained"
     data = labelled(written(as_openr, solutions(14)), Fields(), {})
     head = fit_value_head(data, prm)
     assert head.refusal == ""
@@ -229,21 +199,21 @@ def test_math_shepherd_has_the_outcome_in_its_last_mark(written: Callable[..., P
     marks = [own["marks"] for each in questions for own in each["solved"]]
     assert [each["rates"] for each in data.solutions] == marks
     assert [each["label"] for each in data.solutions] == [own[-1] for own in marks]
-    head = fit_value_head(data, ValueHeadPRM.to_train(MODEL))
+    head = fit_value_head(data, HeadlessPRM.of(MODEL))
     assert head.figures["one sample"].questions == 12
     assert "none of the bare question" in head.reading[1]
 
 
 def test_a_prefix_that_is_too_long_has_no_score(written: Callable[..., Path]) -> None:
     data = labelled(written(as_openr, solutions(12)), Fields(), {})
-    prm = ValueHeadPRM.to_train(MODEL)
+    prm = HeadlessPRM.of(MODEL)
     asked = ScoringRequest(data.solutions[0]["asked"], (tuple(data.solutions[0]["steps"]),))
     whole = prm.states(asked)[0]
     prm.max_tokens = len(prm.tokenize_prefix(asked.question, asked.trajectories[0][:1]))
     cut = prm.states(asked)[0]
     np.testing.assert_allclose(cut[:2], whole[:2], atol=1e-5)
     assert np.isnan(cut[2:]).all()
-    read = [fit_value_head(data, each).reading[1] for each in (prm, ValueHeadPRM.to_train(MODEL))]
+    read = [fit_value_head(data, each).reading[1] for each in (prm, HeadlessPRM.of(MODEL))]
     few, many = (int(words.rpartition(" scored prefixes")[0].rpartition(" ")[2]) for words in read)
     assert 0 < few < many
 
@@ -290,4 +260,4 @@ def test_a_type_without_a_token_classifier_is_an_error(tmp_path: Path) -> None:
     }
     AutoModelForCausalLM.from_config(AutoConfig.for_model("mamba", **sizes)).save_pretrained(tmp_path)
     with pytest.raises(PluginFailedError, match="no token classifier of the type 'mamba'"):
-        ValueHeadPRM(str(tmp_path)).modules  # noqa: B018  (It loads the model.)
+        HeadlessPRM(str(tmp_path)).modules  # noqa: B018  (It loads the model.)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra 'serve' is not installed")
 import httpx2
 import numpy as np
+from safetensors.numpy import save_file
 
 from prmcal import CalibratedPRM, PrefixRewards, TransformersPRM
 from prmcal.errors import PrmcalError
@@ -67,15 +69,17 @@ def test_another_run_has_the_server_as_its_prm(markers: str, address: str, here:
     assert found.reward == pytest.approx(here.score(QUESTION, STEPS).point, abs=1e-4)
 
 
-def test_rows_have_the_order_of_the_outputs_of_the_prm() -> None:
+def test_rows_have_the_order_of_the_outputs_of_the_prm(tmp_path: Path) -> None:
     """Math-Shepherd's first output is that of a right step, and a value head has one output."""
     rewards = PrefixRewards((0.5,), (0.4, 0.4), ((0.25,), (0.25,)), (0.25, 0.25), (False, False))
     shepherd = prms.create("shepherd", checkpoint="nano:strong", marker="=")
-    skywork = prms.create("skywork", checkpoint="nano:strong")
-    assert isinstance(shepherd, TransformersPRM) and isinstance(skywork, TransformersPRM)
+    head = tmp_path / "head.safetensors"
+    save_file({"score.weight": np.zeros((1, 8)), "score.bias": np.zeros(1)}, head)
+    value = prms.create("token-classifier", checkpoint="nano:strong", head=str(head))
+    assert isinstance(shepherd, TransformersPRM) and isinstance(value, TransformersPRM)
     assert Form(shepherd).row(0, rewards, logits=False)["data"] == [[0.25, 0.75]]
-    assert Form(skywork).row(0, rewards, logits=False)["data"] == [[0.25]]
-    assert Form(skywork).row(0, rewards, logits=True)["data"] == [[pytest.approx(-np.log(3))]]
+    assert Form(value).row(0, rewards, logits=False)["data"] == [[0.25]]
+    assert Form(value).row(0, rewards, logits=True)["data"] == [[pytest.approx(-np.log(3))]]
     with pytest.raises(PrmcalError, match="cannot be told apart"):
         Form(shepherd).read(PoolingBody(input="1 + 1 is 2="))
 

@@ -1,222 +1,243 @@
-"""The PRM `judge` with a real server on this machine: the scores of `generative`, and clear errors."""
+"""The PRM `judge`: a language model's Yes or No, with and without verifications."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from scipy.special import expit
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from prmcal import JudgePRM, ScoringRequest
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
-from prmcal.registry import network
-from prmcal.registry.conformance import parametrize_with_checks
+from prmcal.registry.conformance import run_checks
+from prmcal.registry.models.checkpoints import resolve_checkpoint
 from prmcal.registry.plugins import prms
-from tests.registry.llms.completions_server import Server, serving
+from prmcal.registry.prms.judge import _random_numbers
+from tests.registry.prms.prm_assertions import assert_long_prefixes_flagged
 
-STRONG = "nano:strong"
-SIGNS: dict[str, Any] = {"right": ["+", " +"], "wrong": ["-", " -"]}
 QUESTION = "Start with 37 and keep two digits. a) add 15, b) subtract 8."
 TRAJECTORIES = (("a) 37+15=52", "b) 52-8=\\boxed{44}"), ("a) 37+15=42", "b) 42-8=34"), ())
-CHAT = "/chat/completions"
+SHEPHERD = "{{ question }}{% if steps %} {{ steps | join(' ки\\n') }}{% endif %} ки"
+SIGNS: dict[str, Any] = {"right": ["+", " +", "Yes"], "wrong": ["-", " -"]}
 
 
-class Asked:
-    """A shipped model that completes a prompt or a chat by one token, and names the most likely ones."""
-
-    def __init__(self, checkpoint: str) -> None:
-        self.prm: Any = prms.create("generative", checkpoint=checkpoint, dtype="float32", device="cpu")
-        self.lock = threading.Lock()
-
-    def __call__(self, request: dict[str, Any]) -> dict[str, Any]:
-        import torch
-
-        assert request["max_tokens"] == 1
-        tokenizer = self.prm.tokenizer
-        if "messages" in request:
-            ids = tokenizer.apply_chat_template(
-                request["messages"], add_generation_prompt=True, return_dict=False
-            )
-        else:
-            ids = tokenizer(request["prompt"])["input_ids"]
-        with self.lock, torch.inference_mode():
-            chances = self.prm._language_model(torch.tensor([ids])).logits[0, -1].log_softmax(-1)
-        asked = request["top_logprobs"] if "messages" in request else request["logprobs"]
-        top = [
-            {"token": tokenizer.decode([token]), "logprob": chance.item()}
-            for chance, token in zip(*chances.topk(asked), strict=True)
-        ]
-        form: dict[str, Any] = {"content": [{**top[0], "top_logprobs": top}]}
-        if "messages" not in request:
-            form = {"top_logprobs": [{each["token"]: each["logprob"] for each in top}]}
-        return reply(form, len(ids))
-
-
-def reply(logprobs: Any, tokens: int = 7) -> dict[str, Any]:
-    choice = {"index": 0, "finish_reason": "length", "logprobs": logprobs, "message": {"content": "?"}}
-    return {"choices": [choice], "usage": {"prompt_tokens": tokens, "completion_tokens": 1}}
-
-
-def naming(**chances: float) -> dict[str, Any]:
-    """The reply of a server to a chat: the probabilities of the tokens that it names."""
-    top = [{"token": token, "logprob": float(np.log(chance))} for token, chance in chances.items()]
-    return reply({"content": [{**top[0], "top_logprobs": top}]})
-
-
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network, "FIRST_PAUSE", 0.01)
+def create(checkpoint: object, **arguments: Any) -> JudgePRM:
+    built = prms.create("judge", checkpoint=str(checkpoint), **{**SIGNS, **arguments})
+    assert isinstance(built, JudgePRM)
+    return built
 
 
 @pytest.fixture(scope="module")
-def strong(one_thread: None) -> Iterator[Server]:
-    with serving(Asked(STRONG), path=CHAT) as server:
-        yield server
+def verifier() -> JudgePRM:
+    """The strong nano model, which verifies what it reads in 12 tokens."""
+    return create("nano:strong", thoughts=3, thought_tokens=12, cue="\n\n=", temperature=1.5, dtype="float32")
 
 
-def create(url: str, **arguments: Any) -> Any:
-    return prms.create("judge", base_url=url, model="strong", **{"timeout": 120.0, **arguments})
+@pytest.mark.parametrize("thoughts", [0, 2])
+def test_it_conforms(thoughts: int, policy_folder: Path) -> None:
+    plugin = create(policy_folder, thoughts=thoughts, thought_tokens=6, max_tokens=900)
+    failed = {each.name: each.message for each in run_checks(plugin) if not each.passed}
+    assert set(failed) <= ({"hidden states"} if thoughts else set())
+    assert "Set 'thoughts' to 0" in failed.get("hidden states", "Set 'thoughts' to 0")
 
 
-def logits(plugin: Any, trajectories: Sequence[Sequence[str]] = TRAJECTORIES) -> np.ndarray[Any, Any]:
-    return np.concatenate([scores.logit for scores in plugin.score(QUESTION, trajectories)])
-
-
-@parametrize_with_checks(
-    [prms.create("judge", base_url="http://localhost/v1", model="strong", max_tokens=800, **SIGNS)]
-)
-def test_a_served_judge_conforms(plugin: Any, check: Any, strong: Server) -> None:
-    # The server has no address yet when the checks are collected.
-    check(prms.create("judge", **{**plugin.arguments, "base_url": strong.url, "top_logprobs": 300}))
-
-
-@pytest.mark.parametrize("chat", [True, False])
-def test_its_scores_are_those_of_the_model_on_this_machine(chat: bool, strong: Server) -> None:
-    given = {**SIGNS, "chat": chat, "template": "{{ question }}|{{ solution }}?"}
-    local = prms.create("generative", checkpoint=STRONG, dtype="float32", device="cpu", **given)
-    if chat:
-        found = logits(create(strong.url, top_logprobs=300, system_prompt="Judge.", **given))
-        local = prms.create("generative", **{**local.arguments, "system_prompt": "Judge."})
-    else:
-        with serving(Asked(STRONG)) as server:
-            found = logits(create(server.url, top_logprobs=300, **given))
-            assert {tuple(sorted(each)) for each in server.requests} == {
-                ("logprobs", "max_tokens", "model", "prompt", "temperature", "top_p")
-            }
-    np.testing.assert_allclose(found, logits(local), atol=1e-4)
-    assert np.ptp(found) > 0.1
-
-
-def test_equal_questions_are_asked_once(strong: Server) -> None:
-    before = len(strong.requests)
-    create(strong.url, top_logprobs=300, **SIGNS).score(QUESTION, TRAJECTORIES)
-    assert len(strong.requests) - before == 5
-
-
-@pytest.mark.parametrize(
-    ("named", "expected"),
-    [
-        ({"Yes": 0.5, " yes": 0.2, "No": 0.1, "?": 0.05}, np.log(0.7 / 0.1)),
-        ({"Yes": 0.9, "Maybe": 0.06}, np.log(0.9 / 0.04)),
-        ({"No": 0.6, "Maybe": 0.1}, np.log(0.1 / 0.6)),
-        ({"No": 1.0}, np.log(1e-9)),
-    ],
-)
-def test_an_answer_that_is_not_named_is_as_likely_as_it_can_be(
-    named: dict[str, float], expected: float
-) -> None:
-    with serving(lambda request: naming(**named), path=CHAT) as server:
-        assert logits(create(server.url), [()])[0] == pytest.approx(expected, rel=1e-5)
-
-
-def test_what_the_server_finds_too_long_is_flagged() -> None:
-    """Either it says so, as vLLM does, or it counts more tokens than `max_tokens`."""
-    with serving(
-        lambda request: reply(naming(Yes=0.7, No=0.2)["choices"][0]["logprobs"], 90), path=CHAT
-    ) as server:
-        (counted,) = create(server.url, max_tokens=80).score(QUESTION, [("a",)])
-        assert counted.over_long.all() and np.isnan(counted.reward).all()
-    for message, flagged in (("maximum context length is 80 tokens", True), ("no such model", False)):
-        with serving(lambda request: naming(Yes=0.7, No=0.2), lambda number: "400", path=CHAT) as server:
-            server.refusal = message
-            plugin = create(server.url)
-            if flagged:
-                assert plugin.score(QUESTION, [("a",)])[0].over_long.all()
-            else:
-                with pytest.raises(PluginFailedError, match=r"refused a request with 400.*Check 'model'"):
-                    plugin.score(QUESTION, [("a",)])
-
-
-@pytest.mark.parametrize("found", [None, {}, {"content": None}, {"content": []}, {"top_logprobs": None}])
-def test_a_server_without_log_probabilities_is_one_clear_error(found: Any) -> None:
-    with (
-        serving(lambda request: reply(found), path=CHAT) as server,
-        pytest.raises(PluginFailedError, match="returned no log-probabilities, which the PRM 'judge' needs"),
+def test_with_the_prompt_of_shepherd_it_is_shepherd() -> None:
+    asked = create("nano:shepherd", chat=False, template=SHEPHERD)
+    shepherd = prms.create("shepherd", checkpoint="nano:shepherd")
+    for mine, theirs in zip(
+        asked.score(QUESTION, TRAJECTORIES), shepherd.score(QUESTION, TRAJECTORIES), strict=True
     ):
-        create(server.url).score(QUESTION, TRAJECTORIES)
+        np.testing.assert_allclose(mine.logit, theirs.logit, atol=1e-5)
+        assert mine.tokens == theirs.tokens
 
 
-def test_an_answer_in_other_words_names_them() -> None:
-    with (
-        serving(lambda request: naming(The=0.5, Sure=0.3, Hm=0.1), path=CHAT) as server,
-        pytest.raises(
-            PluginFailedError, match=r"neither 'Yes' nor 'No'.*'The', 'Sure', 'Hm'\. Set 'right' and"
-        ),
-    ):
-        create(server.url).score(QUESTION, TRAJECTORIES)
-
-
-def test_its_problems_are_those_of_one_request() -> None:
-    with serving(lambda request: reply(None), path=CHAT) as server:
-        (problem,) = create(server.url, patience=60.0).problems({QUESTION: 1})
-    assert "returned no log-probabilities" in str(problem)
-    assert QUESTION in server.requests[0]["messages"][0]["content"] and len(server.requests) == 1
-    (unreachable,) = create(server.url, patience=60.0).problems({})
-    assert "nothing answers at the address" in str(unreachable)
-
-
-def test_fields_of_a_request_can_be_added_and_left_out() -> None:
-    fields = {
-        "chat_template_kwargs": {"enable_thinking": False},
-        "max_tokens": None,
-        "max_completion_tokens": 1,
-    }
-    with serving(lambda request: naming(Yes=0.7, No=0.2), path=CHAT) as server:
-        create(server.url, fields=fields).score(QUESTION, [()])
-    (request,) = server.requests
-    assert "max_tokens" not in request and request["max_completion_tokens"] == 1
-    assert request["chat_template_kwargs"] == {"enable_thinking": False}
-
-
-def test_thoughts_can_be_left_out_of_what_it_reads(strong: Server) -> None:
-    without = create(strong.url, read_thoughts=False, top_logprobs=300, **SIGNS)
-    (found,) = without.score(QUESTION, [("<think>\nHmm.", "Wait, no.\n</think>", *TRAJECTORIES[0])])
-    (expected,) = create(strong.url, top_logprobs=300, **SIGNS).score(QUESTION, TRAJECTORIES[:1])
-    np.testing.assert_allclose(found.logit, expected.logit[[0, 0, 0, 1, 2]], atol=1e-6)
-
-
-def test_the_address_is_no_part_of_the_identity_and_what_is_asked_is() -> None:
-    first, moved, other = (
-        create(url, **arguments).identity()
-        for url, arguments in (
-            ("http://a/v1", {}),
-            ("http://b/v1", {"key_variable": "KEY", "concurrency": 3, "timeout": 9.0, "patience": 2.0}),
-            ("http://a/v1", {"template": "{{ question }} {{ solution }}"}),
-        )
+def chat(tokenizer: Any, text: str) -> str:
+    shown: str = tokenizer.apply_chat_template(
+        [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
     )
-    assert first == moved != other
+    return shown
+
+
+def test_spellings_of_an_answer_are_added_up(policy_folder: Path) -> None:
+    plugin = create(
+        policy_folder,
+        template="{{ question }}|{{ solution }}?",
+        right=["1", "2", "12"],
+        wrong=["7", "8", "9"],
+    )
+    model: Any = AutoModelForCausalLM.from_pretrained(policy_folder)
+    tokenizer: Any = AutoTokenizer.from_pretrained(policy_folder)
+    ids = tokenizer(
+        chat(tokenizer, f"{QUESTION}|a) 1\n\nb) 2?"), add_special_tokens=False, return_tensors="pt"
+    )
+    with torch.no_grad():
+        chances = model(**ids).logits[0, -1].double().softmax(-1)
+    rows = [[tokenizer.convert_tokens_to_ids(each) for each in digits] for digits in ("12", "789")]
+    yes, no = (chances[each].sum() for each in rows)
+    found = plugin.score(QUESTION, [("a) 1", "b) 2")])[0]
+    assert found.reward[-1] == pytest.approx((yes / (yes + no)).item(), abs=1e-5)
+
+
+def test_the_reward_is_the_mean_over_verifications(verifier: JudgePRM) -> None:
+    """Every verification is written by the plain sampler, one at a time, and judged in a pass of its own."""
+    folder = resolve_checkpoint("nano:strong")
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    rows = [[tokenizer.convert_tokens_to_ids(each)] for each in "+-"]
+    steps = TRAJECTORIES[0][:1]
+    prompt = verifier.prefix_text(QUESTION, steps)
+    chances, texts = [], []
+    for numbers in _random_numbers(prompt, 3, 12):
+        ids = tokenizer(prompt, add_special_tokens=False).input_ids
+        written: list[int] = []
+        for number in numbers:
+            with torch.no_grad():
+                logits = model(torch.tensor([ids + written])).logits[0, -1]
+            cumulative = (logits.float() / 1.5).softmax(-1).double().cumsum(-1)
+            written.append(int(torch.searchsorted(cumulative, number * cumulative[-1], right=True)))
+            if written[-1] in verifier._end_ids or "=" in tokenizer.decode(written):
+                break
+        text = tokenizer.decode(written, skip_special_tokens=True).partition("=")[0]
+        texts.append(text)
+        read = tokenizer(f"{prompt}{text}\n\n=", add_special_tokens=False, return_tensors="pt")
+        with torch.no_grad():
+            logits = model(**read).logits[0, -1]
+        chances.append(expit((logits[rows[0]] - logits[rows[1]]).item()))
+    assert len(set(texts)) > 1
+    assert verifier.score(QUESTION, [steps])[0].reward[-1] == pytest.approx(np.mean(chances), abs=1e-5)
+
+
+def test_a_score_depends_on_the_prefix_alone(verifier: JudgePRM) -> None:
+    alone = verifier.score(QUESTION, [TRAJECTORIES[0]])[0].reward
+    requests = [
+        ScoringRequest("Start with 01. a) add 1.", (("a) 1+1=2",),)),
+        ScoringRequest(QUESTION, TRAJECTORIES),
+    ]
+    together = verifier.score_batch(requests)[1]
+    np.testing.assert_allclose(together[0].reward, alone, atol=1e-5)
+    assert together[0].reward[0] == together[1].reward[0] == together[2].reward[0]
+    assert np.ptp(alone) > 1e-3
+    (whole,) = verifier.score_batch([ScoringRequest(QUESTION, TRAJECTORIES[:1], whole_only=True)])
+    np.testing.assert_allclose(whole[0].reward, alone[-1:], atol=1e-5)
+
+
+@pytest.mark.parametrize("thoughts", [0, 2])
+def test_over_long_prefixes_are_flagged(thoughts: int, policy_folder: Path) -> None:
+    template = "{{ question }}|{{ solution }}?"
+    limit = {"max_tokens": 60} if not thoughts else {"max_tokens": 76, "thoughts": 2, "thought_tokens": 12}
+    assert_long_prefixes_flagged(create(policy_folder, template=template, cue="\n\n=", **limit))
+
+
+def test_a_thought_of_the_chat_template_is_ended_before_the_answer(policy_folder: Path) -> None:
+    def read(thoughts: int) -> tuple[JudgePRM, str]:
+        plugin = create(policy_folder, thoughts=thoughts, thought_tokens=3, cue="\n\n=")
+        plugin.tokenizer.chat_template = "{{ messages[-1]['content'] }}\n{{ '<think>\n' }}"
+        return plugin, plugin.prefix_text(QUESTION, ())
+
+    assert read(0)[1].endswith("Answer Yes or No.\n<think>\n</think>\n\n")
+    plugin, prompt = read(2)
+    assert prompt.endswith("Answer Yes or No.\n<think>\n")
+    texts: list[str] = []
+    tokenize = plugin.tokenize
+    plugin.tokenize = lambda text: texts.append(text) or tokenize(text)  # type: ignore[method-assign,func-returns-value]
+    plugin.score(QUESTION, [()])
+    judged = [text for text in texts if text.startswith(prompt) and text != prompt]
+    assert len(judged) == 2 and all(text.endswith("\n</think>\n\n\n\n=") for text in judged)
+
+
+def test_a_subclass_needs_three_lines() -> None:
+    class Mine(JudgePRM):
+        checkpoint, right, wrong = "nano:strong", ["+"], ["-"]
+
+    asked, given = Mine(), create("nano:strong", right=["+"], wrong=["-"])
+    asked.check_arguments()
+    assert (
+        asked.score(QUESTION, TRAJECTORIES)[0].logit.tolist()
+        == given.score(QUESTION, TRAJECTORIES)[0].logit.tolist()
+    )
+
+
+def test_hidden_states_need_one_text() -> None:
+    (states,) = create("nano:strong").hidden_states([ScoringRequest(QUESTION, TRAJECTORIES)])
+    assert len(states) == 7
+    with pytest.raises(PluginFailedError, match="Set 'thoughts' to 0, or leave out calibrators"):
+        create("nano:strong", thoughts=1).hidden_states([ScoringRequest(QUESTION, TRAJECTORIES)])
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"template": "{{ question }}"}, "leaves out a step"),
-        ({"right": ["Yes"], "wrong": [" Yes"]}, "'right' and 'wrong' parameters must be lists of different"),
-        ({"base_url": "localhost"}, "'base_url' parameter of the prm 'judge' must be an address"),
-        ({"top_logprobs": 0}, "'top_logprobs' parameter of the prm 'judge'"),
+        ({"template": "{{ question }}"}, "leaves out a step. Write {{ question }}, and {{ solution }}"),
+        (
+            {"template": "{{ question }} {{ answer }}"},
+            "cannot be filled in: UndefinedError: 'answer' is undefined",
+        ),
+        ({"template": "{{ question"}, "cannot be filled in: TemplateSyntaxError"),
+        ({"right": ["+", "-"]}, "'right' and 'wrong' parameters must be lists of different texts"),
+        ({"right": []}, "'right' parameter of the prm 'judge'"),
+        (
+            {"thoughts": 1, "thought_tokens": 4096},
+            "'thought_tokens' parameter must be below 'max_tokens', 4096",
+        ),
     ],
 )
 def test_arguments_out_of_range(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidArgumentsError, match=message):
-        prms.create("judge", **{"base_url": "http://localhost/v1", "model": "m", **arguments})
+    with pytest.raises(InvalidArgumentsError) as raised:
+        create("nano:strong", **arguments)
+    assert message in str(raised.value)
+
+
+def test_a_model_without_the_answers_or_a_chat_is_refused(policy_folder: Path) -> None:
+    with pytest.raises(
+        PluginFailedError, match=r"None of '☺', 'maybe so' is a token of .*Set 'right' to texts"
+    ):
+        create(policy_folder, right=["☺", "maybe so"]).score(QUESTION, TRAJECTORIES)
+    plugin = create(policy_folder)
+    plugin.tokenizer.chat_template = None
+    with pytest.raises(PluginFailedError, match=r"has no chat template.*or set 'chat' to false"):
+        plugin.score(QUESTION, TRAJECTORIES)
+
+
+def test_all_that_decides_the_scores_is_in_the_identity() -> None:
+    variants: Sequence[dict[str, Any]] = (
+        {},
+        {"template": "{{ question }} {{ solution }}"},
+        {"chat": False},
+        {"thoughts": 2},
+        {"thoughts": 2, "cue": "?"},
+        {"thoughts": 2, "temperature": 0.6},
+        {"wrong": ["7"]},
+    )
+    identities = {json.dumps(create("nano:strong", **each).identity()) for each in variants}
+    assert len(identities) == len(variants)
+    assert json.dumps(create("nano:strong", sample_tokens=7, batch_tokens=7).identity()) in identities
+
+
+def test_closing_releases_both_models(policy_folder: Path) -> None:
+    plugin = create(policy_folder, thoughts=1, thought_tokens=2)
+    before = plugin.score(QUESTION, [()])[0].logit.tolist()
+    plugin.close()
+    assert not {"modules", "_language_model"} & set(vars(plugin))
+    assert plugin.score(QUESTION, [()])[0].logit.tolist() == before
+
+
+@pytest.mark.parametrize("plugin", ["qwen", "judge"])
+def test_thoughts_can_be_left_out_of_what_a_prm_reads(plugin: str) -> None:
+    checkpoint = {"qwen": "nano:prm", "judge": "nano:strong"}[plugin]
+    own = SIGNS | {"thoughts": 1, "thought_tokens": 4} if plugin == "judge" else {}
+    without = prms.create(plugin, checkpoint=checkpoint, dtype="float32", read_thoughts=False, **own)
+    reading = prms.create(plugin, checkpoint=checkpoint, dtype="float32", **own)
+    answer = TRAJECTORIES[0]
+    (found,) = without.score(QUESTION, [("<think>\nHmm.", "Wait, no.\n</think>", *answer)])
+    (expected,) = reading.score(QUESTION, [answer])
+    np.testing.assert_allclose(found.logit, expected.logit[[0, 0, 0, 1, 2]], atol=1e-5)
+    (read,) = reading.score(QUESTION, [("<think>\nHmm.", "Wait, no.\n</think>", *answer)])
+    assert np.abs(read.logit[1:] - found.logit[1:]).min() > 1e-3
+    assert "read_thoughts" not in json.dumps(reading.identity())
+    assert without.identity()["read_thoughts"] is False

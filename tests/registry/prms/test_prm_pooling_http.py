@@ -248,7 +248,7 @@ def test_the_identity_is_the_model_and_what_it_reads() -> None:
             {"format": {"plugin": "qwen", "arguments": {"markers": "last"}}},
             "'markers' is no argument of 'format'",
         ),
-        ({"format": "skywork", "markers": "last"}, "The format 'skywork' has no 'markers'"),
+        ({"format": "reasoneval", "markers": "last"}, "The format 'reasoneval' has no 'markers'"),
         ({"markers": "some"}, "'markers' parameter of the prm 'pooling-http'"),
         ({"max_tokens": 0}, "'max_tokens' parameter of the .* must be greater than or equal to 1"),
     ],

@@ -18,7 +18,7 @@ from prmcal.registry.conformance import checks_of
 from prmcal.registry.conformance import plugin as plugin_checks
 from prmcal.registry.conformance import prm as prm_checks
 from prmcal.registry.plugins import prms
-from prmcal.registry.prms.heads import ReasonEvalPRM
+from prmcal.registry.prms.reasoneval import ReasonEvalPRM
 from tests.registry.conftest import QWEN2
 from tests.registry.prms.prm_assertions import assert_exact_head, assert_long_prefixes_flagged
 from tests.registry.prms.prm_layouts import (

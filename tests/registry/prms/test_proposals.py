@@ -52,7 +52,7 @@ def proposal(folder: Path | str) -> tuple[str, dict[str, Any], str]:
         ("nano:prm", "qwen", "- markers: 'last'"),
         ("nano:shepherd", "shepherd", "it follows from the name"),
         ("nano:reasoneval", "reasoneval", "- read_at: 'reference'"),
-        ("nano:strong", "generative", "'shepherd' reads '+' or '-'"),
+        ("nano:strong", "judge", "'shepherd' reads '+' or '-'"),
     ],
 )
 def test_the_shipped_models_are_known(checkpoint: str, plugin: str, undecided: str) -> None:
@@ -73,9 +73,18 @@ def test_the_published_layouts_are_known(tmp_path: Path, reward_folder: Path) ->
         "shepherd": layout(tmp_path / "math-shepherd-mistral-7b-prm", SHEPHERD),
         "rlhflow": layout(tmp_path / "Llama3.1-8B-PRM-Deepseek-Data", LLAMA_31),
     }
-    assert {plugin: proposal(folder)[0] for plugin, folder in layouts.items()} == {
-        each: each for each in layouts
+    proposed = {name: proposal(folder)[:2] for name, folder in layouts.items()}
+    assert {name: plugin for name, (plugin, _) in proposed.items()} == {
+        **{name: name for name in layouts},
+        "skywork": "token-classifier",
+        "rlhflow": "shepherd",
     }
+    for name, written in (
+        ("skywork", {"head": "v_head.summary", "tokenized": "lines"}),
+        ("rlhflow", {"markers": "turns"}),
+        ("shepherd", {}),
+    ):
+        assert proposed[name][1] == {"checkpoint": str(layouts[name]), **written}
 
 
 def test_an_exported_calibrated_prm_is_known(tmp_path: Path) -> None:
