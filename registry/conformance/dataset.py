@@ -89,8 +89,7 @@ def check_unknown_splits_and_counts_are_refused(plugin: Dataset) -> None:
 
 def check_grading(plugin: Dataset) -> None:
     """The reference answer in a box is correct, another answer is incorrect, and no box is unparsed."""
-    # Success rates have no answers, and tests are not their own answer.
-    if isinstance(plugin, FollowedUpDataset) or plugin.grading == "unit-tests":
+    if isinstance(plugin, FollowedUpDataset):  # Success rates have no answers.
         return
     for question in filter(lambda each: each.answer, _first(plugin, plugin.splits[-1])):
         cases = (

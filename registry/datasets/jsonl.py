@@ -188,8 +188,7 @@ class JsonlDataset(Dataset):
     Use it instead of `calibration`. A hash of the question's text decides, so a question is in the same split in every
     file."""
     grading: Grading = "symbolic"
-    """The kind of answers: any mathematics, integers from 0 to 999, plain numbers and words, or programs, whose
-    tests are the `answer` of the question (see the page "Code")."""
+    """The kind of answers: any mathematics, integers from 0 to 999, or plain numbers and words."""
     answers: Answers = MARKED
     """Where the answer of a solution stands: ``boxed``, ``phrase`` (behind "the answer is"), ``hashes`` (behind ####),
     ``last number``, ``whole``, ``{pattern: REGEX}``, or a list of these, which are tried in order. See the page "How

@@ -1,9 +1,8 @@
-"""Grade a final answer: compare it with the reference answer, or run it as a program on tests."""
+"""Grade a final answer: compare it with the reference answer."""
 
 import atexit
 import contextlib
 import json
-import platform
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -11,15 +10,13 @@ from importlib import metadata
 from typing import Literal
 
 from prmcal.registry.grading.latex import equal_in_plain_spelling, exact_number, in_same_unit, spelled
-from prmcal.registry.grading.processes import ProgramRunner, SymbolicComparer, Verdict
+from prmcal.registry.grading.processes import SymbolicComparer, Verdict
 from prmcal.registry.grading.structure import Pair, compare
 
-_COMPARER, _RUNNER = SymbolicComparer(), ProgramRunner()
-"""They start at their first use."""
+_COMPARER = SymbolicComparer()
 atexit.register(_COMPARER.close)
-atexit.register(_RUNNER.close)
 
-Grading = Literal["plain", "integer", "symbolic", "unit-tests"]
+Grading = Literal["plain", "integer", "symbolic"]
 
 LONGEST_ANSWER = 400
 """In characters. Longer answers are compared as text only. The longest answer of MATH has 159 characters."""
@@ -36,13 +33,10 @@ def grade_answer(answer: str, reference: str, grading: Grading = "symbolic") -> 
     """Grade a final answer by the right answer, or by a JSON list of the answers that are accepted.
 
     The comparisons are ``plain``: equal text or equal numbers in plain spelling; ``integer``: equal integers from 0 to
-    999, as in AIME; ``symbolic``: equal mathematics in LaTeX; ``unit-tests``: the answer is a Python program that
-    passes the reference, which are tests. They are run in isolation. The verdict "timed out" means that the symbolic
-    comparison or the program exceeded its limit on processor time or memory. Raises a DataError if the process that
-    compares cannot be run, gets no processor time, or is killed again and again, or programs cannot be isolated.
+    999, as in AIME; ``symbolic``: equal mathematics in LaTeX. The verdict "timed out" means that the symbolic
+    comparison exceeded its limit on processor time or memory. Raises a DataError if the process that compares cannot be
+    run, gets no processor time, or is killed again and again.
     """
-    if grading == "unit-tests":
-        return _RUNNER.run(answer, reference)
     if len(accepted := _accepted(reference)) > 1 or accepted[0] != reference:
         verdicts = [grade_answer(answer, each, grading) for each in accepted]
         return next((each for each in ("correct", "timed out") if each in verdicts), "incorrect")
@@ -99,7 +93,7 @@ def _verdict(equal: bool) -> Verdict:
     return "correct" if equal else "incorrect"
 
 
-_VERSIONS = {"integer": 2, "symbolic": 3, "unit-tests": 1}
+_VERSIONS = {"integer": 2, "symbolic": 3}
 
 
 @lru_cache
@@ -107,8 +101,6 @@ def grader_version(grading: Grading) -> str:
     """Return the version of the rules and their libraries, for job keys. Raise the number when a verdict can change."""
     if grading == "plain":
         return "1"
-    if grading == "unit-tests":
-        return f"unit-tests {_VERSIONS[grading]} (Python {'.'.join(platform.python_version_tuple()[:2])})"
     libraries = ", ".join(
         f"{name} {metadata.version(name)}" for name in ("math-verify", "latex2sympy2_extended", "sympy")
     )
