@@ -57,7 +57,6 @@ STEPS: dict[str, Step] = {
     "sampling": runs.sampling,
     "twice": runs.twice,
     "poisoned": runs.poisoned,
-    "demo": runs.demo,
     "smollm": runs.smollm,
     "vllm": runs.vllm,
 }
@@ -104,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         free_reserved()
         seconds = time.perf_counter() - begun
         print(f"{name}: {seconds:.0f} s. {reason}", flush=True)
-        said = [text, _table(rows), reason, f"The step took {seconds:.0f} s."]
+        said = [text, _table(rows), reason]
         parts.append("\n\n".join([f"## `{name}`", *filter(None, said)]) + "\n")
         (given.out / "summary.md").write_text("\n".join([TITLE, *parts]))
     return 1 if failed else 0

