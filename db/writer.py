@@ -232,20 +232,29 @@ class Transaction:
         return sum(_insert(self._connection, table, owner, batch) for batch in _batches(files))
 
     def prune(self, job_keys: Collection[str], cell_ids: Collection[str]) -> None:
-        """Delete what belongs to an earlier form of the grid: all other jobs and cells, and what describes the grid.
+        """Delete the rows of all other jobs and cells, and what describes the grid, which the caller writes again.
 
-        The caller writes plugins, metrics, data sets and questions again.
+        Comparisons with another cell are deleted too.
         """
-        for described in (tables.Plugin, tables.DescribedMetric, tables.Dataset, tables.Question):
+        for described in (
+            tables.Plugin,
+            tables.DescribedMetric,
+            tables.Dataset,
+            tables.Question,
+            tables.JobInput,
+        ):
             self._connection.execute(sa.delete(described))
-        known_jobs = sa.union(sa.select(tables.Job.job_key), sa.select(tables.JobInput.job_key))
-        old_jobs = set(self._connection.execute(known_jobs).scalars()) - set(job_keys)
-        old_cells = set(self._connection.execute(sa.select(tables.Cell.cell_id)).scalars()) - set(cell_ids)
+        jobs = set(self._connection.execute(sa.select(tables.Job.job_key)).scalars()) - set(job_keys)
+        cells = set(self._connection.execute(sa.select(tables.Cell.cell_id)).scalars()) - set(cell_ids)
         for table in tables.Base.metadata.sorted_tables:
-            if "cell_id" in table.columns and old_cells:
-                self._connection.execute(sa.delete(table).where(table.c.cell_id.in_(old_cells)))
-            elif "cell_id" not in table.columns and "job_key" in table.columns and old_jobs:
-                self._connection.execute(sa.delete(table).where(table.c.job_key.in_(old_jobs)))
+            of_cells = [name for name in ("cell_id", "cell_a", "cell_b") if name in table.columns]
+            owners = of_cells or [name for name in ("job_key",) if name in table.columns]
+            deleted = list(cells if of_cells else jobs)
+            for owner in owners if deleted else ():
+                self._connection.exec_driver_sql(
+                    f"DELETE FROM {table.name} WHERE {owner} IN (SELECT unnest($deleted))",
+                    {"deleted": deleted},
+                )
 
     def check_health(self) -> None:
         """Check the data of the database again, and replace what was found; see :mod:`prmcal.db.queries.health`."""

@@ -80,7 +80,11 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
 
     Stand-ins take the place of models and data sets that are not on this machine. The artifacts of the folder count as
     done, and their costs are the basis of the estimate of the time.
+
+    Raises a RunError if a run of the grid would refuse the folder.
     """
+    if directory is not None:
+        RunFolder(directory).claim(grid.name)
     whole = build_plan(grid, stand_ins=True)
     plan = whole.part(whole.cells_with(only)) if only else whole
     past = {} if directory is None else Store(directory).all_manifests()

@@ -76,7 +76,8 @@ class Recorder:
         self.pace = Pace(SHARE_FOR_WRITING, SECONDS_BETWEEN_WRITES)
         self._folder = folder
         self.writer = Writer(folder.database, folder.published, reads=store.directory)
-        self._loaded: set[str] = set()
+        self._loaded_jobs: set[str] = set()
+        self._loaded_cells: set[str] = set()
         self._unwritten: dict[str, Job[Parameters]] = {}
         self._cells_of: dict[str, list[Cell]] = defaultdict(list)
         for cell in plan.cells:
@@ -114,11 +115,21 @@ class Recorder:
         )
 
     def begin(self, done: Mapping[ArtifactRef, Manifest]) -> None:
-        """Write the plan, delete what no longer belongs to the grid, and load the finished jobs."""
+        """Write the plan. Load what is finished and not in the database, and delete what a new database would not have.
+
+        A finished cell of an earlier form of the grid stays only if the same job measures the cell of its name now.
+        """
         self.manifests = dict(done)
         self._missing = {job.key: {ref for ref in job.refs if ref not in done} for job in self.plan.jobs}
-        self._loaded = self.writer.loaded_jobs()
         self._unwritten = {job.key: job for job in self.plan.jobs}
+        finished = {key for key, missing in self._missing.items() if not missing}
+        measured_by = self.writer.finished_cells()
+        self._loaded_jobs = finished & self.writer.loaded_jobs()
+        self._loaded_cells = {
+            cell.cell_id
+            for cell in self.plan.cells
+            if cell.job.key in finished and measured_by.get(cell.cell_id) == cell.job.key
+        }
         self._write(begin=True)
 
     def note(self, outcome: Outcome) -> None:
@@ -207,39 +218,35 @@ class Recorder:
         return "; ".join(reasons)
 
     def _write(self, publish: bool = True, begin: bool = False) -> None:
-        new = [
-            job
-            for job in self._unwritten.values()
-            if self._status(job) == "done" and job.key not in self._loaded
-        ]
+        finished = [job for job in self._unwritten.values() if self._status(job) == "done"]
         # One call for all rows: row by row, they take longer than the artifacts.
         rows: list[Base] = []
         for job in self._unwritten.values():
             rows += [self.job_row(job), *map(self.cell_row, self._cells_of[job.key])]
         if begin:
             rows = [*self.run_rows("running"), *self.description(), *rows]
-        files = self._tables(new)
+        files = self._new_files(finished)
         ending.write_failures(self._folder.directory, self.failures)
         with self.writer.transaction() as transaction:
             if begin:
-                jobs, cells = {job.key for job in self.plan.jobs}, {cell.cell_id for cell in self.plan.cells}
-                transaction.prune(jobs, cells)
+                transaction.prune(self._loaded_jobs, self._loaded_cells)
             for table, by_owner in files.items():
                 transaction.load(table, by_owner)
             transaction.record(rows)
-        self._loaded.update(job.key for job in new)
+        self._loaded_jobs.update(job.key for job in finished)
+        self._loaded_cells.update(cell.cell_id for job in finished for cell in self._cells_of[job.key])
         self._unwritten.clear()
         if publish:
             self.publish(complete=False)
 
-    def _tables(self, jobs: Sequence[Job[Parameters]]) -> dict[str, dict[str, list[Path]]]:
-        """Return the files of jobs, by the tables that they are loaded into and by their owners."""
+    def _new_files(self, finished: Sequence[Job[Parameters]]) -> dict[str, dict[str, list[Path]]]:
+        """Return the files of finished jobs that are not loaded, by their tables and by their owners."""
         files: dict[str, dict[str, list[Path]]] = defaultdict(dict)
-        for job in jobs:
-            for table in _JOB_TABLES.get(job.kind, ()):
+        for job in finished:
+            for table in _JOB_TABLES.get(job.kind, ()) if job.key not in self._loaded_jobs else ():
                 files[table][job.key] = self._files(job, table)
             for cell in self._cells_of[job.key]:
-                for table in _CELL_TABLES:
+                for table in _CELL_TABLES if cell.cell_id not in self._loaded_cells else ():
                     files[table][cell.cell_id] = self._files(job, table)
         return files
 

@@ -10,7 +10,7 @@ import pytest
 
 from prmcal.harness.cli.app import ExitCode
 from tests.conftest import Prmcal
-from tests.harness.execution.synthetic_grid import exported, grid, run_arguments
+from tests.harness.execution.synthetic_grid import SYNTHETIC, exported, grid, run_arguments
 
 
 def test_a_grown_grid_keeps_what_is_there(tmp_path: Path, prmcal: Prmcal) -> None:
@@ -84,9 +84,11 @@ def test_a_folder_of_another_grid_is_refused(
     prmcal: Prmcal, tmp_path: Path, finished: tuple[Path, Path]
 ) -> None:
     _, out = finished
-    refused = prmcal(*run_arguments(grid(tmp_path, name="other"), out))
-    assert refused.returncode == 2
-    assert "belongs to the grid 'synthetic', not to 'other'" in refused.stderr
+    other = grid(tmp_path, name="other")
+    for arguments in (run_arguments(other, out), ["plan", other, "--out", out, "--plugin", SYNTHETIC]):
+        refused = prmcal(*arguments)
+        assert refused.returncode == 2
+        assert "belongs to the grid 'synthetic', not to 'other'" in refused.stderr
 
 
 def test_a_folder_with_other_files_is_refused(prmcal: Prmcal, tmp_path: Path) -> None:
