@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 PACKAGES: dict[str, set[str]] = {
     "registry": set(),
     "db": set(),
-    "harness": {"registry", "db"},
+    "harness": {"registry", "db", "grids"},
     "dashboard": {"db"},
 }
 SHARED = {"arrays", "errors", "log_odds", "remembered", "resamples", "steps"}

@@ -1,4 +1,4 @@
-"""The wheel, built from the source distribution and used in an environment and a folder that hold nothing else."""
+"""The wheel, built without links and used in an environment and a folder that hold nothing else; editable installs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import time
 import urllib.request
 import venv
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +22,18 @@ import yaml
 
 from tests.conftest import ROOT, environment
 
+ROOMS = ("registry", "harness", "db", "dashboard", "grids")
 SOURCES = (
-    *("src", "registry", "harness", "db", "dashboard", "grids"),
-    *("pyproject.toml", "README.md", "LICENSE"),
+    *("src", *ROOMS),
+    *("pyproject.toml", "setup.py", "README.md", "LICENSE"),
 )
+
+
+def alone() -> dict[str, str]:
+    """The environment of a subprocess that finds no other prmcal."""
+    return {name: value for name, value in environment().items() if name != "PYTHONPATH"}
+
+
 BUILD = "import sys, setuptools.build_meta as build; print(build.build_{kind}(sys.argv[1]))"
 
 
@@ -41,7 +49,7 @@ class Installed:
     def run(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         command = [str(self.program), *map(str, arguments)]
         return subprocess.run(
-            command, cwd=self.folder, env=environment(), capture_output=True, text=True, timeout=900
+            command, cwd=self.folder, env=alone(), capture_output=True, text=True, timeout=900
         )
 
 
@@ -64,17 +72,31 @@ def contents(wheel: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist() if not name.endswith("/RECORD")}
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def copied(folder: Path) -> Path:
     """A copy of the files that are built, since a build leaves files beside its source."""
-    copy = tmp_path_factory.mktemp("source")
     for name in SOURCES:
         if (ROOT / name).is_dir():
             ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-            shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=ignored)
+            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
         else:
-            shutil.copy(ROOT / name, copy / name)
-    return copy
+            shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def without_links(folder: Path) -> Path:
+    """A copy whose links are small files of text, as Git writes them on a disk that has no links."""
+    links = [path for path in (copied(folder) / "src" / "prmcal").iterdir() if path.is_symlink()]
+    assert links
+    for path in links:
+        target = str(path.readlink())
+        path.unlink()
+        path.write_text(target)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return without_links(tmp_path_factory.mktemp("source"))
 
 
 @pytest.fixture(scope="module")
@@ -87,28 +109,24 @@ def distribution(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     return unpacked
 
 
-@pytest.fixture(scope="module")
-def installed(distribution: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The wheel in an environment of its own; only what it depends on comes from the environment of the tests."""
-    folder = tmp_path_factory.mktemp("wheel")
-    wheel = build("wheel", distribution, folder / "dist")
-    venv.create(folder / "venv", with_pip=False)
-    python = folder / "venv" / "bin" / "python"
-    install = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        str(python),
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-index",
-    ]
-    subprocess.run([*install, "--disable-pip-version-check", str(wheel)], check=True, timeout=900)
-    (site,) = (folder / "venv" / "lib").glob("python*/site-packages")
+def new_environment(folder: Path, requirements: Sequence[str]) -> Path:
+    """Install into a new environment, where only what prmcal depends on comes from the environment of the tests."""
+    venv.create(folder, with_pip=False)
+    (site,) = (folder / "lib").glob("python*/site-packages")
     # A folder that a .pth file adds has its own .pth files ignored, so the editable prmcal of the tests is not found.
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet"]
+    offline = ["--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check"]
+    subprocess.run([*pip, *offline, *requirements], check=True, timeout=900)
+    return site
+
+
+@pytest.fixture(scope="module")
+def installed(distribution: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The wheel in an environment of its own."""
+    folder = tmp_path_factory.mktemp("wheel")
+    wheel = build("wheel", distribution, folder / "dist")
+    site = new_environment(folder / "venv", [str(wheel)])
     (folder / "empty").mkdir()
     return Installed(wheel, site, folder / "venv" / "bin" / "prmcal", folder / "empty")
 
@@ -124,18 +142,63 @@ def test_installing_adds_one_importable_name(installed: Installed) -> None:
     assert {name for name in added if not name.endswith(".dist-info")} == {"prmcal"}
 
 
-def test_the_wheel_is_what_is_imported(installed: Installed) -> None:
-    code = "import prmcal, prmcal.harness.cli, prmcal.dashboard; print(prmcal.harness.cli.__file__)"
-    python = installed.program.with_name("python")
+IMPORT = """
+import importlib, sys
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:  # Extras may be missing.
+        if error.name.partition(".")[0] not in ("ray", "vllm"):
+            raise
+print(sys.modules["prmcal.harness.cli"].__file__)
+"""
+
+
+def test_every_module_is_in_it_and_can_be_imported(installed: Installed) -> None:
+    in_wheel = {name for name in contents(installed.wheel) if name.endswith(".py")}
+    rooms = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]
+    in_repository = {path.relative_to(ROOT / "src") for path in (ROOT / "src" / "prmcal").glob("*.py")}
+    in_repository |= {Path("prmcal") / path.relative_to(ROOT) for path in rooms}
+    assert in_wheel == {path.as_posix() for path in in_repository}
+    names = [
+        name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in sorted(in_wheel)
+    ]
     shown = subprocess.run(
-        [python, "-c", code],
+        [
+            installed.program.with_name("python"),
+            "-c",
+            IMPORT,
+            *(name for name in names if not name.endswith("__main__")),
+        ],
         cwd=installed.folder,
-        env=environment(),
+        env=alone(),
         capture_output=True,
         text=True,
-        check=True,
     )
+    assert shown.returncode == 0, shown.stderr
     assert Path(shown.stdout.strip()) == installed.site / "prmcal" / "harness" / "cli" / "__init__.py"
+
+
+def test_a_part_that_is_missing_ends_the_build(tmp_path: Path) -> None:
+    source = copied(tmp_path / "source")
+    shutil.rmtree(source / "db")
+    with pytest.raises(subprocess.CalledProcessError) as raised:
+        build("wheel", source, tmp_path / "dist")
+    said = raised.value.stderr.splitlines()[-1]
+    assert said == "prmcal cannot be built without db/__init__.py. Get the whole repository."
+
+
+@pytest.mark.parametrize("make", [copied, without_links])
+def test_an_editable_install_reads_the_folders(make: Callable[[Path], Path], tmp_path: Path) -> None:
+    source = make(tmp_path / "source")
+    new_environment(tmp_path / "venv", ["--editable", str(source)])
+    grids = source / "grids"
+    (grids / "mine.yaml").write_text((grids / "hello.yaml").read_text())
+    program = tmp_path / "venv" / "bin" / "prmcal"
+    planned = subprocess.run(
+        [program, "plan", "mine"], env=alone(), cwd=tmp_path, capture_output=True, text=True
+    )
+    assert planned.returncode == 0, planned.stderr
 
 
 def test_the_metadata_says_what_it_is(installed: Installed) -> None:
@@ -221,7 +284,7 @@ def test_the_installed_command_serves_the_dashboard(installed: Installed, finish
 def dashboard(installed: Installed, finished: Path, port: int) -> Iterator[str]:
     command = [str(installed.program), "dashboard", str(finished), "--port", str(port), "--headless"]
     server = subprocess.Popen(
-        command, cwd=installed.folder, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command, cwd=installed.folder, env=alone(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     address = f"http://127.0.0.1:{port}"
     end = time.monotonic() + 900

@@ -13,14 +13,14 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-import prmcal
+import prmcal.grids
 from prmcal.errors import GridError
 from prmcal.harness.planning.grid import DEFAULT_STRATEGIES, GridSpec
 from prmcal.registry.messages import is_file, meant, reading, refuse_device, shown
 from prmcal.registry.plugins import KINDS
 from prmcal.registry.sources import arguments_model, documented_arguments
 
-_FOLDER = Path(prmcal.__file__).with_name("grids")
+_FOLDER = Path(prmcal.grids.__file__).parent
 
 
 def shipped_grids() -> dict[str, Path]:
