@@ -1,13 +1,11 @@
-"""Intervals of proportions, of differences and of absolute sums, and the bins of reliability diagrams."""
+"""Intervals of proportions, of differences and of absolute sums."""
 
 import math
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 import scipy  # its parts are imported when they are used
-from numpy.typing import NDArray
 
 from prmcal.arrays import Bools, Floats
 
@@ -255,52 +253,22 @@ def absolute_sum_interval(terms: Floats, drawn: Floats, questions: int) -> tuple
     widening = np.sqrt(questions / (questions - 1))
     variance = (drawn.std(axis=0) * widening) ** 2
     widening *= -scipy.special.stdtrit(questions - 1, _TAIL) / _NORMAL_TAIL
-    noise = (drawn.mean(axis=0) - drawn) * widening
+    # Resamples are in the last axis, along which processors work fast.
+    noise = ((drawn.mean(axis=0) - drawn) * widening).T.copy()
 
     def moved(step: float) -> Floats:
         return np.asarray(np.sign(terms) * np.maximum(size - step * variance, 0))
 
     needed = size.sum() * (1 - 1e-12)
-    # Resamples are in the last axis, along which processors work fast.
-    still_open, reaching = noise.T.copy(), 0
 
-    def within(step: float, closer: float) -> bool:
-        """Return whether enough resamples reach the measured sum, and settle those that do so at all closer steps."""
-        nonlocal still_open, reaching
-        beyond = np.abs(moved(step)[:, None] + still_open).sum(axis=0) - needed
-        found = bool((reaching + np.count_nonzero(beyond >= 0)) / len(noise) >= _TAIL)
-        # A sum changes by at most the sum of the changes of its terms.
-        change = closer * variance.sum() * (1 + 1e-9) + 1e-9 * needed
-        reaching += int(np.count_nonzero(beyond > change))
-        still_open = still_open.compress(np.abs(beyond) <= change, axis=1)
-        return found
+    def reached(step: float) -> bool:
+        """Return whether enough resamples of the moved terms reach the measured sum."""
+        return bool(np.mean(np.abs(moved(step)[:, None] + noise).sum(axis=0) >= needed) >= _TAIL)
 
     least, most = 0.0, float(np.max(size / np.where(variance > 0, variance, np.inf), initial=0.0))
-    if within(most, most):
+    if reached(most):
         return float(np.abs(moved(most)).sum()), high
     for _ in range(_HALVINGS):
         middle = (least + most) / 2
-        least, most = (middle, most) if within(middle, (most - least) / 2) else (least, middle)
+        least, most = (middle, most) if reached(middle) else (least, middle)
     return float(np.abs(moved(least)).sum()), high
-
-
-# Differences of decimals have rounding errors: .7 - .4 is 2.999...96 / 10, which belongs to the bin that begins at .3.
-_ROUNDING = 1e-12
-
-
-def bin_edges(bins: int, lower: float = 0.0, upper: float = 1.0) -> Floats:
-    """Return the edges of `bins` bins of equal width, of shape (bins + 1,).
-
-    Each edge is the number that is closest to the exact fraction. With 10 bins over [0, 1], the fourth edge is .3 and
-    not .30000000000000004, which ``numpy.linspace`` returns.
-    """
-    above = np.arange(bins + 1)
-    return np.asarray((lower * (bins - above) + upper * above) / bins, dtype=np.float64)
-
-
-def bin_index(values: Floats, edges: Floats) -> NDArray[np.integer[Any]]:
-    """Return the bin of each value. A bin contains its lower edge, and the last bin also its upper edge.
-
-    Edges are lowered by 1e-12, so that a value on an edge belongs to the bin above it in spite of rounding errors.
-    """
-    return np.searchsorted(edges[1:-1] - _ROUNDING, values, side="right")

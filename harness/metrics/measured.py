@@ -16,6 +16,7 @@ from prmcal.db.statistics import intervals
 from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic, counted_once
 from prmcal.errors import FaultyPluginError
 from prmcal.registry.contracts.metric import AbsoluteSum, Metric, PrefixRows, QuestionRatio, UnderWeights
+from prmcal.registry.metrics.bins import bin_edges, bin_index
 from prmcal.resamples import weighted_totals
 
 Weighted = Callable[[Floats], Floats]
@@ -30,9 +31,9 @@ def reliability_bins(rows: PrefixRows, bins: int = 10) -> pd.DataFrame:
     questions in the bin (`low`, `high`; NaN with fewer than two). A bin contains its lower edge, and the last bin also
     contains 1. scikit-learn's calibration_curve puts an edge into the bin below it, and has no intervals.
     """
-    edges = intervals.bin_edges(bins)
+    edges = bin_edges(bins)
     questions = len(rows.question_ids)
-    cell = rows.question_index * bins + intervals.bin_index(rows.reward, edges)
+    cell = rows.question_index * bins + bin_index(rows.reward, edges)
 
     def totals(quantity: Floats) -> Floats:
         found = np.bincount(cell, weights=quantity, minlength=questions * bins)
@@ -66,10 +67,8 @@ def signed_error_bins(rows: PrefixRows, bins: int = 20) -> pd.DataFrame:
 
     Errors above 0 are overestimates.
     """
-    edges = intervals.bin_edges(bins, -1.0, 1.0)
-    return _bins_table(
-        edges, np.bincount(intervals.bin_index(rows.reward - rows.success_rate, edges), minlength=bins)
-    )
+    edges = bin_edges(bins, -1.0, 1.0)
+    return _bins_table(edges, np.bincount(bin_index(rows.reward - rows.success_rate, edges), minlength=bins))
 
 
 def _bins_table(edges: Floats, count: NDArray[Any], **columns: NDArray[Any]) -> pd.DataFrame:

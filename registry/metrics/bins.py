@@ -16,44 +16,47 @@ from prmcal.registry.contracts.plugin import Count
 from prmcal.remembered import kept
 from prmcal.resamples import weighted_totals
 
-# Rewards that are computed have rounding errors: .7 - .4 is 2.999...96 / 10, which belongs to the bin from .3.
+# Differences of decimals have rounding errors: .7 - .4 is 2.999...96 / 10, which belongs to the bin that begins at .3.
 _ROUNDING = 1e-12
 
 
-def equal_width(rewards: Floats, bins: int) -> NDArray[np.intp]:
-    """Return the bin of each reward, from 0. A bin contains its lower edge, and the last bin also contains 1."""
-    bounds = np.arange(1, bins) / bins - _ROUNDING
-    return np.searchsorted(bounds, rewards, side="right")
+def bin_edges(bins: int, lower: float = 0.0, upper: float = 1.0) -> Floats:
+    """Return the edges of `bins` bins of equal width, of shape (bins + 1,).
 
-
-class BinTotals:
-    """The sum of r - y and the number of rows of each question in each bin.
-
-    `errors` and `counts` have the shape (questions, bins). `under` takes weights of shape (resamples, questions) and
-    returns the total errors and counts of the bins, both of shape (resamples, bins).
+    Each edge is the number that is closest to the exact fraction. With 10 bins over [0, 1], the fourth edge is .3 and
+    not .30000000000000004, which ``numpy.linspace`` returns.
     """
+    above = np.arange(bins + 1)
+    return np.asarray((lower * (bins - above) + upper * above) / bins, dtype=np.float64)
 
-    def __init__(self, rows: PrefixRows, bins: int) -> None:
-        questions = len(rows.question_ids)
-        cell = rows.question_index * bins + equal_width(rows.reward, bins)
-        self.errors, self.counts = (
-            np.bincount(cell, weights=each, minlength=questions * bins)
-            .reshape(questions, bins)
-            .astype(np.float64)
-            for each in (rows.reward - rows.success_rate, np.ones(len(rows.reward)))
-        )
-        self.under = kept(self._under)
 
-    def _under(self, weights: Floats) -> tuple[Floats, Floats]:
-        both = weighted_totals(weights, np.concatenate([self.errors, self.counts], axis=1))
-        errors, counts = np.split(both, 2, axis=1)
+def bin_index(values: Floats, edges: Floats) -> NDArray[np.intp]:
+    """Return the bin of each value, from 0. A bin contains its lower edge, and the last bin also its upper edge.
+
+    Edges are lowered by 1e-12, so that a value on an edge belongs to the bin above it in spite of rounding errors.
+    """
+    return np.searchsorted(edges[1:-1] - _ROUNDING, values, side="right")
+
+
+@lru_cache(maxsize=2)  # ECE and the average calibration error need the same totals.
+def _bin_totals(rows: PrefixRows, bins: int) -> Callable[[Floats], tuple[Floats, Floats]]:
+    """Return a function of weights of shape (resamples, questions).
+
+    It returns the sum of r - y and the number of rows in each bin, both of shape (resamples, bins).
+    """
+    questions = len(rows.question_ids)
+    cell = rows.question_index * bins + bin_index(rows.reward, bin_edges(bins))
+    totals = [
+        np.bincount(cell, weights=values, minlength=questions * bins).reshape(questions, bins)
+        for values in (rows.reward - rows.success_rate, np.ones(len(rows.reward)))
+    ]
+    both = np.concatenate(totals, axis=1).astype(np.float64)
+
+    def under(weights: Floats) -> tuple[Floats, Floats]:
+        errors, counts = np.split(weighted_totals(weights, both), 2, axis=1)
         return errors, counts
 
-
-@lru_cache(maxsize=4)  # Several metrics need the same totals.
-def bin_totals(rows: PrefixRows, bins: int) -> BinTotals:
-    """Return the totals of the rows, which are computed once for all metrics with as many bins."""
-    return BinTotals(rows, bins)
+    return kept(under)
 
 
 _ROWS = 32
@@ -164,10 +167,10 @@ class ECE(BinErrors):
 
     def errors_of(self, rows: PrefixRows) -> Errors:
         """Return the sum of r - y over each bin, divided by the number of all rows."""
-        totals = bin_totals(rows, self.bins)
+        totals = _bin_totals(rows, self.bins)
 
         def shares(weights: Floats) -> Floats:
-            errors, counts = totals.under(weights)
+            errors, counts = totals(weights)
             return np.asarray(errors / counts.sum(axis=1, keepdims=True))
 
         return shares
@@ -183,10 +186,10 @@ class AverageCE(BinErrors):
 
     def errors_of(self, rows: PrefixRows) -> Errors:
         """Return the mean of r - y over each bin, divided by the number of bins that are not empty."""
-        totals = bin_totals(rows, self.bins)
+        totals = _bin_totals(rows, self.bins)
 
         def shares(weights: Floats) -> Floats:
-            errors, counts = totals.under(weights)
+            errors, counts = totals(weights)
             # An empty bin has the error 0, so it may be divided by any number.
             filled = np.count_nonzero(counts, axis=1, keepdims=True)
             return np.asarray(errors / np.maximum(counts, 1) / filled)

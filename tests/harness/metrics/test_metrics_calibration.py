@@ -13,11 +13,11 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss
 
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
-from prmcal.db.statistics.intervals import bin_edges, bin_index
 from prmcal.errors import InvalidArgumentsError
 from prmcal.harness.metrics.measured import reliability_bins, signed_error_bins
 from prmcal.registry.calibrators.reward import HistogramBinning
 from prmcal.registry.contracts.metric import PrefixRows
+from prmcal.registry.metrics.bins import bin_edges, bin_index
 from prmcal.registry.plugins import calibrators, metrics
 from tests.arrays import Floats, Ints
 from tests.measured import published_metrics, statistic, value
