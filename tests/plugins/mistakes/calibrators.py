@@ -301,3 +301,62 @@ class WrongNameOfAnAttribute(Sound):
     def predict(self, features):
         self.check_fitted()
         return np.full((len(features), 1), self.means_)
+
+
+@calibrator("levels that depend on each other")
+class LevelsThatDependOnEachOther(Sound):
+    levels = (0.1, 0.5, 0.9)
+    any_level = True
+
+    def predict(self, features):
+        return self.predict_at(features, self.levels)
+
+    def predict_at(self, features, levels):
+        return super().predict(features) ** np.linspace(2, 0.5, len(levels))
+
+
+@calibrator("ties by position")
+class TiesByPosition(Sound):
+    def predict(self, features):
+        return np.clip(super().predict(features) + 1e-3 * np.arange(len(features))[:, None], 0, 1)
+
+
+@calibrator("not for equal labels")
+class NotForEqualLabels(Sound):
+    def fit(self, features, k, n):
+        if k.sum() in (0, n.sum()):
+            raise ValueError("only one class")
+        return super().fit(features, k, n)
+
+
+@calibrator("pickles")
+class Pickles(Sound):
+    def save(self, folder):
+        super().save(folder)
+        (folder / "state.pkl").write_bytes(b"")
+
+
+@calibrator("remembers labels")
+class RemembersLabels(Sound):
+    def fit(self, features, k, n):
+        order = np.argsort(features, kind="stable")
+        self.features_, self.labels_ = features[order], (k / n)[order]
+        return self
+
+    def predict(self, features):
+        self.check_fitted()
+        return np.interp(features, self.features_, self.labels_)[:, None]
+
+
+@calibrator("identity with a path")
+class IdentityWithAPath(Sound):
+    def identity(self):
+        return {"path": Path("here")}
+
+
+@calibrator("identity that changes")
+class IdentityThatChanges(Sound):
+    calls = itertools.count()
+
+    def identity(self):
+        return {"call": next(self.calls)}

@@ -210,20 +210,6 @@ def test_quantiles_that_cross_are_put_in_order(fitted: QuantileLora, features: S
     np.testing.assert_allclose(crossing.predict(features), fitted.predict(features), rtol=0, atol=1e-7)
 
 
-def test_equal_prefixes_get_equal_rewards_in_any_order(
-    fitted: QuantileLora, features: ScoredPrefixes
-) -> None:
-    predicted = fitted.predict(features)
-    number = {prefix: row for row, prefix in enumerate(features.prefixes)}
-    first = [number[prefix] for prefix in features.prefixes]
-    assert len(set(first)) < len(first)
-    assert np.array_equal(predicted, predicted[first])
-    order = np.random.default_rng(1).permutation(len(features))
-    assert np.array_equal(fitted.predict(features[order]), predicted[order])
-    alone = np.concatenate([fitted.predict(features[row : row + 1]) for row in range(len(features))])
-    np.testing.assert_allclose(alone, predicted, rtol=0, atol=1e-5)
-
-
 def test_what_is_saved_is_what_is_loaded(
     fitted: QuantileLora, features: ScoredPrefixes, reward_folder: Path, tmp_path: Path
 ) -> None:
@@ -284,16 +270,6 @@ def test_progress_is_reported(features: ScoredPrefixes) -> None:
     assert lines
     assert lines[-1].startswith("epoch 2 of 2, loss 0.")
     assert lines[-1].endswith(", 0 s left")
-
-
-@pytest.mark.parametrize("rows", [slice(0, 0), slice(0, 1)])
-def test_the_least_data(rows: slice, features: ScoredPrefixes) -> None:
-    k, n = labels(features)
-    if rows.stop == 0:
-        with pytest.raises(ValueError, match="no prefixes to fit to"):
-            create().fit(features[rows], k[rows], n[rows])
-    else:
-        assert create().fit(features[rows], k[rows], n[rows]).predict(features).shape == (len(features), 3)
 
 
 @pytest.mark.parametrize("rate", [0, 8])
