@@ -111,3 +111,15 @@ class VerdictAlone(Sound):
 class QuestionsWithoutACount(Sound):
     def questions(self, split):
         return super().questions(split)
+
+
+@dataset("last questions")
+class LastQuestions(Sound):
+    def questions(self, split, count=None):
+        return super().questions(split)[-len(super().questions(split, count)) :]
+
+
+@dataset("nothing is right")
+class NothingIsRight(Sound):
+    def grade(self, question, trajectory):
+        return "incorrect", None

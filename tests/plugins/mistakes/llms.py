@@ -2,6 +2,7 @@
 
 # mypy: ignore-errors
 
+import itertools
 import random
 from dataclasses import replace
 
@@ -87,3 +88,60 @@ class IgnoresTheSteps(Sound):
 class CountsNoTokens(Sound):
     def finish(self, text, sampling):
         return replace(super().finish(text, sampling), tokens=None)
+
+
+@llm("one completion too few")
+class OneCompletionTooFew(Sound):
+    def generate(self, prefixes, n, sampling, seed):
+        return super().generate(prefixes, n - 1, sampling, seed)
+
+
+@llm("ignores the limit")
+class IgnoresTheLimit(Sound):
+    def finish(self, text, sampling):
+        return super().finish(text, replace(sampling, max_tokens=64))
+
+
+@llm("stops without a stop string")
+class StopsWithoutAStopString(Sound):
+    def finish(self, text, sampling):
+        return replace(super().finish(text, sampling), finish_reason="stop")
+
+
+@llm("always cut off")
+class AlwaysCutOff(Sound):
+    def finish(self, text, sampling):
+        return replace(super().finish(text, sampling), finish_reason="length")
+
+
+@llm("hides stop strings")
+class HidesStopStrings(Sound):
+    def finish(self, text, sampling):
+        completion = super().finish(text, sampling)
+        return replace(completion, finish_reason="length") if sampling.stop else completion
+
+
+@llm("repeats samples")
+class RepeatsSamples(Sound):
+    def generate(self, prefixes, n, sampling, seed):
+        return [super(RepeatsSamples, self).generate([prefix], n, sampling, seed)[0] for prefix in prefixes]
+
+
+@llm("no seed")
+class NoSeed(Sound):
+    calls = itertools.count()
+
+    def generate(self, prefixes, n, sampling, seed):
+        return super().generate(prefixes, n, sampling, next(self.calls))
+
+
+@llm("starts again")
+class StartsAgain(Sound):
+    def one(self, prefix, sampling, seed):
+        return self.finish("\n\n".join([*prefix.steps[:1], f"then {seed}"]), sampling)
+
+
+@llm("one seed for a batch")
+class OneSeedForABatch(Sound):
+    def generate_batch(self, requests, sampling):
+        return super().generate_batch([replace(request, seed=1) for request in requests], sampling)

@@ -174,3 +174,32 @@ class HiddenStatesWithoutTheBareQuestion(Sound):
             states = np.zeros((rows, 2), dtype=np.float32)
             found.append(HiddenStates(states, np.arange(rows) - 1, np.arange(rows), logit))
         return found
+
+
+@prm("mixes up questions")
+class MixesUpQuestions(Sound):
+    def score_batch(self, requests):
+        return [self.score(requests[0].question, request.trajectories) for request in requests]
+
+
+@prm("loses requests")
+class LosesRequests(Sound):
+    def score_batch(self, requests):
+        return super().score_batch(requests[:1])
+
+
+@prm("bare question for the whole")
+class BareQuestionForTheWhole(Sound):
+    def score_batch(self, requests):
+        if not requests[0].whole_only:
+            return super().score_batch(requests)
+        return super().score_batch([replace(requests[0], trajectories=((),) * len(requests[0].trajectories))])
+
+
+@prm("scores flagged prefixes")
+class ScoresFlaggedPrefixes(Sound):
+    def one(self, question, steps):
+        scores = super().one(question, steps)
+        return replace(
+            scores, logit=np.nan_to_num(scores.logit), reward=np.nan_to_num(scores.reward, nan=0.5)
+        )

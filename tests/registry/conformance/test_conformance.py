@@ -1,4 +1,4 @@
-"""Every check passes for the built-in calibrators. `test_mistakes.py` has a calibrator that fails it."""
+"""The checks pass for the built-in calibrators. `test_mistakes.py` has plugins that fail them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from prmcal import Calibrator
+from prmcal import PRM, Calibrator, PrefixScores
 from prmcal.registry.conformance import checks_of, parametrize_with_checks, run_checks
 from prmcal.registry.plugins import calibrators
 
@@ -65,3 +65,18 @@ def test_features_are_what_the_calibrator_reads() -> None:
 def test_only_plugins_can_be_checked() -> None:
     with pytest.raises(TypeError, match="If this is a class, build the plugin first"):
         checks_of(Sound)  # type: ignore[arg-type]
+
+
+def test_a_prm_without_a_limit_is_not_asked_about_long_input() -> None:
+    class Unlimited(PRM):
+        max_tokens = float("inf")  # type: ignore[assignment]
+
+        def score(self, question: str, trajectories: Any) -> list[PrefixScores]:
+            return [
+                PrefixScores(np.zeros(size, np.float32), np.full(size, 0.5), np.zeros(size, dtype=bool), size)
+                for size in (len(steps) + 1 for steps in trajectories)
+            ]
+
+    (result,) = (each for each in run_checks(Unlimited()) if each.name == "too long input is flagged")
+    assert result.skipped and not result.passed
+    assert "no 'max_tokens'" in result.message
