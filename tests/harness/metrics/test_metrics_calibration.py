@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -12,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss
 
-from prmcal.db.statistics.bootstrap import Bootstrap, estimate
+from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.errors import InvalidArgumentsError
 from prmcal.harness.metrics.measured import reliability_bins, signed_error_bins
 from prmcal.registry.calibrators.reward import HistogramBinning
@@ -20,11 +18,10 @@ from prmcal.registry.contracts.metric import PrefixRows
 from prmcal.registry.metrics.bins import bin_edges, bin_index
 from prmcal.registry.plugins import calibrators, metrics
 from tests.arrays import Floats, Ints
-from tests.measured import published_metrics, statistic, value
+from tests.measured import published_metrics, value
 from tests.registry.create import create_as
 
 FEW = Bootstrap(20)
-RECORDED = Path(__file__).parents[4] / "shared" / "data" / "openr_samples_math-aps_mcvalues.jsonl"
 
 
 def make_rows(
@@ -222,32 +219,3 @@ def test_rows_out_of_range_are_refused(reward: Floats, k: Ints, n: Ints, message
 def test_there_must_be_a_bin() -> None:
     with pytest.raises(InvalidArgumentsError, match=r"must be greater than or equal to 1\. Got 0 instead\."):
         published_metrics(make_rows([0.5], [1]), bins=0)
-
-
-def test_recorded_success_rates() -> None:
-    if not RECORDED.is_file():
-        pytest.skip(f"{RECORDED} is not here")
-    records = [json.loads(line) for line in RECORDED.read_text().splitlines()]
-    rates = [
-        (index, step["mc_value"])
-        for index, record in enumerate(records)
-        for step in record["reasoning_steps"]
-    ]
-    question, success_rate = (np.array(column) for column in zip(*rates, strict=True))
-    perfect = make_rows(success_rate, success_rate, 32, question)
-    np.testing.assert_array_equal(perfect.success_rate, success_rate)  # k of 32 says it exactly
-    for name, metric in published_metrics(perfect).items():
-        if name != "brier_corrected":
-            assert metric.value() == 0, name
-    # A predictor that knows the truth scores no better than 0 on fewer follow-ups only after the correction.
-    generator = np.random.default_rng(11)
-    repeated = np.tile(success_rate, 300)
-    noisy = PrefixRows(
-        repeated, generator.binomial(8, repeated), np.full(len(repeated), 8), np.tile(question, 300)
-    )
-    assert value("brier", noisy) == pytest.approx(np.mean(success_rate * (1 - success_rate)) / 8, rel=0.05)
-    assert abs(value("brier_corrected", noisy)) < 2e-4
-    always = make_rows(np.ones(len(success_rate)), success_rate, 32, question)
-    found = estimate(statistic("signed_error", always), Bootstrap())
-    assert found.value == pytest.approx(1 - success_rate.mean())
-    assert (found.rows, found.questions) == (145, 3) and found.low <= found.value <= found.high
