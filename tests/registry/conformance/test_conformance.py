@@ -69,7 +69,7 @@ def test_only_plugins_can_be_checked() -> None:
 
 def test_a_prm_without_a_limit_is_not_asked_about_long_input() -> None:
     class Unlimited(PRM):
-        max_tokens = float("inf")  # type: ignore[assignment]
+        max_tokens = float("inf")
 
         def score(self, question: str, trajectories: Any) -> list[PrefixScores]:
             return [
