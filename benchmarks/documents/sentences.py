@@ -18,7 +18,6 @@ from benchmarks.documents.smollm import smollm_findings, smollm_summary
 from benchmarks.evidence.world import comparison
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.text.board import leaderboard_board
-from prmcal.db.text.formats import LEADERBOARDS
 from prmcal.harness.audit.audit import audit
 from prmcal.harness.audit.verdict import verdict
 from prmcal.harness.planning.resolved import built_in_metrics
@@ -28,10 +27,10 @@ _ROOT = Path(__file__).parents[2]
 _NARROW = 100
 _SHOWN = 1
 """The calibrators of the demo that the README shows, without the others."""
+_FINDINGS = ("Best calibrator", "Overestimation")
+"""The findings of the demo that the README shows."""
 _MATH, _AIME, _PRM = "nano-math", "nano-aime", "nano-prm"
 _PAPERS, _RAW, _RIVAL = "quantile-lora", "uncalibrated", "beta-binomial"
-_MANY = (_PAPERS, _RIVAL, "ensemble", "monotone-quantile")
-"""The calibrators that read more of the PRM than its score, without `ats`, which only changes the temperature."""
 _ANSWERS_ONLY = ("adaptive consistency", "ESC")
 """The rules that stop by the answers alone."""
 _BY_SCORES = "first good enough"
@@ -40,36 +39,50 @@ _BY_SCORES = "first good enough"
 
 def _calibration_example(figures: Figures) -> str:
     table = figures.calibration
-    chosen = table[(table["llm"] == "nano-weak") & (table["prm"] == _PRM)]
-    return _printed(chosen, "calibration")
+    chosen = (table["dataset"] == _MATH) & (table["llm"] == "nano-weak") & (table["prm"] == _PRM)
+    return _printed(
+        table[chosen], "calibration", ["brier_corrected", "adaptive_ce_corrected", "signed_error"]
+    )
 
 
 def _scaling_example(figures: Figures) -> str:
     table = figures.scaling
     chosen = table[(table["llm"] == "nano-middle") & (table["dataset"] == _MATH)]
     chosen = chosen[chosen["prm"].isna() | (chosen["prm"] == _PRM)]
-    shown = [_RAW, "temperature", "isotonic", "beta-binomial", _PAPERS]
-    return _printed(chosen[chosen["calibrator"].isna() | chosen["calibrator"].isin(shown)], "scaling")
+    chosen = chosen[chosen["calibrator"].isna() | chosen["calibrator"].isin([_RAW, _PAPERS])]
+    return _printed(chosen, "scaling", ["accuracy", "budget_ratio"])
 
 
-def _printed(rows: pd.DataFrame, name: Leaderboard) -> str:
-    found = leaderboard_board(
-        rows.assign(cell_id=""), name, Metrics(built_in_metrics()), LEADERBOARDS[name].main_metrics
-    )
-    lines = textwrap.dedent(text_table(found.head, found.rows, UNLIMITED).strip("\n")).splitlines()
+def _printed(rows: pd.DataFrame, name: Leaderboard, metrics: Sequence[str]) -> str:
+    """Return rows of a leaderboard as the terminal shows them, without what is equal in all of them."""
+    board = leaderboard_board(rows.assign(cell_id=""), name, Metrics(built_in_metrics()), metrics)
+    columns = [column for column in board.columns if len(set(column.values)) > 1]
+    values = list(zip(*(column.values for column in columns), strict=True))
+    text = text_table([column.title for column in columns], values, UNLIMITED)
+    lines = textwrap.dedent(text.strip("\n")).splitlines()
     return "\n".join(["```text", *(line.rstrip() for line in lines), "```"])
 
 
 def _audit() -> str:
+    """The verdict on the shipped file, without what is said of parts of the solutions."""
     found = audit(_ROOT / "grids" / "scored.jsonl")
     text = verdict(found.scored, found.measured, found.choices, _NARROW)
-    _, _, shown = text.partition("\n\n")
-    shown, curve, _ = shown.partition("\nCut of the Brier score")
+    shown, curve, _ = text.partition("\n\n")[2].partition("\nCut of the Brier score")
     assert curve, "the learning curve follows the verdict"
-    left = (
-        "(and how the file was read, and what votes, best-of-n, IAS and a rule that stops early would give)"
-    )
-    return f"```text\n{shown}\n{left}\n```"
+    lines = [line for item in _items(shown) if not item[0].startswith("By ") for line in item]
+    left = "(and the errors by step and by question, and what votes, best-of-n, IAS and early stopping would give)"
+    return "\n".join(["```text", *lines, left, "```"])
+
+
+def _items(text: str) -> list[list[str]]:
+    """Return the lines of each item of a text. Lines that continue an item begin with a space."""
+    items: list[list[str]] = []
+    for line in text.splitlines():
+        if line.startswith(" ") and items:
+            items[-1].append(line)
+        else:
+            items.append([line])
+    return items
 
 
 def _audit_speed() -> str:
@@ -94,15 +107,17 @@ def _duration(figures: Figures) -> str:
 
 
 def _demo(figures: Figures) -> str:
-    """The findings and the best calibrators, without the others, the legend and the commands below."""
+    """The findings and the best calibrators, without notes, the others, the legend and the commands below."""
     shown, legend, _ = figures.demo.partition("\n\nRanks compare")
     assert legend, "the legend follows the ranking"
     findings, _, ranking = shown.rpartition("\n\n")
-    rows = ranking.splitlines()
-    head = 2
-    left = len(rows) - head - _SHOWN
-    kept = [*rows[: head + _SHOWN], f"(and {left} more)"] if left > 0 else rows
-    return "\n".join(["```text", findings, "", *kept, "```"])
+    head, *rows = ranking.splitlines()
+    items = [item for item in _items(findings) if item[0].startswith(_FINDINGS)]
+    assert len(items) == len(_FINDINGS), "each finding of the README is in the overview"
+    lines = [line for item in items for line in item]
+    return "\n".join(
+        ["```text", *lines, "", head, *rows[: 1 + _SHOWN], f"(and {len(rows) - 1 - _SHOWN} more)", "```"]
+    )
 
 
 def _findings(figures: Figures) -> str:
@@ -111,35 +126,18 @@ def _findings(figures: Figures) -> str:
     raw, papers = rows.loc[_RAW], rows.loc[_PAPERS]
     assert raw["signed_error_low"] > 0, "uncalibrated scores are too high"
     best = rows[rows["rank_low"] == 1].sort_values("cut", ascending=False)
-    single = rows.drop([*_MANY, _RAW, "ats"])
-    cuts = _and([f"`{name}` by {_percents(row, 'cut')}" for name, row in best.iterrows()])
-    lead = f"The best calibrator lowers the corrected Brier score: {cuts}."
-    if len(best) > 1:
-        lead = f"No test tells the {len(best)} best calibrators apart. They lower the corrected Brier "
-        lead += f"score: {cuts}."
-    also = "" if _PAPERS in best.index else f" The paper's `{_PAPERS}` cuts {_percents(papers, 'cut')}."
-    league = figures.league
-    first = league.iloc[0]
-    known = league[league["strategy"] == "first good enough"].iloc[0]
-    ias = league[(league["strategy"] == "best-of-n + IAS") & (league["calibrator"] == _PAPERS)].iloc[0]
-    votes = 100 * league[league["strategy"].isin(_ANSWERS_ONLY)]["area_gain"]
+    cuts = _and([f"`{name}` by {_percents(row, 'cut')}" for name, row in best.head(2).iterrows()])
+    also = "" if _PAPERS in best.index[:2] else f", and the paper's `{_PAPERS}` by {_percents(papers, 'cut')}"
+    first = figures.league.iloc[0]
     at = nano_places(figures)
-    gains = "At equal cost, no rule surely gains over a fixed n"
-    if first["area_gain_low"] > 0:
-        gains = "At equal cost, some rules gain over a fixed n"
+    gains = "no rule surely gains" if first["area_gain_low"] <= 0 else "some rules gain"
     sentences = (
-        f"Read as probabilities, raw scores are too high by {measured(raw, 'signed_error')} on average, "
-        f"{at['too high']}.",
-        f"{lead}{also} Calibrators that read only the score cut at most {single['cut'].max():.0%}. `{_PAPERS}` or "
-        f"`{_RIVAL}` is the best, or tied with it, {at['best']}.",
-        f"Best-of-n with IAS and `{_PAPERS}` answers {_percents(papers, 'ias_accuracy', 1)} of the questions correctly "
-        f"with {measured(papers, 'ias_samples', 1)} of 64 samples. Compared with best-of-64, the accuracy differs by "
-        f"{_points(papers, 'ias_to_best_of_n')} points, and compared with a fixed n of the same cost by "
-        f"{_points(papers, 'ias_to_equal_cost')}; the fixed n is not worse {at['fixed']}.",
-        f"{gains} ([league](docs/how-to/league.md)): {_entry(first)} differs by {_points(first, 'area_gain')} points, "
-        f"`first good enough` by {_points(known, 'area_gain')}, IAS with `{_PAPERS}` by {_points(ias, 'area_gain')}, "
-        f"and rules that see only answers by {votes.min():.1f} to {votes.max():.1f}. No rule was changed after this "
-        "run.",
+        f"Raw scores are too high by {measured(raw, 'signed_error')} on average, {at['too high']}.",
+        f"The best calibrators lower the corrected Brier score: {cuts}{also}.",
+        f"Best-of-n with IAS and `{_PAPERS}` takes {measured(papers, 'ias_samples', 1)} of 64 samples. Its accuracy "
+        f"differs by {_points(papers, 'ias_to_best_of_n')} points from best-of-64, and by "
+        f"{_points(papers, 'ias_to_equal_cost')} from a fixed n of the same cost.",
+        f"At equal cost, {gains} over a fixed n ([league](docs/how-to/league.md)).",
     )
     return numbered(sentences)
 
@@ -167,8 +165,7 @@ def _points(row: pd.Series, name: str) -> str:
 def _league(figures: Figures) -> str:
     """The table of the entries, best first: of each strategy the best one, and that of the paper's calibrator."""
     table = figures.league
-    first = ~table["strategy"].duplicated()
-    chosen = table[first | (table["calibrator"] == _PAPERS)]
+    chosen = table[~table["strategy"].duplicated() | (table["calibrator"] == _PAPERS)]
     rows = pd.DataFrame(
         {
             "rank": [
@@ -180,11 +177,6 @@ def _league(figures: Figures) -> str:
             "gain over a fixed n (points)": [_points(row, "area_gain") for _, row in chosen.iterrows()],
             "with 4 samples": [_percents(row, "accuracy_at_4", 1) for _, row in chosen.iterrows()],
             "with 16 samples": [_percents(row, "accuracy_at_16", 1) for _, row in chosen.iterrows()],
-            "saving at 95%": [_percents(row, "saving_95") for _, row in chosen.iterrows()],
-            "wins-ties-losses": [
-                "" if pd.isna(row["rank"]) else f"{row['wins']}-{row['ties']}-{row['losses']}"
-                for _, row in chosen.iterrows()
-            ],
         }
     )
     return markdown(rows)
@@ -198,62 +190,54 @@ def _league_reading(figures: Figures) -> str:
     ias = 100 * figures.league[figures.league["strategy"] == "best-of-n + IAS"]["area_gain"]
     votes = 100 * best.loc[list(_ANSWERS_ONLY), "area_gain"]
     ahead = "is ahead of" if first["rank_high"] == 1 else "leads, but is not clearly ahead of all of"
+    gain = _points(best.loc[_BY_SCORES], "area_gain")
     return paragraph(
-        f"{_entry(first)} {ahead} the other {others} entries: it changes the accuracy of a fixed n by",
-        f"{_points(first, 'area_gain')} points and saves {_percents(first, 'saving_95')} of the samples at 95% of the",
-        f"accuracy of best-of-64. `{_BY_SCORES}`, which looks at the scores of the samples in hand, changes it by",
-        f"{_points(best.loc[_BY_SCORES], 'area_gain')} points. IAS from the bare question alone changes it by",
-        f"{_span(ias, '+.1f')} points, by the calibrator. Rules that look at answers only change it by",
-        f"{_span(votes, '+.1f')} points. The random orders leave a standard",
-        f"error of at most {100 * figures.league['order_error'].max():.2f} points.",
+        f"{_entry(first)} {ahead} the other {others} entries. `{_BY_SCORES}` stops by the scores of the samples in",
+        f"hand and changes the accuracy of a fixed n by {gain} points. IAS changes it by {_span(ias, '+.1f')} points,",
+        f"by the calibrator, and rules that look at answers only by {_span(votes, '+.1f')}. The random orders leave a",
+        f"standard error of at most {100 * figures.league['order_error'].max():.2f} points.",
     )
 
 
 def _overestimation_of_the_prm(figures: Figures) -> str:
     table = figures.overestimation
     chosen = table[table["PRM"] == _PRM]
-    signed = {
-        data: [_value(each) for each in chosen[chosen["data set"] == data]["signed error"]]
-        for data in (_MATH, _AIME)
-    }
-    assert signed[_MATH] == sorted(signed[_MATH], reverse=True), (
-        "it overestimates more for the weaker policies"
-    )
+    signed = [_value(each) for each in chosen[chosen["data set"] == _MATH]["signed error"]]
+    assert signed == sorted(signed, reverse=True), "it overestimates more for the weaker policies"
     hard = chosen[chosen["data set"] == _AIME]
     drawn = [_value(each) for each in hard["IAS samples, uncalibrated"]]
     needed = [_value(each) for each in hard["samples needed"]]
     text = paragraph(
-        "The PRM was trained on success rates of the strong policy, and on long chains only on whether their steps",
-        f"are right. On nano-math it overestimates more for the weaker policies: by {_listing(signed[_MATH])} for the",
-        f"weak, the middle and the strong one. On nano-aime the signed errors are {_listing(signed[_AIME])}: IAS with",
-        f"its rewards draws {_span(drawn, '.1f')} samples where {_span(needed, '.0f')} are needed.",
+        "The PRM was trained on success rates of the strong policy, and overestimates more for the weaker ones on",
+        f"nano-math. On nano-aime, IAS with its rewards draws {_span(drawn, '.1f')} samples where",
+        f"{_span(needed, '.0f')} are needed.",
     )
-    return f"{markdown(chosen)}\n\n{text}"
-
-
-def _listing(values: Sequence[float]) -> str:
-    return _and([f"{each:.2f}" for each in values])
+    shown = ["data set", "LLM", "pass@1", "signed error", "IAS samples, uncalibrated", "samples needed"]
+    return f"{markdown(chosen[shown])}\n\n{text}"
 
 
 def _calibrators(figures: Figures) -> str:
     table = figures.calibration
     groups = [group for _, group in table.groupby(["dataset", "llm", "prm"], sort=False)]
     lowest = [group.loc[group["brier_corrected"].idxmin(), "calibrator"] for group in groups]
-    brier = _against(table, "brier_corrected")
-    aime = _against(table[table["dataset"] == _AIME], "adaptive_ce_corrected")
-    math = _against(table[table["dataset"] == _MATH], "adaptive_ce_corrected")
-    return paragraph(
-        "The paper's calibrator, `quantile-lora`, has the lowest Brier score in",
-        f"{lowest.count(_PAPERS)} of the {len(groups)} combinations of LLM, PRM and data set, and `beta-binomial` in",
-        f"{lowest.count(_RIVAL)}. In paired tests `quantile-lora` is significantly better than `beta-binomial` in",
-        f"{brier(_RIVAL)}, than the histogram in {brier('histogram')}, than isotonic regression in",
-        f"{brier('isotonic')} and than `ats` in {brier('ats')}. On nano-aime, its adaptive calibration error is",
-        f"significantly lower than that of isotonic regression in {aime('isotonic')}, than that of the histogram in",
-        f"{aime('histogram')} and than that of `ats` in {aime('ats')}. On nano-math it is significantly lower than",
-        f"that of isotonic regression in {math('isotonic')} and than that of the histogram in {math('histogram')}.",
-        "The run has one seed and is of one machine: processors differ in the last bits of a sum, so on another",
-        "machine fits by gradient descent, and what follows from them, can differ in the third digit.",
+    columns = {
+        "Brier, corrected": _against(table, "brier_corrected"),
+        **{
+            f"Adaptive CE, {data}": _against(table[table["dataset"] == data], "adaptive_ce_corrected")
+            for data in (_MATH, _AIME)
+        },
+    }
+    rows = pd.DataFrame(
+        {"against": f"`{rival}`", **{title: told(rival) for title, told in columns.items()}}
+        for rival in (_RIVAL, "histogram", "isotonic", "ats")
     )
+    text = paragraph(
+        f"The paper's calibrator, `{_PAPERS}`, has the lowest Brier score at {lowest.count(_PAPERS)} of {len(groups)}",
+        f"places, and `{_RIVAL}` at {lowest.count(_RIVAL)}. The table counts the places at which a paired test finds",
+        f"`{_PAPERS}` better than another calibrator. The run has one seed and is of one machine. On another one, fits",
+        "by gradient descent can differ in the third digit.",
+    )
+    return f"{text}\n\n{markdown(rows)}"
 
 
 def _against(table: pd.DataFrame, metric: str) -> Callable[[str], str]:
@@ -318,38 +302,43 @@ def _strategies(figures: Figures) -> str:
     table = figures.scaling
     math = table[(table["dataset"] == _MATH) & (table["prm"].isna() | (table["prm"] == _PRM))]
     ias, fixed = "best-of-n + IAS", "fixed n of equal cost"
-    return paragraph(
-        "On nano-math, for the weak, the middle and the strong policy: majority vote is right on",
-        f"{_listed(math, 'majority vote')} of the questions. Best-of-64 has an accuracy of",
-        f"{_listed(math, 'best-of-n')}. IAS with `quantile-lora` has {_listed(math, ias, _PAPERS)} with",
-        f"{_listed(math, ias, _PAPERS, 'budget_ratio')} of the samples, and a fixed n of the same cost has",
-        f"{_listed(math, fixed, _PAPERS)}. IAS with the uncalibrated reward has {_listed(math, ias, _RAW)} with",
-        f"{_listed(math, ias, _RAW, 'budget_ratio')} of the samples.",
-    )
+    columns = {
+        "LLM": ["nano-weak", "nano-middle", "nano-strong"],
+        "majority vote": _by_llm(math, "majority vote"),
+        "best-of-64": _by_llm(math, "best-of-n"),
+        f"IAS, {_PAPERS}": _by_llm(math, ias, _PAPERS),
+        "its share of the samples": _by_llm(math, ias, _PAPERS, "budget_ratio"),
+        "fixed n of its cost": _by_llm(math, fixed, _PAPERS),
+        f"IAS, {_RAW}": _by_llm(math, ias, _RAW),
+        "share of the samples": _by_llm(math, ias, _RAW, "budget_ratio"),
+    }
+    return markdown(pd.DataFrame(columns))
 
 
 def _searches(figures: Figures) -> str:
     table = figures.scaling
     searches = table[(table["dataset"] == _MATH) & table["strategy"].str.startswith("beam search")]
-    fixed = searches[searches["strategy"] == "beam search"]
-    adaptive = searches[searches["strategy"] != "beam search"]
-    ratios = {name: list(rows["budget_ratio"]) for name, rows in adaptive.groupby("calibrator")}
-    return paragraph(
-        "A beam search asks the PRM after every step. With 4 x 4 steps a round, its accuracy on nano-math is",
-        f"{_span(list(fixed['accuracy']))}. With",
-        f"IAS of K or of M it is {_span(list(adaptive['accuracy']))}, at {_span(ratios[_RAW])} of the steps",
-        f"with the uncalibrated reward and at {_span(ratios[_PAPERS])} with `quantile-lora`.",
+    kinds = searches.groupby(["strategy", searches["calibrator"].fillna("")], sort=False)
+    rows = pd.DataFrame(
+        {
+            "search": strategy,
+            "calibrator": calibrator,
+            "accuracy": _span(list(group["accuracy"])),
+            "share of the steps": _span(list(group["budget_ratio"])),
+        }
+        for (strategy, calibrator), group in kinds
     )
+    return markdown(rows)
 
 
-def _listed(
+def _by_llm(
     rows: pd.DataFrame, strategy: str, calibrator: str | None = None, metric: str = "accuracy"
-) -> str:
+) -> list[str]:
+    """Return a metric of a strategy for the weak, the middle and the strong LLM, as text."""
     chosen = rows[rows["strategy"] == strategy]
     chosen = chosen[chosen["calibrator"].isna() if calibrator is None else chosen["calibrator"] == calibrator]
     by_llm = chosen.set_index("llm")[metric]
-    values = [f"{by_llm[f'nano-{each}']:.3f}" for each in ("weak", "middle", "strong")]
-    return f"{values[0]}, {values[1]} and {values[2]}"
+    return [f"{by_llm[f'nano-{name}']:.3f}" for name in ("weak", "middle", "strong")]
 
 
 def _value(shown: str) -> float:
@@ -365,7 +354,6 @@ def _span(values: Sequence[float] | pd.Series, shape: str = ".2f") -> str:
 PLACES: Mapping[str, Callable[[Figures], str]] = {
     "audit": lambda _: _audit(),
     "audit-speed": lambda _: _audit_speed(),
-    "best-of-n": _best_of_n,
     "calibration-example": _calibration_example,
     "calibrators": _calibrators,
     "claims": claims,

@@ -128,14 +128,13 @@ def smollm_findings() -> list[str]:
 
 def smollm_summary() -> str:
     """Return the same in a sentence or two."""
-    scaling, raw = kept_in(KEPT, "scaling"), _raw()
+    scaling = kept_in(KEPT, "scaling")
     one, vote = (_row(scaling, prm=None, strategy=name) for name in (ONE, VOTE))
-    head, yes_no = (_row(scaling, prm=prm, strategy=BEST) for prm in (HEAD, YES_NO))
+    head = _row(scaling, prm=HEAD, strategy=BEST)
     return (
-        f"A small real one, [SmolLM2-135M](docs/tutorials/real-model.md), is right on {measured(one, 'accuracy')} of "
-        f"{one['questions']} stories; with best-of-16 on {measured(head, 'accuracy')} by a value head that was trained "
-        f"for it, on {measured(yes_no, 'accuracy')} by its own Yes or No, which is too high by "
-        f"{measured(raw[YES_NO], 'signed_error')}, and on {measured(vote, 'accuracy')} with a vote."
+        f"[SmolLM2-135M](docs/tutorials/real-model.md) is right on {measured(one, 'accuracy')} of {one['questions']} "
+        f"stories, with best-of-16 by a value head on {measured(head, 'accuracy')}, and with a vote on "
+        f"{measured(vote, 'accuracy')}."
     )
 
 
