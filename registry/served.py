@@ -1,11 +1,9 @@
 """Plugins behind one endpoint of a server: their common arguments, and their client, which asks over HTTP.
 
-The client knows the address and the key, limits the replies, and sends many requests at a time.
+The client knows the address and the key, and sends many requests at a time.
 """
 
 import asyncio
-import base64
-import html
 import logging
 import os
 import re
@@ -13,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
@@ -21,7 +19,7 @@ from pydantic import AfterValidator, Field
 
 from prmcal.errors import PluginFailedError, PrmcalError
 from prmcal.registry.contracts.plugin import Count, Plugin, Positive, errors_of
-from prmcal.registry.messages import causes_of, excerpt
+from prmcal.registry.messages import excerpt
 from prmcal.registry.models.checkpoints import is_on_this_machine
 from prmcal.registry.models.files import tokenizer_problems
 from prmcal.registry.network import DEFAULT_PATIENCE, IncompleteReplyError, answered, policy, temporary
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MOST_BYTES = 2**26
-"""The largest reply. A hundred solutions of 32,000 tokens have a fifth of it."""
 _SHORTEST_SECRET = 6
 """Shorter keys, such as a word for a server that needs none, occur by chance. Texts keep them."""
 _CONNECT_TIMEOUT = 30.0
@@ -51,39 +47,11 @@ def _checked_address(url: str) -> str:
     return url
 
 
-def redacted(text: str, secret: str | None) -> str:
-    """Return a text without a secret, also where JSON, HTML, an address, hex digits or base64 write it.
-
-    White space between its characters does not hide it. A server that wants to hide it can, in ways without end.
-    """
-    if secret is None or len(secret) < _SHORTEST_SECRET:
-        return text
-    for form in _written(secret):
-        text = form.sub("[redacted]", text)
-    return text
-
-
-@cache
-def _written(secret: str) -> list[re.Pattern[str]]:
-    """Return what matches a secret in each of its forms. One pattern for all of them would take ten times as long."""
-    content = secret.encode(errors="replace")
-    forms = [secret, content.hex()]
-    for before in range(3):  # Three bytes are four digits, so it depends on the bytes before the secret.
-        encoded = base64.b64encode(bytes(before) + content).decode()
-        forms.append(encoded[-(-before * 8 // 6) : (before + len(content)) * 8 // 6])
-    return [re.compile(_BETWEEN.join(map(_ways, form)), re.IGNORECASE) for form in forms]
-
-
-def _ways(sign: str) -> str:
-    """Return what matches a character. No text matches in two ways, since a search would try all combinations."""
-    plain = {"+": "[+-]", "/": "[/_]"}.get(sign, re.escape(sign))  # Base64 for addresses has other signs.
-    name = "" if html.escape(sign) == sign else f"|{html.escape(sign)}"
-    code = ord(sign)
-    return rf"(?:{plain}|\\u{code:04x}|\\x{code:02x}|%(?:25)*{code:02x}|&#0*{code};|&#x0*{code:x};{name})"
-
-
-_BETWEEN = r"(?:\s|[\u200b-\u200f\u2060\ufeff]|\\+(?:[nrt]|u200[b-f]|u2060|ufeff))*\\*"
-"""White space, and characters without a width."""
+def redacted(content: bytes, key: str | None) -> bytes:
+    """Return a reply without the key: a server may repeat the header that it has in."""
+    if key is None or len(key) < _SHORTEST_SECRET:
+        return content
+    return content.replace(key.encode(), b"[redacted]")
 
 
 ADDRESS = Field(description="an address such as http://localhost:8000/v1, without a password in it")
@@ -139,7 +107,7 @@ class ServerClient:
         key = self._key()
         # Below, it repeats what servers say of the status.
         logging.getLogger("httpx2").setLevel(logging.WARNING)
-        headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
         limits = httpx2.Limits(max_connections=most, max_keepalive_connections=most)
         timeout = httpx2.Timeout(None, connect=min(self.timeout, _CONNECT_TIMEOUT))
         async with httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits) as client:
@@ -172,42 +140,20 @@ class ServerClient:
     async def _post(
         self, client: "httpx2.AsyncClient", key: str | None, request: Mapping[str, Any]
     ) -> "httpx2.Response":
-        """Return the reply to a request, without the key: a server may repeat the header that it has in.
-
-        The time limit is that of the whole reply, also if it comes byte by byte.
-        """
+        """Return the reply to a request, without the key. The time limit is that of the whole reply."""
         import httpx2
 
         plugin = self.plugin
-        url, content = f"{plugin.base_url.rstrip('/')}{plugin.path}", bytearray()
+        url = f"{plugin.base_url.rstrip('/')}{plugin.path}"
         try:
-            async with (
-                asyncio.timeout(self.timeout),
-                client.stream("POST", url, json=dict(request)) as streamed,
-            ):
-                if (encoding := streamed.headers.get("content-encoding", "identity").lower()) != "identity":
-                    text = excerpt(redacted(encoding, key))
-                    raise IncompleteReplyError(f"its reply is compressed ({text}), unasked")
-                async for piece in streamed.aiter_raw():
-                    content += piece
-                    if len(content) > _MOST_BYTES:
-                        raise PluginFailedError(
-                            f"The server {plugin.base_url} sent a reply of more than {_MOST_BYTES / 2**20:.0f} MiB. "
-                            "The rest was not read. Check that it is the kind of server that the plugin expects."
-                        )
+            async with asyncio.timeout(self.timeout):
+                received = await client.post(url, json=dict(request))
         except TimeoutError as error:
             raise TimeoutError(f"no whole reply in {self.timeout:g} s") from error
-        except httpx2.HTTPError as error:
-            for each in causes_of(error, suppressed=True):  # They quote what is no HTTP.
-                each.args = tuple(redacted(str(part), key) for part in each.args)
-            raise
-        status = streamed.status_code
-        clean = redacted(content.decode(errors="surrogateescape"), key).encode(errors="surrogateescape")
-        pause = {name: streamed.headers[name] for name in ("Retry-After",) if name in streamed.headers}
-        response = httpx2.Response(status, headers=pause, content=clean)
-        text = response.text
-        if streamed.has_redirect_location:
-            text = redacted(streamed.headers["Location"], key)
+        status = received.status_code
+        pause = {name: received.headers[name] for name in ("Retry-After",) if name in received.headers}
+        response = httpx2.Response(status, headers=pause, content=redacted(received.content, key))
+        text = received.headers["Location"] if received.has_redirect_location else response.text
         if temporary(status):
             raise IncompleteReplyError(f"it answered {status} {excerpt(text)}", response=response)
         if status != 200 and not (plugin.understood and plugin.understood.search(text)):
