@@ -4,7 +4,6 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -57,81 +56,6 @@ def _bin_totals(rows: PrefixRows, bins: int) -> Callable[[Floats], tuple[Floats,
         return errors, counts
 
     return kept(under)
-
-
-_ROWS = 32
-"""Rows in a block, about: it has all rows of the groups that begin in it. A larger group is a block of its own."""
-
-
-class EqualMass:
-    """Rows sorted by their rewards, whose mass and errors are added up to every cut between bins.
-
-    Rows with equal rewards are a group, which a cut divides in proportion. Groups are taken together in blocks. Mass
-    and errors are first added up to each block, and then only within the blocks in which a resample has a cut.
-    """
-
-    def __init__(self, rows: PrefixRows, bins: int) -> None:
-        self._inner_cuts = np.arange(1, bins) / bins
-        order = np.argsort(rows.reward, kind="stable")
-        self._question = rows.question_index[order]
-        self._error = (rows.reward - rows.success_rate)[order]
-        new_group = np.diff(rows.reward[order], prepend=-1.0) > 0
-        self._group = np.cumsum(new_group)
-        group_starts = np.flatnonzero(new_group)
-        large = np.diff(group_starts, append=len(order)) >= _ROWS
-        starts = group_starts[(np.diff(group_starts // _ROWS, prepend=-1) > 0) | large]
-        self._blocks = [slice(*each) for each in pairwise([*starts.tolist(), len(order)])]
-        block = np.searchsorted(starts, np.arange(len(order)), side="right")
-        questions, ends = len(rows.question_ids), len(starts) + 1
-        self._mass_up_to_blocks, self._error_up_to_blocks = (
-            np.bincount(self._question * ends + block, weights=values, minlength=questions * ends)
-            .reshape(questions, ends)
-            .cumsum(axis=1)
-            for values in (np.ones(len(order)), self._error)
-        )
-
-    def __call__(self, weights: Floats) -> Floats:
-        """Return the sum of r - y over each bin, divided by the mass. Its shape is (resamples, bins)."""
-        # Resamples are in the last axis, along which processors work fast. Whole numbers have exact sums in any order.
-        mass = (weights @ self._mass_up_to_blocks).T.copy()
-        error = weighted_totals(weights, self._error_up_to_blocks).T.copy()
-        wanted = self._inner_cuts[:, None] * mass[-1]
-        block = (mass[1:, None] <= wanted).sum(axis=0)
-        by_block = np.argsort(block, axis=None, kind="stable")
-        ends_of_blocks = np.bincount(block.ravel(), minlength=len(self._blocks)).cumsum()[:-1]
-        at_ends = np.zeros((len(wanted) + 2, len(weights)))
-        at_ends[-1] = error[-1]
-        counts, questions = weights.ravel(), weights.shape[1]
-        for number, places in enumerate(np.split(by_block, ends_of_blocks)):
-            if not len(places):
-                continue
-            rows, cut, resample = self._blocks[number], *np.divmod(places, len(weights))
-            group = self._group[rows] - self._group[rows.start]
-            if group[-1] > 0:  # It has several groups.
-                masses = counts.take(self._question[rows, None] + resample * questions)
-                errors = masses * self._error[rows, None]
-            else:
-                group = group[:1]
-                masses, errors = (
-                    np.diff(each[number : number + 2, resample], axis=0) for each in (mass, error)
-                )
-            below = _share_below(masses, group, wanted[cut, resample] - mass[number, resample])
-            at_ends[cut + 1, resample] = error[number, resample] + (errors * below).sum(axis=0)
-        return np.asarray((np.diff(at_ends, axis=0) / mass[-1]).T, dtype=np.float64)
-
-
-def _share_below(masses: Floats, group: NDArray[np.intp], wanted: Floats) -> Floats:
-    """Return the share of each row that lies below a cut, of the shape of `masses`: (rows, resamples).
-
-    Masses are whole numbers. `group` has the group of each row, from 0, ascending. `wanted`, of shape (resamples,), is
-    the mass below the cut, at least 0 and less than the mass of all rows.
-    """
-    up_to_groups = (group < np.arange(group[-1] + 2)[:, None]).astype(np.float64) @ masses
-    whole = (up_to_groups[1:] <= wanted).sum(axis=0)  # Groups that lie below the cut entirely.
-    resample = np.arange(len(wanted))
-    left, right = up_to_groups[whole, resample], up_to_groups[whole + 1, resample]
-    groups_below = whole + (wanted - left) / (right - left)
-    return np.asarray(np.clip(groups_below - group[:, None], 0.0, 1.0), dtype=np.float64)
 
 
 Errors = Callable[[Floats], Floats]
@@ -222,4 +146,21 @@ class CorrectedAdaptiveCE(AdaptiveCE):
 
 @lru_cache(maxsize=2)  # The plain and the corrected metric need the same errors.
 def _equal_mass(rows: PrefixRows, bins: int) -> Errors:
-    return kept(EqualMass(rows, bins))
+    """Return the sum of r - y over each bin of equal mass, divided by the mass of all rows."""
+    cuts = np.arange(bins + 1) / bins
+    order = np.argsort(rows.reward, kind="stable")
+    question, error = rows.question_index[order], (rows.reward - rows.success_rate)[order]
+    # Rows with equal rewards are a group, which a cut divides in proportion.
+    ends_of_groups = np.flatnonzero(np.diff(rows.reward[order], append=2.0) > 0)
+
+    def shares(weights: Floats) -> Floats:
+        found = np.empty((len(weights), bins))
+        for resample, of_questions in enumerate(weights):
+            weight = of_questions[question]
+            mass, errors = (
+                np.append(0.0, np.cumsum(values)[ends_of_groups]) for values in (weight, weight * error)
+            )
+            found[resample] = np.diff(np.interp(cuts * mass[-1], mass, errors)) / mass[-1]
+        return found
+
+    return kept(shares)

@@ -12,7 +12,7 @@ from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, Ratio, estim
 from prmcal.db.statistics.intervals import bounded_interval, skewed_interval
 from prmcal.db.statistics.paired import Replicated, holm, replicated_difference
 from prmcal.registry.contracts.metric import PrefixRows
-from tests.measured import paired_difference, published_metrics, row_mean, statistic
+from tests.measured import paired_difference, published_metrics, row_mean
 
 
 def overconfident_rows(offset: float, questions: int = 40, seed: int = 0) -> PrefixRows:
@@ -114,17 +114,6 @@ def test_a_budget_is_compared_within_questions() -> None:
 def test_every_resample_draws_as_many_questions_as_there_are() -> None:
     weights = Bootstrap(50, seed=1).weights(7)
     assert weights.shape == (50, 7) and (weights.sum(axis=1) == 7).all()
-
-
-@pytest.mark.parametrize("rows_of_a_block", [1, 7, 10_000])
-def test_adaptive_error_does_not_depend_on_how_rows_are_divided(
-    monkeypatch: pytest.MonkeyPatch, rows_of_a_block: int
-) -> None:
-    weights = Bootstrap(30, seed=6).weights(40)
-    whole = statistic("adaptive_ce", overconfident_rows(0.1)).values(weights)
-    monkeypatch.setattr("prmcal.registry.metrics.bins._ROWS", rows_of_a_block)
-    divided = statistic("adaptive_ce", overconfident_rows(0.1)).values(weights)
-    np.testing.assert_allclose(divided, whole, atol=1e-12)
 
 
 def test_one_question_has_a_value_but_no_interval() -> None:
