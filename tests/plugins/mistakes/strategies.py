@@ -28,25 +28,6 @@ class MoreThanThePool(Sound):
     samples = 100.0
 
 
-@strategy("others as a text")
-class OthersAsAText(Sound):
-    others = "strong"
-
-
-@strategy("asks another LLM and does not say so")
-class AsksAnotherLLM(Sound):
-    others = ("strong",)
-
-    def answer(self, pool, setting):
-        return super().answer(pool.others["strong"], setting)
-
-
-@strategy("asks an LLM that it does not declare")
-class AsksAnyLLM(Sound):
-    def answer(self, pool, setting):
-        return super().answer(pool.others["strong"], setting)
-
-
 @strategy("reads more than it declares")
 class ReadsMoreThanItDeclares(Sound):
     def answer(self, pool, setting):

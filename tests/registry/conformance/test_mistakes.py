@@ -222,9 +222,6 @@ MISTAKES: dict[str, dict[str, tuple[str, str]]] = {
     },
     "strategies": {
         "more than the pool": ("it works", r"Write np\.clip\(\.\.\., 0, 16\)"),
-        "others as a text": ("others are names", r'Write others = \("my-strong-llm",\), with the comma'),
-        "asks another LLM and does not say so": ("it works", r"'asked' must be about \('', 'strong'\)"),
-        "asks an LLM that it does not declare": ("it works", "Add 'strong' to its 'others'"),
         "reads more than it declares": ("it works", "Add 'scores' to its 'reads'"),
         "stops by the truth": ("the truth decides no budget", r"Choose thresholds in tune\(\)"),
         "a curve of one point": ("the curve begins", "Vary the argument that decides how many samples"),
