@@ -187,7 +187,7 @@ def rows_of(found: list[Compared], rule: str) -> list[str]:
 
 
 def page(real: list[Compared], made: list[Compared]) -> str:
-    """Return both tables as Markdown."""
+    """Return the table as Markdown."""
     rules = list(dict.fromkeys(each.rule for each in (*real, *made)))
     rules.sort(key=lambda rule: _standing([*real, *made], rule))
     places = len(dict.fromkeys(each.place for each in real))
@@ -200,19 +200,6 @@ def page(real: list[Compared], made: list[Compared]) -> str:
         simulated = rows_of(made, rule)
         simulated[2] = simulated[2].replace("auc-0", "").replace(";", ",")
         lines.append("| " + " | ".join([rule, *rows_of(real, rule), *simulated]) + " |")
-    lines += [
-        "",
-        "| pool | best rule against its rival | samples | accuracy | rival | difference |",
-        "|" + " --- |" * 6,
-    ]
-    for place in dict.fromkeys(each.place for each in (*real, *made)):
-        own = [each for each in (*real, *made) if each.place == place]
-        best = max(own, key=lambda each: each.difference.low)
-        number = best.difference
-        lines.append(
-            f"| {place} | {best.rule} | {best.samples:.1f} | {best.accuracy:.3f} | {best.rival} | "
-            f"{100 * number.value:+.1f} [{100 * number.low:+.1f}, {100 * number.high:+.1f}] |"
-        )
     return "\n".join(lines)
 
 
@@ -223,7 +210,7 @@ def _standing(found: list[Compared], rule: str) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Write the tables into the page, and print them."""
+    """Write the table into the page, and print it."""
     real = list(compared(Path(sys.argv[1])))
     with tempfile.TemporaryDirectory() as folder:
         made = list(compared(synthetic(Path(folder))))
