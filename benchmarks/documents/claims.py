@@ -154,57 +154,55 @@ def claims(figures: Figures) -> str:
     searches = _at_places(figures.scaling, "accuracy").dropna(subset=["beam search"])
     spent = _at_places(figures.scaling, "budget_ratio").dropna(subset=["beam search"])
     adaptive, real = "beam search + IAS-of-M", smollm_claims()
-    big = "a GPU and `prmcal run math500-small`, then `paper`"
+    big = "`prmcal run math500-small` on a GPU"
     found = [
         (
             "PRMs overestimate the chance of a right answer.",
-            f"Not seen. {_CODE}: {measured(code, _ERROR)} (n = {code['questions']}). No pool has a PRM.",
+            f"{_CODE}: {measured(code, _ERROR)} (n = {code['questions']}). No pool has a PRM.",
             real["too high"],
             f"{measured(raw, _ERROR)} (n = 100 and 60); above 0 {at['too high']}.",
-            f"Recorded scores of published PRMs, or {big}.",
+            f"Recorded scores of PRMs, or {big}.",
         ),
         (
             "More so for weaker LLMs.",
-            "Not seen: no pool has one PRM for several LLMs.",
+            "Not possible.",
             "Not possible with one LLM.",
             f"Weak above middle above strong {at['weaker']}.",
-            f"One PRM with LLMs of several sizes: {big}.",
+            "`prmcal run paper` on GPUs.",
         ),
         (
             "More so for harder questions.",
             f"{_CODE}: {measured(hardest, 'error')} where no other sample is right, {measured(easiest, 'error')} where "
-            f"half or more are (n = {hardest['questions']} in all). A score that knows nothing of a "
-            "question does this too.",
-            "Not measured: nearly all stories take one step.",
+            f"half or more are (n = {hardest['questions']} in all). A score that knows nothing does this too.",
+            "Not measured.",
             f"nano-aime above nano-math {at['harder']}.",
-            f"MATH-500 and AIME with the same PRM: {big}.",
+            "`prmcal run paper` on GPUs.",
         ),
         (
             "Quantile regression with LoRA corrects better than temperature, isotonic regression and histograms.",
-            "Not possible: a pool has no hidden states.",
-            "Not seen: with 80 solutions to learn from, a fit on a GPU "
-            "[changed little](../reference/measured-on-a-gpu.md#smollm).",
+            "Not possible: no hidden states.",
+            "A fit to 80 solutions [changed little](../reference/measured-on-a-gpu.md#smollm).",
             f"A cut of {100 * papers['cut']:.0f}% [{100 * papers['cut_low']:.0f}, {100 * papers['cut_high']:.0f}] of "
             f"the corrected Brier score (n = 100 and 60); lower than all three {at['lora']}. `beta-binomial`, which is "
             "no part of the paper, is not worse.",
-            "`prmcal run published`: about four hours of an H100 with the authors' prefixes and adapters.",
+            "`prmcal run published`: about four hours of an H100.",
         ),
         (
             "Simple calibrators fail out of distribution.",
-            "Not seen: each pool calibrates on its own kind of question.",
-            "Not seen: the calibration questions are of the same kind.",
+            "Not possible: all questions are of one kind.",
+            "Not possible, for the same reason.",
             f"After isotonic regression on nano-math, the error on nano-aime is {at['far span']}; above 0 {at['far']} "
             "(n = 60).",
-            "`prmcal run published` has AIME with calibrators of MATH.",
+            "`prmcal run published`.",
         ),
         (
             "IAS keeps the accuracy of best-of-n with fewer samples.",
-            "Not possible: no pool has a score of the bare question. Rules that stop are above.",
+            "Not possible: no score of the bare question.",
             real["kept"],
             f"{points(papers, 'ias_to_best_of_n')} points at {measured(papers, 'ias_samples', 1)} of 64 samples; not "
             f"lower {at['kept']}. But {points(papers, 'ias_to_equal_cost')} points against a fixed n of the same "
             f"cost, which is not worse {at['fixed']} (n = 100 and 60).",
-            f"A PRM that reads bare questions, with a real LLM: {big}.",
+            f"{big}.",
         ),
         (
             "IAS with uncalibrated scores spends too little and loses accuracy.",
@@ -220,14 +218,14 @@ def claims(figures: Figures) -> str:
             "Not run.",
             f"IAS of M with `{_PAPERS}` takes {spent[adaptive].min():.2f} to {spent[adaptive].max():.2f} of the steps; "
             f"its accuracy is not lower {_not_at(searches[adaptive] >= searches['beam search'])} (n = 100 and 60).",
-            f"An LLM that is sampled step by step: {big}.",
+            "`prmcal run paper` on GPUs.",
         ),
         (
             "A PRM of 72B overestimates too, and a calibrated one of 7B is better.",
             "Not seen.",
             "Not possible.",
             "Not possible.",
-            "Four GPUs of 80 GB and `prmcal run published` with the lines on the 72B PRM.",
+            "Four GPUs of 80 GB and `prmcal run published` with the 72B PRM.",
         ),
     ]
     return markdown(

@@ -56,7 +56,8 @@ def _scaling_example(figures: Figures) -> str:
 def _printed(rows: pd.DataFrame, name: Leaderboard, metrics: Sequence[str]) -> str:
     """Return rows of a leaderboard as the terminal shows them, without what is equal in all of them."""
     board = leaderboard_board(rows.assign(cell_id=""), name, Metrics(built_in_metrics()), metrics)
-    columns = [column for column in board.columns if len(set(column.values)) > 1]
+    shown = board.columns[: board.names + len(metrics)]
+    columns = [column for column in shown if len(set(column.values)) > 1]
     values = list(zip(*(column.values for column in columns), strict=True))
     text = text_table([column.title for column in columns], values, UNLIMITED)
     lines = textwrap.dedent(text.strip("\n")).splitlines()

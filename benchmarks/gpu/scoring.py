@@ -82,37 +82,18 @@ def throughput(settings: Settings) -> Iterator[Row]:
 def _throughput(
     settings: Settings, shape: str, plugin: RandomPRM, asked: list[ScoringRequest]
 ) -> Iterator[Row]:
-    begun = perf_counter()
     parameters = plugin.parameters
-    loading = perf_counter() - begun
     tokens = sum(each.tokens for of in plugin.score_batch(asked) for each in of)
-    whole = sum(  # What one pass per prefix reads.
-        len(plugin.prefix_ids(each.question, steps) or ())
-        for each in asked
-        for trajectory in each.trajectories
-        for steps in each.prefixes(trajectory)
-    )
-    begun = perf_counter()
-    for each in asked:
-        for trajectory in each.trajectories:
-            build_token_tree(
-                [plugin.prefix_ids(each.question, steps) or () for steps in each.prefixes(trajectory)]
-            )
-    preparing = perf_counter() - begun
     sizes = SIZES if shape == "Qwen2 7B" else SIZES[:2]
     for batch_tokens in sizes:
         plugin.batch_tokens = batch_tokens
         found = measure(lambda: plugin.score_batch(asked), repeats=1)
         yield {
             "shape": shape,
-            "billions": round(parameters / 1e9, 2),
-            "loading, s": round(loading, 1),
             "batch_tokens": batch_tokens,
             "tokens/s": round(tokens / found.seconds),
-            "prefix tokens/s": round(whole / found.seconds),
             "share of peak": settings.share(2 * parameters * tokens, found.seconds),
             "planned / measured": settings.planned(parameters, "read", tokens, found.seconds),
-            "tokens and trees on the CPU": f"{preparing / found.seconds:.0%}",
             "GiB": round(found.gibibytes, 1),
         }
 

@@ -56,14 +56,11 @@ def _fit(settings: Settings, shape: str, batch_size: int, batch_tokens: int) -> 
         "batch_size": batch_size,
         "batch_tokens": batch_tokens,
         "prefixes": len(rows),
-        "tokens": tokens,
-        "steps": calibrator.card_["steps"],
         "seconds with a prediction of all": round(seconds, 1),
         "tokens/s": round(tokens / seconds),
         # Forward, forward again, and the gradients of the activations; then the prediction.
         "share of peak": settings.share(8 * parameters * tokens, seconds),
         "planned / measured": settings.planned(parameters, "train", tokens, seconds),
         "GiB": round(most, 1),
-        "loss": f"{calibrator.card_['first_loss']:.3f} to {calibrator.card_['final_loss']:.3f}",
         "said": lines[-1] if lines else "",
     }
