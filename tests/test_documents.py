@@ -42,19 +42,6 @@ def test_the_examples_for_plugin_authors_pass_their_checks(
     assert "FAILED" not in checked.stdout
 
 
-def test_a_prm_takes_under_30_lines() -> None:
-    assert len(example('@prm("blunt")').strip().splitlines()) < 30
-
-
-@pytest.mark.parametrize("marker", ['@strategy("careful")', '@strategy("narrowing search")'])
-def test_a_strategy_takes_under_40_lines(marker: str) -> None:
-    assert len(example(marker).strip().splitlines()) < 40
-
-
-def test_the_readme_is_short() -> None:
-    assert len(README.splitlines()) <= 165
-
-
 def test_the_readmes_grid_can_be_planned(tmp_path: Path, prmcal: Prmcal) -> None:
     (grid,) = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
     (tmp_path / "exam.jsonl").write_text('{"question": "What is 1 + 1?", "answer": "2"}\n')

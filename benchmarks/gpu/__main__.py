@@ -64,9 +64,7 @@ STEPS: dict[str, Step] = {
 
 TITLE = """# prmcal on a GPU
 
-*For whoever has a GPU:* **What did prmcal do on one, and how fast?**
-
-`python -m benchmarks.gpu` wrote this file. The models have random weights, but for those of nano and of `smollm`.
+The models have random weights, but for those of nano and of `smollm`.
 """
 
 
