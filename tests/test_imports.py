@@ -27,7 +27,7 @@ ROOMS: dict[str, set[str]] = {
     "jobs": {"metrics", "storage"},
     "planning": {"jobs", "storage"},
     "inference": {"jobs", "planning", "storage"},
-    "serving": {"execution", "inference", "storage"},
+    "serving": {"inference", "storage"},
     "cluster": {"execution", "jobs", "planning", "storage"},
     "execution": {"jobs", "planning", "storage", "terminal"},
     "share": {"execution", "jobs", "planning", "storage"},

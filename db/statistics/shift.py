@@ -4,10 +4,8 @@ A calibrated reward, a promised risk and a quantile hold as long as new question
 questions: then the order of all of them is random. A conformal test martingale bets against this, question by question.
 """
 
-import threading
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Mapping, Sequence
-from itertools import count
 
 import numpy as np
 
@@ -57,7 +55,7 @@ class ShiftTest:
 
 
 class ShiftAlarm:
-    """An alarm for several values of the questions. Several threads may share it.
+    """An alarm for several values of the questions.
 
     Each of k values has a :class:`ShiftTest`. The alarm is raised when the capital of one reaches k / 0.05, so a false
     alarm has a probability of at most 5% however many questions come. It stays raised.
@@ -67,40 +65,18 @@ class ShiftAlarm:
 
     def __init__(self, known: Mapping[str, Floats]) -> None:
         self._tests = {name: ShiftTest(values) for name, values in known.items()}
-        self._lock = threading.Lock()
-        self._places = count()
-        self._judged = 0
-        self._waiting: dict[int, Mapping[str, float]] = {}
-        self.questions = 0
-        """The number of new questions so far."""
+        self._questions = 0
         self.message = ""
         """The alarm as sentences; empty as long as there is none."""
-
-    def place(self) -> int:
-        """Return the place of a question that arrives now; each place must be given to `add` once.
-
-        Easy questions are answered first. So each is judged in its place: the order of answers is not random.
-        """
-        return next(self._places)
-
-    def add(self, place: int, values: Mapping[str, float]) -> None:
-        """Take the values of a new question; none if it has failed. They wait for those of earlier places.
-
-        A value without a name in `known` is left out.
-        """
-        with self._lock:
-            self._waiting[place] = values
-            while (found := self._waiting.pop(self._judged, None)) is not None:
-                self._judged += 1
-                self._judge(found)
 
     def add_all(self, questions: Sequence[Mapping[str, float]]) -> None:
         """Take the values of the questions of a file, in a random order: a file may be sorted by difficulty."""
         for number in np.random.default_rng(0).permutation(len(questions)):
-            self.add(self.place(), questions[number])
+            self.add(questions[number])
 
-    def _judge(self, values: Mapping[str, float]) -> None:
-        self.questions += bool(values)
+    def add(self, values: Mapping[str, float]) -> None:
+        """Take the values of a new question. A value without a name in `known` is left out."""
+        self._questions += 1
         for name in values.keys() & self._tests.keys():
             self._tests[name].add(values[name])
         enough = len(self._tests) / FALSE_ALARMS
@@ -108,6 +84,6 @@ class ShiftAlarm:
         if raised and not self.message:
             what = " and ".join(f"the {name} is {self._tests[name].direction}" for name in raised)
             self.message = (
-                f"An alarm by {self.questions} new questions: {what} than for the calibration questions. Calibrated "
+                f"An alarm by {self._questions} new questions: {what} than for the calibration questions. Calibrated "
                 "rewards and promises may not hold for such questions. Calibrate with questions of this kind."
             )

@@ -1,11 +1,7 @@
 """A calibrated PRM in use: scores of new prefixes, and answers to new questions.
 
-calibrated_prm         what ``prmcal.load`` returns
-loading                where it comes from, and which cell of a run is used
-models                 the LLM and the PRM side by side, and the rewards of prefixes
-asking                 the settings, and the strategy
-drawing                questions while they are answered, and their trajectories
-solving                answers
-calibration_questions  the questions that the calibrator was fitted to, by which new ones are judged
-results                the results of users, as plain data
+calibrated_prm  what ``prmcal.load`` returns: it draws samples until the strategy needs no more
+loading         how it is made from a run, and which cell is used
+scoring         the PRM and the calibrator: raw and calibrated rewards of prefixes
+results         what a user gets, as plain data
 """

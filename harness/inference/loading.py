@@ -1,50 +1,49 @@
-"""``prmcal.load``: a calibrated PRM from a run, from a folder that was saved or exported, or from an adapter.
+"""``prmcal.load``: the calibrated PRM of a run. What nobody names is chosen by a rule."""
 
-If nobody names a cell of a run, a rule chooses one.
-"""
-
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-
-import numpy as np
 
 from prmcal.db.metrics import cell_number
 from prmcal.db.overview.query import ranked_calibrators
 from prmcal.db.queries.cells import find_cell, numbered
-from prmcal.db.run_folder import RECORD_FILE
-from prmcal.errors import DatabaseError, InvalidArgumentsError, PrmcalError, RunError
+from prmcal.errors import DatabaseError, PluginFailedError, RunError
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM
-from prmcal.harness.inference.calibration_questions import CalibrationQuestions
-from prmcal.harness.inference.models import Answerer, Card, ExportedQuantiles
-from prmcal.harness.jobs.context import Models
-from prmcal.harness.jobs.job import Job
+from prmcal.harness.inference.scoring import Scorer
+from prmcal.harness.jobs.context import Context, Models
+from prmcal.harness.jobs.job import TUNING, Job, Shard
 from prmcal.harness.jobs.parameters import (
     FitParameters,
     GeneratingParameters,
     LeagueParameters,
+    Parameters,
     PluginReference,
     RolloutParameters,
     StrategyParameters,
 )
 from prmcal.harness.jobs.plugin_calls import plugin_guard
+from prmcal.harness.jobs.pools import tuning_pool
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.planning.saved import existing_plan, load_plugins_of
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
-from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import Sampling
-from prmcal.registry.contracts.pool import Pool
+from prmcal.registry.contracts.pool import Pool, Reads
+from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.grading.extraction import MARKED, Ways
-from prmcal.registry.models.checkpoints import resolve_checkpoint
-from prmcal.registry.plugins import calibrators, datasets
+from prmcal.registry.plugins import datasets
 
-_BASE = "Qwen/Qwen2.5-Math-PRM-7B"
-_ADAPTER_FILE = "adapter_config.json"
+RULE = (
+    "the LLM that is right most often on the calibration questions, the PRM whose scores tell its right trajectories "
+    "there from wrong ones best, and the calibrator that is first in the ranking on test questions, so that its "
+    "results on them are rather too good"
+)
+"""The rule by which a cell is chosen, as a part of a sentence."""
+_DEFAULT_STRATEGY, _DEFAULT_SAMPLES = "safe choice", 64
 
 
 def load(
-    source: str | Path,
+    run: str | Path,
     cell: str | int | None = None,
     *,
     llm: str | None = None,
@@ -53,183 +52,112 @@ def load(
 ) -> CalibratedPRM:
     """Load a calibrated PRM, so that it scores new prefixes and answers new questions. Models are loaded when used.
 
-    Raises a PrmcalError if there is no such source or cell, the cell has no calibrator, or it is not fitted yet.
+    Raises a PrmcalError if there is no such run or cell, or no calibrator with these names is fitted yet.
 
     Parameters
     ----------
-    source : str or Path
-        The output folder of a run, a folder of :meth:`CalibratedPRM.save`, a checkpoint of ``prmcal export-prm``, or a
-        quantile adapter of the paper's code: a folder, or an id on the Hugging Face hub.
+    run : str or Path
+        The output folder of a run.
     cell : str or int, optional
-        A cell of a run, by its number, its identifier or a part of it. A cell of the scaling leaderboard also gives the
-        strategy, its target C and its level. By default it is chosen: the LLM that is right most often on the
+        A cell, by its number, its identifier or a part of it. A cell of the scaling leaderboard gives the strategy by
+        which questions are answered, its target C and its level; the default is ``safe choice``.
+    llm, prm, calibrator : str, optional
+        Names in the grid. What neither the cell nor a name says is chosen: the LLM that is right most often on the
         calibration questions, the PRM whose scores tell its right trajectories there from wrong ones best, and the
         calibrator that is first in the ranking.
-    llm, prm, calibrator : str, optional
-        Names in the grid, which limit the choice. For an adapter, `prm` is the checkpoint of the PRM that it belongs
-        to. For a checkpoint or an adapter, `llm` is the checkpoint of an LLM on transformers; without one it only
-        scores.
-
-    Examples
-    --------
-    >>> import prmcal
-    >>> prm = prmcal.load("runs/demo", llm="nano-weak")  # doctest: +SKIP
-    >>> prm.score("What is 6 times 7?", ["6 * 7 = 42."]).point  # doctest: +SKIP
     """
-    folder = Path(source).expanduser()
+    folder = RunFolder(Path(run).expanduser())
+    plan, store = existing_plan(folder), Store(folder.directory)
     names = {"llm": llm or "", "prm": prm or "", "calibrator": calibrator or ""}
-    if (folder / RECORD_FILE).exists():
-        return _of_run(folder, cell, names)
+    chosen, title = None, ""
     if cell is not None:
-        raise RunError(f"{source} is not the output folder of a run, so it has no cells.")
-    if (saved := Answerer.saved_in(folder)) is not None:
-        return CalibratedPRM(saved, f"{folder} ({saved.card.name})")
-    if (folder / _ADAPTER_FILE).exists():
-        return _of_adapter(folder, prm or _BASE, llm)
-    if (folder / "config.json").exists():
-        return _of_checkpoint(folder, llm)
-    if folder.exists():
-        raise RunError(f"{source} has no run, no saved calibrated PRM, no checkpoint and no adapter.")
-    parts = str(source).partition("@")[0].split("/")
-    if len(parts) == 2 and all(parts) and not str(source).startswith((".", "~")):  # It may be on the hub.
-        try:
-            return load(resolve_checkpoint(str(source)), llm=llm, prm=prm)
-        except InvalidArgumentsError as error:
-            raise RunError(f"There is no folder {source}. {error}") from error
-    raise RunError(
-        f"There is no folder {source}. Give the output folder of a run. To start one: prmcal run GRID --out {source}"
-    )
-
-
-def _of_run(directory: Path, name: str | int | None, names: Mapping[str, str]) -> CalibratedPRM:
-    folder = RunFolder(directory)
-    plan, store = existing_plan(folder), Store(directory)
-    cell: Cell | None = None
-    if name is None:
-        fit = best_fit(folder, plan, store, names)
-        title, chosen_by = str(fit.labels), f"It was chosen by this rule: {RULE}."
-    else:
         published = folder.results()
-        cell_id = find_cell(published, str(name))
-        cell = next((each for each in plan.cells if each.cell_id == cell_id), None)
-        if cell is None:
-            raise RunError(f"The plan in {directory} has no cell '{cell_id}'. Run the grid again.")
-        fit = fit_of(cell, plan, directory)
-        title, chosen_by = f"{cell_number(numbered(published)[cell_id])} {cell_id}", ""
-    (shard,) = fit.shards
-    if store.manifest(shard.ref) is None:
-        raise RunError(
-            f"The calibrator '{fit.labels.calibrator}' is not fitted yet for this cell. Run the grid again to continue "
-            "it."
-        )
+        cell_id = find_cell(published, str(cell))
+        chosen = next((planned for planned in plan.cells if planned.cell_id == cell_id), None)
+        if chosen is None:
+            raise RunError(f"The plan in {folder.directory} has no cell '{cell_id}'. Run the grid again.")
+        names = {kind: getattr(chosen.labels, kind) or name for kind, name in names.items()}
+        title = f"{cell_number(numbered(published)[cell_id])} {cell_id}"
+    fit = best_fit(folder, plan, store, names)
     load_plugins_of(folder)
-    fitted = store.folder(shard.ref)
-    models = Answerer.fitted_in(
-        _card(plan, fit, cell), fitted, CalibrationQuestions.of_run(plan, store, shard)
+    llm_reference = next(
+        planned.reference for planned in plan.plugins["llm"] if planned.name == fit.labels.llm
     )
-    return CalibratedPRM(models, title, chosen_by)
+    samplings = [
+        job.shards[0].parameters.sampling
+        for job in plan.jobs_of(GeneratingParameters)
+        if job.labels.llm == fit.labels.llm
+    ]
+    strategy, setting = _rule(plan, chosen)
+    return CalibratedPRM(
+        name=title or str(fit.labels),
+        chosen_by="" if all(names.values()) else f"What was not named was chosen by this rule: {RULE}.",
+        scorer=_scorer(plan, store, fit, llm_reference),
+        llm=llm_reference,
+        sampling=samplings[0] if samplings else Sampling(),
+        ways=_ways(plan, llm_reference),
+        strategy=strategy,
+        setting=setting,
+        level=None if chosen is None else chosen.level,
+        calibration=partial(calibration_pool, plan, store, fit.shards[0]),
+    )
+
+
+def _scorer(plan: Plan, store: Store, fit: Job[FitParameters], llm: PluginReference) -> Scorer:
+    """Return the PRM of a fit with its calibrator, beside the LLM. It predicts the levels of the grid if it can."""
+    (shard,) = fit.shards
+    fitted, models = shard.parameters, Models()
+    models.llm(llm, beside=True)
+    with plugin_guard("calibrator", fitted.calibrator.name, "load"):
+        calibrator = models.calibrator(fitted.calibrator, store.folder(shard.ref))
+    levels = set(calibrator.levels)
+    if calibrator.any_level and calibrator.reads != "prm":
+        levels |= {cell.level for cell in plan.cells if cell.level is not None}
+    return Scorer(models, fitted.prm, calibrator, fitted.calibrator.name, tuple(sorted(levels)))
+
+
+def _rule(plan: Plan, cell: Cell | None) -> tuple[PluginReference, Setting]:
+    """Return the strategy of a cell with its setting, or the default one, with as many samples as the grid has."""
+    samples = [job.shards[0].parameters.samples for job in plan.jobs_of(StrategyParameters)]
+    samples += [job.shards[0].parameters.samples for job in plan.jobs_of(LeagueParameters)]
+    most = max(samples, default=_DEFAULT_SAMPLES)
+    references = {planned.name: planned.reference for planned in plan.plugins.get("strategy", ())}
+    if cell is not None and cell.strategy:
+        return references[cell.strategy], Setting(most, cell.target)
+    default = PluginReference(_DEFAULT_STRATEGY, _DEFAULT_STRATEGY, {})
+    return references.get(_DEFAULT_STRATEGY, default), Setting(most)
 
 
 def _ways(plan: Plan, llm: PluginReference) -> Ways:
     """Return where the answers of an LLM stand: as its argument says, or else its data set."""
-    data = [
-        job.shards[0].parameters.data.dataset
-        for job in plan.jobs_of(RolloutParameters)
-        if job.labels.llm == llm.name
-    ]
-    stated = llm.arguments.get("answers") or next((each.arguments.get("answers") for each in data), None)
-    return stated or (datasets.get(data[0].plugin).answers if data else MARKED)
+    rollouts = [job for job in plan.jobs_of(RolloutParameters) if job.labels.llm == llm.name]
+    if not rollouts:
+        return llm.arguments.get("answers") or MARKED
+    dataset = rollouts[0].shards[0].parameters.data.dataset
+    stated = llm.arguments.get("answers") or dataset.arguments.get("answers")
+    return stated or datasets.get(dataset.plugin).answers
 
 
-def _card(plan: Plan, fit: Job[FitParameters], cell: Cell | None) -> Card:
-    """Return the models of a fit, with the strategy and the settings of its cell or of the grid."""
-    given = fit.shards[0].parameters
-    llm = fit.labels.llm
-    samplings = [
-        job.shards[0].parameters.sampling
-        for job in plan.jobs_of(GeneratingParameters)
-        if job.labels.llm == llm
-    ]
-    samples = [job.shards[0].parameters.samples for job in plan.jobs_of(StrategyParameters)]
-    samples += [job.shards[0].parameters.samples for job in plan.jobs_of(LeagueParameters)]
-    known = {each.name: each.reference for each in plan.plugins.get("strategy", ())}
-    levels = sorted({each.level for each in plan.cells if each.level is not None})
-    strategy = known.get("safe choice", PluginReference("safe choice", "safe choice", {}))
-    target: float | None = 0.95
-    level = levels[0] if levels else None
-    if cell is not None and cell.strategy:
-        strategy, target = known[cell.strategy], cell.target
-        level = level if cell.level is None else cell.level
-    reference = next(each.reference for each in plan.plugins["llm"] if each.name == llm)
-    return Card(
-        name=str(fit.labels),
-        llm=reference,
-        prm=given.prm,
-        calibrator=given.calibrator,
-        strategy=strategy,
-        target=target,
-        level=level,
-        max_samples=max(samples, default=64),
-        sampling=samplings[0] if samplings else Sampling(),
-        levels=tuple(levels),
-        ways=_ways(plan, reference),
-        known=known,
-    )
+def calibration_pool(plan: Plan, store: Store, fit: Shard[FitParameters], reads: Sequence[Reads]) -> Pool:
+    """Return the graded trajectories that a calibrator was fitted to, with what a strategy reads.
 
-
-def _of_checkpoint(folder: Path, llm: str | None) -> CalibratedPRM:
-    """A checkpoint of ``prmcal export-prm``, whose outputs are the quantiles."""
-    levels = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("levels")
-    if not levels:
-        raise PrmcalError(
-            f"{folder} is a checkpoint without quantiles. Give one that `prmcal export-prm` wrote, or a run."
+    Raises a PluginFailedError if it reads more than scores. Raises a PrmcalError if an artifact is damaged or absent.
+    """
+    if missing := set(reads) - {"scores", "step_scores"}:
+        raise PluginFailedError(
+            f"it is tuned with '{min(missing)}' of the calibration questions, which are not kept. Choose another "
+            "strategy."
         )
-    models, prm = Models(), PluginReference("qwen", "qwen", {"checkpoint": str(folder)})
-    calibrator = ExportedQuantiles(lambda: models.prm(prm, beside=True), tuple(map(float, levels)))
-    return _without_run(models, prm, calibrator, "export-prm", llm, str(folder))
-
-
-def _of_adapter(folder: Path, base: str, llm: str | None) -> CalibratedPRM:
-    """A quantile adapter of the paper's code."""
-    from prmcal.registry.calibrators.lora.adapter import QuantileAdapter
-
-    models, prm = Models(), PluginReference(base, "qwen", {"checkpoint": base})
-    calibrator = calibrators.create("quantile-adapter", adapter=str(folder))
-    assert isinstance(calibrator, QuantileAdapter)
-    with plugin_guard("calibrator", "quantile-adapter", "load"):
-        calibrator.restore(models.prm(prm))
-    return _without_run(models, prm, calibrator, "quantile-adapter", llm, str(folder))
-
-
-def _without_run(
-    models: Models, prm: PluginReference, calibrator: Calibrator, kind: str, llm: str | None, name: str
-) -> CalibratedPRM:
-    """Without calibration questions nothing is tuned, so the strategy is the paper's."""
-    card = Card(
-        name,
-        None if llm is None else PluginReference(llm, "transformers", {"checkpoint": llm}),
-        prm,
-        PluginReference(kind, kind, {}),
-        PluginReference("best-of-n + IAS", "best-of-n + IAS", {}),
-        target=0.99,
-        level=calibrator.levels[0],
-        sampling=Sampling(max_tokens=2048),
-    )
-    return CalibratedPRM(Answerer(card, models, calibrator), name)
-
-
-RULE = (
-    "the LLM that is right most often on the calibration questions, the PRM whose scores tell its right trajectories "
-    "there from wrong ones best, and the calibrator that is first in the ranking on test questions, so that its "
-    "results on them are rather too good"
-)
-"""The rule, as a part of a sentence."""
+    scores = fit.inputs["score"]
+    scored = [shard for shard in plan.shards() if shard.ref in scores]
+    rollouts = tuple(dict.fromkeys(ref for shard in scored for ref in shard.inputs["rollout"]))
+    inputs = {f"{TUNING}rollout": rollouts, f"{TUNING}score": scores}
+    shard: Shard[Parameters] = Shard(fit.ref, fit.parameters, inputs)
+    return tuning_pool(shard, Context(store), reads, None)
 
 
 def best_fit(folder: RunFolder, plan: Plan, store: Store, names: Mapping[str, str]) -> Job[FitParameters]:
-    """Return the fit that is used if nobody names a cell, by :data:`RULE`.
-
-    Test questions decide between calibrators only: the ranking is what the leaderboard shows.
+    """Return the fit that is used, by :data:`RULE`.
 
     `names` has the LLM, the PRM and the calibrator that are already chosen, by their kind; empty if not. Raise RunError
     if no calibrator with these names is fitted.
@@ -238,11 +166,11 @@ def best_fit(folder: RunFolder, plan: Plan, store: Store, names: Mapping[str, st
     if not fits:
         raise RunError(f"The grid in {folder.directory} fits no calibrator, so there is nothing to use.")
     for kind, name in names.items():
-        found = [job for job in fits if getattr(job.labels, kind) == name] if name else fits
-        if not found:
-            known = ", ".join(dict.fromkeys(getattr(job.labels, kind) for job in fits))
-            raise RunError(f"The run in {folder.directory} has no {kind} '{name}'. It has: {known}.")
-        fits = found
+        named = [job for job in fits if getattr(job.labels, kind) == name] if name else fits
+        if not named:
+            there = ", ".join(dict.fromkeys(getattr(job.labels, kind) for job in fits))
+            raise RunError(f"The run in {folder.directory} has no {kind} '{name}'. It has: {there}.")
+        fits = named
     fits = [job for job in fits if store.manifest(job.refs[0]) is not None]
     if not fits:
         raise RunError(
@@ -252,7 +180,7 @@ def best_fit(folder: RunFolder, plan: Plan, store: Store, names: Mapping[str, st
         first = {getattr(job.labels, kind): job for job in reversed(fits)}
         if len(first) > 1:
             values = {
-                name: quality(CalibrationQuestions.of_run(plan, store, job.shards[0]).pool)
+                name: quality(calibration_pool(plan, store, job.shards[0], ("scores",)))
                 for name, job in reversed(first.items())
             }
             best = max(values, key=lambda name: values[name])
@@ -269,20 +197,9 @@ def best_fit(folder: RunFolder, plan: Plan, store: Store, names: Mapping[str, st
 
 def _auroc(pool: Pool) -> float:
     """The probability that a right trajectory has a higher score than a wrong one. Equal scores count half."""
+    import numpy as np
     from sklearn.metrics import roc_auc_score
 
     read = np.isfinite(pool.scores)
     right = pool.correct[read]
     return float(roc_auc_score(right, pool.scores[read])) if right.any() and not right.all() else 0.5
-
-
-def fit_of(cell: Cell, plan: Plan, directory: Path) -> Job[FitParameters]:
-    """Return the job that fits the calibrator of a cell."""
-    wanted = cell.labels.llm, cell.labels.prm, cell.labels.calibrator
-    for fit in plan.jobs_of(FitParameters):
-        if (fit.labels.llm, fit.labels.prm, fit.labels.calibrator) == wanted:
-            return fit
-    raise RunError(
-        f"The cell '{cell.cell_id}' has no calibrator. Choose one that has: `prmcal leaderboard {directory} --table "
-        "calibration` lists them."
-    )

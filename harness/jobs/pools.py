@@ -155,11 +155,6 @@ Tables = Callable[..., Any]
 table, the function, and its further arguments."""
 
 
-def tables_from(table: Callable[[str, str], pd.DataFrame]) -> Tables:
-    """Return the tables that a function gives by role and name."""
-    return lambda role, name, make, *args: make(table(role, name), *args)
-
-
 def _tables(shard: Shard[Parameters], context: Context, prefix: str) -> Tables:
     """Return the tables that a shard reads, from the roles that begin with `prefix`."""
     return lambda role, *rest: context.made_of(shard, f"{prefix}{role}", *rest)

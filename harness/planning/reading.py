@@ -16,7 +16,7 @@ from pydantic import ValidationError
 import prmcal.grids
 from prmcal.errors import GridError
 from prmcal.harness.planning.grid import DEFAULT_STRATEGIES, GridSpec
-from prmcal.registry.messages import is_file, meant, reading, shown
+from prmcal.registry.messages import is_file, meant, reading, refuse_device, shown
 from prmcal.registry.plugins import KINDS
 from prmcal.registry.sources import arguments_model, documented_arguments
 
@@ -71,9 +71,11 @@ def parse_yaml(text: str) -> Any:
 def _values(node: yaml.Node, known: dict[int, int]) -> int:
     """Return how many values a node and all nodes in it have, those of an alias as often as it is used.
 
-    Raises ValueError if a node contains itself. `known` has the numbers of nodes that were counted before.
+    Raises ValueError if a node contains itself, or has half of a surrogate pair, which no file can hold. `known` has
+    the numbers of nodes that were counted before.
     """
     if isinstance(node, yaml.ScalarNode):
+        node.value.encode()
         return 1
     if id(node) not in known:
         known[id(node)] = 0
@@ -99,6 +101,7 @@ def read_grid(path: Path) -> GridSpec:
     what is wrong.
     """
     with reading(f"The grid file {path} cannot be read", kind=GridError):
+        refuse_device(path)
         with path.open("rb") as file:
             content = file.read(_LARGEST_FILE + 1)
         if len(content) > _LARGEST_FILE:

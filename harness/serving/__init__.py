@@ -1,8 +1,7 @@
-"""A calibrated PRM behind HTTP, for clients of OpenAI and of vLLM.
+"""A calibrated PRM behind HTTP, for clients of vLLM.
 
     access   names, pages and the token that requests must have
-    bodies   what both forms share: messages, limits, and errors as replies
-    forms    OpenAI's form of an LLM and vLLM's form of a PRM: requests, replies and streams
+    pooling  vLLM's form of a PRM: the trajectories of a request, and the rows of a reply
     app      the addresses of the server, the gate before them, and the server from its start to its end
 
 FastAPI and uvicorn are the extra ``serve``. Only `prmcal.harness.cli` imports this room.

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import TypeAdapter
 
@@ -38,6 +38,7 @@ from prmcal.harness.storage.folder import RunFolder, one_problem, texts_in
 from prmcal.harness.storage.store import (
     MANIFEST,
     MANIFEST_FILE,
+    NUMBER,
     content_key,
     file_sha256,
     storage_errors,
@@ -161,6 +162,7 @@ class _Parts:
     datasets: list[PlannedQuestions]
     questions: list[tuple[str, str | None, str | None, Level | None, str | None]]
     jobs: list[tuple[Labels, str, int]]
+    model_seconds: list[Annotated[float, NUMBER]]
 
 
 def _check_types(plan: Plan) -> None:
@@ -171,6 +173,7 @@ def _check_types(plan: Plan) -> None:
             [replace(each, questions=()) for each in plan.datasets],
             [astuple(question) for each in plan.datasets for question in each.questions],
             [(job.labels, job.shards[0].resource, job.shards[0].version) for job in plan.jobs],
+            list((plan.model_seconds or {}).values()),
         )
     )
     for cell in plan.cells:

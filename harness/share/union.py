@@ -129,11 +129,14 @@ class _Builder:
         self.rows: dict[str, dict[str, _Row]] = defaultdict(dict)
 
     def union(self) -> Union:
+        seconds: dict[ArtifactRef, float] = {}
         failures: dict[str, Failure] = {}
         done = {ref.key for each in self.submissions for ref in each.contents}
         for each in self.submissions:
             self._add_jobs(each)
             self._add_rows(each)
+            for ref, own in (each.plan.model_seconds or {}).items():
+                seconds.setdefault(_stored(each, ref, self.conflicts), own)
             for key, failure in each.failures.items():
                 if key not in done:
                     failures.setdefault(key, failure)
@@ -145,6 +148,7 @@ class _Builder:
             catalogue.plugins(),
             catalogue.datasets(),
             catalogue.metrics(),
+            model_seconds=seconds,
         )
         return Union(
             plan,

@@ -20,7 +20,7 @@ from scipy.stats import rankdata
 from prmcal.errors import DataError
 from prmcal.registry.contracts.metric import PrefixRows
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.messages import reading, shown
+from prmcal.registry.messages import reading, refuse_device, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -120,6 +120,7 @@ def _table(path: Path) -> Any:
     import pyarrow.parquet as parquet
 
     with reading(f"{path} is not a valid Parquet file"):
+        refuse_device(path.expanduser())
         return parquet.read_table(io.BytesIO(path.expanduser().read_bytes()))
 
 

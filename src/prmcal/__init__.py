@@ -16,7 +16,7 @@ Run a grid and read its results, in a script or a notebook:
 Answer new questions with a calibrated PRM of the run:
 
     with prmcal.load("runs/hello") as prm:
-        print(prm.solve("Start with 35 and keep two digits. a) add 2, b) subtract 8.").answer)
+        print(prm.answer("Start with 35 and keep two digits. a) add 2, b) subtract 8.").answer)
 
 Audit scores that are in a file, and use the calibrator that this leaves:
 

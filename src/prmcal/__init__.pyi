@@ -5,10 +5,9 @@ from prmcal.harness.audit.saved import load_calibrator as load_calibrator
 from prmcal.harness.cluster.nodes import ClusterSettings as ClusterSettings
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM as CalibratedPRM
 from prmcal.harness.inference.loading import load as load
-from prmcal.harness.inference.results import Familiarity as Familiarity
 from prmcal.harness.inference.results import PrefixRewards as PrefixRewards
 from prmcal.harness.inference.results import Solution as Solution
-from prmcal.harness.inference.results import Step as Step
+from prmcal.harness.inference.results import Trajectory as Trajectory
 from prmcal.harness.notebook import Run as Run
 from prmcal.harness.notebook import open_run as open_run
 from prmcal.harness.notebook import run as run

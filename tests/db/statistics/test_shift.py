@@ -15,7 +15,7 @@ def alarm_after(known: Floats, new: Floats) -> ShiftAlarm:
     """An alarm of three values, of shape (questions, 3), that has seen new questions."""
     alarm = ShiftAlarm({name: known[:, column] for column, name in enumerate(NAMES)})
     for row in new:
-        alarm.add(alarm.place(), dict(zip(NAMES, row.tolist(), strict=True)))
+        alarm.add(dict(zip(NAMES, row.tolist(), strict=True)))
     return alarm
 
 
@@ -62,31 +62,18 @@ def test_the_capital_is_fair() -> None:
         assert np.mean(np.array(final) >= bound) <= 1 / bound
 
 
-def test_questions_are_judged_in_the_order_of_their_arrival() -> None:
-    random = np.random.default_rng(4)
-    known, new = random.normal(size=(50, 3)), random.normal([0, 1.5, 0], size=(40, 3))
-    one = alarm_after(known, new)
-    other = ShiftAlarm({name: known[:, column] for column, name in enumerate(NAMES)})
-    places = [other.place() for _ in new]
-    for place in random.permutation(len(new)):
-        other.add(places[place], dict(zip(NAMES, new[place].tolist(), strict=True)))
-    assert one.message and one.message == other.message
-    assert other.questions == 40
-
-
 def test_a_sorted_file_of_the_same_questions_raises_nothing() -> None:
     random = np.random.default_rng(5)
     known, new = random.normal(size=(60, 1)), np.sort(random.normal(size=(200, 1)), axis=0)
     rows = [{"reward": float(value)} for (value,) in new]
     in_order, as_file = ShiftAlarm({"reward": known[:, 0]}), ShiftAlarm({"reward": known[:, 0]})
     for row in rows:
-        in_order.add(in_order.place(), row)
+        in_order.add(row)
     as_file.add_all(rows)
     assert in_order.message and not as_file.message
 
 
-def test_a_question_that_failed_and_values_that_are_not_known_change_nothing() -> None:
+def test_values_that_are_not_known_change_nothing() -> None:
     alarm = ShiftAlarm({"reward": np.array([0.1, 0.5, np.nan])})
-    alarm.add(alarm.place(), {})
-    alarm.add(alarm.place(), {"reward": float("nan"), "another": 3.0})
-    assert alarm.questions == 1 and not alarm.message
+    alarm.add({"reward": float("nan"), "another": 3.0})
+    assert not alarm.message

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import httpx2
-from openai import OpenAI
 
 from tests.served_run import SECONDS
 
@@ -14,12 +13,8 @@ QUESTION = "Begin at 67, keeping two digits. a) subtract 4, b) add 1, c) subtrac
 STEPS = ["a) 67-4=63", "b) 63+1=64"]
 
 
-def client(address: str, key: str = "none is needed") -> OpenAI:
-    return OpenAI(base_url=f"{address}/v1", api_key=key, timeout=SECONDS, max_retries=0)
-
-
-def post(address: str, path: str, body: Any, **how: Any) -> httpx2.Response:
-    return httpx2.post(f"{address}/{path}", json=body, timeout=SECONDS, **how)
+def post(address: str, body: Any, **how: Any) -> httpx2.Response:
+    return httpx2.post(f"{address}/pooling", json=body, timeout=SECONDS, **how)
 
 
 def chat(question: str = QUESTION, steps: Sequence[str] = (), behind: str = "") -> list[dict[str, str]]:
@@ -28,18 +23,11 @@ def chat(question: str = QUESTION, steps: Sequence[str] = (), behind: str = "") 
     return [{"role": "user", "content": question}, *solution]
 
 
-def ask(openai: OpenAI, question: str = QUESTION, **body: Any) -> Any:
-    """The first choice of a completion."""
-    messages: Any = chat(question)
-    found = openai.chat.completions.create(model="any", messages=messages, extra_body=body)
-    return found.choices[0]
-
-
 def pooled(address: str, **body: Any) -> list[dict[str, Any]]:
-    reply = post(address, "pooling", body)
+    reply = post(address, body)
     assert reply.status_code == 200, reply.text
-    found: list[dict[str, Any]] = reply.json()["data"]
-    return found
+    rows: list[dict[str, Any]] = reply.json()["data"]
+    return rows
 
 
 def message_of(reply: httpx2.Response) -> str:

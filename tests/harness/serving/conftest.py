@@ -1,10 +1,9 @@
-"""One server of the small run for all tests of the room, and clients of it."""
+"""One server of the small run for all tests of the room."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,12 +30,3 @@ def here(folder: Path) -> Iterator[CalibratedPRM]:
     """The same calibrated PRM in this process."""
     with prmcal.load(folder, CELL) as prm:
         yield prm
-
-
-@pytest.fixture(scope="package")
-def openai(address: str) -> Iterator[Any]:
-    """OpenAI's own client of the server."""
-    from tests.harness.serving.clients import client
-
-    with client(address) as found:
-        yield found

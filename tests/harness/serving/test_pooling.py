@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra 'serve' is not installed")
-import httpx2
 import numpy as np
 from safetensors.numpy import save_file
 
 from prmcal import CalibratedPRM, PrefixRewards, TransformersPRM
 from prmcal.errors import PrmcalError
-from prmcal.harness.serving.forms import Form, PoolingBody
+from prmcal.harness.serving.pooling import Form, PoolingBody
 from prmcal.registry.plugins import prms
 from tests.harness.serving.clients import QUESTION, STEPS, chat, message_of, pooled, post
 from tests.served_run import GONE, NAN
@@ -35,27 +34,25 @@ def trajectory(client: int) -> dict[str, Any]:
 def test_a_prm_is_asked_as_vllm_documents_it(address: str, here: CalibratedPRM) -> None:
     """Qwen2.5-Math-PRM's model card builds the text, and clients of vLLM send it, or the chat, or token ids."""
     expected = here.score(QUESTION, STEPS)
-    tokenizer: Any = here.form.tokenizer if here.form else None
+    qwen: Any = prms.create("qwen", checkpoint="nano:prm")
+    tokenizer = qwen.tokenizer
     messages = [{"role": "system", "content": "Reason."}, *chat(steps=STEPS, behind="<extra_0>")]
     text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=False)
-    own = [{"type": "text", "text": QUESTION}]
-    told = httpx2.get(f"{address}/v1/models").json()["data"][0]["id"]
     for body in (
         {"input": text},
         {"input": tokenizer(text)["input_ids"]},
         {"input": [text, tokenizer(text)["input_ids"]]},
         {"messages": messages},
-        {"messages": [{"role": "user", "content": own}, *chat(steps=STEPS, behind="\n\n")[1:]]},
+        {"messages": chat(steps=STEPS, behind="\n\n")},
     ):
-        for row in pooled(address, model=told, **body):
+        for row in pooled(address, model="any", **body):
             assert row["object"] == "pooling"
             assert [right for _, right in row["data"]] == pytest.approx(expected.point[1:], abs=1e-5)
             assert [sum(each) for each in row["data"]] == pytest.approx([1, 1])
             assert row["prmcal"]["uncalibrated"] == pytest.approx(expected.uncalibrated, abs=1e-5)
-            assert row["samples"] == here.samples(QUESTION)
-            assert row["prmcal"]["levels"] == list(here.levels) and len(row["prmcal"]["quantiles"]) == 3
-    (row,) = pooled(address, input=QUESTION, target=0.9, level=0.5)
-    assert row["samples"] == here.samples(QUESTION, target=0.9, level=0.5)
+            assert (
+                row["prmcal"]["levels"] == list(here.scorer.levels) and len(row["prmcal"]["quantiles"]) == 3
+            )
     before, _, _ = text.partition(STEPS[0])
     for body in ({"input": QUESTION}, {"messages": chat()}, {"input": f"{before}<extra_0>"}):
         (row,) = pooled(address, **body)
@@ -71,7 +68,8 @@ def test_another_run_has_the_server_as_its_prm(markers: str, address: str, here:
 
 def test_rows_have_the_order_of_the_outputs_of_the_prm(tmp_path: Path) -> None:
     """Math-Shepherd's first output is that of a right step, and a value head has one output."""
-    rewards = PrefixRewards((0.5,), (0.4, 0.4), ((0.25,), (0.25,)), (0.25, 0.25), (False, False))
+    two = (0.25, 0.25)
+    rewards = PrefixRewards((0.5,), two, two, ((0.25,), (0.25,)), two, (False, False))
     shepherd = prms.create("shepherd", checkpoint="nano:strong", marker="=")
     head = tmp_path / "head.safetensors"
     save_file({"score.weight": np.zeros((1, 8)), "score.bias": np.zeros(1)}, head)
@@ -87,28 +85,30 @@ def test_rows_have_the_order_of_the_outputs_of_the_prm(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "message"),
     [
-        ({"messages": chat(" \n")}, 400, "question: it is empty"),
-        ({"messages": chat("x" * 50_000)}, 400, "it has 50,000 characters. The limit is 20,000"),
+        ({"messages": chat(" \n")}, 400, "must be a text that is not empty"),
         ({"messages": []}, 400, "one message of the user"),
         ({"messages": chat(steps=["a", ""], behind="<extra_0>")}, 400, "steps must be a list of texts"),
         ({"messages": chat(f"{NAN}.")}, 502, "not finite"),
         ({"messages": chat(f"{GONE}.")}, 502, "The server of the PRM does not answer."),
         ({"input": []}, 400, "at least one trajectory"),
-        ({"input": [QUESTION] * 257}, 400, "at most 256 trajectories. Got 257"),
         (
             {"input": "<|im_start|>user\n1 + 1<|im_end|>\nso 2<extra_0>"},
             400,
             "the steps with '<extra_0>' behind each",
         ),
         ({"input": "1+" * 5000}, 400, "The trajectory 0 is too long for the PRM"),
-        ({"input": QUESTION, "level": 0.123}, 400, "does not predict the level 0.123"),
-        ({"input": QUESTION, "truncate_prompt_tokens": 5}, 400, "truncate_prompt_tokens: this server cannot"),
+        (
+            {"input": QUESTION, "truncate_prompt_tokens": 5},
+            400,
+            "truncate_prompt_tokens: Extra inputs are not",
+        ),
+        ({"input": QUESTION, "encoding_format": "base64"}, 400, "encoding_format: "),
     ],
 )
 def test_what_cannot_be_scored_has_a_reason(
     address: str, body: dict[str, Any], status: int, message: str
 ) -> None:
-    reply = post(address, "pooling", body)
+    reply = post(address, body)
     assert reply.status_code == status
     assert message in message_of(reply)
     assert len(pooled(address, messages=chat("Сколько будет 2 + 2? 二加二 ٢"))[0]["data"]) == 1

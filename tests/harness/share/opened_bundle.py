@@ -126,6 +126,7 @@ class Opened:
             if self.store.folder(old).exists() and old != new:
                 self.store.folder(old).rename(self.store.folder(new))
         cells = tuple(replace(cell, job=jobs[cell.job.key]) for cell in self.plan.cells)
+        seconds = {new: (self.plan.model_seconds or {}).get(old, 0.0) for old, new in moved.items()}
         changed = plan or self.plan
         self.save(
             Plan(
@@ -134,6 +135,7 @@ class Opened:
                 changed.plugins,
                 changed.datasets,
                 changed.metrics,
+                model_seconds=seconds,
             )
         )
 

@@ -74,6 +74,7 @@ def wrong_number(name: str, value: Any) -> Callable[[Entries], object]:
             r"plugins\.llm\.0\.absent: .* Got 5",
         ),
         (with_value("plan.json", "jobs", 0, "version", value="1"), r"jobs\.0\.2: .* Got '1'"),
+        (with_value("plan.json", "jobs", 0, "model_seconds", 0, value=-1), r"model_seconds\.0: .* Got -1"),
         (
             with_value("plan.json", "datasets", 0, "questions", 0, 3, value=[5]),
             r"questions\.0\.3.* Got \[5\]",
