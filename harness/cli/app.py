@@ -140,9 +140,6 @@ def prmcal(
 def main() -> None:
     """Run the command line. An error that the user can act on becomes one line and an exit code."""
     warnings.formatwarning = lambda message, *_, **__: f"prmcal: warning: {message}\n"
-    for argument in sys.argv[1:]:
-        if any("\ud800" <= each <= "\udfff" for each in argument):  # bytes that Python could not decode
-            _refuse(f"{argument!a} is not UTF-8 text. Give another name or path, or rename the file.")
     try:
         app()
     except PrmcalError as error:
@@ -151,10 +148,6 @@ def main() -> None:
         if error.filename is None:
             raise
         _refuse(f"{error.filename}: {error.strerror}. Give another path, or correct this one.")
-    except RuntimeError as error:  # links that lead to each other, before Python 3.13
-        if not str(error).startswith("Symlink loop"):
-            raise
-        _refuse(f"{error}. Give another path, or correct this one.")
 
 
 def _refuse(message: str) -> NoReturn:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import yaml
 
 from prmcal.db.metrics import TIERS, Tier
 from prmcal.db.text.formats import duration
@@ -24,7 +25,6 @@ from prmcal.harness.cli.options import (
     tell,
     tier_named,
 )
-from prmcal.harness.planning.reading import parse_yaml
 from prmcal.harness.share.submissions import Check, Verification, write_verification
 from prmcal.harness.terminal import text_table, wrapped
 from prmcal.harness.verify.again import Asked
@@ -171,7 +171,7 @@ def _parsed(argument: str) -> tuple[str, Any]:
             f"--argument takes KEY=VALUE, such as checkpoint=nano:prm. Got '{argument}'."
         )
     with reading(f"The value of --argument {key} is not valid YAML", kind=InvalidArgumentsError):
-        return key, parse_yaml(value)
+        return key, yaml.safe_load(value)
 
 
 _SHOWN_CELLS = 3

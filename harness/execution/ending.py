@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 from pydantic import TypeAdapter
 
@@ -103,7 +103,7 @@ class EndWatch:
     def _notice(self, number: int, _frame: object) -> None:
         now = time.monotonic()
         if self._noticed is None:
-            self._noticed = next(name for name in _SIGNALS if signal.Signals[name] == number)
+            self._noticed = cast(Ending, signal.Signals(number).name)
             self._since = now
         elif now - self._since >= _SECONDS_OF_ONE_SIGNAL:
             self.__exit__()
@@ -127,11 +127,6 @@ _ADVICE: dict[Cause, str] = {
     "error": "This is an error in prmcal or in one of its libraries. The traceback is in {log}.",
 }
 
-_CAUSES: dict[type[PrmcalError], Cause] = {
-    NoAnswerError: "network",
-    ModelBrokenError: "model",
-    FaultyPluginError: "plugin",
-}
 _LONGEST_REASON = 600
 
 
@@ -159,32 +154,28 @@ class Failure:
         """Return the failure of a shard of this kind of job that raised an error."""
         if not isinstance(error, PrmcalError):
             return cls(f"{kind}: {message_of(error)}", "error")
-        found = (cause for known, cause in _CAUSES.items() if isinstance(error, known))
-        cause: Cause = next(found, "input")
+        causes: dict[type[PrmcalError], Cause] = {
+            NoAnswerError: "network",
+            ModelBrokenError: "model",
+            FaultyPluginError: "plugin",
+        }
+        cause = next((cause for kind, cause in causes.items() if isinstance(error, kind)), "input")
         return cls(str(error), cause, error.plugin if isinstance(error, PluginFailedError) else "")
 
     def with_root(self, lines: Sequence[str]) -> Self:
-        """Return the failure of a model with the last lines that its processes wrote and that tell of a fault.
+        """Return the failure of a model with the last line of its processes that tells of a fault.
 
         The processes of an engine write there why they ended. Their parent knows only that they did.
         """
-        told = [_LOG_HEAD.sub("", line) for line in lines if line[:1].strip()]
-        told = [line for line in told if line[:1].strip() and not line.startswith("Traceback (")]
-        faults = [line for line in told if _FAULT.search(line)] or told[-1:]
-        new = [line for line in dict.fromkeys(reversed(faults)) if line not in self.reason][:2]
-        if not new:
+        faults = [line for line in lines if _FAULT.search(line)] or lines
+        if not faults or faults[-1].strip() in self.reason:
             return self
-        return replace(
-            self, reason=f"{self.reason.rstrip('.')}. Its processes wrote: {' '.join(reversed(new))}"
-        )
+        return replace(self, reason=f"{self.reason.rstrip('.')}. Its processes wrote: {faults[-1].strip()}")
 
 
-# The head of a line of vLLM, such as "(EngineCore pid=7) ERROR 11-26 09:00:00 [core.py:7] ".
-_LOG_HEAD = re.compile(r"^(?:\(\S+ pid=\d+\) ?)?(?:[A-Z]+ [\d-]+ [\d:.,]+ )?(?:\[\S+:\d+\] ?)?")
 _FAULT = re.compile(
-    r"error|exception|fail|fatal|killed|out of memory|no space|cannot|denied|abort|fault", re.IGNORECASE
+    r"error|fail|fatal|killed|out of memory|no space|cannot|denied|abort|fault", re.IGNORECASE
 )
-
 _FAILURES = TypeAdapter(dict[str, Failure])
 
 
@@ -208,11 +199,8 @@ def failed_cells(plan: Plan, failures: Mapping[str, Failure]) -> dict[str, Failu
     `failures` say why shards failed, by their keys. They include the shards that were not computed because of another
     one.
     """
-    first = {
-        cell.cell_id: next((failures[ref.key] for ref in cell.job.refs if ref.key in failures), None)
-        for cell in plan.cells
-    }
-    return {cell: failure for cell, failure in first.items() if failure is not None}
+    failed = {cell.cell_id: [ref.key for ref in cell.job.refs if ref.key in failures] for cell in plan.cells}
+    return {cell: failures[keys[0]] for cell, keys in failed.items() if keys}
 
 
 def grouped(cells: Mapping[str, Failure]) -> tuple[FailureGroup, ...]:
@@ -220,8 +208,8 @@ def grouped(cells: Mapping[str, Failure]) -> tuple[FailureGroup, ...]:
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for cell, failure in cells.items():
         groups[failure.cause, re.sub(r"\d+", "0", failure.reason)].append(cell)
-    found = [FailureGroup(cells[ids[0]], tuple(ids)) for ids in groups.values()]
-    return tuple(sorted(found, key=lambda group: -len(group.cells)))
+    largest_first = sorted(groups.values(), key=len, reverse=True)
+    return tuple(FailureGroup(cells[ids[0]], tuple(ids)) for ids in largest_first)
 
 
 def write_failures(directory: Path, failures: Mapping[str, Failure]) -> None:

@@ -10,7 +10,6 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Collection, Container, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -85,11 +84,7 @@ _PACKAGES = (
 
 def package_versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that determine results, by name."""
-    found = {"python": platform.python_version()}
-    for name in _PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+    return {"python": platform.python_version(), **{name: metadata.version(name) for name in _PACKAGES}}
 
 
 def hardware() -> dict[str, Any]:

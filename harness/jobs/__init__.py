@@ -9,24 +9,11 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from prmcal.harness.jobs.parameters import Parameters
+from prmcal.harness.jobs.parameters import KINDS_OF_JOBS, Parameters
 
 if TYPE_CHECKING:
     from prmcal.harness.jobs.context import Context, Output
     from prmcal.harness.jobs.job import Shard
-
-
-_MODULES = {
-    "success": "rollout",
-    "imported": "rollout",
-    "score": "rollout",
-    "fit": "calibrators",
-    "calibrated": "calibrators",
-    "hidden": "calibrators",
-    "search_results": "strategy",
-    "league": "curves",
-}
-"""The modules of the kinds of jobs that share one. The other modules have the names of their kinds."""
 
 
 def compute(shard: "Shard[Parameters]", context: "Context") -> "Output":
@@ -36,6 +23,6 @@ def compute(shard: "Shard[Parameters]", context: "Context") -> "Output":
 
 def function_of(kind: str) -> "Callable[[Shard[Any], Context], Output]":
     """Return the function for a kind of job. Its module is imported when it is first needed."""
-    module = importlib.import_module(f"prmcal.harness.jobs.{_MODULES.get(kind, kind)}")
+    module = importlib.import_module(f"prmcal.harness.jobs.{KINDS_OF_JOBS[kind][1]}")
     found: Callable[[Shard[Any], Context], Output] = getattr(module, f"compute_{kind}")
     return found

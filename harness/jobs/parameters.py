@@ -1,8 +1,7 @@
 """The parameters of shards: one frozen dataclass for each kind of job, and the types of their fields.
 
-Parameters are plain data, so that a shard can be sent to any process. They are not what a shard's key is made from: the
-planner names everything that decides the output separately, since parameters also hold the names that a grid gives to
-its plugins.
+Parameters are plain data, so that a shard can be sent to any process. A key is made from those that decide the output,
+and not from the names that a grid gives to its plugins: the planner puts their identities in the place of references.
 """
 
 import math
@@ -51,11 +50,13 @@ class Parameters:
     """The base of all parameters."""
 
     kind: ClassVar[str]
-    """The kind of job, which is also the name of the module that computes it."""
+    """The kind of job."""
     version: ClassVar[int] = 1
     """Part of every key. Raise it when the same inputs give another output."""
+    decisive: ClassVar[tuple[str, ...]] = ()
+    """Fields that the key contains. The planner adds what decides the output besides, such as the questions."""
     left_out: ClassVar[tuple[str, ...]] = ()
-    """Fields that the database gets only if they have a value."""
+    """Fields that the key and the database get only if they have a value."""
     data: QuestionSlice
     """The questions that the shard is about."""
 
@@ -112,6 +113,7 @@ class RolloutParameters(GeneratingParameters):
 
     kind = "rollout"
     version = 2
+    decisive = ("llm", "trajectories", "sampling", "prefer_answered")
     left_out = ("prefer_answered",)
     llm: PluginReference
     data: QuestionSlice
@@ -131,6 +133,7 @@ class SuccessParameters(GeneratingParameters):
     kind = "success"
     version = 2
     left_out = ("most_prefixes", "first_prefixes", "prefer_answered")
+    decisive = ("llm", "trajectories", "follow_ups", "sampling", *left_out)
     llm: PluginReference
     data: QuestionSlice
     trajectories: Range
@@ -150,6 +153,7 @@ class ImportedParameters(Parameters):
 
     kind = "imported"
     version = 2
+    decisive = ("trajectories", "follow_ups")
     trajectories: Range
     follow_ups: Range
     llm: PluginReference
@@ -160,6 +164,7 @@ class ImportedParameters(Parameters):
 class ScoringParameters(Parameters):
     """The base of the parameters of jobs in which a PRM reads trajectories."""
 
+    decisive = ("prm",)
     prm: PluginReference
     data: QuestionSlice
     trajectories: Range
@@ -201,6 +206,7 @@ class FitParameters(CalibratorParameters):
 
     kind = "fit"
     version = 3
+    decisive = ("calibrator", "terminal")
     left_out = ("most_prefixes",)
     terminal: bool
     most_prefixes: int | None = None
@@ -212,6 +218,7 @@ class CalibratedParameters(CalibratorParameters):
 
     kind = "calibrated"
     version = 2
+    decisive = ("calibrator", "levels")
     left_out = ("levels",)
     levels: tuple[float, ...] = ()
     """The levels beta of the grid that are not among the calibrator's own, ascending. Empty unless it predicts any
@@ -224,6 +231,7 @@ class SearchParameters(GeneratingParameters):
 
     kind = "search"
     version = 2
+    decisive = ("llm", "prm", "calibrator", "strategy", "sampling", "target", "level")
     left_out = ("calibrator",)
     sampling: Sampling
     target: float | None
@@ -295,14 +303,19 @@ class SearchResultsParameters(MeasuringParameters):
     version = 3
 
 
-def parameters_of(kind: str) -> type[Parameters]:
-    """Return the class of the parameters of one kind of job."""
-    waiting: list[type[Parameters]] = [Parameters]
-    while True:
-        found = waiting.pop()
-        if getattr(found, "kind", None) == kind:
-            return found
-        waiting += found.__subclasses__()
+KINDS_OF_JOBS: dict[str, tuple[type[Parameters], str]] = {
+    each.kind: (each, module)
+    for module, classes in {
+        "rollout": (RolloutParameters, SuccessParameters, ImportedParameters, ScoreParameters),
+        "calibrators": (HiddenParameters, FitParameters, CalibratedParameters),
+        "search": (SearchParameters,),
+        "calibration_metrics": (CalibrationMetricsParameters,),
+        "strategy": (StrategyParameters, SearchResultsParameters),
+        "curves": (CurvesParameters, LeagueParameters),
+    }.items()
+    for each in classes
+}
+"""The kinds of jobs: their parameters, and the module that computes them."""
 
 
 def plain_data(value: Any) -> Any:

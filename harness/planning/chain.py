@@ -1,7 +1,7 @@
 """The jobs that others build on: trajectories, success rates, scores, hidden states, fits and calibrated rewards."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import compress, pairwise
 from typing import Any, TypeVar
 
@@ -89,7 +89,7 @@ class Chain:
         self.jobs: list[Job[parameters.Parameters]] = []
         self._planned: dict[tuple[str, Labels], Job[Any]] = {}
         self._sampling = self.grid.sampling.sampling()
-        self._decisive = {"sampling": asdict(self._sampling), "seed": self.grid.seed}
+        self._seed = {"seed": self.grid.seed}
 
     def add(self, job: Job[AnyParameters]) -> Job[AnyParameters]:
         """Add a job to the plan. One that is there already is returned."""
@@ -119,14 +119,15 @@ class Chain:
         preferring = self.grid.calibration.given("prefer_answered") if calibrating else {}
         shards = [
             make_shard(
+                parameters.RolloutParameters,
                 {
-                    "llm": llm.identity,
-                    "data": data.key(questions),
-                    "trajectories": [block.start, block.stop],
-                    **self._decisive,
+                    "llm": llm,
+                    "data": questions,
+                    "trajectories": block,
+                    "sampling": self._sampling,
                     **preferring,
                 },
-                parameters.RolloutParameters(llm.reference, questions, block, self._sampling, **preferring),
+                {"data": data.key(questions), **self._seed},
                 {},
                 f"llm:{llm.name}",
             )
@@ -153,16 +154,16 @@ class Chain:
         chosen = spec.given(*parameters.SuccessParameters.left_out)
         shards = [
             make_shard(
+                parameters.SuccessParameters,
                 {
-                    "llm": llm.identity,
-                    "trajectories": [first.start, first.stop],
-                    "follow_ups": [block.start, block.stop],
-                    **self._decisive,
+                    "llm": llm,
+                    "data": source.parameters.data,
+                    "trajectories": first,
+                    "follow_ups": block,
+                    "sampling": self._sampling,
                     **chosen,
                 },
-                parameters.SuccessParameters(
-                    llm.reference, source.parameters.data, first, block, self._sampling, **chosen
-                ),
+                self._seed,
                 {"rollout": [source.ref]},
                 f"llm:{llm.name}",
             )
@@ -186,15 +187,14 @@ class Chain:
         content = data.followed_up.content(llm.name)
         shards = [
             make_shard(
+                parameters.ImportedParameters,
                 {
-                    "trajectories": [0, trajectories],
-                    "follow_ups": [0, follow_ups],
-                    "data": data.key(questions),
-                    "published": content,
+                    "trajectories": range(trajectories),
+                    "follow_ups": range(follow_ups),
+                    "llm": llm,
+                    "data": questions,
                 },
-                parameters.ImportedParameters(
-                    range(trajectories), range(follow_ups), llm.reference, questions
-                ),
+                {"data": data.key(questions), "published": content},
                 {},
             )
             for questions in data.slices()
@@ -213,10 +213,13 @@ class Chain:
         """Score all prefixes of all trajectories, or of the shards with the `first` ones."""
         shards = [
             make_shard(
-                {"prm": prm.identity},
-                parameters.ScoreParameters(
-                    prm.reference, source.parameters.data, source.parameters.trajectories
-                ),
+                parameters.ScoreParameters,
+                {
+                    "prm": prm,
+                    "data": source.parameters.data,
+                    "trajectories": source.parameters.trajectories,
+                },
+                {},
                 {"rollout": [source.ref]},
                 f"prm:{prm.name}",
             )
@@ -257,8 +260,9 @@ class Chain:
         prm = scored.prm
         shards = [
             make_shard(
-                {"prm": prm.identity, "measured": scored.measured},
-                parameters.HiddenParameters(prm.reference, source.parameters.data, trajectories),
+                parameters.HiddenParameters,
+                {"prm": prm, "data": source.parameters.data, "trajectories": trajectories},
+                {"measured": scored.measured},
                 {"rollout": [source.ref], "score": [scores.ref]},
                 f"prm:{prm.name}",
             )
@@ -279,14 +283,11 @@ class Chain:
         needed = any(each.built.learns for each in fitted) or any(
             self.grid.runs(name, "", prm, "") for name in ranking
         )
-        given = parameters.FitParameters(
-            **_reading(calibrator, scored),
-            terminal=spec.terminal,
-            most_prefixes=spec.most_prefixes or spec.first_prefixes,
-        )
-        decisive = {"terminal": spec.terminal}
+        prefixes = spec.most_prefixes or spec.first_prefixes
+        fields = {"terminal": spec.terminal, "most_prefixes": prefixes}
+        success = {"success": scored.success}
         return self._read(
-            given, calibrator, scored, decisive, {"success": scored.success}, None if needed else 1
+            parameters.FitParameters, fields, calibrator, scored, success, None if needed else 1
         )
 
     def asked_levels(self, calibrator: Calibrator) -> tuple[float, ...]:
@@ -301,9 +302,8 @@ class Chain:
 
         Only a calibrator of any level has levels in its key: those that are not its own.
         """
-        asked = self.asked_levels(calibrator.built)
-        given = parameters.CalibratedParameters(**_reading(calibrator, scored), levels=asked)
-        return self._read(given, calibrator, scored, {"levels": list(asked)} if asked else {}, {"fit": fit})
+        levels = {"levels": self.asked_levels(calibrator.built)}
+        return self._read(parameters.CalibratedParameters, levels, calibrator, scored, {"fit": fit})
 
     def calibrated(
         self, calibrator: PlannedPlugin[Calibrator], scored: Scored, fit: Job[parameters.FitParameters]
@@ -314,17 +314,16 @@ class Chain:
 
     def _read(
         self,
-        given: Reading,
+        kind: type[Reading],
+        fields: Mapping[str, Any],
         calibrator: PlannedPlugin[Calibrator],
         scored: Scored,
-        decisive: Mapping[str, Any],
         inputs: Mapping[str, Job[parameters.Parameters]],
         shards: int | None = None,
     ) -> Job[Reading]:
         """Plan a job in which a calibrator reads the measured trajectories.
 
-        `decisive` are those of its own parameters that its key contains. It reads only the first `shards` of scores, by
-        default all.
+        `fields` are the parameters that only this kind has. It reads only the first `shards` of scores, by default all.
         """
         reads = calibrator.built.reads
         sources: dict[str, Job[parameters.Parameters]] = {"score": scored.scores}
@@ -341,23 +340,20 @@ class Chain:
             for role, job in sources.items()
         }
         shard = make_shard(
-            {"calibrator": calibrator.identity, "measured": scored.measured, **decisive},
-            given,
+            kind,
+            {
+                "calibrator": calibrator,
+                "prm": scored.prm,
+                "data": scored.data.whole,
+                "trajectories": range(scored.measured),
+                **fields,
+            },
+            {"measured": scored.measured},
             refs | {role: job.refs for role, job in inputs.items()},
             f"prm:{scored.prm.name}" if reads == "prm" or computes else "",
         )
         labels = replace(scored.labels, calibrator=calibrator.name)
         return self.add(make_job(labels, [shard], [*sources.values(), *inputs.values()]))
-
-
-def _reading(calibrator: PlannedPlugin[Calibrator], scored: Scored) -> dict[str, Any]:
-    """Return the fields of CalibratorParameters: who reads which trajectories."""
-    return {
-        "calibrator": calibrator.reference,
-        "prm": scored.prm.reference,
-        "data": scored.data.whole,
-        "trajectories": range(scored.measured),
-    }
 
 
 def _first(

@@ -14,9 +14,6 @@ Entries = Field(min_length=1, max_length=1000)
 
 Seed = Annotated[int, Field(ge=0, le=10**18)]
 
-
-_MOST_CELLS = 1_000_000
-
 DEFAULT_STRATEGIES = ("pass@1", "best-of-n", "best-of-n + IAS")
 
 
@@ -171,11 +168,6 @@ class GridSpec(settings.Section):
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
-        if self._most_cells() > _MOST_CELLS:
-            raise ValueError(
-                f"it asks for up to {self._most_cells():,} cells, and a grid has at most {_MOST_CELLS:,}; "
-                "split it into several grids"
-            )
         for entry, kind, named, there in self._restrictions():
             unknown = set(named or ()) - {each.name for each in there}
             if unknown:
@@ -199,11 +191,6 @@ class GridSpec(settings.Section):
                 f"calibration and datasets use the name '{same[0].name}' for different data; "
                 "give one of them another name"
             )
-
-    def _most_cells(self) -> int:
-        """Return how many cells the grid has if no list restricts an entry."""
-        results = 1 + len(self.strategies) * len(self.scaling.targets) * len(self.scaling.levels)
-        return len(self.llms) * len(self.prms) * len(self.calibrators) * len(self.datasets) * results
 
     def _restrictions(self) -> Iterator[tuple[str, str, settings.Chosen, Sequence[settings.PluginSpec]]]:
         """Yield every list that restricts an entry: the entry, what the list names, the names, and what there is."""

@@ -10,7 +10,7 @@ from pydantic import SkipValidation
 from prmcal.db.metrics import Leaderboard, Metric, cell_id
 from prmcal.errors import GridError
 from prmcal.harness.jobs.job import Job, Labels, Name, NoName, Shard, StrategyName, job_key, shard_key
-from prmcal.harness.jobs.parameters import Parameters, PluginReference, ScoreParameters
+from prmcal.harness.jobs.parameters import Parameters, PluginReference, ScoreParameters, plain_data
 from prmcal.harness.storage.folder import RunRecord
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.data import Question
@@ -259,19 +259,28 @@ def joined_plans(plans: Sequence[Plan]) -> Plan:
 
 
 def make_shard(
-    identity: Mapping[str, Any],
-    parameters: AnyParameters,
+    kind: type[AnyParameters],
+    fields: Mapping[str, Any],
+    decisive: Mapping[str, Any],
     inputs: Mapping[str, Sequence[ArtifactRef]],
     resource: str = "",
 ) -> Shard[AnyParameters]:
-    """Make a shard whose key, and with it the seed, follows from `identity` and the inputs.
+    """Make a shard of a kind of job.
 
-    `identity` is everything that decides the output besides the inputs, as JSON data. `inputs` are the artifacts that
-    it reads, by role, and `resource` is the model that it needs loaded, if any.
+    `fields` are its parameters, in which plugins stand for their references. Its key, and with it the seed, follows
+    from those that are decisive for this kind, with the identities of plugins, and from `decisive`, which is everything
+    else that decides the output besides the inputs, as JSON data. `inputs` are the artifacts that it reads, by role,
+    and `resource` is the model that it needs loaded, if any.
     """
-    ref = ArtifactRef(parameters.kind, shard_key(parameters.kind, parameters.version, identity, inputs))
+    identity = {
+        name: as_identity(fields.get(name))
+        for name in kind.decisive
+        if fields.get(name) or name not in kind.left_out
+    } | decisive
+    ref = ArtifactRef(kind.kind, shard_key(kind.kind, kind.version, identity, inputs))
+    parameters = kind(**{name: as_reference(value) for name, value in fields.items()})
     references = {role: tuple(refs) for role, refs in inputs.items()}
-    return Shard(ref, parameters, references, resource, identity, parameters.version)
+    return Shard(ref, parameters, references, resource, identity, kind.version)
 
 
 def make_job(
@@ -298,15 +307,15 @@ def without_unread_scores(
     return tuple(jobs), tuple(replace(cell, job=kept[id(cell.job)] or cell.job) for cell in cells)
 
 
-def as_reference(given: Any) -> Any:
+def as_reference(value: Any) -> Any:
     """Return a parameter as a shard has it."""
-    if isinstance(given, tuple):
-        return tuple(map(as_reference, given))
-    return given.reference if isinstance(given, PlannedPlugin) else given
+    if isinstance(value, tuple):
+        return tuple(map(as_reference, value))
+    return value.reference if isinstance(value, PlannedPlugin) else value
 
 
-def as_identity(given: Any) -> Any:
+def as_identity(value: Any) -> Any:
     """Return a parameter as a key has it. Metrics have names too, which are those of their columns."""
-    if isinstance(given, tuple):
-        return [[each.name, each.identity] for each in given]
-    return given.identity if isinstance(given, PlannedPlugin) else given
+    if isinstance(value, tuple):
+        return [[each.name, each.identity] if isinstance(each, PlannedPlugin) else each for each in value]
+    return value.identity if isinstance(value, PlannedPlugin) else plain_data(value)

@@ -243,27 +243,19 @@ class _Planner(Chain):
         fits: dict[str, Job[parameters.Parameters]] = {"fit": calibrated.fit} if calibrated else {}
         shards = [
             plan.make_shard(
+                parameters.SearchParameters,
                 {
+                    "sampling": self._sampling,
                     "target": target,
                     "level": level,
-                    "llm": own.llm.identity,
-                    "prm": own.prm.identity,
-                    **({"calibrator": calibrator.identity} if calibrator else {}),
-                    "strategy": strategy.identity,
-                    "data": own.data.key(questions),
-                    **self._decisive,
+                    "llm": own.llm,
+                    "prm": own.prm,
+                    "calibrator": calibrator,
+                    "strategy": strategy,
+                    "candidates": strategy.built.width * strategy.built.expansions,
+                    "data": questions,
                 },
-                parameters.SearchParameters(
-                    self._sampling,
-                    target,
-                    level,
-                    own.llm.reference,
-                    own.prm.reference,
-                    calibrator.reference if calibrator else None,
-                    strategy.reference,
-                    strategy.built.width * strategy.built.expansions,
-                    questions,
-                ),
+                {"data": own.data.key(questions), **self._seed},
                 {role: fit.refs for role, fit in fits.items()},
                 f"search:{own.llm.name}+{own.prm.name}",
             )
@@ -295,25 +287,24 @@ class _Planner(Chain):
         own: Sampled,
         kind: type[parameters.MeasuringParameters],
         inputs: Mapping[str, Job[parameters.Parameters]],
-        **given: Any,
+        **fields: Any,
     ) -> Job[parameters.MeasuringParameters]:
         """Plan a job of one shard that runs no model.
 
-        `given` are the parameters besides the questions and how they are resampled. The key contains the identities of
-        plugins among them, where the shard gets their references.
+        `fields` are the parameters besides the questions and how they are resampled, which are all decisive.
         """
         data = own.data
         # The seed depends only on the questions, so that comparisons are paired.
         seed = seed_from_key(content_key([data.content(data.whole.questions)]))
         bootstrap = Bootstrap(self.grid.measurement.replicates, seed)
-        references = {name: plan.as_reference(value) for name, value in given.items()}
         shard = plan.make_shard(
+            kind,
+            {**fields, "bootstrap": bootstrap, "data": data.whole},
             {
-                "parameters": {name: plan.as_identity(value) for name, value in given.items()},
+                "parameters": {name: plan.as_identity(value) for name, value in fields.items()},
                 "bootstrap": asdict(bootstrap),
                 "data": data.key(data.whole),
             },
-            kind(**references, bootstrap=bootstrap, data=data.whole),
             {role: job.refs for role, job in inputs.items()},
         )
         return self.add(plan.make_job(own.labels, [shard], list(inputs.values())))

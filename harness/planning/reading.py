@@ -1,6 +1,6 @@
 """Finding and reading grid files, and their JSON Schema, which editors use for completion and errors.
 
-YAML is parsed within limits, and messages say where and what is wrong. The schema knows what a field and an argument of
+Messages say where and what is wrong. The schema knows what a field and an argument of
 a plugin may be. What several fields have to do with each other, such as a name that is used twice, only
 :func:`read_grid` checks.
 """
@@ -46,54 +46,6 @@ def find_grid(grid: str) -> Path:
     raise GridError(" ".join(filter(None, (unknown, meant(path.stem, shipped, ""), known))))
 
 
-_MOST_VALUES = 100_000
-
-
-def parse_yaml(text: str) -> Any:
-    """Return the data of a YAML document.
-
-    Raises a ValueError if the document has more than 100,000 values. A short document has as many if aliases repeat
-    other aliases. Any other error of the parser is raised if the document is not valid.
-    """
-    loader = yaml.SafeLoader(text)
-    loader.name = "the text"  # as messages name it
-    try:
-        root = loader.get_single_node()
-        if root is None:
-            return None
-        if _values(root, {}) > _MOST_VALUES:
-            raise ValueError(f"it has more than {_MOST_VALUES:,} values")
-        return loader.construct_document(root)
-    finally:
-        loader.dispose()
-
-
-def _values(node: yaml.Node, known: dict[int, int]) -> int:
-    """Return how many values a node and all nodes in it have, those of an alias as often as it is used.
-
-    Raises ValueError if a node contains itself, or has half of a surrogate pair, which no file can hold. `known` has
-    the numbers of nodes that were counted before.
-    """
-    if isinstance(node, yaml.ScalarNode):
-        node.value.encode()
-        return 1
-    if id(node) not in known:
-        known[id(node)] = 0
-        parts = (
-            [part for pair in node.value for part in pair]
-            if isinstance(node, yaml.MappingNode)
-            else node.value
-        )
-        known[id(node)] = 1 + sum(_values(part, known) for part in parts)
-    if not known[id(node)]:
-        raise ValueError("a list or mapping contains itself")
-    return known[id(node)]
-
-
-_LARGEST_FILE = 250_000
-"""Bytes. A larger file is not a grid, but perhaps the questions of a data set."""
-
-
 def read_grid(path: Path) -> GridSpec:
     """Read and check a grid file.
 
@@ -101,19 +53,14 @@ def read_grid(path: Path) -> GridSpec:
     what is wrong.
     """
     with reading(f"The grid file {path} cannot be read", kind=GridError):
-        refuse_device(path)
-        with path.open("rb") as file:
-            content = file.read(_LARGEST_FILE + 1)
-        if len(content) > _LARGEST_FILE:
-            raise ValueError(f"it is larger than {_LARGEST_FILE:,} bytes")
-        text = content.decode()
+        text = path.read_text(encoding="utf-8")
     with reading(f"The grid file {path} is not valid YAML", kind=GridError):
-        data = parse_yaml(text)
+        data = _beside(yaml.safe_load(text), path.parent)
     if not isinstance(data, dict):
         raise GridError(
             f"The grid file {path} must contain a mapping with the keys {', '.join(GridSpec.model_fields)}."
         )
-    return grid_of(_beside(data, path.parent), f"The grid file {path}")
+    return grid_of(data, f"The grid file {path}")
 
 
 def _beside(data: Any, folder: Path, argument: bool = False) -> Any:

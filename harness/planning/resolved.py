@@ -2,7 +2,6 @@
 
 import inspect
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -12,9 +11,9 @@ from prmcal.db.metrics import Metric as MetricColumn
 from prmcal.errors import GridError
 from prmcal.harness.jobs.parameters import QuestionSlice, SuccessParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard
-from prmcal.harness.planning.grid import GridSpec, MeasurementSpec
+from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
-from prmcal.harness.planning.settings import CalibrationSpec, DatasetSpec, PluginSpec
+from prmcal.harness.planning.settings import DatasetSpec, PluginSpec
 from prmcal.harness.storage.store import content_key
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import Question
@@ -78,8 +77,6 @@ def built_in_metrics() -> tuple[MetricColumn, ...]:
     """Return what readers see of the metrics that every grid measures."""
     return described_metrics([(name, metrics.create(name)) for name in _BUILT_IN], [_LEVELS], terminal=False)
 
-
-_MOST_SHARDS = 1_000_000
 
 AnyPlugin = TypeVar("AnyPlugin", bound=Plugin)
 
@@ -227,7 +224,7 @@ def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
         calibration=_questions(grid, grid.calibration, stand_ins),
     )
     _check_disjoint(resolved)
-    _check_shards(resolved)
+    _check_repeating(resolved)
     _check_followed_up(resolved)
     return resolved
 
@@ -300,7 +297,7 @@ def _check_followed_up(grid: ResolvedGrid) -> None:
             )
 
 
-def _check_shards(grid: ResolvedGrid) -> None:
+def _check_repeating(grid: ResolvedGrid) -> None:
     repeating = [llm.name for llm in grid.llms if llm.built.repeats]
     spec = grid.spec
     most = max(
@@ -313,24 +310,6 @@ def _check_shards(grid: ResolvedGrid) -> None:
         raise GridError(
             f"The LLM '{repeating[0]}' gives the same completions to every shard, so one shard must ask for all of "
             f"them. Set 'shards.trajectories' to {most} or more. Got {spec.shards.block}."
-        )
-    shards = 0
-    for data in grid.datasets:
-        part: CalibrationSpec | MeasurementSpec = spec.measurement
-        drawn = (spec.scaling.samples, spec.measurement.measured)
-        if data is grid.calibration:
-            part, drawn = spec.calibration, (spec.calibration.trajectories,) * 2
-        blocks = 1 + len(grid.prms)
-        if data.followed_up is None:
-            every, first, follow_ups = (
-                math.ceil(each / spec.shards.block) for each in (*drawn, part.follow_ups)
-            )
-            blocks = every * blocks + first * follow_ups
-        shards += len(grid.llms) * math.ceil(len(data.questions) / data.slice_size) * blocks
-    if shards > _MOST_SHARDS:
-        raise GridError(
-            f"The grid asks for about {shards:,} shards, and a run has at most {_MOST_SHARDS:,}. Raise "
-            "'shards.questions' and 'shards.trajectories', or lower the numbers of samples and follow-ups."
         )
 
 

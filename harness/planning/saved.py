@@ -223,7 +223,7 @@ def _shards(
     shared: dict[tuple[int, ...], tuple[ArtifactRef, ...]],
     values: Sequence[Any],
 ) -> Iterator[Shard[parameters.Parameters]]:
-    cls: Any = parameters.parameters_of(job["kind"])
+    cls: Any = parameters.KINDS_OF_JOBS[job["kind"]][0]
     with one_problem():
         common = vars(_reader(cls).validate_python(job["parameters"]))
     names = [name for name, value in common.items() if isinstance(value, range)]

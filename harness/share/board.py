@@ -20,7 +20,7 @@ from prmcal.db.metrics import TIERS
 from prmcal.errors import PrmcalError
 from prmcal.harness.execution.recorder import Recorder, run_row, utc
 from prmcal.harness.jobs.job import Job
-from prmcal.harness.jobs.parameters import Parameters, parameters_of
+from prmcal.harness.jobs.parameters import KINDS_OF_JOBS, Parameters
 from prmcal.harness.planning.plan import Cell, with_inputs
 from prmcal.harness.planning.saved import write_plan
 from prmcal.harness.share.submissions import Submitted, Verification
@@ -208,7 +208,7 @@ def _outdated(submission: Submitted, cell: Cell) -> str:
     used |= {("strategy", cell.strategy)}
     graders = {(job.labels.dataset, job.labels.split) for job in jobs}
     found: set[tuple[str, Any, Any]] = {
-        (job.kind, job.shards[0].version, parameters_of(job.kind).version) for job in jobs
+        (job.kind, job.shards[0].version, KINDS_OF_JOBS[job.kind][0].version) for job in jobs
     }
     for kind, plugins in submission.plan.plugins.items():
         for plugin in plugins:

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
-from prmcal.db.run_folder import FAILURES_FILE, RECORD_FILE, artifacts_root
+from prmcal.db.run_folder import RECORD_FILE, artifacts_root
 from prmcal.errors import RunError
-from prmcal.harness.execution.ending import Failure, read_failures, write_failures
 from prmcal.harness.storage.folder import RunFolder
 from tests.mutations import FEW, TEXTS, changed, damaged, reads_or_refuses
 
@@ -76,22 +74,3 @@ def test_a_file_in_the_place_of_a_folder_is_told_and_not_called_damaged(tmp_path
         RunFolder(bundle).lock(),
     ):
         pass
-
-
-@given(content=changed({"key": {"reason": "out of luck", "cause": "plugin"}}).map(json.dumps) | TEXTS)
-@FEW
-def test_damaged_failures(content: str, directory: Path) -> None:
-    (directory / FAILURES_FILE).write_text(content)
-    for failure in read_failures(directory).values():
-        assert failure.reason.isprintable()
-        assert len(failure.reason) <= 600
-
-
-@given(reason=st.text(st.characters()))
-@FEW
-def test_any_reason_can_be_stored_and_printed(reason: str, directory: Path) -> None:
-    write_failures(directory, {"key": Failure(reason)})
-    (stored,) = read_failures(directory).values()
-    assert stored == Failure(reason)
-    assert stored.reason.isprintable()
-    stored.reason.encode()

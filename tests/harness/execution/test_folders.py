@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-import shutil
 from pathlib import Path
-
-import pytest
 
 from prmcal.harness.cli.app import ExitCode
 from tests.conftest import Prmcal
@@ -106,32 +103,3 @@ def test_an_output_folder_that_cannot_be_made(prmcal: Prmcal, tmp_path: Path) ->
     assert refused.returncode == 2
     assert refused.stderr.splitlines()[-1].startswith("prmcal: error: /proc/prmcal/out cannot be written")
     assert "Traceback" not in refused.stderr
-
-
-@pytest.mark.parametrize("layout", [0, 99])
-def test_a_database_of_another_version_is_left_alone(
-    prmcal: Prmcal, tmp_path: Path, finished: tuple[Path, Path], layout: int
-) -> None:
-    import duckdb
-
-    path, whole = finished
-    out = tmp_path / "out"
-    shutil.copytree(whole, out)
-    for name in ("results.duckdb", "leaderboard.duckdb"):
-        with duckdb.connect(str(out / name)) as connection:
-            connection.execute(f"UPDATE schema_version SET version = {layout}")
-    content = (out / "results.duckdb").read_bytes()
-    for arguments in (run_arguments(path, out), ["leaderboard", out]):
-        refused = prmcal(*arguments)
-        assert refused.returncode == 2
-        assert ("newer" if layout else "older") in refused.stderr
-    assert (out / "results.duckdb").read_bytes() == content
-    rebuilt = prmcal("rebuild", out)
-    if layout:
-        assert (rebuilt.returncode, (out / "results.duckdb").read_bytes()) == (2, content)
-        return
-    assert f"prmcal rebuild {out}" in " ".join(refused.stderr.split())
-    assert rebuilt.returncode == 0
-    assert prmcal("leaderboard", out).stdout == prmcal("leaderboard", whole).stdout.replace(
-        str(whole), str(out)
-    )

@@ -177,7 +177,7 @@ def test_a_mistake_of_a_plugin_fails_at_once(prmcal: Prmcal, tmp_path: Path, fat
                 "(EngineCore pid=7) ValueError: No free memory",
                 "",
             ),
-            ". Its processes wrote: ValueError: No free memory",
+            ". Its processes wrote: (EngineCore pid=7) ValueError: No free memory",
         ),
         (("loading", "ready"), ". Its processes wrote: ready"),
         (("it broke",), ""),

@@ -12,9 +12,7 @@ import pytest
 
 from prmcal.harness.cli.app import ExitCode
 from tests.conftest import Prmcal
-from tests.harness.execution.synthetic_grid import SYNTHETIC, grid, run_arguments
-
-GROWN = [{"name": name, "plugin": "synthetic-llm", "arguments": {"skill": 0.7}} for name in ("weak", "same")]
+from tests.harness.execution.synthetic_grid import SYNTHETIC, grid
 
 
 def tables(out: Path) -> dict[str, list[tuple[Any, ...]]]:
@@ -84,22 +82,3 @@ def test_a_folder_without_a_plan_names_the_way_out(
     lost = prmcal("status", out)
     assert lost.returncode == ExitCode.BAD_INPUT
     assert "plan.json is missing. Run the grid again: finished work is kept." in " ".join(lost.stderr.split())
-
-
-def test_a_changed_grid_leaves_nothing_of_its_earlier_form(prmcal: Prmcal, tmp_path: Path) -> None:
-    """Its tables are those that are rebuilt, also after cells were dropped and questions were left out."""
-    out = tmp_path / "out"
-    assert prmcal(*run_arguments(grid(tmp_path), out), "--limit", 6).returncode == 0
-    changed = grid(tmp_path, calibrators=["uncalibrated", "histogram"], llms=GROWN)
-    assert prmcal(*run_arguments(changed, out), "--limit", 4, "--drop-cells").returncode == 0
-    found = tables(out)
-    assert {name for kind, name, *_ in found["plugins"] if kind == "calibrator"} == {
-        "uncalibrated",
-        "histogram",
-    }
-    assert len(found["questions"]) == 2 * 4
-    assert {row[0] for row in found["job_inputs"]} <= {row[0] for row in found["jobs"]}
-    found["runs"] = [row for row in found["runs"] if row[0] == max(found["runs"], key=lambda row: row[4])[0]]
-    (out / "results.duckdb").unlink()
-    assert prmcal("rebuild", out).returncode == 0
-    assert tables(out) == found

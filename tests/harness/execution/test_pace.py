@@ -26,29 +26,18 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return found
 
 
-def work_for(seconds: float, cost_per_second: float, clock: Clock) -> tuple[Pace, list[float]]:
-    """Work as often as it is due, for some time. The work costs more the longer the run has lasted."""
-    begin, pace, times = clock.now, Pace(share=0.02, pause=5), []
-    while clock.now < begin + seconds:
-        if pace.due:
-            times.append(clock.now - begin)
-            with pace.work():
-                clock.now += cost_per_second * (clock.now - begin)
-            assert len(times) < 3 or pace.seconds < 0.021 * (clock.now - begin)
-        clock.now += 0.5
-    return pace, times
-
-
-def test_work_that_costs_little_is_repeated_after_each_pause(clock: Clock) -> None:
-    _, times = work_for(100, 1e-6, clock)
-    assert len(times) > 15
-    assert times[0] == 5
-
-
-def test_work_that_grows_takes_its_share_and_is_still_repeated(clock: Clock) -> None:
-    pace, times = work_for(100_000, 2e-3, clock)
-    assert 0.01 * 100_000 < pace.seconds < 0.02 * 100_000
-    assert times[0] == 5
+def test_work_is_repeated_after_a_pause_or_after_its_share_of_the_time(clock: Clock) -> None:
+    pace = Pace(share=0.02, pause=5)
+    assert not pace.due
+    for cost, pause in ((0.01, 5), (1, 50)):
+        clock.now += 60
+        assert pace.due
+        with pace.work():
+            clock.now += cost
+        clock.now += pause - 0.1
+        assert not pace.due
+        clock.now += 0.1
+        assert pace.due
 
 
 def test_the_pause_comes_after_work_that_failed_too(clock: Clock) -> None:

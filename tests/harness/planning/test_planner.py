@@ -10,8 +10,6 @@ import pytest
 from pydantic import ValidationError
 
 from prmcal.errors import GridError
-from prmcal.harness.execution.ending import Failure
-from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.jobs.parameters import (
     CalibratedParameters,
     FitParameters,
@@ -23,7 +21,7 @@ from prmcal.harness.planning.gpu_hours import completions
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import read_grid
-from prmcal.harness.storage.store import ArtifactRef, Manifest
+from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.plugins import llms
 from tests.conftest import ROOT
 from tests.harness.planning.synthetic_plans import data, plan, refs
@@ -136,60 +134,6 @@ def test_a_limit_only_ever_shrinks() -> None:
 def test_a_split_that_does_not_exist() -> None:
     with pytest.raises(GridError, match=r"has no split 'validation'\. It has: calibration, test"):
         plan(datasets=[{"name": "synthetic-questions", "split": "validation"}])
-
-
-def finished(ref: ArtifactRef) -> Outcome:
-    return Outcome(ref, Manifest({}, 0.0))
-
-
-def test_a_schedule_hands_out_every_shard_once_and_never_before_its_inputs() -> None:
-    planned = plan()
-    schedule = Schedule(planned, ())
-    done: list[ArtifactRef] = []
-    while not schedule.finished:
-        shard = schedule.take()
-        assert shard is not None
-        assert all(ref in done for inputs in shard.inputs.values() for ref in inputs)
-        done.append(shard.ref)
-        schedule.finish(finished(shard.ref))
-    assert len(done) == len(set(done))
-    assert set(done) == refs(planned)
-
-
-def test_each_model_is_loaded_to_be_tried_and_once_more_when_one_worker_does_all() -> None:
-    schedule = Schedule(plan(), ())
-    loads: list[str] = []
-    loaded = ""
-    while not schedule.finished:
-        shard = schedule.take(loaded)
-        assert shard is not None
-        if shard.resource and shard.resource != loaded:
-            loaded = shard.resource
-            loads.append(loaded)
-        schedule.finish(finished(shard.ref))
-    # The LLMs and then the PRM are tried, and then do their work.
-    assert sorted(loads[:2]) == ["llm:strong", "llm:weak"]
-    assert loads == 2 * [*loads[:2], "prm:verifier"]
-
-
-def test_a_failure_takes_only_what_depends_on_it() -> None:
-    planned = plan()
-    schedule = Schedule(planned, ())
-    failed = (
-        next(job for job in planned.jobs if job.kind == "rollout" and job.labels.llm == "weak").shards[0].ref
-    )
-    blocked: set[ArtifactRef] = set()
-    while not schedule.finished:
-        shard = schedule.take()
-        assert shard is not None
-        good = shard.ref != failed
-        outcomes = schedule.finish(
-            finished(shard.ref) if good else Outcome(shard.ref, failure=Failure("no luck"))
-        )
-        blocked |= {each.ref for each in outcomes if each.failure == Failure("no luck")}
-    lost = {planned.job_of(ref).labels.llm for ref in blocked}
-    assert failed in blocked
-    assert lost == {"weak"}
 
 
 def levels_of(calibrators: list[str], levels: list[float]) -> tuple[set[ArtifactRef], set[float | None]]:
