@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from prmcal import Prefix, Sampling
 from prmcal.errors import DataError
 from prmcal.registry.grading import grade_answer
 from prmcal.registry.plugins import datasets, llms, prms
-from prmcal.registry.reading.records import read_records
 from prmcal.steps import split_steps, text_so_far
 
 GOOD = {"question": "1+1?", "answer": "2"}
@@ -24,14 +22,6 @@ GOOD = {"question": "1+1?", "answer": "2"}
 def write(path: Path, *lines: Any) -> str:
     path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
     return str(path)
-
-
-def test_the_output_of_another_command_is_read() -> None:
-    ends = os.pipe()
-    os.write(ends[1], b'{"question": "1+1?"}\n')
-    os.close(ends[1])
-    assert read_records(Path(f"/dev/fd/{ends[0]}")) == [("line 1", {"question": "1+1?"})]
-    os.close(ends[0])
 
 
 def test_all_bad_rows_are_reported_at_once_and_can_be_skipped(tmp_path: Path) -> None:
