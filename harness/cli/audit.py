@@ -138,33 +138,16 @@ def train_prm(
     typer.echo(f"\nWrote {out}, with a card, README.md. In a grid:\n\n{grid_entry(prm, out)}", nl=False)
 
 
-_ACTIONS = ("list", "check")
-
-
 def pools(
-    action: Annotated[str, argument("ACTION", WORDS["pools"]["action"])] = "list",
     files: Annotated[list[Path] | None, argument("FILE...", WORDS["pools"]["files"])] = None,
 ) -> None:
-    """List pools of recorded samples, or check new ones.
+    """List pools of recorded samples.
 
     A shipped pool is the file pool:NAME of `prmcal audit` and of the plugin `recorded`. `prmcal run pools` compares all
     strategies and calibrators on all of them. BEST is the accuracy of the best-scored of all samples of a question, and
     AUC the chance that a right sample of a question has a higher score than a wrong one.
     """
-    one_of("ACTION", action, _ACTIONS)
-    if action == "list":
-        typer.echo("\n\n".join(_listed(files)))
-        return
-    if not files:
-        raise PrmcalError("There is nothing to check. Name a file: prmcal pools check FILE.")
-    from prmcal.registry.reading.pools import findings
-
-    found = {file: list(findings(file)) for file in files}
-    for file, sentences in found.items():
-        lines = [f"{file}: {each}" for each in sentences] or [f"{file}: nothing is wrong."]
-        typer.echo("\n".join(wrapped(line, hanging="  ") for line in lines))
-    if any(found.values()):
-        raise typer.Exit(ExitCode.FAILED_CHECKS)
+    typer.echo("\n\n".join(_listed(files)))
 
 
 def _listed(files: list[Path] | None) -> list[str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,6 @@ from prmcal.errors import DataError, GridError
 from prmcal.harness.planning.reading import read_grid
 from prmcal.registry.grading import grade_answer
 from prmcal.registry.plugins import datasets, llms, prms
-from prmcal.registry.reading.pools import read_pool
-from prmcal.registry.reading.records import read_records
 from prmcal.steps import split_steps, text_so_far
 
 GOOD = {"question": "1+1?", "answer": "2"}
@@ -27,26 +23,6 @@ GOOD = {"question": "1+1?", "answer": "2"}
 def write(path: Path, *lines: Any) -> str:
     path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
     return str(path)
-
-
-@pytest.mark.parametrize("name", ["own.jsonl", "own.parquet", "own.json.gz"])
-@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
-def test_a_pipe_or_a_device_is_not_read(make: Callable[[Path], object], name: str, tmp_path: Path) -> None:
-    make(tmp_path / name)
-    with pytest.raises(DataError, match=rf"{name} .*it is a pipe or a device, where a file belongs"):
-        read_records(tmp_path / name)
-    with pytest.raises(DataError, match="it is a pipe or a device"):
-        read_pool(tmp_path / name)
-    with pytest.raises(GridError, match="it is a pipe or a device"):
-        read_grid(tmp_path / name)
-
-
-def test_the_output_of_another_command_is_read() -> None:
-    ends = os.pipe()
-    os.write(ends[1], b'{"question": "1+1?"}\n')
-    os.close(ends[1])
-    assert read_records(Path(f"/dev/fd/{ends[0]}")) == [("line 1", {"question": "1+1?"})]
-    os.close(ends[0])
 
 
 def test_all_bad_rows_are_reported_at_once_and_can_be_skipped(tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
-"""Pools: shipped ones are sound and small, samples with answers can vote, and a check finds what is wrong."""
+"""Pools: shipped ones are sound and small, samples with answers can vote, and parts of a grid have their own."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import yaml
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.errors import DataError
 from prmcal.registry.plugins import datasets, llms
-from prmcal.registry.reading.pools import Card, findings, pool_path, shipped_pools, summaries, write_pool
+from prmcal.registry.reading.pools import Card, pool_path, read_pool, shipped_pools, summaries, write_pool
 from tests.conftest import Prmcal
 
 CARD = Card("Made up.", "nowhere", "MIT", {"score": "a number"}, cost="cents")
@@ -40,7 +39,12 @@ def made(llms: int = 1, questions: int = 40, samples: int = 4, seed: int = 0) ->
 @pytest.mark.parametrize("name", shipped_pools())
 def test_a_shipped_pool_is_sound(name: str) -> None:
     path = shipped_pools()[name]
-    assert list(findings(path)) == []
+    card, rows = read_pool(path)
+    assert card.title and card.source and card.licence
+    assert not rows.duplicated(["llm", "question", "solution"]).any()
+    assert np.isfinite(rows[list(card.scores)].to_numpy(np.float64)).all()
+    for _, own in rows.groupby("llm"):
+        assert own.groupby("question").size().nunique() == 1
     assert all(each.auc is not None and 0.5 < each.auc < 1 for each in summaries(path))
 
 
@@ -64,57 +68,16 @@ def test_a_name_is_a_file_and_an_unknown_one_is_refused_with_those_that_there_ar
         pool_path("pool:humaneval")
 
 
-@pytest.mark.parametrize(
-    ("change", "card", "words"),
-    [
-        (
-            lambda rows: rows.assign(score=rows["score"].mask(rows.index == 3)),
-            CARD,
-            "1 values of 'score' are missing",
-        ),
-        (lambda rows: rows, replace(CARD, licence=""), "The card has no licence"),
-        (lambda rows: rows, replace(CARD, scale="probability"), "'score' is in [-"),
-        (
-            lambda rows: rows,
-            replace(CARD, scores={"score": "", "other": ""}),
-            "the score 'other', which is no column",
-        ),
-        (lambda rows: rows.drop(columns="llm"), CARD, "'llm' must be text"),
-        (lambda rows: rows.assign(text="def f(): pass"), CARD, "The column 'text' has text"),
-        (
-            lambda rows: rows.assign(question=rows["question"] + " " * 200),
-            CARD,
-            "name questions in at most 100",
-        ),
-        (lambda rows: rows[rows["question"] < "q2"], CARD, "questions. With fewer than 30"),
-        (lambda rows: rows.drop(index=7), CARD, "questions have 3 to 4 samples"),
-        (lambda rows: rows[rows["solution"] == 0], CARD, "one sample"),
-        (lambda rows: rows.assign(solution=0), CARD, "occurs twice"),
-        (lambda rows: rows.assign(correct=True), CARD, "all samples are right"),
-        (lambda rows: rows.assign(correct=False), CARD, "all samples are wrong"),
-        (lambda rows: rows.assign(score=1.0), CARD, "They rank nothing"),
-        (lambda rows: rows.assign(cost=0.5), CARD, "no whole number"),
-        (lambda rows: rows.assign(cost=-1), CARD, "negative"),
-        (lambda rows: rows[:0], CARD, "It has no rows"),
-    ],
-)
-def test_each_thing_that_is_wrong_is_found(tmp_path: Path, change, card: Card, words: str) -> None:  # type: ignore[no-untyped-def]
-    write_pool(tmp_path / "p.parquet", change(made()), card)
-    assert [each for each in findings(tmp_path / "p.parquet") if words in each]
-
-
-def test_rows_that_were_changed_later_and_a_missing_card_are_found(tmp_path: Path) -> None:
+def test_a_file_without_a_card_and_one_that_is_no_pool_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "p.parquet"
     write_pool(path, made(), CARD)
-    assert list(findings(path)) == []
-    rows = parquet.read_table(path)
-    parquet.write_table(rows.slice(0, 156), path)
-    assert any("The hash of the card" in each for each in findings(path))
-    parquet.write_table(rows.replace_schema_metadata({}), path)
-    assert any("has no card" in each for each in findings(path))
+    assert read_pool(path)[0] == CARD
+    parquet.write_table(parquet.read_table(path).replace_schema_metadata({}), path)
+    with pytest.raises(DataError, match="has no card"):
+        read_pool(path)
     path.write_bytes(b"PAR1 and nothing")
     with pytest.raises(DataError, match="not a valid Parquet file"):
-        list(findings(path))
+        read_pool(path)
 
 
 def test_samples_with_answers_can_vote(tmp_path: Path) -> None:
@@ -209,16 +172,10 @@ def test_two_parts_cannot_fill_one_cell(prmcal: Prmcal, tmp_path: Path) -> None:
     assert "Two parts of the grid have the cell scaling/llm/prm/data/best-of-n" in refused.stderr
 
 
-def test_the_list_fits_80_columns_and_the_check_says_what_is_wrong(prmcal: Prmcal, tmp_path: Path) -> None:
+def test_shipped_pools_and_others_are_listed(prmcal: Prmcal, tmp_path: Path) -> None:
     listed = prmcal("pools")
     assert listed.returncode == 0, listed.stderr
     for name in shipped_pools():
         assert name in listed.stdout
-    write_pool(tmp_path / "bad.parquet", made(questions=5), replace(CARD, licence=""))
-    checked = prmcal("pools", "check", tmp_path / "bad.parquet")
-    assert checked.returncode == 4
-    assert len(checked.stdout.replace("\n  ", " ").splitlines()) == 2
-    write_pool(tmp_path / "good.parquet", made(), CARD)
-    assert prmcal("pools", "check", tmp_path / "good.parquet").returncode == 0
-    assert prmcal("pools", "check").returncode == 2
-    assert prmcal("pools", "remove").returncode == 2
+    write_pool(tmp_path / "mine.parquet", made(), CARD)
+    assert "mine: Made up. Licence: MIT." in prmcal("pools", tmp_path / "mine.parquet").stdout

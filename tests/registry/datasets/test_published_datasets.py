@@ -151,44 +151,6 @@ def test_the_same_questions_in_another_format_are_the_same_data(tmp_path: Path) 
     assert len(hashes) == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "record", "message"),
-    [
-        (
-            "math500",
-            {"prompt": "1+1?", "target": "2"},
-            "neither a 'question' nor a 'problem'. Its fields are: prompt, target",
-        ),
-        ("math500", {"problem": "1+1?", "label": 2}, "it has no 'answer'. Its fields are: problem, label"),
-        (
-            "aime24",
-            {"problem": "1+1?", "answer": "\\frac12"},
-            "must be an integer from 0 to 999, like all answers of AIME",
-        ),
-        ("aime25", {"problem": "1+1?", "answer": 1000.0}, "must be an integer from 0 to 999"),
-        ("aime25", {"problem": "1+1?", "answer": 70.5}, "Got '70.5'"),
-        ("gsm8k", ["1+1?", "2"], "it must be a JSON object"),
-    ],
-)
-def test_a_foreign_schema_is_named_with_its_line(
-    name: str, record: Any, message: str, tmp_path: Path
-) -> None:
-    path = write(tmp_path / "own.jsonl", {**GOOD, "id": "a"}, record)
-    with pytest.raises(DataError) as caught:
-        datasets.create(name, path=path).questions("test")
-    assert "own.jsonl, line 2: " in str(caught.value)
-    assert message in str(caught.value)
-
-
-def test_invalid_files_are_refused(tmp_path: Path) -> None:
-    for file, content in (("a.json", '[{"problem": '), ("b.parquet", "PAR1"), ("c.jsonl", "{")):
-        (tmp_path / file).write_text(content)
-        with pytest.raises(DataError, match=rf"{file}.* is not"):
-            datasets.create("math500", path=str(tmp_path / file)).questions("test")
-    with pytest.raises(DataError, match=r"missing\.parquet cannot be read"):
-        datasets.create("math500", path=str(tmp_path / "missing.parquet")).questions("test")
-
-
 def test_a_file_with_another_number_of_problems_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "train.jsonl", GOOD, GOOD)
     with pytest.raises(DataError, match=r"has 2 problems.*7500 training problems; use the data set 'jsonl'"):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from prmcal import Prefix, Sampling
-from prmcal.errors import InvalidArgumentsError, NoAnswerError, PluginFailedError
+from prmcal.errors import PluginFailedError
 from prmcal.registry import network
 from prmcal.registry.conformance import parametrize_with_checks
 from prmcal.registry.llms.openai import reply_text
@@ -89,13 +89,6 @@ def test_a_request_says_all_that_decides_the_text(
     assert not others.keys() & bare.keys()
 
 
-def test_more_samples_begin_with_the_fewer(weak: Server) -> None:
-    llm, sampling = plugin(weak.url), Sampling(max_tokens=24)
-    ((one, two, *_),) = llm.generate([STARTED], 4, sampling, 5)
-    assert llm.generate([STARTED], 2, sampling, 5) == [[one, two]]
-    assert one.text != two.text
-
-
 def test_without_continuing_only_whole_solutions_are_possible(weak: Server) -> None:
     llm = plugin(weak.url, continues="none")
     ((whole,),) = llm.generate([Prefix(QUESTION)], 1, Sampling(max_tokens=24), 5)
@@ -133,29 +126,8 @@ def test_thoughts_of_a_server_are_in_the_completion() -> None:
     assert (found.text, found.tokens, found.finish_reason) == ("<think>\n2+2\n</think>\n\nso", 3, "length")
 
 
-def test_a_reply_of_the_completions_interface_is_refused() -> None:
-    answer = {"choices": [{"text": "x", "finish_reason": "stop"}], "usage": {"completion_tokens": 1}}
-    message = r"its reply is not what was asked for .KeyError: 'message'"
-    with serving_chat(lambda request: answer) as server, pytest.raises(NoAnswerError, match=message):
-        plugin(server.url, patience=0.05).generate([Prefix(QUESTION)], 1, Sampling(), 0)
-
-
 def test_the_identity_is_the_model_and_what_it_is_asked() -> None:
     here, there = plugin("http://a/v1", concurrency=2), plugin("http://b:8000/v1", key_variable="KEY")
     assert here.identity() == there.identity()
     for changed in ({"continues": "prefix"}, {"weights": "2"}, {"system_prompt": "Think."}):
         assert plugin("http://a/v1", **changed).identity() != here.identity()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"continues": "yes"}, "'continues' parameter of the .* must be 'vllm', 'prefix' or 'none'"),
-        ({"base_url": "localhost"}, "must be an address such as http"),
-    ],
-)
-def test_arguments_that_cannot_work(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidArgumentsError, match=message):
-        llms.create(
-            "openai-chat", **{"base_url": "http://a/v1", "model": "m", "continues": "vllm", **arguments}
-        )

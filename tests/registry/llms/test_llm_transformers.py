@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal import Prefix, Sampling
-from prmcal.errors import InvalidArgumentsError, PluginFailedError
+from prmcal.errors import PluginFailedError
 from prmcal.registry.conformance import checks_of
 from prmcal.registry.conformance import llm as llm_checks
 from prmcal.registry.conformance import plugin as plugin_checks
@@ -146,19 +146,6 @@ def test_a_model_without_a_chat_template_is_refused(policy_folder: Path, tmp_pat
     base = llms.create("transformers", checkpoint=str(tmp_path / "base"))
     with pytest.raises(PluginFailedError, match="no chat template"):
         base.generate(PREFIXES, 1, Sampling(), seed=0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"dtype": "int4"}, "'dtype' parameter of the .* must be"),
-        ({"device": "balanced"}, "'device' parameter of the .* must be auto, cpu, cuda or cuda:N"),
-        ({"batch_tokens": 0}, "'batch_tokens' parameter of the .* must be"),
-    ],
-)
-def test_arguments_out_of_range(arguments: dict[str, object], message: str, policy_folder: Path) -> None:
-    with pytest.raises(InvalidArgumentsError, match=message):
-        llms.create("transformers", checkpoint=str(policy_folder), **arguments)
 
 
 @given(

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal import Prefix, Sampling
-from prmcal.errors import InvalidArgumentsError, PluginFailedError
+from prmcal.errors import PluginFailedError
 from prmcal.registry.llms.prompts import completion_seed
 from prmcal.registry.plugins import llms
 from tests.conftest import PLUGINS, Prmcal
@@ -40,27 +40,6 @@ def test_the_doctor_sees_that_it_is_missing(prmcal: Prmcal, tmp_path: Path) -> N
     assert done.returncode == 4
     said = " ".join(done.stdout.split())
     assert "The package vllm is not installed: pip install '.[vllm]' in a clone of prmcal" in said
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            {"dtype": "int8"},
-            "'dtype' parameter of the .* must be 'auto', 'float32', 'bfloat16' or 'float16'. Got 'int8'",
-        ),
-        ({"context": 0}, r"'context' parameter of the .* must be greater than or equal to 1. Got 0"),
-        (
-            {"tensor_parallel": 0},
-            r"'tensor_parallel' parameter of the .* must be greater than or equal to 1. Got 0",
-        ),
-        ({"gpu_memory": 1.5}, r"'gpu_memory' parameter of the .* must be less than or equal to 1. Got 1.5"),
-        ({"checkpoint": "/nowhere/at/all"}, "There is no checkpoint folder '/nowhere/at/all'"),
-    ],
-)
-def test_arguments_out_of_range(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidArgumentsError, match=message):
-        llms.create("vllm", **{"checkpoint": WEAK, **arguments})
 
 
 def test_what_decides_the_texts_is_in_the_identity_and_the_machine_is_not() -> None:

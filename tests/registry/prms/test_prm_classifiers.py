@@ -15,12 +15,9 @@ from transformers import AutoModelForSequenceClassification, AutoModelForTokenCl
 
 from prmcal import TransformersPRM
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
-from prmcal.registry.conformance import checks_of
-from prmcal.registry.conformance import plugin as plugin_checks
-from prmcal.registry.conformance import prm as prm_checks
+from prmcal.registry.conformance import run_checks
 from prmcal.registry.plugins import prms
 from tests.registry.conftest import QWEN2
-from tests.registry.prms.prm_assertions import assert_exact_head, assert_long_prefixes_flagged
 
 QUESTION = "Start with 37 and keep two digits. a) add 15, b) subtract 8."
 TRAJECTORIES = (("a) 37+15=52", "b) 52-8=\\boxed{44}"), ("a) 37+15=42", "b) 42-8=34", "So: 34"), ())
@@ -118,16 +115,9 @@ def rewarding(saved: Saved) -> Path:
     return saved(AutoModelForSequenceClassification, "llama", num_labels=1)
 
 
-@pytest.mark.parametrize("check", plugin_checks.CHECKS + prm_checks.CHECKS)
-def test_a_token_classifier_conforms(check: Any, trained: Path) -> None:
-    plugin = create("token-classifier", trained)
-    assert check in checks_of(plugin)
-    check(plugin)
-
-
-@pytest.mark.parametrize("check", plugin_checks.CHECKS + prm_checks.CHECKS)
-def test_a_sequence_classifier_conforms(check: Any, rewarding: Path) -> None:
-    check(create("sequence-classifier", rewarding))
+def test_classifiers_conform(trained: Path, rewarding: Path) -> None:
+    for plugin in (create("token-classifier", trained), create("sequence-classifier", rewarding)):
+        assert [check.message for check in run_checks(plugin) if not check.passed] == []
 
 
 def logits_at_labels(folder: Path, question: str, steps: Sequence[str]) -> np.ndarray[Any, Any]:
@@ -254,13 +244,6 @@ def test_independent_outputs_and_probabilities_are_read_as_such(saved: Saved) ->
     (scores,) = create("token-classifier", single, scale="probability").score(QUESTION, TRAJECTORIES[:1])
     expected = logits_at_labels(single, QUESTION, TRAJECTORIES[0])[:, 0]
     np.testing.assert_allclose(scores.reward[1:], expected.clip(1e-7, 1 - 1e-7), atol=1e-5)
-
-
-def test_long_prefixes_are_flagged_and_the_head_is_exact(trained: Path, rewarding: Path) -> None:
-    assert_long_prefixes_flagged(create("token-classifier", trained, max_tokens=40))
-    assert_long_prefixes_flagged(create("sequence-classifier", rewarding, max_tokens=60))
-    coarse, exact = (create("token-classifier", trained, dtype=each) for each in ("bfloat16", "float32"))
-    assert_exact_head(coarse, exact)
 
 
 def test_other_kinds_of_models_are_refused(policy_folder: Path, saved: Saved) -> None:

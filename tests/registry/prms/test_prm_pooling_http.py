@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 
 from prmcal import PrefixScores, ScoringRequest
-from prmcal.errors import NoAnswerError, PluginError, PluginFailedError
+from prmcal.errors import PluginError, PluginFailedError
 from prmcal.registry import network
 from prmcal.registry.conformance import parametrize_with_checks
 from prmcal.registry.plugins import prms
@@ -135,58 +134,9 @@ def test_replies_that_cannot_be_scores(rows: Any, message: str) -> None:
         assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize(
-    ("fault", "advice"),
-    [("400", "--runner pooling"), ("401", "key_variable"), ("404", "at the root, without /v1")],
-)
-def test_a_refused_request_is_not_repeated(fault: str, advice: str) -> None:
-    with serving_pooling(lambda request: reply(LOGITS), lambda number: fault) as server:
-        with pytest.raises(
-            PluginFailedError, match=rf"refused a request with {fault}: .*fault {fault}.*{advice}"
-        ):
-            plugin(server.url).score(QUESTION, [()])
-        assert len(server.requests) == 1
-
-
 def test_an_address_with_v1_says_so(judge: Server) -> None:
     with pytest.raises(PluginFailedError, match=r"404.*at the root, without /v1"):
         plugin(f"{judge.url}/v1").score(QUESTION, [()])
-
-
-@pytest.mark.parametrize(
-    ("fault", "reason"),
-    [
-        ("503", "it answered 503 .*fault 503"),
-        ("reset", "Likely cause: the server ended the connection"),
-        ("no JSON", "its reply is not what was asked for.*<html>not JSON</html>"),
-    ],
-)
-def test_what_fails_is_asked_again_and_then_says_why(fault: str, reason: str) -> None:
-    def twice(number: int) -> str:
-        return fault if number < 2 else ""
-
-    with serving_pooling(lambda request: reply(LOGITS), twice) as server:
-        assert logits(plugin(server.url).score(QUESTION, [()])) == [1.25]
-        assert len(server.requests) == 3
-    with serving_pooling(lambda request: reply(LOGITS), lambda number: fault) as server:
-        message = rf"the server http.* gave no answer in \d+ attempts? within \d+ s: .*{reason}"
-        with pytest.raises(NoAnswerError, match=message):
-            plugin(server.url, patience=0.05).score(QUESTION, [()])
-
-
-def test_a_reply_of_another_interface() -> None:
-    answer = {"data": [{"embedding": [0.1]}]}
-    message = r"not what was asked for .KeyError: 'data'.*embedding"
-    with serving_pooling(lambda request: answer) as server, pytest.raises(NoAnswerError, match=message):
-        plugin(server.url, patience=0.05).score(QUESTION, [()])
-
-
-def test_a_server_that_is_down() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with pytest.raises(NoAnswerError, match=r"ConnectError.*Likely cause: nothing answers at the address"):
-        plugin(f"http://127.0.0.1:{port}", patience=0.05).score(QUESTION, [()])
 
 
 def test_it_works_where_a_loop_runs_already_as_in_a_notebook(judge: Server) -> None:
@@ -194,18 +144,6 @@ def test_it_works_where_a_loop_runs_already_as_in_a_notebook(judge: Server) -> N
         return logits(plugin(judge.url).score(QUESTION, TRAJECTORIES))
 
     np.testing.assert_allclose(asyncio.run(cell()), local("every"), atol=1e-4)
-
-
-def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving_pooling(lambda request: reply(LOGITS)) as server:
-        keyed = plugin(server.url, key_variable="SERVER_KEY")
-        with pytest.raises(PluginFailedError, match="The environment variable SERVER_KEY is not set"):
-            keyed.score(QUESTION, [()])
-        monkeypatch.setenv("SERVER_KEY", "secret")
-        keyed.score(QUESTION, [()])
-        sent = {key.lower(): value for key, value in server.headers[-1].items()}
-    assert sent["authorization"] == "Bearer secret"
-    assert "secret" not in repr((keyed.identity(), keyed.arguments))
 
 
 def test_hidden_states_are_refused() -> None:

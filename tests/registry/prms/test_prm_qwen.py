@@ -15,11 +15,8 @@ from numpy.typing import NDArray
 
 from prmcal import ScoringRequest, TransformersPRM
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
-from prmcal.registry.conformance import checks_of
-from prmcal.registry.conformance import plugin as plugin_checks
-from prmcal.registry.conformance import prm as prm_checks
+from prmcal.registry.conformance import run_checks
 from prmcal.registry.models.architectures import QwenRewardModel
-from prmcal.registry.models.pretrained import load_pretrained
 from prmcal.registry.plugins import prms
 from prmcal.registry.prms.qwen import QwenPRM
 from tests.registry.create import create_as
@@ -41,11 +38,9 @@ def reward_model(reward_folder: Path) -> QwenPRM:
 
 
 @pytest.mark.parametrize("markers", ["last", "every"])
-@pytest.mark.parametrize("check", plugin_checks.CHECKS + prm_checks.CHECKS)
-def test_it_conforms(check: Any, markers: str, reward_folder: Path) -> None:
+def test_it_conforms(markers: str, reward_folder: Path) -> None:
     plugin = prms.create("qwen", checkpoint=str(reward_folder), markers=markers)
-    assert check in checks_of(plugin)
-    check(plugin)
+    assert [check.message for check in run_checks(plugin) if not check.passed] == []
 
 
 def test_its_system_prompt_is_an_argument_and_is_in_its_identity_only_if_it_is_given(
@@ -110,16 +105,6 @@ def test_hidden_states_of_whole_trajectories_alone(reward_model: QwenPRM) -> Non
     assert len(whole.states) < len(every.states)
 
 
-def test_every_weight_of_the_published_layout_is_used(reward_folder: Path) -> None:
-    from safetensors.torch import load_file
-
-    saved = load_file(reward_folder / "model.safetensors")
-    loaded = load_pretrained(QwenRewardModel, str(reward_folder), "auto", "cpu").state_dict()
-    assert set(saved) - set(loaded) == {"lm_head.weight"}
-    assert set(loaded) <= set(saved)
-    assert all(torch.equal(loaded[name], saved[name]) for name in loaded)
-
-
 def test_the_head_stays_in_float32_over_a_bfloat16_trunk(reward_folder: Path) -> None:
     plugin = create_as(QwenPRM, prms, "qwen", checkpoint=str(reward_folder), dtype="bfloat16")
     trunk, head = plugin.load_model()
@@ -139,13 +124,6 @@ def test_trees_of_any_size_give_the_same_scores(reward_folder: Path) -> None:
         for one, other in zip(ours, theirs, strict=True):
             np.testing.assert_allclose(one.logit, other.logit, atol=1e-5)
             assert one.tokens == other.tokens
-
-
-def test_the_question_decides_too(reward_model: QwenPRM) -> None:
-    first, second = (
-        reward_model.score(question, TRAJECTORIES)[0].reward for question in (QUESTION, "What is 1+1?")
-    )
-    assert np.abs(first - second).max() > 1e-3
 
 
 def test_over_long_prefixes_are_flagged_and_all_may_be(reward_folder: Path) -> None:
@@ -223,11 +201,10 @@ def classifier_folder(tokenizer_folder: Path, tmp_path_factory: pytest.TempPathF
     return folder
 
 
-@pytest.mark.parametrize("check", plugin_checks.CHECKS + prm_checks.CHECKS)
-def test_a_prm_of_a_few_lines_conforms(check: Any, classifier_folder: Path) -> None:
+def test_a_prm_of_a_few_lines_conforms(classifier_folder: Path) -> None:
     plugin = TokenClassifierPRM(checkpoint=str(classifier_folder))
     plugin.check_arguments()
-    check(plugin)
+    assert [check.message for check in run_checks(plugin) if not check.passed] == []
 
 
 def test_log_odds_of_the_wrong_shape_are_refused(classifier_folder: Path) -> None:

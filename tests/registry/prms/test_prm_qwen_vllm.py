@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prmcal.errors import InvalidArgumentsError, PluginFailedError
+from prmcal.errors import PluginFailedError
 from prmcal.registry.plugins import prms
 from prmcal.registry.prms.token_tree import whole_sequences
 
@@ -34,18 +33,6 @@ def test_without_vllm_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "vllm.config", None)
     with pytest.raises(PluginFailedError, match=r"vLLM is not installed.*pip install 'vllm>=0\.32"):
         prms.create("qwen-vllm", checkpoint="nano:prm").score("1+1?", [("2",)])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"tensor_parallel": 0}, r"'tensor_parallel' parameter of the .* must be greater than or equal to 1"),
-        ({"markers": "some"}, "'markers' parameter of the prm 'qwen-vllm'"),
-    ],
-)
-def test_arguments_out_of_range(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidArgumentsError, match=message):
-        prms.create("qwen-vllm", checkpoint="nano:prm", **arguments)
 
 
 def test_the_number_of_gpus_is_not_in_the_identity() -> None:

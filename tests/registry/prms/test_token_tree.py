@@ -81,15 +81,6 @@ def test_mask_equals_walking_up_the_tree() -> None:
     assert (ancestor_mask(parents) == expected).all()
 
 
-def test_a_tree_of_thousands_of_nodes_is_quick() -> None:
-    random = np.random.default_rng(0)
-    trunk = random.integers(0, 300, size=1000).tolist()
-    tree = build_token_tree([[*trunk[:length], 300] for length in range(1, 1001)] + [trunk + trunk])
-    assert len(tree) == 3000
-    batch = collate_token_trees([tree], pad_id=0)
-    assert batch["attention_mask"].shape == (1, 1, 3000, 3000)
-
-
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_scores_equal_those_of_separate_passes(attention: str) -> None:
     torch = pytest.importorskip("torch")
