@@ -35,7 +35,7 @@ from prmcal.harness.audit.estimates import Number
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import TUNING, Shard
 from prmcal.harness.jobs.parameters import StrategyParameters
-from prmcal.harness.jobs.pools import graded_trajectories, test_pool, tuning_pool
+from prmcal.harness.jobs.pools import graded_trajectories, pool_of, tuning_pool
 from prmcal.harness.planning.plan import Cell, Plan
 from prmcal.harness.planning.reading import find_grid
 from prmcal.harness.planning.saved import existing_plan
@@ -111,7 +111,7 @@ def compared(directory: Path) -> Iterator[Compared]:
     for shard, cell in _cells(plan):
         at = cell.labels.llm, cell.labels.prm, cell.labels.dataset
         if at[1] and at not in known and {"score", f"{TUNING}score"} <= set(shard.inputs):
-            test = test_pool(shard, context, graded_trajectories(shard, context), ("scores",), None)
+            test = pool_of(shard, context, graded_trajectories(shard, context), ("scores",), None)
             known[at] = fixed_settings(tuning_pool(shard, context, ("scores",), None), test)
     for shard, cell in _cells(plan):
         if cell.strategy in LEFT_OUT:

@@ -150,7 +150,7 @@ def compute_league(shard: Shard[LeagueParameters], context: Context) -> Output:
     setting = Setting(parameters.samples)
     with plugin_guard("strategy", parameters.strategy.name, "give its curve"):
         strategy = tuned_strategy(shard, context, setting)
-        pool = pools.test_pool(shard, context, trajectories, strategy.reads, parameters.level)
+        pool = pools.pool_of(shard, context, trajectories, strategy.reads, parameters.level)
         swept = strategy.sweep(pool, setting)
         require(bool(swept), "its curve must have at least one point.")
         for answered in swept:

@@ -13,7 +13,7 @@ from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import TUNING, Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.registry.contracts.data import GIVEN, Level, Question
-from prmcal.registry.contracts.pool import Pool
+from prmcal.registry.contracts.pool import PER_CALIBRATOR, Pool
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +80,9 @@ class GradedTrajectories(QuestionAxis):
 
 def graded_trajectories(shard: Shard[Parameters], context: Context) -> GradedTrajectories:
     """Return the trajectories of the test questions that a shard reads."""
-    trajectories = tuning_trajectories(shard, context, "rollout")
+    trajectories = context.made_of(shard, "rollout", "trajectories", trajectories_of)
     axis = QuestionAxis.of(context.questions(shard.parameters.data), trajectories.question_ids)
     return replace(trajectories, question_levels=axis.question_levels)
-
-
-def tuning_trajectories(shard: Shard[Parameters], context: Context, role: str) -> GradedTrajectories:
-    """Return the trajectories of the calibration questions that a shard reads under this role."""
-    return context.made_of(shard, role, "trajectories", trajectories_of)
 
 
 def trajectories_of(table: pd.DataFrame) -> GradedTrajectories:
@@ -150,27 +145,6 @@ def _matrix(table: pd.DataFrame, column: str) -> pd.DataFrame:
     return matrix.sort_index(axis=0).sort_index(axis=1)
 
 
-Tables = Callable[..., Any]
-"""Gives what a function makes of a table: it takes the role of the artifacts that the table comes from, the name of the
-table, the function, and its further arguments."""
-
-
-def _tables(shard: Shard[Parameters], context: Context, prefix: str) -> Tables:
-    """Return the tables that a shard reads, from the roles that begin with `prefix`."""
-    return lambda role, *rest: context.made_of(shard, f"{prefix}{role}", *rest)
-
-
-def test_pool(
-    shard: Shard[Parameters],
-    context: Context,
-    trajectories: GradedTrajectories,
-    reads: Sequence[str],
-    level: float | None,
-) -> Pool:
-    """Return the trajectories of the test questions with what a strategy reads, at a level beta if it has one."""
-    return pool_of(trajectories, _tables(shard, context, ""), reads, level)
-
-
 def tuning_pool(
     shard: Shard[Parameters], context: Context, reads: Sequence[str], level: float | None
 ) -> Pool:
@@ -179,42 +153,45 @@ def tuning_pool(
     They are all trajectories of the calibration split. Their rewards come from a calibrator that was fitted to the same
     questions.
     """
-    trajectories = tuning_trajectories(shard, context, f"{TUNING}rollout")
-    return pool_of(trajectories, _tables(shard, context, TUNING), reads, level)
+    trajectories = context.made_of(shard, f"{TUNING}rollout", "trajectories", trajectories_of)
+    return pool_of(shard, context, trajectories, reads, level, TUNING)
 
 
 def pool_of(
-    trajectories: GradedTrajectories, table: Tables, reads: Sequence[str], level: float | None
+    shard: Shard[Parameters],
+    context: Context,
+    trajectories: GradedTrajectories,
+    reads: Sequence[str],
+    level: float | None,
+    prefix: str = "",
 ) -> Pool:
     """Return trajectories with what a strategy reads; see :data:`prmcal.registry.contracts.pool.READS`.
 
-    `table` has the table ``rewards`` of the role "score", ``calibrated_rewards`` of the roles "calibrated" (of bare
-    questions) and "pool_rewards" (of all trajectories), and ``successes`` of the role "success". It is asked for what
-    `reads` needs. `level` is the level beta of ``rewards``.
+    `level` is the level beta of ``rewards``. The shard reads scores, calibrated rewards and success rates from the
+    roles that begin with `prefix`.
     """
-    found: dict[str, Floats] = {}
+
+    def table(role: str, name: str, make: Callable[..., Any], *args: Any) -> Any:
+        return context.made_of(shard, f"{prefix}{role}", name, make, *args)
+
+    arrays: dict[str, Floats] = {}
     levels: tuple[float, ...] = ()
     if "scores" in reads:
-        found["scores"] = table("score", "rewards", scores_of_whole, trajectories.correct.shape[1])
+        arrays["scores"] = table("score", "rewards", scores_of_whole, trajectories.correct.shape[1])
     if "step_scores" in reads:
-        found["step_scores"] = table("score", "rewards", _arranged, "logit", trajectories)
+        arrays["step_scores"] = table("score", "rewards", _arranged, "logit", trajectories)
     if "rewards" in reads and level is not None:
         at_levels = table("calibrated", "calibrated_rewards", bare_rewards, trajectories.question_ids)
-        known = table("calibrated", "calibrated_rewards", levels_of)
-        own = at_levels[:, np.isclose(known, level)]
+        predicted = table("calibrated", "calibrated_rewards", levels_of)
+        at_level = at_levels[:, np.isclose(predicted, level)]
         # Without any prefix that the PRM can read, there is no level either.
-        found["rewards"] = own[:, 0] if own.size else np.full(len(own), np.nan)
-    of_pool = [name for name in ("trajectory_rewards", "step_rewards") if name in reads]
-    role = "pool_rewards" if of_pool else "calibrated"
-    if of_pool or "question_rewards" in reads:
-        levels = table(role, "calibrated_rewards", levels_of)
-    if "question_rewards" in reads:
-        found["question_rewards"] = table(role, "calibrated_rewards", bare_rewards, trajectories.question_ids)
-    for name in of_pool:
-        found[name] = table(role, "calibrated_rewards", _at_levels, name, trajectories)
+        arrays["rewards"] = at_level[:, 0] if at_level.size else np.full(len(at_level), np.nan)
+    for name in PER_CALIBRATOR.intersection(reads):
+        levels = table("pool_rewards", "calibrated_rewards", levels_of)
+        arrays[name] = table("pool_rewards", "calibrated_rewards", _at_levels, name, trajectories)
     if "success" in reads:
-        found["success"] = table("success", "successes", success_rates, trajectories)
-    return Pool(trajectories.correct, trajectories.answers, levels=levels, **found)
+        arrays["success"] = table("success", "successes", success_rates, trajectories)
+    return Pool(trajectories.correct, trajectories.answers, levels=levels, **arrays)
 
 
 def bare_rewards(rewards: pd.DataFrame, question_ids: NDArray[Any]) -> Floats:

@@ -31,7 +31,7 @@ def compute_strategy(shard: Shard[StrategyParameters], context: Context) -> Outp
     setting = Setting(parameters.samples, parameters.target)
     with plugin_guard("strategy", parameters.strategy.name, "answer"):
         strategy = tuned_strategy(shard, context, setting)
-        pool = pools.test_pool(shard, context, trajectories, strategy.reads, parameters.level)
+        pool = pools.pool_of(shard, context, trajectories, strategy.reads, parameters.level)
         answered = strategy.answer(pool, setting)
         check_answered(answered, len(trajectories.question_ids), setting)
     accuracy = np.minimum(answered.accuracy, 1.0)

@@ -20,9 +20,6 @@ from prmcal.registry.contracts.pool import PER_CALIBRATOR
 from prmcal.registry.contracts.strategy import PoolStrategy, SearchStrategy, Strategy
 from prmcal.registry.plugins import strategies
 
-OF_TRAJECTORIES = frozenset(("trajectory_rewards", "step_rewards"))
-"""The things that a strategy may read for which calibrated rewards of all trajectories are needed."""
-
 
 @dataclass(frozen=True)
 class StrategyInputs:
@@ -49,12 +46,12 @@ class StrategyInputs:
 def _roles(known: Sampled, strategy: Strategy) -> dict[str, Job[parameters.Parameters]]:
     found: dict[str, Job[parameters.Parameters]] = {"rollout": known.rollout}
     reads = set(strategy.reads)
-    if isinstance(known, Scored) and reads & {"scores", "step_scores", *OF_TRAJECTORIES}:
+    if isinstance(known, Scored) and reads & {"scores", "step_scores", *PER_CALIBRATOR}:
         found["score"] = known.scores
     if isinstance(known, Calibrated):
-        if reads & {"rewards", "question_rewards"}:
+        if "rewards" in reads:
             found["calibrated"] = known.rewards
-        if reads & OF_TRAJECTORIES and known.pool_rewards is not None:
+        if reads & PER_CALIBRATOR and known.pool_rewards is not None:
             found["pool_rewards"] = known.pool_rewards
     if "success" in reads:
         found["success"] = known.success
@@ -152,7 +149,7 @@ class _Planner(Chain):
     def _pool_rewards(self, calibrated: Calibrated) -> Job[parameters.CalibratedParameters] | None:
         """Plan the rewards of all trajectories of the pool, if a strategy reads them."""
         if not any(
-            OF_TRAJECTORIES.intersection(strategy.built.reads) and self._runs(strategy, calibrated.labels)
+            PER_CALIBRATOR.intersection(strategy.built.reads) and self._runs(strategy, calibrated.labels)
             for strategy in self.resolved.strategies
         ):
             return None

@@ -36,7 +36,6 @@ def _arrays(seed: int = 0) -> dict[str, NDArray[Any]]:
         "scores": scores,
         "step_scores": steps,
         "rewards": rewards,
-        "question_rewards": _at_levels(rewards),
         "trajectory_rewards": _at_levels(expit(scores)),
         "step_rewards": _at_levels(expit(steps)),
         "success": chance,

@@ -7,13 +7,11 @@ from numpy.typing import NDArray
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.errors import DataError, PluginFailedError
 
-Reads = Literal[
-    "scores", "step_scores", "rewards", "question_rewards", "trajectory_rewards", "step_rewards", "success"
-]
+Reads = Literal["scores", "step_scores", "rewards", "trajectory_rewards", "step_rewards", "success"]
 READS: tuple[Reads, ...] = get_args(Reads)
 SCORES: tuple[Reads, ...] = ("scores",)
 
-PER_CALIBRATOR: frozenset[str] = frozenset(("question_rewards", "trajectory_rewards", "step_rewards"))
+PER_CALIBRATOR: frozenset[str] = frozenset(("trajectory_rewards", "step_rewards"))
 """The arrays that a calibrator gives at all of its levels."""
 
 PER_TRAJECTORY: frozenset[str] = frozenset(("scores", "step_scores", "trajectory_rewards", "step_rewards"))
@@ -62,8 +60,6 @@ class Pool:
     step_scores : ndarray of shape (questions, M, T + 1), float64, optional
         Score of each trajectory after t steps. The entry at t = 0 belongs to the bare question. T is the number of
         steps of the longest trajectory. Entries after the last step of a trajectory are NaN.
-    question_rewards : ndarray of shape (questions, L), float64, optional
-        Rewards of the bare question.
     trajectory_rewards : ndarray of shape (questions, M, L), float64, optional
         Rewards of each whole trajectory.
     step_rewards : ndarray of shape (questions, M, T + 1, L), float64, optional
@@ -73,7 +69,7 @@ class Pool:
     """
 
     scores, step_scores, rewards = _Declared(), _Declared(), _Declared()
-    question_rewards, trajectory_rewards, step_rewards = _Declared(), _Declared(), _Declared()
+    trajectory_rewards, step_rewards = _Declared(), _Declared()
     success = _Declared()
 
     def __init__(
@@ -84,7 +80,6 @@ class Pool:
         rewards: Floats | None = None,
         success: Floats | None = None,
         step_scores: Floats | None = None,
-        question_rewards: Floats | None = None,
         trajectory_rewards: Floats | None = None,
         step_rewards: Floats | None = None,
         levels: tuple[float, ...] = (),
@@ -97,7 +92,6 @@ class Pool:
             "rewards": rewards,
             "success": success,
             "step_scores": step_scores,
-            "question_rewards": question_rewards,
             "trajectory_rewards": trajectory_rewards,
             "step_rewards": step_rewards,
         }

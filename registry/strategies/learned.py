@@ -10,10 +10,9 @@ from prmcal.errors import DataError
 from prmcal.registry.contracts.plugin import ShareOrZero
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
-from prmcal.registry.strategies.evidence import ScoreEvidence
-from prmcal.registry.strategies.orders import Orders, highest_so_far, sum_so_far
+from prmcal.registry.strategies.orders import count_votes, first_draws
 from prmcal.registry.strategies.sequential import Drawn, Outcome, SequentialRule
-from prmcal.registry.strategies.votes import right_if_most_votes
+from prmcal.registry.strategies.stopping import ScoreEvidence
 
 _PRICES = (*(-float(each) for each in np.geomspace(0.3, 1e-4, 23)), 0.0)
 _ORDERS, _FOLDS = 32, 5
@@ -61,7 +60,7 @@ class LearnedStopping(SequentialRule):
             self.voting_ = len(pool.answers) > 0
         except DataError:  # Nothing has an answer.
             self.voting_ = False
-        orders = Orders.these(Orders(pool.size, min(setting.samples, pool.size)).trajectories[:_ORDERS])
+        orders = first_draws(pool.size, min(setting.samples, pool.size))[:_ORDERS]
         seen = (self._seen(Drawn(pool, each, orders, self.reads)) for each in range(pool.questions))
         states, rights = (np.stack(each) for each in zip(*seen, strict=True))
         fold = np.random.default_rng(0).permutation(pool.questions) % min(_FOLDS, pool.questions)
@@ -80,10 +79,8 @@ class LearnedStopping(SequentialRule):
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop where going on is worth less than its price."""
-        most = min(drawn.orders.draws, len(self.more_))
-        given = None if drawn.orders.given is None else drawn.orders.given[:, :most]
-        within = replace(drawn, orders=Orders(drawn.pool.size, most, given))
-        states, rights = self._seen(within)
+        most = min(drawn.orders.shape[1], len(self.more_))
+        states, rights = self._seen(replace(drawn, orders=drawn.orders[:, :most]))
         terms = _terms(states.swapaxes(0, 1))
         places = [self.prices_.index(point) for point in points]
         right = _picked(_values(terms, self.picks_[:most]), rights.T)
@@ -93,11 +90,11 @@ class LearnedStopping(SequentialRule):
 
     def _seen(self, drawn: Drawn) -> tuple[Floats, Floats]:
         """Return the states, and how right are the best, the vote and the weighted vote. Both (orders, N, ...)."""
-        chance = np.nan_to_num(self.evidence_.chance(drawn.own["scores"]), nan=0.0)
-        own, count = drawn.orders.of(chance), np.arange(1, drawn.orders.draws + 1)
-        best = highest_so_far(own)
+        chance = np.nan_to_num(self.evidence_.chance(drawn.in_pool["scores"]), nan=0.0)
+        own, count = chance[drawn.orders], np.arange(1, drawn.orders.shape[1] + 1)
+        best = np.maximum.accumulate(own, axis=1)
         odds = np.clip(logit(np.clip(best, _TINY, 1 - _TINY)), -_FARTHEST, _FARTHEST) / _FARTHEST
-        states, rights = [odds, sum_so_far(own.copy()) / count], [drawn.right_if_best()]
+        states, rights = [odds, np.cumsum(own, axis=1) / count], [drawn.right_if_best()]
         if not self.voting_:
             return np.stack(states, axis=-1), np.stack(rights, axis=-1)
         answers, votes = drawn.answers, drawn.votes()
@@ -107,7 +104,7 @@ class LearnedStopping(SequentialRule):
         same = (answers[:, None] == of_best[..., None]) & (count <= count[:, None])
         states += [votes.first / count, (votes.first - votes.second) / count]
         states.append(np.where(of_best >= 0, same.sum(axis=2), 0) / count)
-        rights += [votes.right, right_if_most_votes(named, right, drawn.orders, chance)]
+        rights += [votes.right, count_votes(named, right, drawn.orders, chance).right]
         return np.stack(states, axis=-1), np.stack(rights, axis=-1)
 
 

@@ -1,4 +1,6 @@
-"""Random orders of a pool, the same for all strategies that draw one trajectory after another.
+"""Random orders of a pool, and whether the best-scored trajectory and the leading answer are right after each draw.
+
+All strategies that draw one trajectory after another share the orders.
 
 A sequential strategy looks at the trajectories that it has drawn, and decides whether to draw one more. Its expectation
 over all orders of the pool has no closed form in general. It is estimated by the mean over at least 256 orders, in at
@@ -7,18 +9,17 @@ draw, and with it pass@1, has no error at all, and what each trajectory adds by 
 leave less error than as many that are drawn independently. Blocks are independent of each other, so the error is
 measured from their means.
 
-Axis 0 of arrays counts the orders, axis 1 the draws. In memory, the values of one draw in all orders are neighbours,
-since programs go from draw to draw.
+Answers are equal if their texts are equal. A trajectory without an answer does not vote. Answers with the same number
+of votes are equally likely to win.
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, Self, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.arrays import Floats, Ints
+from prmcal.arrays import Bools, Floats, Ints
 from prmcal.remembered import remembered
 
 ORDERS = 256
@@ -26,48 +27,7 @@ ORDERS = 256
 
 _LEAST_BLOCKS = 4
 _SEED = 0
-
-Scalar = TypeVar("Scalar", bound=np.generic)
-
-
-@dataclass(frozen=True, eq=False)
-class Orders:
-    """Orders in which `draws` trajectories of a question with `size` trajectories are drawn.
-
-    `given`, of shape (orders, draws), has the trajectories, the first one first. By default the orders are those of
-    :func:`orders_of`.
-    """
-
-    size: int
-    draws: int
-    given: Ints | None = None
-
-    @classmethod
-    def these(cls, given: Ints) -> Self:
-        """Return these orders, of shape (orders, N), of as many trajectories as they name."""
-        return cls(int(given.max()) + 1, given.shape[1], given)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The number of orders and N."""
-        orders, draws = self.trajectories.shape
-        return orders, draws
-
-    @property
-    def trajectories(self) -> Ints:
-        """The trajectories that are drawn, of shape (orders, N)."""
-        return _first_of(self.size, self.draws).T if self.given is None else self.given
-
-    @property
-    def positions(self) -> NDArray[np.unsignedinteger]:
-        """The number of trajectories drawn before each of the M, of shape (M, orders); N if it is never drawn."""
-        if self.given is None:
-            return _positions_of(self.size, self.draws)
-        return _positions(self.given, self.size)
-
-    def of(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
-        """Return values of the trajectories, of shape (M, ...), as they are drawn, of shape (orders, N, ...)."""
-        return values.take(self.trajectories.T, axis=0).swapaxes(0, 1)
+_UNITS = 2.0**40
 
 
 @remembered
@@ -87,49 +47,19 @@ def orders_of(size: int) -> Ints:
 
 
 @remembered
-def _first_of(size: int, draws: int) -> Ints:
-    """The first trajectories of the orders of a pool, of shape (N, orders)."""
-    return np.ascontiguousarray(orders_of(size).reshape(-1, size)[:, :draws].T)
+def first_draws(size: int, draws: int) -> Ints:
+    """Return the first N trajectories of all orders of a pool with M of each question, of shape (orders, N).
 
-
-@remembered
-def _positions_of(size: int, draws: int) -> NDArray[np.unsignedinteger]:
-    return _positions(_first_of(size, draws).T, size)
-
-
-def _positions(trajectories: Ints, size: int) -> NDArray[np.unsignedinteger]:
-    orders, draws = trajectories.shape
-    found = np.full((size, orders), draws, np.min_scalar_type(draws))
-    found[trajectories.T, np.arange(orders)] = np.arange(draws)[:, None]
-    return found
-
-
-def highest_so_far(values: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
-    """Return the highest value of the first 1, 2, ..., N draws, of shape (orders, N). It is NaN if all are NaN.
-
-    It is written to `out`, which may be `values`, if that is given.
+    The orders of a block are consecutive. In memory, the trajectories of one draw in all orders are neighbours, since
+    programs go from draw to draw.
     """
-    found = np.empty(values.shape[::-1], values.dtype) if out is None else out.T
-    found[0] = values[:, 0]
-    for draw in range(1, len(found)):  # faster than maximum.accumulate
-        np.fmax(found[draw - 1], values[:, draw], out=found[draw])
-    return found.T
-
-
-def sum_so_far(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the sum of the first 1, 2, ..., N draws, of shape (orders, N), in the type of the values.
-
-    It is written over the values.
-    """
-    for before, after in pairwise(values.T):  # faster than add.accumulate
-        after += before
-    return values
+    return np.asfortranarray(orders_of(size).reshape(-1, size)[:, :draws])
 
 
 def block_means(values: NDArray[Any], size: int) -> Floats:
-    """Return the mean over each block of the orders of :func:`orders_of`, of shape (..., blocks).
+    """Return the mean over each block of orders, of shape (..., blocks).
 
-    `values`, of shape (..., blocks x M), has one for each order. The orders of a block are consecutive.
+    `values`, of shape (..., blocks x M), has one for each order.
     """
     blocks = values.reshape(*values.shape[:-1], -1, size)
     return np.asarray(blocks.sum(axis=-1) / size, dtype=np.float64)
@@ -143,3 +73,84 @@ def mean_of_blocks(means: Floats) -> tuple[Floats, Floats]:
     # Without the difference, rounding would leave equal means a tiny error.
     error = (means - means[..., :1]).std(axis=-1, ddof=1) / np.sqrt(means.shape[-1])
     return means.mean(axis=-1), np.asarray(error, dtype=np.float64)
+
+
+@remembered
+def right_if_best(scores: Floats, correct: Bools, orders: Ints) -> Floats:
+    """Return whether the best-scored of the first 1, 2, ..., N trajectories is right, in [0, 1], of shape (orders, N).
+
+    Scores or rewards, and correctness, have the shape (M,), and orders the shape (orders, N). NaN, where the input is
+    too long for the PRM, ranks last. Trajectories with equal scores are equally likely to be chosen.
+    """
+    ranks = np.unique(np.where(np.isnan(scores), -np.inf, scores), return_inverse=True)[1]
+    best, right, tied = np.full(len(orders), -1), np.zeros(len(orders)), np.zeros(len(orders))
+    shares = np.empty(orders.shape[::-1])
+    for draw, drawn in enumerate(orders.T):
+        rank = ranks[drawn]
+        # What is better than the best so far begins anew, and what is as good joins.
+        before, joins = rank <= best, rank >= best
+        right = right * before + joins * correct[drawn]
+        tied = tied * before + joins
+        best = np.maximum(best, rank)
+        shares[draw] = right / tied
+    return shares.T
+
+
+@dataclass(frozen=True, eq=False)
+class Votes:
+    """The votes among the first 1, 2, ..., N trajectories of each order. All arrays have the shape (orders, N)."""
+
+    first: NDArray[np.signedinteger]
+    second: NDArray[np.signedinteger]
+    """The votes of the leader and of the runner-up, which are two different answers; 0 if there is none."""
+    right: Floats
+    """Whether the answer with most votes is right, in [0, 1]; 0 without a vote."""
+
+
+@remembered
+def count_votes(answers: Ints, correct: Bools, orders: Ints, weights: Floats | None = None) -> Votes:
+    """Count the votes after each draw.
+
+    Answers, which are numbers or -1 for none, and correctness have the shape (M,), and orders the shape (orders, N).
+    `weights`, of shape (M,), are those of the votes in [0, 1], by default 1. They are rounded to 2^-40, so that sums do
+    not depend on the order of the draws, and votes are counted in this unit.
+    """
+    named, columns = numbered(answers), np.arange(len(orders))
+    share = right_of_answers(named, correct)
+    votes = _ones(named) if weights is None else np.rint(weights * _UNITS).astype(np.int64)
+    # The last row is that of trajectories without an answer. A vote can have the weight 0, so none is -1.
+    rows = np.where(named < 0, len(share), named)
+    sums = np.full((len(share) + 1, len(orders)), -1, votes.dtype)
+    first, second = (np.empty(orders.shape[::-1], votes.dtype) for _ in range(2))
+    right = np.empty(first.shape)
+    for draw, drawn in enumerate(orders.T):
+        places = rows[drawn], columns
+        sums[places] = np.maximum(sums[places], 0) + votes[drawn]
+        most = sums[:-1].max(axis=0)
+        leads = sums[:-1] == most
+        leaders = leads.sum(axis=0)
+        others = np.where(leads, -1, sums[:-1]).max(axis=0)
+        first[draw], second[draw] = most, np.where(leaders > 1, most, others)
+        right[draw] = np.where(most < 0, 0.0, share @ leads / leaders)
+    return Votes(np.maximum(first, 0).T, np.maximum(second, 0).T, right.T)
+
+
+def _ones(named: Ints) -> NDArray[np.signedinteger]:
+    """One vote for each trajectory, in the smallest type that can count them."""
+    return np.ones(len(named), np.min_scalar_type(-len(named) - 1))
+
+
+def numbered(answers: Ints) -> Ints:
+    """Return the answers of one question as the numbers 0, 1, 2, ...; -1 stays -1."""
+    return np.asarray(np.unique(answers, return_inverse=True)[1] - int(-1 in answers), dtype=np.int64)
+
+
+def right_of_answers(answers: Ints, correct: Bools) -> Floats:
+    """Return the share of right ones among the trajectories with each answer, of shape (answers,).
+
+    Grades belong to answers, so it is 0 or 1, unless equal texts were graded differently.
+    """
+    voting = answers[answers >= 0]
+    cast = np.bincount(voting, minlength=1)
+    right = np.bincount(voting, correct[answers >= 0], minlength=1)
+    return np.asarray(right / np.maximum(cast, 1), dtype=np.float64)

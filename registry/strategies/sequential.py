@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,53 +11,55 @@ from numpy.typing import NDArray
 from prmcal.arrays import Floats, Ints
 from prmcal.registry.contracts import strategy
 from prmcal.registry.contracts.pool import PER_TRAJECTORY, READS, Pool
-from prmcal.registry.strategies.orders import Orders, block_means, highest_so_far, mean_of_blocks
-from prmcal.registry.strategies.scaling import target_of
-from prmcal.registry.strategies.votes import Votes, count_votes, numbered, right_if_best
+from prmcal.registry.strategies.orders import (
+    Votes,
+    block_means,
+    count_votes,
+    first_draws,
+    mean_of_blocks,
+    numbered,
+    right_if_best,
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """The trajectories of one question in many orders. Axis 0 of arrays counts the orders, axis 1 the draws.
-
-    `question` is its place in the pool, and `reads` is what the rule reads of the pool.
-    """
+    """The trajectories of one question in many orders. Axis 0 of arrays counts the orders, axis 1 the draws."""
 
     pool: Pool
     question: int
-    orders: Orders
+    """The pool, and the place of the question in it."""
+    orders: Ints
+    """The trajectories that are drawn, the first one first. Of shape (orders, N), int64."""
     reads: tuple[str, ...]
+    """What the rule reads of the pool."""
 
     @cached_property
-    def own(self) -> dict[str, Floats]:
+    def in_pool(self) -> dict[str, Floats]:
         """The arrays that `reads` names, under these names. Values of trajectories have shape (M, ...)."""
         return {name: getattr(self.pool, name)[self.question] for name in READS if name in self.reads}
 
     @cached_property
     def values(self) -> dict[str, Floats]:
-        """The arrays that `reads` names, under these names. Values of trajectories have shape (orders, N, ...).
-
-        Values of the bare question, such as `question_rewards`, have no axis of orders.
-        """
+        """The same as they are drawn. Values of trajectories have shape (orders, N, ...), and others are the same."""
         return {
-            name: self.orders.of(values) if name in PER_TRAJECTORY else values
-            for name, values in self.own.items()
+            name: values[self.orders] if name in PER_TRAJECTORY else values
+            for name, values in self.in_pool.items()
         }
 
     @cached_property
-    def answers(self) -> NDArray[np.signedinteger]:
-        """The answers as small numbers from 0 upwards, of shape (orders, N); -1 for a trajectory without an answer."""
-        named = numbered(self.pool.answers[self.question])
-        return self.orders.of(named.astype(np.min_scalar_type(-len(named))))
+    def answers(self) -> Ints:
+        """The answers as numbers from 0 upwards, of shape (orders, N); -1 for a trajectory without an answer."""
+        return numbered(self.pool.answers[self.question])[self.orders]
 
-    def first_right(self) -> NDArray[np.unsignedinteger]:
+    def first_right(self) -> Ints:
         """Return how many trajectories are drawn before the first right one, of shape (orders,); N if none is."""
-        positions = self.orders.positions[self.pool.correct[self.question]]
-        return np.asarray(positions.min(axis=0, initial=self.orders.draws))
+        right = self.pool.correct[self.question][self.orders]
+        return np.where(right.any(axis=1), right.argmax(axis=1), self.orders.shape[1])
 
     def right_if_best(self) -> Floats:
         """Return whether the best-scored of the first 1, 2, ..., N is right; see :func:`right_if_best`."""
-        return right_if_best(self.own["scores"], self.pool.correct[self.question], self.orders)
+        return right_if_best(self.in_pool["scores"], self.pool.correct[self.question], self.orders)
 
     def votes(self) -> Votes:
         """Return the votes after 1, 2, ..., N draws."""
@@ -122,7 +124,7 @@ class SequentialRule(strategy.PoolStrategy):
 
         What the rule decides after t draws depends on the first t only, so those that are not drawn do no harm.
         """
-        order = Orders(pool.size, setting.samples, np.arange(setting.samples)[None])
+        order = np.arange(setting.samples)[None]
         found = np.minimum(drawn + 1, setting.samples)
         for question in np.flatnonzero(drawn > 0):
             one = Drawn(pool, int(question), order, self.reads)
@@ -132,7 +134,7 @@ class SequentialRule(strategy.PoolStrategy):
 
     def choose(self, pool: Pool, setting: strategy.Setting) -> int:
         """Return the answer that the rule gives after all of these; see :meth:`prmcal.PoolStrategy.choose`."""
-        order, points = Orders.these(np.arange(pool.size)[None]), (self.point(setting),)
+        order, points = np.arange(pool.size)[None], (self.point(setting),)
 
         def chance(graded: Pool) -> float:
             return float(self.follow(Drawn(graded, 0, order, self.reads), points).right[0, -1])
@@ -142,8 +144,8 @@ class SequentialRule(strategy.PoolStrategy):
     def _run(
         self, pool: Pool, setting: strategy.Setting, points: tuple[float, ...]
     ) -> tuple[strategy.Answered, ...]:
-        orders = Orders(pool.size, setting.samples)
-        shape = len(points), pool.questions, len(orders.trajectories) // pool.size
+        orders = first_draws(pool.size, setting.samples)
+        shape = len(points), pool.questions, len(orders) // pool.size
         accuracy, samples, passed = (np.zeros(shape) for _ in range(3))
         for question in range(pool.questions):
             drawn = Drawn(pool, question, orders, self.reads)
@@ -158,38 +160,12 @@ class SequentialRule(strategy.PoolStrategy):
         )
 
 
-class TargetedRule(SequentialRule):
-    """A sequential rule whose points are target probabilities C."""
-
-    targeted = True
-
-    def point(self, setting: strategy.Setting) -> float:
-        """Return the target C."""
-        return target_of(setting)
-
-    def curve_points(self, setting: strategy.Setting) -> tuple[float, ...]:
-        """Return values of C from .05 to almost 1."""
-        return strategy.SWEPT_TARGETS
-
-
-def first_at_least(values: Floats, points: tuple[float, ...]) -> NDArray[np.unsignedinteger]:
+def first_at_least(values: Floats, points: tuple[float, ...]) -> Ints:
     """Return the first draw, in [1, N], after which a value is at least each point, or N if there is none.
 
     `values`, of shape (orders, N), has one after each draw. NaN is below every point. The result has the shape (points,
-    orders), in a small type.
+    orders).
     """
-    return first_reached(highest_so_far(values), points)
-
-
-def first_reached(highest: NDArray[Any], points: tuple[float, ...]) -> NDArray[np.unsignedinteger]:
-    """Return what :func:`first_at_least` does, of values that do not fall from draw to draw."""
-    rows = highest.T
-    draws = len(rows)
-    # Sums and comparisons are fastest in the smallest type.
-    count = np.min_scalar_type(draws + 1)
-    reached = np.empty(rows.shape, np.bool_)
-    after = np.empty((len(points), rows.shape[1]), count)
-    for point, found in zip(points, after, strict=True):
-        np.greater_equal(rows, point, out=reached)
-        reached.sum(axis=0, dtype=count, out=found)
-    return np.asarray(np.minimum(draws + 1 - after, draws))
+    highest = np.fmax.accumulate(values, axis=1)
+    before = np.array([np.count_nonzero(~(highest >= point), axis=1) for point in points])
+    return np.asarray(np.minimum(before + 1, values.shape[1]), dtype=np.int64)

@@ -119,11 +119,10 @@ def test_rewards_are_those_of_its_calibrator_at_all_levels(
 ) -> None:
     _, pool = seen
     np.testing.assert_array_equal(pool["levels"], LEVELS)
-    steps, whole, bare = pool["step_rewards"], pool["trajectory_rewards"], pool["question_rewards"]
-    assert steps.shape[-1] == whole.shape[-1] == bare.shape[-1] == len(LEVELS)
-    assert (np.diff(bare, axis=-1) >= 0).all() and (np.diff(whole, axis=-1) >= 0).all()
-    np.testing.assert_array_equal(steps[:, 0, 0], bare)
-    np.testing.assert_array_equal(pool["rewards"], bare[:, 0])
+    steps, whole = pool["step_rewards"], pool["trajectory_rewards"]
+    assert steps.shape[-1] == whole.shape[-1] == len(LEVELS)
+    assert (np.diff(whole, axis=-1) >= 0).all()
+    np.testing.assert_array_equal(pool["rewards"], steps[:, 0, 0, 0])
     last = np.isfinite(steps[..., 0]).sum(axis=2) - 1
     np.testing.assert_array_equal(np.take_along_axis(steps, last[..., None, None], axis=2)[:, :, 0], whole)
     np.testing.assert_array_equal(np.isfinite(steps[..., 0]), np.isfinite(pool["step_scores"]))

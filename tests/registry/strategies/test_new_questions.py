@@ -10,7 +10,7 @@ import pytest
 from prmcal import Pool, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
 
-_QUESTIONS, _SIZE, _LEVELS = 6, 8, (0.1, 0.5, 0.9)
+_QUESTIONS, _SIZE = 6, 8
 _TRIES = 60
 
 _CASES: dict[str, dict[str, Any]] = {
@@ -22,7 +22,6 @@ _CASES: dict[str, dict[str, Any]] = {
     "first good enough": {"threshold": 0.7},
     "adaptive consistency": {"confidence": 0.8},
     "ESC": {"window": 3},
-    "posterior vote": {},
     "learned stopping": {"price": 0.01},
     "safe choice": {"loss": 0.9, "delta": 0.9},
 }
@@ -36,14 +35,11 @@ def _pool(seed: int, questions: int = _QUESTIONS) -> Pool:
     answers[random.random(correct.shape) < 0.1] = -1
     correct &= answers >= 0
     scores = np.where(correct, 1.5, -0.5) + random.normal(0, 1, correct.shape)
-    rewards = np.clip(chance[:, None] + np.array([-0.04, 0.0, 0.04]), 0.01, 0.99)
     return Pool(
         correct,
         answers,
         scores=scores,
-        rewards=rewards[:, 0],
-        question_rewards=rewards,
-        levels=_LEVELS,
+        rewards=np.clip(chance - 0.04, 0.01, 0.99),
     )
 
 
@@ -55,8 +51,6 @@ def _so_far(pool: Pool, question: int, order: np.ndarray, drawn: int) -> Pool:
         np.where(later, -1, pool.answers[question][order])[None],
         scores=np.where(later, np.nan, pool.scores[question][order])[None],
         rewards=pool.rewards[question : question + 1],
-        question_rewards=pool.question_rewards[question : question + 1],
-        levels=_LEVELS,
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from prmcal.registry.strategies import orders
-from prmcal.registry.strategies.orders import block_means, highest_so_far, mean_of_blocks, orders_of
+from prmcal.registry.strategies.orders import block_means, mean_of_blocks, orders_of
 
 SIZE, QUESTIONS, SEEDS = 32, 12, 40
 
@@ -37,7 +37,7 @@ def stops_and_answers(order: NDArray[np.int64]) -> NDArray[np.float64]:
     chance = random.random(QUESTIONS)[:, None]
     right = random.random((QUESTIONS, SIZE)) < chance
     score = random.normal(np.where(right, 0.3, -0.3))
-    best = np.stack([highest_so_far(each[order]) for each in score])
+    best = np.stack([np.maximum.accumulate(each[order], axis=1) for each in score])
     stop = np.minimum((best < 0.8).sum(axis=-1) + 1, SIZE)
     last = np.take_along_axis(best, stop[..., None] - 1, axis=-1)[..., 0]
     of_best = np.stack([grade[np.argsort(values)] for grade, values in zip(right, score, strict=True)])

@@ -65,15 +65,6 @@ def test_a_large_pool_overflows_nothing() -> None:
     assert 0.6 < share < 0.95
 
 
-def test_votes_weigh_what_their_rewards_do() -> None:
-    scores = np.array([[3.0, -1.0, -1.0, -1.0]])
-    answers = np.array([[0, 1, 1, 1]])
-    assert expit(3.0) > 3 * expit(-1.0)
-    pool = Pool(answers == 0, answers, scores=scores)
-    assert answer("weighted best-of-n", pool, 4).accuracy.tolist() == [1.0]
-    assert answer("majority vote", pool, 4).accuracy.tolist() == [0.0]
-
-
 def test_equal_weights_share_the_answer_and_make_it_a_majority_vote() -> None:
     answers = np.array([[0, 1, 2, -1], [0, 0, 1, 1]])
     pool = Pool(answers == 0, answers, scores=np.zeros(answers.shape))

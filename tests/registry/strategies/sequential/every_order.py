@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.strategies.orders import Orders
 from prmcal.registry.strategies.sequential import Drawn, SequentialRule
 from tests.arrays import Ints
 
@@ -43,9 +42,9 @@ def compare(
     every = np.array(list(permutations(range(pool.size)))) if orders is None else orders
     found = []
     for question in range(pool.questions):
-        drawn = Drawn(pool, question, Orders.these(every), rule.reads)
+        drawn = Drawn(pool, question, every, rule.reads)
         outcome = rule.follow(drawn, points)
-        share = np.broadcast_to(outcome.right, (len(points), *drawn.orders.shape))
+        share = np.broadcast_to(outcome.right, (len(points), *every.shape))
         for number, order in enumerate(every):
             line = [
                 One(
@@ -94,14 +93,11 @@ def small_pool(seed: int, questions: int = 6, size: int = 5) -> Pool:
     scores[0] = np.nan
     rewards = random.random(questions)
     rewards[1] = np.nan
-    spread = np.clip(rewards[:, None] + np.array([-0.3, 0.0, 0.2]), 0, 1)
     return Pool(
         correct=answers == 0,
         answers=answers,
         scores=scores,
         rewards=rewards,
-        question_rewards=spread,
-        levels=(0.1, 0.5, 0.9),
     )
 
 
@@ -114,13 +110,10 @@ def world(
     correct = random.random((questions, size)) < chance[:, None]
     answers = np.where(correct, 0, random.integers(1, 30, correct.shape))
     scores = random.normal(np.where(correct, skill, -skill) / 2, 1.0)
-    told = np.clip(chance[:, None] + np.array([-0.15, 0.0, 0.15]), 0, 1)
     return Pool(
         correct,
         answers,
         scores=scores,
-        rewards=told[:, 1],
-        question_rewards=told,
-        levels=(0.1, 0.5, 0.9),
+        rewards=chance,
         success=chance,
     )
