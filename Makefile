@@ -36,7 +36,7 @@ test: install
 	$(PYTEST) --ignore tests/cluster $(SLOW:%=--ignore %)
 
 # Tests that take long and seldom fail, which `make test SLOW=` has too: whole runs of grids and what reads them, sharing, servers, training, the
-# documentation, the wheel, reports and sites, and walks through all pages.
+# documentation, the wheel, reports and exported pages, and walks through all pages.
 SLOW := tests/docs tests/registry/nano tests/registry/calibrators/lora/test_lora_resume.py \
 	tests/registry/calibrators/lora/test_lora.py tests/registry/conformance/test_mistakes.py \
 	tests/test_example_package.py tests/test_nano_grid.py tests/test_wheel.py \

@@ -7,7 +7,8 @@ so on. Charts are drawn for a light page; :func:`on_dark` and :func:`style_sheet
 """
 
 import re
-from collections.abc import Collection, Sequence
+import textwrap
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -42,6 +43,17 @@ _PPI = 200  # of PNG files. Print uses the PDF files.
 _FONT = "Liberation Sans"
 _RESOURCES = re.compile(rb"(/(?:ExtGState|Font|Pattern|Shading|XObject) <<\n)((?: +/\S+ \d+ 0 R\n)+)")
 _Picture = TypeVar("_Picture", bound=alt.TopLevelMixin)
+
+
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """A picture with its name, its title and its caption in plain text, and its rows of data."""
+
+    name: str
+    title: str
+    caption: str
+    picture: alt.TopLevelMixin
+    rows: pd.DataFrame
 
 
 @dataclass(frozen=True)
@@ -278,6 +290,59 @@ def styled(picture: _Picture, letters: int = SMALL) -> _Picture:
         view=alt.ViewConfig(stroke=None),
     )
     return found
+
+
+_ONE_COLUMN, _TWO_COLUMNS = 234, 486  # widths of a column and of both columns of a page, in points
+_PANEL_HEIGHT, _SPACE = 80, 12  # of panels, and between them
+_SIDES, _LEAST_COLUMN = 62, 81  # the room left and right of the panels, and of a column of panels
+_LONGEST_LINE = 14  # of a head, in characters
+_LETTERS = 1.6  # letters of a legend in the width of one letter of the dashboard
+
+
+def small_multiples(
+    rows: pd.DataFrame,
+    draw: Callable[[alt.Legend], list[alt.Chart]],
+    series: Series,
+    title: str,
+    *,
+    height: float = _PANEL_HEIGHT,
+    longest: int = 0,
+) -> alt.FacetChart:
+    """Draw panels in a picture for print: a row for each LLM, and a column for each PRM and data set, in their order.
+
+    The picture is as wide as one column of a page, or as two for several columns of panels. `draw` returns the layers
+    of a panel for the legend of the series; their data are the rows. The title is that of the horizontal axes, and
+    `longest` is the number of letters left of the panels.
+    """
+    side, prm, dataset = (rows[kind].map(_wrapped) for kind in ("llm", "prm", "dataset"))
+    data = rows.drop(columns=["llm", "prm", "dataset"]).assign(side=side, head=prm + "\n" + dataset)
+    heads = list(data["head"].unique())
+    whole = _ONE_COLUMN if len(heads) == 1 else max(_TWO_COLUMNS, _LEAST_COLUMN * len(heads))
+    room = whole - _SIDES - 4 * min(30, longest)
+    shown = legend(series.names, lines=False, width=_LETTERS * room)
+    shown["symbolSize"], shown["symbolStrokeWidth"] = 30, 0
+    look: dict[str, Any] = {
+        "labelExpr": "split(datum.label, '\\n')",
+        "labelFontSize": SMALL,
+        "labelColor": INK,
+        "labelPadding": 4,
+    }
+    left, top = alt.Header(labelOrient="left", labelAngle=-90, **look), alt.Header(**look)
+    width = (room - _SPACE * (len(heads) - 1)) / len(heads)
+    picture = alt.layer(*draw(shown), data=data).properties(width=width, height=height)
+    return styled(
+        picture.facet(
+            row=alt.Row("side:N", sort=list(side.unique()), title=None, header=left),
+            column=alt.Column("head:N", sort=heads, title=None, header=top),
+            spacing=_SPACE,
+            title=alt.TitleParams(title, orient="bottom", anchor="middle", offset=6),
+        )
+    )
+
+
+def _wrapped(name: str) -> str:
+    """Break a long name into several lines."""
+    return "\n".join(textwrap.wrap(name, _LONGEST_LINE)) or name
 
 
 def with_dark_style(svg: str) -> str:

@@ -188,15 +188,15 @@ class Run:
         write_report(self.directory, Path(out))
         return Path(out)
 
-    def export(self, site: str | Path) -> Path:
-        """Write the leaderboards as a static site, as ``prmcal export`` does. Return its folder.
+    def export(self, page: str | Path) -> Path:
+        """Write the results as one page, whose name ends in ``.html``, as ``prmcal export`` does. Return its path.
 
-        Raise StorageError if `site` has other files than a site, or cannot be written.
+        Raise StorageError if it cannot be written.
         """
-        from prmcal.harness.site import write_site
+        from prmcal.harness.site import write_page
 
-        write_site([self.directory], Path(site))
-        return Path(site)
+        write_page(self.directory, Path(page))
+        return Path(page)
 
     @property
     def _published(self) -> Path:

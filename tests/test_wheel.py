@@ -228,12 +228,6 @@ def test_a_shipped_grid_is_planned_by_its_name(installed: Installed) -> None:
     assert "1836 cells" in planned.stdout
 
 
-def test_the_installed_command_starts_a_results_repository(installed: Installed) -> None:
-    done = installed.run("publish", "--recipe", "results")
-    assert done.returncode == 0, done.stderr
-    assert yaml.safe_load((installed.folder / "results" / ".github" / "workflows" / "verify.yml").read_text())
-
-
 @pytest.fixture(scope="module")
 def finished(installed: Installed) -> Path:
     """A small run with real models, made by the installed command."""
@@ -259,12 +253,12 @@ def test_the_installed_command_runs_a_grid(installed: Installed, finished: Path)
     assert {row["calibrator"] for row in json.loads(shown.stdout)} == {"uncalibrated", "isotonic"}
 
 
-def test_the_installed_command_writes_a_report_and_a_site(installed: Installed, finished: Path) -> None:
-    for arguments in (("report", finished, "--out", "report"), ("export", finished, "--html", "site")):
+def test_the_installed_command_writes_a_report_and_a_page(installed: Installed, finished: Path) -> None:
+    for arguments in (("report", finished, "--out", "report"), ("export", finished, "--html", "page.html")):
         done = installed.run(*arguments)
         assert done.returncode == 0, done.stderr
-    assert (installed.folder / "report" / "README.md").stat().st_size > 0
-    assert (installed.folder / "site" / "index.html").stat().st_size > 0
+    assert (installed.folder / "report" / "figure-3.pdf").stat().st_size > 0
+    assert (installed.folder / "page.html").stat().st_size > 0
 
 
 def test_the_installed_command_checks_a_plugin(installed: Installed) -> None:

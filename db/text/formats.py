@@ -24,6 +24,7 @@ _LATEX_SPECIAL = {
     "|": r"\textbar{}",
     '"': r"\textquotedbl{}",
     "β": r"\ensuremath{\beta}",
+    "[": "{[}",  # at the beginning of a row it would be a distance
     **{each: f"\\{each}" for each in "&%$#_{}"},
 }
 

@@ -30,7 +30,7 @@ from prmcal.registry.reading.solutions import Fields
 if TYPE_CHECKING:
     import altair as alt
 
-    from prmcal.harness.report.exhibits import Chart
+    from prmcal.db.charts import Figure
 
 _HERE = Path(__file__).parent
 
@@ -175,7 +175,7 @@ def _measured(named: str, found: Scored, earlier: SavedCalibrator | None) -> Aud
     return Audit(named, found, values, choices(found, values.chosen))
 
 
-def _drawn(shown: Mapping[str, pd.DataFrame]) -> dict[str, tuple[Chart, Any]]:
+def _drawn(shown: Mapping[str, pd.DataFrame]) -> dict[str, tuple[Figure, Any]]:
     """Return the diagrams and their SVG by the names of their tables."""
     if not can_draw():
         return {}

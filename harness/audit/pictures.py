@@ -8,7 +8,6 @@ import pandas as pd
 
 from prmcal.db import charts
 from prmcal.harness.audit.detection import WORDS
-from prmcal.harness.report.exhibits import Chart
 
 _WIDTH, _LEAST, _LINE = 335, 120, 24  # pixels: of a diagram, of its values at least, of a row
 _LETTERS, _LETTER = 11, 6.2  # their size, and the mean width of one
@@ -17,7 +16,7 @@ _ALL = charts.series_of(["", "all"], ["all"])
 _KINDS = ["fixed setting", "rule that stops early"]
 
 
-def diagrams(tables: Mapping[str, pd.DataFrame]) -> dict[str, Chart]:
+def diagrams(tables: Mapping[str, pd.DataFrame]) -> dict[str, charts.Figure]:
     """Return the diagrams of the tables of an audit that have rows, by the names of the tables."""
     drawn = {}
     for name, words in WORDS["diagrams"].items():
@@ -25,8 +24,7 @@ def diagrams(tables: Mapping[str, pd.DataFrame]) -> dict[str, Chart]:
             title, caption = words["title"], words["caption"]
             if name == "difficulty":
                 caption = caption.format(kind=table["kind"].iloc[0])
-            about = f"{title}: a diagram with 95% intervals."
-            drawn[name] = Chart(name, title, caption, about, _draw(name, table))
+            drawn[name] = charts.Figure(name, title, caption, _draw(name, table), table)
     return drawn
 
 

@@ -1,4 +1,4 @@
-"""``prmcal submit``, ``merge`` and ``publish``: results of several people, and what was done with them, in words."""
+"""``prmcal submit`` and ``merge``: results of several people, and what was done with them, in words."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from rich.filesize import decimal as file_size
 
 from prmcal.db.queries.cells import find_cell
 from prmcal.db.text.formats import counted, duration
-from prmcal.errors import PrmcalError, RunError, StorageError
+from prmcal.errors import RunError, StorageError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ending_cleanly
 from prmcal.harness.cli.options import WORDS, argument, option
@@ -173,40 +173,3 @@ def _conflicts(summary: MergeSummary) -> Iterator[str]:
 def _named(submission: Submitted) -> str:
     who = submission.submission.submitter or f"run {submission.record.run_id}"
     return f"{submission.submission_id} ({who})"
-
-
-_MOST_NAMED = 10
-
-
-@ending_cleanly()
-def publish(
-    merged: Annotated[Path | None, argument("MERGED", WORDS["publish"]["merged"])] = None,
-    html: Annotated[Path | None, option("SITE", WORDS["publish"]["html"])] = None,
-    every_eval_ever: Annotated[Path | None, option("FOLDER", WORDS["publish"]["every_eval_ever"])] = None,
-    recipe: Annotated[Path | None, option("FOLDER", WORDS["publish"]["recipe"])] = None,
-) -> None:
-    """Publish a merged leaderboard.
-
-    The site lists the submissions with their tiers of verification. The exports are for other collections of results.
-    --recipe needs no leaderboard: it starts a repository that makes one.
-    """
-    from prmcal.harness.site.publishing import publish, without_licence, write_recipe
-
-    if recipe is not None:
-        files = write_recipe(recipe)
-        typer.echo(
-            f"Wrote a results repository of {len(files)} files to {recipe}. Start with README.md.", err=True
-        )
-    if merged is not None:
-        for line in publish(merged, html, every_eval_ever):
-            typer.echo(line, err=True)
-        names = without_licence(merged)
-        if names:
-            more = f", and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-            warning = (
-                "prmcal: warning: Others may not publish submissions without a licence: "
-                f"{', '.join(names[:_MOST_NAMED])}{more}."
-            )
-            typer.echo(wrapped(warning, hanging="  "), err=True)
-    elif recipe is None:
-        raise PrmcalError("Give the folder of a merged leaderboard, or --recipe FOLDER.")

@@ -1,14 +1,12 @@
-"""Commands for files: export-prm, export-success, gc, rebuild."""
+"""Commands for files: export-prm, gc, rebuild."""
 
 import re
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-import pandas as pd
 import typer
 from rich.filesize import decimal as file_size
 
@@ -25,9 +23,7 @@ from prmcal.harness.cli.options import (
     option,
 )
 from prmcal.harness.execution.run import rebuild_database
-from prmcal.harness.jobs.context import Context
-from prmcal.harness.jobs.job import Shard
-from prmcal.harness.jobs.parameters import FitParameters, Parameters
+from prmcal.harness.jobs.parameters import FitParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.planning.plan import Plan, with_inputs
 from prmcal.harness.planning.saved import existing_plan, load_plugins_of
@@ -37,75 +33,9 @@ from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal import text_table, wrapped
 from prmcal.registry.plugins import calibrators, prms
-from prmcal.steps import join_steps, split_steps
 
 # The folder of an artifact or of checkpoints, or the temporary folder of an artifact, which a killed run leaves.
 _NAME = re.compile(r"(?P<key>[0-9a-f]{24})|\.[0-9a-f]{24}-\w+")
-_SUFFIXES = (".jsonl", ".json", ".parquet")
-
-
-def export_success(
-    directory: RunArgument,
-    out: Annotated[Path, option("FILE", WORDS["export-success"]["out"])],
-) -> None:
-    """Write the success rates of all prefixes.
-
-    The file has the format of the published calibration set.
-    """
-    # The published fields are `question`, `reasoning_prefix` (steps separated by blank lines; empty for the question
-    # alone) and `success_prob`. Its rows also have `llm`, `dataset`, `split`, `question_id`, `trajectory`, `step`,
-    # `successes` and `follow_ups`.
-    if out.suffix not in _SUFFIXES:
-        raise PrmcalError(f"--out must end in {', '.join(_SUFFIXES)}. Got '{out}'.")
-    plan = existing_plan(RunFolder(directory))
-    texts = {
-        (data.name, data.split): {question.id: question.text for question in data.questions}
-        for data in plan.datasets
-    }
-    store = Store(directory)
-    context = Context(store)
-    frames = []
-    for job in plan.jobs:
-        labels = {"llm": job.labels.llm, "dataset": job.labels.dataset, "split": job.labels.split}
-        counts = [
-            _success_rows(context, shard, texts[labels["dataset"], labels["split"]]).assign(**labels)
-            for shard in job.shards
-            if job.kind == "success" and store.manifest(shard.ref) is not None
-        ]
-        if counts:
-            frames.append(_added_up(pd.concat(counts, ignore_index=True)))
-    if not frames:
-        raise PrmcalError(f"{directory} has no success rates yet. Run its grid.")
-    rows = pd.concat(frames, ignore_index=True)
-    try:
-        if out.suffix == ".parquet":
-            rows.to_parquet(out, index=False)
-        else:
-            rows.to_json(out, orient="records", lines=out.suffix == ".jsonl", force_ascii=False)
-    except OSError as error:
-        raise StorageError(f"{out} cannot be written: {error.strerror or error}.") from error
-    typer.echo(f"Wrote {len(rows):,} prefixes to {out}.", err=True)
-
-
-def _success_rows(context: Context, shard: Shard[Parameters], questions: Mapping[str, str]) -> pd.DataFrame:
-    """Return the prefixes of a shard with their counts and texts. `questions` are the texts by question id."""
-    trajectories = context.table(shard, "rollout", "trajectories").set_index(["question_id", "trajectory"])
-    steps = {key: split_steps(text) for key, text in trajectories["text"].items()}
-    counts = context.store.read(shard.ref, "successes").to_pandas()
-    prefixes = [
-        join_steps(steps[row.question_id, row.trajectory][: row.step])
-        for row in counts.itertuples(index=False)
-    ]
-    return counts.assign(question=counts["question_id"].map(questions), reasoning_prefix=prefixes)
-
-
-def _added_up(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add up the blocks of follow-ups of each prefix, and compute its success rate."""
-    first = ["question", "reasoning_prefix"]
-    keys = [*first, "llm", "dataset", "split", "question_id", "trajectory", "step"]
-    added = rows.groupby(keys, as_index=False, sort=False)[["successes", "follow_ups"]].sum()
-    added.insert(2, "success_prob", added["successes"] / added["follow_ups"])
-    return added
 
 
 def gc(

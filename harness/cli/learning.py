@@ -1,4 +1,4 @@
-"""Commands to learn, and to look at a machine: list, doctor, schema."""
+"""Commands to learn, and to look at a machine: list, doctor."""
 
 import inspect
 import json
@@ -44,11 +44,19 @@ _DEVELOPMENT = "dev"
 def list_plugins(
     kind: Annotated[str | None, options.argument("KIND", WORDS["list"]["kind"])] = None,
     name: Annotated[str | None, options.argument("NAME", WORDS["list"]["name"])] = None,
+    schema: Annotated[bool, typer.Option("--schema", help=WORDS["list"]["schema"])] = False,
     plugin: options.PluginOption = None,
 ) -> None:
-    """List the registered plugins, or the arguments of one."""
+    """List the plugins, the arguments of one, or what a grid file can say.
+
+    Editors use the JSON Schema for completion and errors: write it to a file, and name the file in the first line of a
+    grid.
+    """
     options.load_plugins(plugin)
-    typer.echo(render_plugins(kind, name))
+    if schema and kind is not None:
+        raise PrmcalError("--schema describes the whole grid file. Leave out KIND and NAME.")
+    shown = json.dumps(grid_schema(), indent=1, ensure_ascii=False) if schema else render_plugins(kind, name)
+    typer.echo(shown)
 
 
 def render_plugins(kind: str | None, name: str | None = None) -> str:
@@ -240,12 +248,3 @@ def _version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "not installed"
-
-
-def schema(plugin: options.PluginOption = None) -> None:
-    """Print the JSON Schema of a grid file.
-
-    Editors use it for completion and errors: write it to a file, and name the file in the first line of a grid.
-    """
-    options.load_plugins(plugin)
-    typer.echo(json.dumps(grid_schema(), indent=1, ensure_ascii=False))

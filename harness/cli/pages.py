@@ -1,4 +1,4 @@
-"""Commands that show results as pages and files: dashboard, report, export."""
+"""Commands that show results: dashboard, report."""
 
 import os
 import socket
@@ -52,27 +52,12 @@ def report(
 ) -> None:
     """Write a report with tables and figures.
 
-    Tables are written as Markdown, CSV and LaTeX, and figures as PNG, PDF and SVG.
+    Tables are written as CSV and LaTeX, and figures as PNG, PDF, SVG and CSV.
     """
     from prmcal.harness.report import write_report
 
     files = write_report(directory, out)
-    typer.echo(f"Wrote {len(files)} files to {out}. Start with {out / 'README.md'}.", err=True)
-
-
-def export(
-    directories: options.RunsArgument,
-    html: Annotated[Path, option("SITE", WORDS["export"]["html"])],
-) -> None:
-    """Write the leaderboards as a static site.
-
-    A browser can open its files without a server, and GitHub Pages can host it. With several runs, its first page
-    compares them.
-    """
-    from prmcal.harness.site import write_site
-
-    files = write_site(directories, html)
-    typer.echo(f"Wrote {len(files)} files to {html}. Open {html / 'index.html'}.", err=True)
+    typer.echo(f"Wrote {len(files)} files to {out}. The captions are in {out / 'report.json'}.", err=True)
 
 
 def check_folder(directory: Path) -> None:

@@ -1,271 +1,149 @@
-"""The tables of a report: the ranking, the paper beside it, errors, strategies, and Figure 4 in numbers."""
+"""The tables of a report: the ranking, errors of rewards, strategies, and the paper beside them."""
 
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from prmcal.db.queries.leaderboard import NAMED, reported
-from prmcal.db.reader import known_levels
-from prmcal.db.text.board import Board, Column
-from prmcal.db.text.formats import LEADERBOARDS, MARKS, WORDS, number, standings_legend
+from prmcal.db.text import formats
+from prmcal.db.text.formats import escape_latex as latex
 from prmcal.db.text.overview import ranking_board
-from prmcal.harness.report.evidence import PLACE, Evidence, for_every_prm, values, wanted, with_none
-from prmcal.harness.report.exhibits import CAPTIONS, Panel, Table, TextTable
+from prmcal.harness.report.evidence import PLACE, Evidence, by_metric, for_every_prm
 
-# The metrics of Tables 1 and 5 of the paper, in their order, and the labels of all its tables in `reported`.
 _TABLE_1 = ("brier", "positive_brier", "adaptive_ce", "ece", "average_ce")
-_TABLE_5 = ("adaptive_ce", "brier")
-_STRATEGIES = (*LEADERBOARDS["scaling"].main_metrics, "samples")
-_OF_SEARCH = {"bon": (2, "best-of-n"), "bs": (3, "beam search")}
-_FIXED = (1, 4, 16, 64)
-_PAPER_DIGITS = 4
-
-
-def ranking(evidence: Evidence) -> TextTable | None:
-    """Make the ranking of the calibrators; None if no place has two measured calibrators."""
-    found = evidence.overview
-    if not found.ranking:
-        return None
-    board = ranking_board(found)
-    meanings = " ".join(f"{column.title}: {column.about}" for column in board.columns[2:])
-    return TextTable("ranking", board.title, f"{board.legend} {meanings}", board)
-
-
-def beside_the_paper(evidence: Evidence) -> TextTable | None:
-    """Make the table of differences, a row for each table of the paper, PRM, metric, strategy and calibrator.
-
-    None if the run has no value that the paper has too.
-    """
-    found = _compared(evidence)
-    if found.empty:
-        return None
-    groups = found.groupby(["table", "prm", "metric", "strategy", "calibrator"], sort=False, dropna=False)
-    rows = [_differences(evidence, group) for _, group in groups]
-    heads = (
-        "Table",
-        "PRM",
-        "Metric",
-        "Of",
-        "Numbers",
-        "Mean difference",
-        "Mean size",
-        "Largest",
-        "In the interval",
-    )
-    columns = [Column(head, values) for head, values in zip(heads, zip(*rows, strict=True), strict=True)]
-    board = Board(tuple(columns), names=4)
-    return TextTable("beside-the-paper", "Beside the paper", CAPTIONS["beside the paper"], board)
-
-
-def _differences(evidence: Evidence, group: pd.DataFrame) -> tuple[str, ...]:
-    """Return the texts of a row, which sums up the differences of some numbers."""
-    first, differences = group.iloc[0], group["difference"].astype(float)
-    largest = group.loc[differences.abs().idxmax()]
-    return (
-        WORDS["paper"][first["table"]],
-        first["prm"],
-        evidence.described.title(first["metric"]),
-        ", ".join(each for each in (first["strategy"], first["calibrator"]) if each),
-        str(len(group)),
-        number(differences.mean(), _PAPER_DIGITS, signed=True),
-        number(differences.abs().mean(), _PAPER_DIGITS),
-        f"{number(largest['difference'], _PAPER_DIGITS, signed=True)} ({largest['llm']}, {largest['dataset']})",
-        str(int(group["inside"].sum())),
-    )
-
-
-def _compared(evidence: Evidence) -> pd.DataFrame:
-    """Return the numbers of the paper that have a measured value, with their differences."""
-    measured = pd.concat([evidence.calibration, evidence.strategies])
-    measured = measured[measured["value"].notna()].drop_duplicates(NAMED)
-    rows = for_every_prm(with_none(reported()), evidence.prms).rename(columns={"value": "printed"})
-    measured = for_every_prm(with_none(measured), evidence.prms).drop_duplicates(NAMED)
-    found = rows.merge(measured[[*NAMED, "value", "low", "high"]], on=NAMED)
-    found = found.drop_duplicates(["table", *NAMED])
-    printed, value = (found[name].astype(float) for name in ("printed", "value"))
-    half = 0.5 * 10.0 ** -found["digits"].astype(float)  # A printed number is rounded.
-    inside = (found["low"].astype(float) - half <= printed) & (printed <= found["high"].astype(float) + half)
-    return found.assign(difference=value - printed, inside=inside)
-
-
-def table_1(evidence: Evidence) -> Table:
-    """Make the table of errors before and after calibration for every PRM of the grid: Table 1 of the paper."""
-    pair = evidence.before_and_after
-    metrics = [metric for metric in _TABLE_1 if metric in evidence.metrics] or _TABLE_1
-    shown = values(evidence.among(pair), wanted({**evidence.places, "metric": metrics, "calibrator": pair}))
-    shown = shown.assign(head=shown["metric"].map(evidence.described.title), column=shown["calibrator"])
-    return _table(
-        "table-1",
-        "Table 1: before and after calibration",
-        "Errors of rewards, compared with success rates, over the prefixes of the test questions, with the calibrators "
-        f"{' and '.join(pair)}. Lower is better. {_legend('prefixes', 'the two calibrators')}",
-        (Panel("", "", "", shown),),
-        "cal_qwen",
-        "calibration_72b",
-    )
-
-
-def table_5(evidence: Evidence) -> Table:
-    """Make the table of all calibrators: Table 5 of the paper, and the metrics that the leaderboard shows."""
-    return _all_calibrators(
-        evidence, "table-5", "Table 5: all calibrators", _of_table_5(evidence), "ats_comparison"
-    )
-
-
-def other_metrics(evidence: Evidence) -> Table | None:
-    """Make the table of all calibrators with the metrics that Table 5 leaves out."""
-    others = [metric for metric in evidence.metrics if metric not in _of_table_5(evidence)]
-    return _all_calibrators(evidence, "other-metrics", "All other metrics", others) if others else None
-
-
-def _all_calibrators(evidence: Evidence, name: str, title: str, metrics: list[str], *labels: str) -> Table:
-    asked = wanted({"metric": metrics, **evidence.places, "calibrator": evidence.calibrators})
-    shown = values(evidence.calibration, asked)
-    return _table(
-        name,
-        title,
-        f"All calibrators on the test questions, one panel for each metric. {_legend('prefixes', 'its row')}",
-        _by_metric(evidence, shown.assign(column=shown["calibrator"])),
-        *labels,
-    )
-
-
-def _of_table_5(evidence: Evidence) -> list[str]:
-    shown = LEADERBOARDS["calibration"].main_metrics
-    return [*_TABLE_5, *(metric for metric in shown if metric in evidence.metrics and metric not in _TABLE_5)]
-
-
-def _legend(rows: str, group: str) -> str:
-    """Explain intervals, counts and marks of a table whose values compete within `group`."""
-    return (
-        f"Below each value is its 95% interval over questions; n is the number of {rows} / questions. "
-        f"Marks: {standings_legend(MARKS, group)}"
-    )
-
-
-def _by_metric(evidence: Evidence, shown: pd.DataFrame) -> tuple[Panel, ...]:
-    """Return a panel for each metric. Its description says which values are better."""
-    panels = []
-    for metric, part in shown.groupby("metric", sort=False):
-        described = evidence.described[str(metric)]
-        better = f"{described.direction.capitalize()}." if described.better else ""
-        about = f"{described.description} {better}".strip()
-        panels.append(Panel(described.name.replace("_", "-"), described.title, about, part))
-    return tuple(panels)
-
-
-def of_search(evidence: Evidence, search: str) -> Table | None:
-    """Make a table with the strategies of tables of the paper; None if the grid has none with a calibrator.
-
-    `search` is "bon", best-of-n, for Tables 2, 6 and 7, or "bs", beam search, for Tables 3, 8 and 9. Places of which
-    the grid has no strategy with the PRM are left out: pass@1 alone is not shown.
-    """
-    place, title = _OF_SEARCH[search]
-    labels = [f"{search}_{prm}" for prm in ("qwen", "shepherd", "reasoneval")]
-    names = [each for part in evidence.strategies_of_paper(labels[0]) for each in part]
-    cells = with_none(evidence.strategies[evidence.strategies["strategy"].isin(names)])
-    # A beam search of fixed width has a calibrator if its grid ranks by calibrated rewards.
-    fixed = wanted({"strategy": names, "calibrator": [None]})
-    columns = fixed.merge(cells[["strategy", "calibrator"]].drop_duplicates()).assign(head="")
-    adaptive = wanted({"strategy": names, "calibrator": evidence.calibrators})
-    adaptive = adaptive.merge(cells[["strategy", "calibrator"]].drop_duplicates())
-    places = wanted(evidence.places).merge(cells[cells["prm"].notna()][[*PLACE]].drop_duplicates())
-    if adaptive.empty or places.empty:
-        return None
-    columns = pd.concat([columns, adaptive])
-    asked = wanted({"metric": _STRATEGIES}).merge(places, how="cross").merge(columns, how="cross")
-    shown = values(evidence.strategies, asked)
-    alone = shown["calibrator"].isna()
-    shown = shown.assign(
-        head=shown["strategy"].mask(alone, ""), column=shown["calibrator"].where(~alone, shown["strategy"])
-    )
-    return _table(
-        f"table-{place}",
-        f"Table {place}: {title} with instance-adaptive scaling",
-        f"Accuracy and cost on the test questions, for C = {evidence.target:g} and the level beta nearest to "
-        "0.1 (the median for calibrators with a point estimate). The budget ratio is the mean number of LLM calls, "
-        f"divided by that of the fixed budget. {_legend('trajectories', 'its row')}",
-        _by_metric(evidence, shown),
-        *labels,
-    )
+_TABLE_5 = dict.fromkeys(("adaptive_ce", "brier", *formats.LEADERBOARDS["calibration"].main_metrics))
+_STRATEGIES = (*formats.LEADERBOARDS["scaling"].main_metrics, "samples")
+_SEARCHES = {"bon": ("table-2", "Best-of-n with IAS"), "bs": ("table-3", "Beam search with IAS")}
+_SMALL = r"{\scriptsize\setlength{\tabcolsep}{3pt}"
+_COLUMNS = (
+    *("dataset", "prm", "llm", "strategy", "target", "level", "calibrator", "metric", "value", "low", "high"),
+    *("published", "prefixes", "questions", "standing", "status", "reason"),
+)
 
 
 @dataclass(frozen=True, eq=False)
-class ByDifficulty:
-    """The contents of Figure 4: data sets with several difficulties, one strategy and one calibrator.
+class Table:
+    """A table: the name of its files, its title and caption in plain text, its rows for CSV, and its LaTeX."""
 
-    The evidence has these data sets only. `setting` names the strategy with its calibrator, C and beta, and `fixed` the
-    values of n with a line, such as ``n = 4``. `values` has for each place and question_level the accuracy for each
-    fixed n, and the accuracy and the samples of IAS.
+    name: str
+    title: str
+    caption: str
+    rows: pd.DataFrame
+    latex: str
+
+
+def tables(evidence: Evidence) -> list[Table]:
+    """Make all tables for which the grid has results: the ranking, the paper beside the others, and these."""
+    made = list(_of_paper(evidence))
+    rows = pd.concat([table.rows.assign(Table=table.title) for table in made])
+    beside = rows.dropna(subset=["value", "published"])
+    ranking = [_ranking(evidence)] if evidence.overview.ranking else []
+    return [*ranking, *([_beside_the_paper(evidence, beside)] if len(beside) else []), *made]
+
+
+def _of_paper(evidence: Evidence) -> Iterator[Table]:
+    """Yield Tables 1, 2, 3 (for a grid with beam searches), 4 (for one with several PRMs) and 5 of the paper."""
+    about = "Errors of rewards, compared with success rates, over the prefixes of the test questions."
+    pair, place = evidence.errors(_TABLE_1, evidence.before + evidence.after), [*PLACE, "calibrator"]
+    labels = ["cal_qwen", "calibration_72b"]
+    yield _table(evidence, ("table-1", "Before and after calibration", about), pair, place, labels)
+    for search, (name, title) in _SEARCHES.items():
+        of_search = [f"{search}_{prm}" for prm in ("qwen", "shepherd", "reasoneval")]
+        names = [*PLACE, "strategy", "calibrator"]
+        rows = evidence.in_order(by_metric(evidence.strategies_of(of_search[0]), _STRATEGIES), names)
+        cost = (
+            f"Accuracy and cost on the test questions, for C = {evidence.target} and the level beta nearest to 0.1. "
+            "The budget ratio is the mean number of LLM calls, divided by that of the fixed budget."
+        )
+        if len(rows):
+            yield _table(evidence, (name, title, cost), rows, names, of_search)
+    if len(evidence.names["prm"]) > 1:
+        rows, names = pair[pair["metric"].isin(_TABLE_1[:2])], ["dataset", "llm", "prm", "calibrator"]
+        rows = evidence.in_order(rows, names[:3])
+        yield _table(evidence, ("table-4", "PRMs and calibration", about), rows, names, labels[::-1])
+    metrics = [name for name in _TABLE_5 if (evidence.calibration["metric"] == name).any()]
+    rows = evidence.errors(metrics or [*_TABLE_5], evidence.names["calibrator"])
+    yield _table(evidence, ("table-5", "All calibrators", about), rows, place, ["ats_comparison"])
+
+
+def _table(
+    evidence: Evidence, words: tuple[str, str, str], rows: pd.DataFrame, names: list[str], labels: list[str]
+) -> Table:
+    """Return a table with a line for each combination of names and a column for each metric.
+
+    `words` are the name, the title and what it shows. Below a value stands the number of the same names in the first of
+    the paper's tables with these `labels` that has it; a number without a PRM holds for every PRM.
     """
-
-    evidence: Evidence
-    strategy: str
-    calibrator: str
-    setting: str
-    fixed: list[str]
-    values: pd.DataFrame
-
-
-def by_difficulty(evidence: Evidence) -> ByDifficulty | None:
-    """Return the contents of Figure 4; None if the run has no data set with several difficulties or no IAS."""
-    calibrator, found = evidence.method, evidence.by_difficulty
-    _, adaptive = evidence.strategies_of_paper("bon_qwen")
-    levels = found.loc[found["value"].notna(), ["dataset", "question_level"]].drop_duplicates()
-    order = {level: place for place, level in enumerate(known_levels(levels["question_level"]))}
-    if all(isinstance(level, int) for level in order):
-        levels = levels.astype({"question_level": int})
-    levels = levels.sort_values("question_level", key=lambda each: each.map(order))
-    levels = levels.groupby("dataset").filter(lambda each: len(each) > 1)
-    datasets = tuple(each for each in evidence.datasets if each in set(levels["dataset"]))
-    cells = evidence.strategies[evidence.strategies["calibrator"] == calibrator]
-    used = [each for each in adaptive if (cells["strategy"] == each).any()]
-    if calibrator is None or evidence.target is None or not datasets or not used:
-        return None
-    fixed = [f"n = {n}" for n in _FIXED if (found["strategy"] == f"n = {n}").any()]
-    of_ias = [(used[0], calibrator, metric) for metric in ("accuracy", "samples")]
-    columns = [*((name, None, "accuracy") for name in fixed), *of_ias]
-    of_datasets = replace(evidence, datasets=datasets)
-    asked = wanted(of_datasets.places).merge(levels, on="dataset")
-    asked = asked.merge(pd.DataFrame(columns, columns=["strategy", "calibrator", "metric"]), how="cross")
-    level = cells.loc[cells["strategy"] == used[0], "level"].iloc[0]
-    setting = f"'{used[0]}' with '{calibrator}', C = {evidence.target:g} and beta = {level:g}"
-    return ByDifficulty(of_datasets, used[0], calibrator, setting, fixed, values(found, asked))
+    printed = for_every_prm(pd.concat([reported(table=label) for label in labels]), evidence.names["prm"])
+    printed = printed.fillna(dict.fromkeys(NAMED, "")).drop_duplicates(NAMED)
+    texts = [f"{row.value:.{row.digits}f}" for row in printed.itertuples()]
+    beside = rows[NAMED].fillna("").merge(printed[NAMED].assign(text=texts), how="left", on=NAMED)["text"]
+    rows = rows.assign(published=beside.to_numpy())
+    described = [evidence.described[metric] for metric in rows["metric"].unique()]
+    legend = formats.standings_legend(formats.MARKS, "its place in this table")
+    caption = f"{words[2]} Below each value is its 95% interval over questions. Marks: {legend}"
+    if beside.notna().any():
+        caption += " 'paper' is the number that the paper reports for the same names."
+    cells = rows[names].fillna("").assign(metric=rows["metric"], text=[*map(_cell, rows.itertuples())])
+    wide = cells.set_index([*names, "metric"])["text"].unstack(sort=False, fill_value="")
+    wide.index.names = [formats.COORDINATE_TITLES[kind] for kind in names]
+    code = _latex(wide.set_axis([each.title for each in described], axis=1), *words[:2], caption)
+    return Table(*words[:2], caption, rows.reindex(columns=list(_COLUMNS)), code)
 
 
-def figure_4_in_numbers(evidence: Evidence) -> Table | None:
-    """Make the table of the numbers in Figure 4."""
-    shown = by_difficulty(evidence)
-    if shown is None:
-        return None
-    alone = shown.values["calibrator"].isna()
-    numbers = shown.values.assign(
-        head=shown.values["strategy"].mask(alone, "Accuracy"),
-        column=shown.values["metric"].str.capitalize().mask(alone, shown.values["strategy"]),
+def _cell(row: Any) -> str:
+    """Return the LaTeX of a value with its mark, and below it the interval and the number of the paper."""
+    published = "" if pd.isna(row.published) else f"paper {row.published}"
+    if pd.isna(row.value):
+        return _stacked(row.status if row.status != "done" else "", published)
+    mark = formats.MARKS.get(row.standing, "")
+    return _stacked(f"{formats.number(row.value)}{mark}", formats.interval(row.low, row.high), published)
+
+
+def _stacked(*lines: str) -> str:
+    text = r"\\{}".join(
+        filter(None, lines)
+    )  # LaTeX would read a bracket at the beginning of a line as a distance.
+    text = re.sub(r"(?<!\d)-(?=\d)", "$-$", text)
+    return rf"\begin{{tabular}}[t]{{@{{}}r@{{}}}}{text}\end{{tabular}}"
+
+
+def _ranking(evidence: Evidence) -> Table:
+    board = ranking_board(evidence.overview)
+    rows = pd.DataFrame(board.rows, columns=board.head)
+    narrow = [column.title for column in board.columns if column.weight <= 3]  # what fits a page
+    shown = rows[narrow].set_index(narrow[: board.names])
+    shown = shown.map(lambda text: _stacked(*map(latex, text.replace(" [", "\n[").split("\n"))))
+    code = _latex(shown, "ranking", board.title, board.legend)
+    return Table("ranking", board.title, board.legend, rows, code)
+
+
+def _beside_the_paper(evidence: Evidence, rows: pd.DataFrame) -> Table:
+    """Return the differences from the paper, a row for each table, PRM, metric, strategy and calibrator."""
+    rows = rows.assign(
+        PRM=rows["prm"],
+        Metric=rows["metric"].map(evidence.described.title),
+        Of=(rows["strategy"].fillna("") + ", " + rows["calibrator"].fillna("")).str.strip(", "),
+        difference=rows["value"] - rows["published"].astype(float),
     )
-    return Table(
-        "figure-4-numbers",
-        "Figure 4 in numbers",
-        f"Accuracy of best-of-n with a fixed n, and accuracy and mean samples of {shown.setting}, by difficulty of the "
-        "questions. Below each value is its 95% interval over questions; n is the number of trajectories / questions. "
-        "Values are not ranked.",
-        (Panel("", "", "", numbers, (*PLACE, "question_level")),),
+    groups = rows.groupby(["Table", "PRM", "Metric", "Of"], sort=False)["difference"]
+    found = groups.agg(Numbers="size", Mean="mean", Smallest="min", Largest="max")
+    words = "beside-the-paper", "Beside the paper", "Measured minus printed numbers, over LLMs and data sets."
+    return Table(*words, found.reset_index(), _latex(found.map("{:.4g}".format), *words))
+
+
+def _latex(shown: pd.DataFrame, name: str, title: str, caption: str) -> str:
+    """Return a ``longtable`` of pandas. Its cells are LaTeX already; names and titles are escaped here."""
+    styler = shown.style.format_index(latex, axis=0).format_index(latex, axis=1)
+    code = styler.to_latex(
+        environment="longtable",
+        hrules=True,
+        sparse_index=False,
+        column_format="l" * shown.index.nlevels + "r" * len(shown.columns),
+        caption=latex(f"{title}. {caption}"),
+        label=f"tab:prmcal-{name}",
     )
-
-
-def _table(name: str, title: str, caption: str, panels: tuple[Panel, ...], *labels: str) -> Table:
-    """Return a table, with the numbers of some tables of the paper beside the values with the same names.
-
-    `labels` are those of the tables in the source of the paper.
-    """
-    rows = reported()
-    rows = with_none(rows[rows["table"].isin(labels)])
-    rows["published"] = [f"{v:.{n}f}" for v, n in zip(rows["value"], rows["digits"], strict=True)]
-    # The paper gives no PRM for a strategy that does not use one.
-    prms = {prm for panel in panels for prm in panel.values["prm"]}
-    rows = for_every_prm(rows, prms).drop_duplicates(NAMED)[[*NAMED, "published"]]
-    beside = [with_none(panel.values.merge(rows, how="left", on=NAMED)) for panel in panels]
-    if not any(each["published"].any() for each in beside):
-        return Table(name, title, caption, panels)
-    joined = tuple(replace(panel, values=found) for panel, found in zip(panels, beside, strict=True))
-    return Table(name, title, f"{caption} {CAPTIONS['published']}", joined)
+    return f"% The preamble needs \\usepackage{{booktabs,longtable}}.\n{_SMALL}\n{code}}}\n"

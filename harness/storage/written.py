@@ -1,4 +1,4 @@
-"""Folders of reports and sites, which are replaced as a whole: a new one is filled, and then takes its place."""
+"""Folders of reports, which are replaced as a whole: a new one is filled, and then takes its place."""
 
 import ctypes
 import json

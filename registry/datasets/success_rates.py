@@ -46,7 +46,7 @@ class SuccessRates(FollowedUpDataset):
     """Published prefixes with their success rates. The LLM is not loaded and generates nothing.
 
     A record has a `question`, a `reasoning_prefix` (steps with blank lines between them, empty for the bare question)
-    and a `success_prob`. The calibration set published with the paper and the files of `prmcal export-success` have
+    and a `success_prob`. The calibration set published with the paper and the files of `prmcal export` have
     these fields. `first_pass_prefix` and `accuracy`, the fields of the published ``*_mc_accuracy.json``, have the same
     meaning. Optional fields are `follow_ups` (the number of follow-ups) and `trajectory` (or `response_id`), which
     identifies the trajectory of a prefix. Without `trajectory`, each prefix that no other prefix of its question

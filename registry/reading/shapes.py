@@ -125,7 +125,7 @@ def _scores(nodes: Sequence[Content]) -> list[Any] | None:
     return None if all(each is None for each in scores) else scores
 
 
-# The authors' success rates, and those of `prmcal export-success`: a record for each prefix.
+# The authors' success rates, and those of `prmcal export`: a record for each prefix.
 def _prefixes_fits(record: Content) -> bool:
     return "question" in record and bool(record.keys() & set(PREFIXES)) and bool(record.keys() & set(RATES))
 

@@ -1,10 +1,9 @@
-"""The exported site, opened as files in a real browser."""
+"""The exported page, opened as a file in a real browser."""
 
 from __future__ import annotations
 
-import csv
+import base64
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
@@ -14,14 +13,13 @@ import pytest
 from prmcal.db import catalog
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.run_folder import published_path
-from prmcal.errors import RunError, StorageError
+from prmcal.errors import PrmcalError, RunError, StorageError
 from prmcal.harness.cli.leaderboard import render_leaderboard
-from prmcal.harness.site import write_site
+from prmcal.harness.site import write_page
 from prmcal.harness.storage.folder import RunFolder
 from tests.conftest import Prmcal
 from tests.dashboard.conftest import as_shown, expect_cells
 from tests.db import factory
-from tests.db.merged_factory import ADA, BOB, CLEO
 from tests.harness.report import report_database
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
@@ -31,24 +29,19 @@ HOSTILE = "<img src=x onerror=alert(1)>\"' onmouseover=alert(2) x='{{ 7*7 }}</sc
 
 
 @pytest.fixture(scope="module")
-def site(run_folder: Path, tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
-    out = tmp_path_factory.mktemp("site") / "site"
+def exported(run_folder: Path, tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
+    out = tmp_path_factory.mktemp("site") / "page.html"
     done = prmcal("export", run_folder, "--html", out)
-    assert (done.returncode, "index.html" in done.stderr) == (0, True), done.stderr
+    assert (done.returncode, "page.html" in done.stderr) == (0, True), done.stderr
     return out
 
 
-@pytest.fixture
-def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("prmcal.harness.site.writer.can_draw", lambda: False)
+def open_page(page: Page, exported: Path, state: str = "") -> None:
+    page.goto(exported.as_uri() + (f"#{state}" if state else ""))
 
 
-def open_site(page: Page, site: Path, state: str = "", file: str = "index.html") -> None:
-    page.goto((site / file).as_uri() + (f"#{state}" if state else ""))
-
-
-def test_the_page_has_the_numbers_of_the_database(page: Page, site: Path, run_folder: Path) -> None:
-    open_site(page, site)
+def test_the_page_has_the_numbers_of_the_database(page: Page, exported: Path, run_folder: Path) -> None:
+    open_page(page, exported)
     boards: dict[Leaderboard, str] = {"calibration": "brier_corrected", "scaling": "accuracy"}
     for name, metric in boards.items():
         frame = catalog.leaderboard(published_path(run_folder), name)
@@ -56,28 +49,29 @@ def test_the_page_has_the_numbers_of_the_database(page: Page, site: Path, run_fo
         for row in frame[frame["status"] == "done"].head(3).to_dict("records"):
             shown = as_shown(*(row[each] for each in (metric, f"{metric}_low", f"{metric}_high")))
             expect(page.locator(f"#{name} tr[data-cell='{row['cell_id']}']")).to_contain_text(shown)
-    figures = list(site.glob("*.svg"))
-    assert figures
-    expect(page.locator("figure img")).to_have_count(len(figures))
+    expect(page.locator("figure svg").first).to_be_visible()
     page.get_by_role("heading", name="Ranking").wait_for()
 
 
 def test_files_for_download_are_those_of_the_command_line(
-    site: Path, run_folder: Path, tmp_path: Path
+    page: Page, exported: Path, run_folder: Path, tmp_path: Path
 ) -> None:
     shutil.copy(published_path(run_folder), published_path(tmp_path))
     (tmp_path / "run.json").write_text(
         '{"grid": {}, "plugin_files": [], "run_id": "run-1", "started_at": "2026-01-02T03:04:05"}'
     )
     assert RunFolder(tmp_path).record().run_id == "run-1"
+    open_page(page, exported)
     for name in ("calibration", "scaling"):
-        assert (site / f"{name}.csv").read_text() == render_leaderboard(tmp_path, name, "csv")
+        link = page.locator(f"#{name} a[download='{name}.csv']").get_attribute("href") or ""
+        text = base64.b64decode(link.removeprefix("data:text/csv;base64,")).decode()
+        assert text == render_leaderboard(tmp_path, name, "csv")
 
 
 def test_a_reader_sorts_by_numbers_searches_and_chooses_columns(
-    page: Page, site: Path, run_folder: Path
+    page: Page, exported: Path, run_folder: Path
 ) -> None:
-    open_site(page, site)
+    open_page(page, exported)
     board = page.locator("#calibration")
     head = board.get_by_role("columnheader", name="Brier, corrected")
     head.click()
@@ -93,10 +87,10 @@ def test_a_reader_sorts_by_numbers_searches_and_chooses_columns(
 
 
 def test_a_link_to_a_row_and_a_cell_of_the_overview_mark_the_row(
-    page: Page, site: Path, run_folder: Path
+    page: Page, exported: Path, run_folder: Path
 ) -> None:
     wanted = catalog.leaderboard(published_path(run_folder))["cell_id"][7]
-    open_site(page, site, f"calibration.row={quote(wanted, safe='')}")
+    open_page(page, exported, f"calibration.row={quote(wanted, safe='')}")
     marked = page.locator("tr[aria-current]")
     expect(marked).to_have_attribute("data-cell", wanted)
     expect(marked).to_be_in_viewport()
@@ -105,112 +99,45 @@ def test_a_link_to_a_row_and_a_cell_of_the_overview_mark_the_row(
     expect(marked).to_be_in_viewport()
 
 
-def test_a_failed_cell_has_its_reason(page: Page, site: Path) -> None:
-    open_site(page, site)
+def test_a_failed_cell_has_its_reason(page: Page, exported: Path) -> None:
+    open_page(page, exported)
     failed = page.locator(f"tr[data-cell='{factory.FAILED_CELL}']")
     expect(failed).to_contain_text(f"failed: {factory.REASON}")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_a_phone_in_light_and_dark(page: Page, site: Path, scheme: Literal["light", "dark"]) -> None:
+def test_it_fits_a_phone_in_light_and_dark(
+    page: Page, exported: Path, scheme: Literal["light", "dark"]
+) -> None:
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": 390, "height": 800})
-    open_site(page, site)
+    open_page(page, exported)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert page.evaluate("document.documentElement.scrollHeight") < 12_000
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
 
 
-@pytest.mark.usefixtures("without_figures")
 def test_hostile_names_are_text(page: Page, tmp_path: Path) -> None:
     run = report_database.build(tmp_path / "run", llms=(HOSTILE, "strong"), prms=("prm_a",))
-    write_site([run], tmp_path / "site")
-    open_site(page, tmp_path / "site")
+    write_page(run, tmp_path / "page.html")
+    open_page(page, tmp_path / "page.html")
     row = page.locator("#calibration tbody tr").first
     assert HOSTILE in row.locator("td").all_inner_texts()
     expect(page.locator("img[src=x]")).to_have_count(0)
 
 
-@pytest.fixture(scope="module")
-def merged_site(merged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("merged-site") / "site"
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("prmcal.harness.site.writer.can_draw", lambda: False)
-        write_site([merged], out)
-    return out
-
-
-def test_a_metric_that_a_finished_cell_does_not_have_is_a_dash(page: Page, merged_site: Path) -> None:
-    open_site(page, merged_site, file=f"submission-{ADA}.html")
-    board = page.locator("#scaling")
-    place = board.locator("thead th").all_inner_texts().index("pass@N")
-    row = board.locator("tr", has=page.get_by_role("cell", name="pass@1", exact=True)).first
-    expect(row.locator("th, td").nth(place)).to_have_text("\N{EN DASH}")
-    expect(board.get_by_role("cell", name="done", exact=True)).to_have_count(0)
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-def test_results_and_tiers_of_a_submission_are_seen_first(page: Page, merged_site: Path, width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 800})
-    for file, seen in (
-        (BOB, ("failed", "2 values are not what the artifacts give.")),
-        (CLEO, ("Not current:", "--only calibrator=temperature")),
-    ):
-        open_site(page, merged_site, file=f"submission-{file}.html")
-        for text in seen:
-            box = page.locator(".wide").get_by_text(text).first.bounding_box()
-            assert box is not None and box["x"] + box["width"] <= width
-    assert page.locator("tr.outdated").first.evaluate("row => row.offsetHeight") < 200
-
-
-def test_captions_name_no_table_that_the_site_lacks(page: Page, site: Path) -> None:
-    open_site(page, site)
-    captions = page.locator("figcaption").all_inner_texts()
-    assert len(captions) > 0
-    assert [each for each in captions if "Table" in each or "table below" in each] == []
-
-
-@pytest.mark.usefixtures("without_figures")
-def test_an_earlier_site_is_replaced_and_nothing_else(run_folder: Path, tmp_path: Path) -> None:
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    (mine / "thesis.tex").write_text("years of work")
-    with pytest.raises(StorageError, match="do not belong to a site, such as thesis"):
-        write_site([run_folder], mine)
-    assert [path.name for path in mine.iterdir()] == ["thesis.tex"]
-    files = write_site([run_folder], tmp_path / "site")
-    assert [file.name for file in files] == [
-        "calibration.csv",
-        "index.html",
-        "league.csv",
-        "scaling.csv",
-        "site.json",
-    ]
-    assert write_site([run_folder], tmp_path / "site") == files
+def test_what_cannot_be_written_is_named(
+    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("prmcal.harness.site.writer.can_draw", lambda: False)
+    with pytest.raises(PrmcalError, match=r"--html must end in \.html"):
+        write_page(run_folder, tmp_path / "site")
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(StorageError, match="is not a file"):
+        write_page(run_folder, tmp_path / "folder.html")
     with pytest.raises(RunError, match="No grid was run"):
-        write_site([tmp_path / "nothing"], tmp_path / "other")
-
-
-@pytest.mark.usefixtures("without_figures")
-def test_several_runs_have_pages_and_their_differences(page: Page, run_folder: Path, tmp_path: Path) -> None:
-    other = report_database.build(tmp_path / "index", llms=("weak",), prms=("qwen",))
-    copied = tmp_path / "again" / run_folder.name
-    shutil.copytree(run_folder, copied)
-    write_site([run_folder, copied, other], tmp_path / "site")
-    first, again = run_folder.name, f"{run_folder.name}-2"
-    open_site(page, tmp_path / "site")
-    page.get_by_role("heading", name="PRM calibration: 3 runs").wait_for()
-    same = page.get_by_role("region", name=f"Calibration: Brier, corrected, {first} and {again}")
-    values = _columns(same.locator("tbody tr").first.locator("td").all_inner_texts())
-    assert values[-3].split()[0] == values[-2].split()[0]
-    assert values[-1].split()[0] == "0.000"
-    page.get_by_role("link", name=again, exact=True).click()
-    page.get_by_role("navigation", name="Runs").get_by_role("link", name="index-2").click()
-    page.locator("#calibration tbody tr").first.wait_for()
-    with (tmp_path / "site" / f"{again}-calibration.csv").open() as file:
-        assert len(list(csv.reader(file))) == 13
-
-
-def _columns(texts: Sequence[str]) -> list[str]:
-    return [" ".join(text.split()) for text in texts]
+        write_page(tmp_path / "nothing", tmp_path / "page.html")
+    (tmp_path / "page.html").write_text("an earlier one")
+    write_page(run_folder, tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")

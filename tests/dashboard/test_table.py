@@ -12,11 +12,11 @@ import pytest
 
 from prmcal.dashboard.controls.widgets import frame_of, link
 from prmcal.db import catalog
-from prmcal.db.html.boards import board_json
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.run_folder import published_path
 from prmcal.db.text.board import narrow_board, web_board
 from prmcal.db.text.formats import SYMBOLS
+from prmcal.harness.site.boards import board_json
 from tests.dashboard.conftest import HOSTILE, as_shown, choose, drawn, grid
 from tests.db import factory
 from tests.measured import DESCRIBED

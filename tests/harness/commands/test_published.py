@@ -15,7 +15,7 @@ import yaml
 from prmcal import Prefix, Sampling
 from prmcal.errors import DataError, StorageError
 from prmcal.harness.audit.scored import scored
-from prmcal.harness.cli.files import export_success
+from prmcal.harness.cli.export import write_success_rates
 from prmcal.registry.plugins import datasets, llms, prms
 from prmcal.registry.reading.files import read_files
 from prmcal.registry.reading.records import read_records
@@ -42,7 +42,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
     }
     (folder / "grid.yaml").write_text(yaml.safe_dump(data))
     run(prmcal, folder, "out")
-    done = prmcal("export-success", folder / "out", "--out", folder / "success.jsonl")
+    done = prmcal("export", folder / "out", "--success-rates", folder / "success.jsonl")
     assert done.returncode == 0, done.stderr
     return folder / "out"
 
@@ -62,7 +62,7 @@ def test_every_prefix_is_exported_with_its_success_rate(
 ) -> None:
     files = [tmp_path / f"success{suffix}" for suffix in (".jsonl", ".json", ".parquet")]
     for file in files:
-        done = prmcal("export-success", finished, "--out", file)
+        done = prmcal("export", finished, "--success-rates", file)
         assert done.returncode == 0, done.stderr
     lines, listed, columns = ([record for _, record in read_records(file)] for file in files)
     assert lines == listed == columns
@@ -140,9 +140,11 @@ def test_the_authors_forms_are_calibrated_on(finished: Path, prmcal: Prmcal, tmp
 def test_an_unknown_form_and_an_empty_folder_are_refused(
     finished: Path, prmcal: Prmcal, tmp_path: Path
 ) -> None:
-    wrong = prmcal("export-success", finished, "--out", tmp_path / "success.csv")
+    wrong = prmcal("export", finished, "--success-rates", tmp_path / "success.csv")
     assert (wrong.returncode, "must end in .jsonl, .json, .parquet" in wrong.stderr) == (2, True)
-    empty = prmcal("export-success", tmp_path, "--out", tmp_path / "success.json")
+    neither = prmcal("export", finished)
+    assert (neither.returncode, "--html PAGE or --success-rates FILE" in neither.stderr) == (2, True)
+    empty = prmcal("export", tmp_path, "--success-rates", tmp_path / "success.json")
     assert (empty.returncode, "No grid was run" in empty.stderr) == (2, True)
 
 
@@ -215,4 +217,4 @@ def test_a_place_that_cannot_be_written_is_named(finished: Path, tmp_path: Path)
         tmp_path / "absent" / "out.parquet",
     ):
         with pytest.raises(StorageError, match="cannot be written"):
-            export_success(finished, out)
+            write_success_rates(finished, out)

@@ -32,7 +32,7 @@ def test_answered_completions_are_kept_first_and_only_the_first_prefixes_are_fol
     )
     done = prmcal(*run_arguments(path, tmp_path / "out"))
     assert done.returncode == 0, done.stderr
-    done = prmcal("export-success", tmp_path / "out", "--out", tmp_path / "success.jsonl")
+    done = prmcal("export", tmp_path / "out", "--success-rates", tmp_path / "success.jsonl")
     assert done.returncode == 0, done.stderr
     whole: dict[str, dict[int, str]] = defaultdict(dict)
     measured: dict[tuple[str, int], list[int]] = defaultdict(list)

@@ -25,7 +25,7 @@ def watch(event, arguments):
         if left < 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-import prmcal.__main__, prmcal.db.catalog, prmcal.harness.execution.run, prmcal.harness.site
+import prmcal.__main__, prmcal.db.catalog, prmcal.harness.execution.run
 sys.addaudithook(watch)
 sys.argv = ["prmcal", *sys.argv[2:]]
 try:
@@ -80,13 +80,3 @@ def test_a_command_that_is_killed_costs_no_result(
     assert tables(run) == expected
     assert not (run / ".rebuilt").exists()
     assert (run / unneeded.relative_to(given)).exists() == (command == ("rebuild",))
-
-
-def test_a_site_that_is_written_again_is_there_at_any_moment(run: Path, tmp_path: Path) -> None:
-    site = tmp_path / "pages" / "site"
-    arguments = ("export", run, "--html", site)
-    assert steps(10_000, *arguments).returncode == 0
-    expected = {each.name: each.read_bytes() for each in site.iterdir() if each.is_file()}
-    for point in points(*arguments):
-        assert steps(point, *arguments).returncode == -signal.SIGKILL
-        assert {each.name: each.read_bytes() for each in site.iterdir() if each.is_file()} == expected, point

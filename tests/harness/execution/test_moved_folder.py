@@ -67,7 +67,7 @@ def test_a_moved_folder_is_rebuilt_to_the_same_tables(
 def test_success_rates_of_a_moved_folder_are_exported(
     moved: tuple[Path, dict[str, Any], str], prmcal: Prmcal, tmp_path: Path
 ) -> None:
-    done = prmcal("export-success", moved[0], "--out", tmp_path / "rates.jsonl")
+    done = prmcal("export", moved[0], "--success-rates", tmp_path / "rates.jsonl")
     assert done.returncode == 0, done.stderr
     first = json.loads((tmp_path / "rates.jsonl").read_text().splitlines()[0])
     assert first["question"].endswith("steps")

@@ -15,7 +15,7 @@ from prmcal.harness.cli.leaderboard import render_leaderboard
 from prmcal.harness.execution.run import rebuild_database
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.site.writer import write_site
+from prmcal.harness.site import write_page
 from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS
 
@@ -92,8 +92,8 @@ def test_readers_see_their_words_everywhere(run: prmcal.Run, tmp_path: Path) -> 
     text = render_leaderboard(run.directory, "calibration", columns=("absolute_error",), width=200)
     assert "Absolute error" in text
     assert "absolute_error,absolute_error_low" in render_leaderboard(run.directory, "calibration", "csv")
-    write_site([run.directory], tmp_path / "site")
-    page = (tmp_path / "site" / "index.html").read_text()
+    write_page(run.directory, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
     assert "Mean absolute difference between reward and success rate" in page
 
 

@@ -16,7 +16,7 @@ from prmcal.registry.sources import documented_arguments
 from tests.conftest import PLUGINS, ROOT, Prmcal
 
 FILE = ROOT / "grids" / "grid.schema.json"
-AGAIN = "Run `prmcal schema > grids/grid.schema.json`."
+AGAIN = "Run `prmcal list --schema > grids/grid.schema.json`."
 SMALL = """
 name: small
 llms: [{name: weak, plugin: transformers, arguments: {checkpoint: "nano:weak"}}]
@@ -41,7 +41,7 @@ def problem(schema: jsonschema.Draft7Validator, grid: Any) -> str:
 
 
 def test_the_shipped_file_is_current(prmcal: Prmcal) -> None:
-    assert FILE.read_text(encoding="utf-8") == prmcal("schema").stdout, f"The file is old. {AGAIN}"
+    assert FILE.read_text(encoding="utf-8") == prmcal("list", "--schema").stdout, f"The file is old. {AGAIN}"
 
 
 @pytest.mark.parametrize("path", shipped_grids().values(), ids=lambda path: path.stem)
@@ -106,7 +106,7 @@ def test_every_plugin_is_offered_and_its_arguments_are_described() -> None:
 
 
 def test_the_command_prints_the_schema_with_the_plugins_of_a_file(prmcal: Prmcal) -> None:
-    printed = prmcal("schema", "--plugin", PLUGINS / "synthetic.py")
+    printed = prmcal("list", "--schema", "--plugin", PLUGINS / "synthetic.py")
     assert printed.returncode == 0, printed.stderr
     own = json.loads(printed.stdout)["definitions"]["ModelSpec"]["anyOf"][0]["enum"]
     shipped = json.loads(FILE.read_text(encoding="utf-8"))["definitions"]["ModelSpec"]["anyOf"][0]["enum"]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from prmcal.db import catalog
 from prmcal.harness.report import write_report
-from prmcal.harness.report.evidence import read_evidence, wanted
-from prmcal.harness.report.exhibits import Chart
-from prmcal.harness.report.figures import figure_4, figures_7_and_8
 from tests.conftest import PLUGINS, Prmcal
 
 WIDE = {"width": 2, "expansions": 2}
@@ -101,69 +98,61 @@ def test_prms_without_a_search_are_not_in_the_table_of_searches(report: Path) ->
 def test_figure_4_has_the_target_of_the_tables_and_its_numbers_are_those_of_the_leaderboard(
     run: Path, report: Path
 ) -> None:
-    rows = rows_of(report / "figure-4-numbers.csv")
-    adaptive = [row for row in rows if row["strategy"] == "best-of-n + IAS"]
-    assert {(row["calibrator"], row["target"], row["level"]) for row in adaptive} == {
-        ("spread", "0.99", "0.1")
-    }
+    rows = rows_of(report / "figure-4.csv")
+    assert (
+        "C = 0.99 and beta = 0.1"
+        in json.loads((report / "report.json").read_text())["exhibits"]["figure-4"]["caption"]
+    )
     for difficulty in range(1, 6):
         expected = catalog.measurements(run / "leaderboard.duckdb", "scaling", question_level=difficulty)
         expected = expected[(expected["target"] == 0.99) & (expected["level"] == 0.1)]
-        expected = expected[expected["strategy"] == "best-of-n + IAS"]
-        here = [row for row in adaptive if row["question_level"] == str(difficulty)]
-        assert len(here) == 2 * 2  # accuracy and samples for two PRMs
-        for row in here:
-            (found,) = expected[
-                (expected["prm"] == row["prm"]) & (expected["metric"] == row["metric"])
-            ].itertuples()
-            shown = [float(row[name]) for name in ("value", "low", "high")]
-            assert shown == pytest.approx([found.value, found.low, found.high], abs=1e-6)
-            assert int(row["questions"]) == found.questions
-    fixed = [row for row in rows if row["strategy"] == "n = 1"]
-    assert len(fixed) == 2 * 5 and all(row["low"] and row["high"] for row in fixed)
+        expected = expected[expected["strategy"] == "best-of-n + IAS"].set_index(["prm", "metric"])
+        here = [row for row in rows if row["question_level"] == str(difficulty)]
+        (adaptive,) = (row for row in here if row["series"] == "IAS" and row["prm"] == "doubter")
+        found = expected.loc[("doubter", "accuracy")]
+        shown = [float(adaptive[f"accuracy{end}"]) for end in ("", "_low", "_high")]
+        assert shown == pytest.approx([found["value"], found["low"], found["high"]])
+        assert float(adaptive["samples"]) == pytest.approx(expected.loc[("doubter", "samples"), "value"])
+        assert {row["series"] for row in here} == {"n = 1", "n = 4", "n = 16", "IAS"}
 
 
-def drawn(chart: Chart | None) -> list[dict[str, Any]]:
-    """The rows of the data that the first picture of a figure shows."""
-    assert chart is not None
-    (rows,) = (rows for rows in chart.picture.to_dict()["datasets"].values() if len(rows) > 1)
-    return list(rows)
-
-
-def test_histograms_before_and_after_calibration_show_every_cell(run: Path) -> None:
-    evidence = read_evidence(run / "leaderboard.duckdb")
-    rows = drawn(figures_7_and_8(evidence))
-    bars = [row for row in rows if row["kind"] == "bar"]
-    assert {row["calibrator"] for row in bars} == {"uncalibrated", "spread"}
-    assert len(bars) == len(evidence.histograms)
-    for calibrator in ("uncalibrated", "spread"):
-        shares = [row["share"] for row in bars if row["calibrator"] == calibrator]
-        assert sum(shares) == pytest.approx(100 * len(wanted(evidence.places)))
-
-
-def test_the_figures_are_in_the_report(report: Path) -> None:
-    page = (report / "README.md").read_text()
-    for name in ("figure-4", "figures-7-and-8"):
-        assert (report / f"{name}.png").stat().st_size > 5000
-        assert f"{name}.png" in page
-
-
-def test_the_figures_show_every_point(run: Path) -> None:
-    evidence = read_evidence(run / "leaderboard.duckdb")
-    rows = drawn(figure_4(evidence))
-    panel = {name: rows[0][name] for name in ("side", "head")}
-    by_difficulty = [row for row in rows if panel.items() <= row.items()]
-    stars = [row for row in by_difficulty if row["kind"] == "ias"]
-    assert [row["question_level"] for row in stars] == [1, 2, 3, 4, 5]
-    assert all(row["accuracy_low"] <= row["accuracy"] <= row["accuracy_high"] for row in stars)
-    assert {row["series"] for row in by_difficulty if row["kind"] == "fixed"} == {"n = 1", "n = 4", "n = 16"}
-
-
-def test_what_a_grid_does_not_have_is_not_shown(
-    tmp_path: Path, prmcal: Prmcal, tmp_path_factory: pytest.TempPathFactory
+@pytest.mark.parametrize(
+    ("figure", "lines"),
+    [("figure-15", {"uncalibrated", "spread"}), ("figure-16", {"beta = 0.1", "beta = 0.5", "beta = 0.9"})],
+)
+def test_the_ablations_have_the_points_of_the_curves(
+    run: Path, report: Path, figure: str, lines: set[str]
 ) -> None:
+    rows = rows_of(report / f"{figure}.csv")
+    assert {row["series"] for row in rows} == {*lines, "fixed n"}
+    own = [row for row in rows if row["series"] != "fixed n"]
+    assert len({row["target"] for row in own}) == 8
+    points = catalog.curve_points(run / "leaderboard.duckdb")
+    points = points[points["question_level"].isna() & points["calibrator"].notna()]
+    known = {
+        (each.prm, each.calibrator, f"{each.level:.10g}", f"{each.target:.10g}"): (
+            each.samples,
+            each.accuracy,
+        )
+        for each in points.itertuples()
+    }
+    for row in own:
+        expected = known[row["prm"], row["calibrator"], row["level"], row["target"]]
+        assert (float(row["samples"]), float(row["accuracy"])) == pytest.approx(expected)
+
+
+def test_histograms_before_and_after_calibration_show_every_cell(run: Path, report: Path) -> None:
+    rows = [row for row in rows_of(report / "figures-7-and-8.csv") if row["share"]]
+    assert {row["calibrator"] for row in rows} == {"uncalibrated", "spread"}
+    for calibrator in ("uncalibrated", "spread"):
+        shares = [float(row["share"]) for row in rows if row["calibrator"] == calibrator]
+        assert sum(shares) == pytest.approx(100 * 2)  # of two PRMs
+
+
+def test_what_a_grid_does_not_have_is_not_shown(tmp_path: Path, prmcal: Prmcal) -> None:
     out = made(prmcal, tmp_path, strategies=["pass@1"], calibrators=["uncalibrated"])
-    files = {path.name for path in write_report(out, tmp_path_factory.mktemp("few") / "report")}
-    assert "table-1.csv" in files
-    assert not files & {"table-2.csv", "table-3.csv"}
-    assert not files & {"figure-4.png", "figures-7-and-8.png"}
+    done = prmcal("report", out, "--out", tmp_path / "report")
+    assert done.returncode == 0 and "report.json" in done.stderr
+    files = {path.stem for path in (tmp_path / "report").iterdir()}
+    assert {"table-1", "table-5", "figure-2", "figure-3"} <= files
+    assert not files & {"table-2", "table-3", "table-4", "figure-4", "figure-15", "figure-16"}

@@ -1,4 +1,4 @@
-"""A merge or a publication that is killed leaves what was before or all, and the same command finishes it."""
+"""A merge that is killed leaves what was before or all, and the same command finishes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from prmcal.harness.share.merge import merge
-from prmcal.harness.site.publishing import publish
 from tests.conftest import environment
 from tests.forked import run_command
 from tests.harness.share.small_runs import leaderboards
@@ -41,27 +40,6 @@ print(left)
 
 def _steps(left: int, out: Path, *inputs: Path) -> subprocess.CompletedProcess[str]:
     return run_command([str(left), str(out), *map(str, inputs)], environment(), Path.cwd(), _KILLED)
-
-
-# The process kills itself as it writes a file of a site, or removes what the site was before.
-_KILLED_PUBLICATION = """
-import os, signal, sys
-from pathlib import Path
-from prmcal.harness.site.publishing import publish
-
-kind, left = sys.argv[1], int(sys.argv[2])
-
-def step(event, arguments):
-    global left
-    written = event == "open" and isinstance(arguments[1], str) and "w" in arguments[1]
-    if (event if kind == "shutil.rmtree" else "written" * written) == kind:
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-sys.addaudithook(step)
-publish(Path(sys.argv[3]), Path(sys.argv[4]))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -95,26 +73,3 @@ def test_a_killed_merge_is_continued(
     merge(out, [parts["llm"]])
     assert leaderboards(out) == tables[1]
     assert not (out / ".incoming").exists()
-
-
-@pytest.mark.parametrize(("kind", "left"), [("written", 1), ("shutil.rmtree", 0)])
-def test_a_killed_publication_leaves_one_whole_site(
-    expected: tuple[int, Path, list[dict[str, str]]], tmp_path: Path, kind: str, left: int
-) -> None:
-    before = expected[1]
-    site = tmp_path / "site"
-    publish(before, site)
-    old = _files(site)
-    arguments = [kind, str(left), str(before.with_name("after")), str(site)]
-    killed = run_command(arguments, environment(), Path.cwd(), _KILLED_PUBLICATION)
-    assert killed.returncode == -signal.SIGKILL
-    publish(before.with_name("after"), tmp_path / "whole")
-    new = _files(tmp_path / "whole")
-    assert new != old
-    assert _files(site) == (old if kind == "written" else new)
-    publish(before.with_name("after"), site)
-    assert _files(site) == new
-
-
-def _files(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
