@@ -228,12 +228,6 @@ def test_a_shipped_grid_is_planned_by_its_name(installed: Installed) -> None:
     assert "1836 cells" in planned.stdout
 
 
-def test_the_installed_command_starts_a_results_repository(installed: Installed) -> None:
-    done = installed.run("publish", "--recipe", "results")
-    assert done.returncode == 0, done.stderr
-    assert yaml.safe_load((installed.folder / "results" / ".github" / "workflows" / "verify.yml").read_text())
-
-
 @pytest.fixture(scope="module")
 def finished(installed: Installed) -> Path:
     """A small run with real models, made by the installed command."""

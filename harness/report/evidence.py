@@ -36,8 +36,7 @@ class Evidence:
 
     `histograms` has the signed errors of rewards: dataset, prm, llm, calibrator, lower, upper and count (of prefixes).
     `calibration` has the results of calibrators, as :func:`prmcal.db.queries.leaderboard.measurements` returns them,
-    and `compared` the paired comparisons. `others` is the number of further calibration cells with the names of another
-    one, which are left out.
+    and `compared` the paired comparisons.
 
     `target` is the C of the tables, if strategies have one, and `strategies` has the results of strategies for it and
     for the levels of the tables. `by_difficulty` has the same over the questions of one difficulty, with the column
@@ -55,7 +54,6 @@ class Evidence:
     uncalibrated: str | None
     registered: dict[tuple[str, str], str]
     histograms: pd.DataFrame
-    others: int
     calibration: pd.DataFrame
     compared: pd.DataFrame
     target: float | None
@@ -172,9 +170,6 @@ def read_evidence(published: Path) -> Evidence:
             catalog.measurements(source, "scaling", question_level=level).assign(question_level=level)
             for level in difficulties
         ]
-    # On a merged leaderboard, cells of the same names differ in their seeds, versions or conditions.
-    points = points.drop_duplicates([*PLACE, "calibrator", "level", "question_level", "point"])
-    first = found.drop_duplicates([*PLACE, "calibrator"])["cell_id"]
     target = _nearest(scaling["target"], _TARGET)
     strategies = _at_one_level(scaling[scaling["target"].isna() | (scaling["target"] == target)])
     of_tables = [each[each["cell_id"].isin(strategies["cell_id"])] for each in by_difficulty]
@@ -191,8 +186,7 @@ def read_evidence(published: Path) -> Evidence:
         described=described,
         uncalibrated=next((name for name in used["calibrator"] if name in baselines), None),
         registered={(kind, name): plugin for kind, name, plugin in ordered.itertuples(index=False)},
-        histograms=bars[bars["cell_id"].isin(first)],
-        others=found["cell_id"].nunique() - len(first),
+        histograms=bars,
         calibration=found,
         compared=compared[compared["leaderboard"] == "calibration"],
         target=target,

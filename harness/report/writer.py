@@ -110,11 +110,6 @@ def _about(evidence: Evidence, about: dict[str, Any]) -> str:
         f"- {' x '.join(counted(count, kind) for kind, count in kinds)}.",
         f"- prmcal {escape_markdown(about['prmcal'])}; {escape_markdown(packages)}.",
     ]
-    if evidence.others:
-        lines.append(
-            f"- The leaderboard has {counted(evidence.others, 'further cell')} of the same names, with other seeds, "
-            "versions or conditions. The report shows the first of each name."
-        )
     if about["status"] != "done":
         lines.append(
             "- **The run is not complete.** A missing value is shown as a dash, with the reason below the table."

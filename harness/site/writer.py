@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -12,13 +12,13 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from prmcal.db.catalog import leaderboard, runs, submissions, verifications
+from prmcal.db.catalog import leaderboard, runs
 from prmcal.db.html import boards as html
-from prmcal.db.metrics import Leaderboard, Metrics
+from prmcal.db.metrics import Leaderboard
 from prmcal.db.overview.query import league, overview
 from prmcal.db.overview.types import League, Overview
 from prmcal.db.queries.two_cells import compare_runs
-from prmcal.db.reader import Source, reading
+from prmcal.db.reader import reading
 from prmcal.db.text import formats
 from prmcal.db.text.board import difference_board, web_board
 from prmcal.db.text.overview import PURPOSE, measured, tiles
@@ -28,7 +28,6 @@ from prmcal.harness.report.exhibits import Chart
 from prmcal.harness.report.writer import can_draw, exhibits_of, provenance
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.written import WrittenFolder, write_text
-from prmcal.registry.messages import excerpt
 
 _INDEX = "index.html"
 _HERE = Path(__file__).parent
@@ -36,7 +35,7 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """A run of the site, or a merged leaderboard, which has submissions.
+    """A run of the site.
 
     `page` is the name of its page, and `prefix` begins the names of its other files.
     """
@@ -49,15 +48,13 @@ class _Run:
     overview: Overview
     league: League
     frames: dict[Leaderboard, pd.DataFrame]
-    submissions: list[dict[str, Any]]
 
 
 def write_site(directories: Sequence[Path], out: Path) -> list[Path]:
     """Write the leaderboards of one or more runs as a static site, and return its files, sorted by name.
 
-    The page of a merged leaderboard has an index of its submissions, each with a page of its own. If Altair and
-    vl-convert are installed, the site has the figures of the report. With several runs, the first page compares them.
-    An earlier site is replaced.
+    If Altair and vl-convert are installed, the site has the figures of the report. With several runs, the first page
+    compares them. An earlier site is replaced.
 
     Raise RunError or DatabaseError if there are no readable results, StorageError if `out` has other files than a site
     (nothing in it is changed then) or cannot be written, and PrmcalError if a database has no run.
@@ -73,9 +70,6 @@ def write_site(directories: Sequence[Path], out: Path) -> list[Path]:
     def fill(fresh: Path) -> None:
         for run in found:
             write_text(fresh / run.page, _run_page(run, found, fresh))
-            for submission in run.submissions:
-                page = _page("submission.html", run=run, submission=submission)
-                write_text(fresh / submission["page"], page)
             for name, frame in run.frames.items():
                 table = frame.to_csv(index=False, lineterminator="\n")
                 write_text(fresh / f"{run.prefix}{name}.csv", table)
@@ -108,10 +102,7 @@ def _read(directory: Path, name: str, page: str, prefix: str) -> _Run:
         frames = {table: leaderboard(source, table) for table in formats.LEADERBOARDS}
         about = provenance(ran.to_dict("records")[-1])
         ranked = overview(source)
-        sent = _submissions(source, frames, ranked.metrics, page, prefix)
-        if sent:
-            about["grid"] = ", ".join(dict.fromkeys(ran["grid_name"]))
-        return _Run(name, page, prefix, published, about, ranked, league(source), frames, sent)
+        return _Run(name, page, prefix, published, about, ranked, league(source), frames)
 
 
 def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
@@ -136,7 +127,6 @@ def _run_page(run: _Run, found: Sequence[_Run], folder: Path) -> str:
         league=Markup(html.league_html(run.league)) if run.league.rows else "",
         boards=boards,
         figures=_figures(run, folder) if len(run.frames["calibration"]) else [],
-        tiers=formats.TIER_MEANINGS,
     )
 
 
@@ -177,63 +167,6 @@ def _row_link(board: str) -> Callable[[str], str]:
 def _page(name: str, **contents: Any) -> str:
     script = html.boards_script() if "boards" in contents else ""
     return page(name, html.overview_style(), html.boards_style(), script=script, **contents)
-
-
-def _submissions(
-    source: Source, frames: Mapping[Leaderboard, pd.DataFrame], described: Metrics, page: str, prefix: str
-) -> list[dict[str, Any]]:
-    """Return what the site says of each submission of a merged leaderboard; nothing for the database of a run.
-
-    Each has its columns, with texts on one line, the name of its page, whose it is, the highest tier of verification
-    in words, its rows on each leaderboard, and its verifications with their checks.
-    """
-    checked = verifications(source).to_dict("records")
-    found = []
-    for row in submissions(source).to_dict("records"):
-        own = row["submission_id"]
-        found.append(
-            {
-                **{name: excerpt(each) if isinstance(each, str) else each for name, each in row.items()},
-                "page": f"{prefix}submission-{own}.html",
-                "name": excerpt(row["submitter"] or f"run {row['run_id']}"),
-                "verified": formats.verified_text(
-                    row["tier"], row["verified_by"], row["verified_at"], row["failed"]
-                ),
-                "boards": [
-                    _rows_of(cells, name, described, page)
-                    for name, frame in frames.items()
-                    for cells in [frame[[own in each.split() for each in frame["submissions"]]]]
-                    if len(cells)
-                ],
-                "verifications": [each for each in checked if each["submission_id"] == own],
-            }
-        )
-    return found
-
-
-def _rows_of(cells: pd.DataFrame, table: Leaderboard, described: Metrics, page: str) -> dict[str, Any]:
-    """Return the rows of a submission on a leaderboard. Who verified them, and how to renew them, stands apart."""
-    shown = [
-        name
-        for name in formats.LEADERBOARDS[table].main_metrics
-        if name in cells and cells[name].notna().any()
-    ]
-    board = web_board(cells, table, described, shown)
-    columns = [each for each in board.columns if each.key not in ("number", "tier", "outdated")]
-    values = {each.key: each.values for each in board.columns}
-    rows = [
-        {
-            "number": values["number"][place],
-            "link": f"{page}{_row_link(table)(cell['cell_id'])}",
-            "texts": [(each.values[place], bool(each.numbers)) for each in columns],
-            "verified": values["tier"][place],
-            "outdated": values["outdated"][place] if "outdated" in values else "",
-            "renewal": formats.renewal(cell),
-        }
-        for place, cell in enumerate(cells.to_dict("records"))
-    ]
-    heads = [each.title for each in columns]
-    return {"title": formats.LEADERBOARDS[table].title, "legend": board.legend, "heads": heads, "rows": rows}
 
 
 def page(name: str, *styles: str, script: str = "", folder: Path = _HERE, **contents: Any) -> str:

@@ -21,7 +21,6 @@ from prmcal.harness.storage.folder import RunFolder
 from tests.conftest import Prmcal
 from tests.dashboard.conftest import as_shown, expect_cells
 from tests.db import factory
-from tests.db.merged_factory import ADA, BOB, CLEO
 from tests.harness.report import report_database
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
@@ -130,38 +129,6 @@ def test_hostile_names_are_text(page: Page, tmp_path: Path) -> None:
     row = page.locator("#calibration tbody tr").first
     assert HOSTILE in row.locator("td").all_inner_texts()
     expect(page.locator("img[src=x]")).to_have_count(0)
-
-
-@pytest.fixture(scope="module")
-def merged_site(merged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("merged-site") / "site"
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("prmcal.harness.site.writer.can_draw", lambda: False)
-        write_site([merged], out)
-    return out
-
-
-def test_a_metric_that_a_finished_cell_does_not_have_is_a_dash(page: Page, merged_site: Path) -> None:
-    open_site(page, merged_site, file=f"submission-{ADA}.html")
-    board = page.locator("#scaling")
-    place = board.locator("thead th").all_inner_texts().index("pass@N")
-    row = board.locator("tr", has=page.get_by_role("cell", name="pass@1", exact=True)).first
-    expect(row.locator("th, td").nth(place)).to_have_text("\N{EN DASH}")
-    expect(board.get_by_role("cell", name="done", exact=True)).to_have_count(0)
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-def test_results_and_tiers_of_a_submission_are_seen_first(page: Page, merged_site: Path, width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 800})
-    for file, seen in (
-        (BOB, ("failed", "2 values are not what the artifacts give.")),
-        (CLEO, ("Not current:", "--only calibrator=temperature")),
-    ):
-        open_site(page, merged_site, file=f"submission-{file}.html")
-        for text in seen:
-            box = page.locator(".wide").get_by_text(text).first.bounding_box()
-            assert box is not None and box["x"] + box["width"] <= width
-    assert page.locator("tr.outdated").first.evaluate("row => row.offsetHeight") < 200
 
 
 def test_captions_name_no_table_that_the_site_lacks(page: Page, site: Path) -> None:

@@ -24,8 +24,8 @@ from prmcal.harness.report import write_report
 from prmcal.harness.report.evidence import read_evidence, wanted
 from prmcal.harness.report.figures import figure_2, figure_3
 from tests.conftest import ROOT, Prmcal, environment
+from tests.harness.merging import small_runs
 from tests.harness.report.report_database import build
-from tests.harness.share import small_runs
 from tests.shared import made_once
 
 FAILED = cell_id("calibration", "weak_1", "math", prm="prm_a", calibrator="isotonic")
@@ -49,7 +49,7 @@ def report(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of a real run of the synthetic grid, which tests of sharing use too."""
+    """Folder of a real run of the synthetic grid, which tests of merging use too."""
     return made_once(tmp_path_factory, "whole", small_runs.run)
 
 
