@@ -35,7 +35,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $$(($$(nproc) + 1)) --dist load
 test: install
 	$(PYTEST) --ignore tests/cluster $(SLOW:%=--ignore %)
 
-# Tests that take long and seldom fail, which `make test SLOW=` has too: whole runs of grids and what reads them, sharing, servers, training, the
+# Tests that take long and seldom fail, which `make test SLOW=` has too: whole runs of grids and what reads them, merging, servers, training, the
 # documentation, the wheel, reports and exported pages, and walks through all pages.
 SLOW := tests/docs tests/registry/nano tests/registry/calibrators/lora/test_lora_resume.py \
 	tests/registry/calibrators/lora/test_lora.py tests/registry/conformance/test_mistakes.py \
@@ -44,11 +44,11 @@ SLOW := tests/docs tests/registry/nano tests/registry/calibrators/lora/test_lora
 	tests/dashboard/test_table.py tests/dashboard/test_audit_report.py tests/test_recorded_grid.py \
 	tests/registry/calibrators/test_heads.py tests/registry/prms/test_proposals.py \
 	tests/dashboard/pages/test_living.py \
-	tests/dashboard/pages/test_merged_pages.py tests/dashboard/pages/test_scaling.py \
+	tests/dashboard/pages/test_scaling.py \
 	tests/dashboard/pages/test_trajectories.py tests/dashboard/pages/test_compare.py \
 	tests/harness/audit/test_estimates.py tests/harness/audit/test_saved.py tests/test_given_grid.py \
 	tests/registry/prms/test_prm_judge.py tests/registry/prms/test_prm_classifiers.py \
-	tests/harness/serving tests/harness/report tests/harness/share tests/harness/executors \
+	tests/harness/serving tests/harness/report tests/harness/merging tests/harness/executors \
 	tests/harness/inference tests/harness/notebook \
 	$(filter-out tests/harness/execution/test_run.py,$(wildcard tests/harness/execution/test_*.py)) \
 	$(wildcard tests/harness/jobs/test_*_results.py tests/harness/jobs/test_search*.py) \

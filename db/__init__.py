@@ -5,7 +5,7 @@ Running a grid belongs in ``prmcal.harness``.
 run_folder    the paths of an output folder, and whether a run writes to it
 reader        connections for a writer and for readers, and the check of the layout
 writer        the only writer: the file, its transactions and publishing
-metrics       the names of leaderboards, metrics, tiers and cells
+metrics       the names of leaderboards, metrics and cells
 tables        all tables, with descriptions
 statistics    intervals, bootstrap, bins, paired tests, standings and budgets
 queries       the queries of the command line, the dashboard and the report

@@ -123,7 +123,7 @@ def legend(
     if lines:
         symbol = {"symbolType": "stroke", "symbolStrokeWidth": 3, "symbolSize": 250}
     some = alt.Undefined if names is None else list(names)
-    # Names on a merged leaderboard are longer than those of a grid.
+    # The names are chosen by users.
     longest = _LEGEND_SYMBOL + _LETTER * max(map(len, names or ()), default=0)
     column = round(max(_LEGEND_COLUMN, min(longest, _LEGEND_SYMBOL + _LONGEST_LABEL)))
     fitting = alt.ExprRef(f"max(1, floor(width / {column}))") if width is None else max(1, width // column)

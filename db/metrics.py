@@ -1,10 +1,10 @@
-"""The names that all of prmcal shares: leaderboards, metrics as readers see them, tiers, and identifiers of cells."""
+"""The names that all of prmcal shares: leaderboards, metrics as readers see them, and identifiers of cells."""
 
 import csv
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 Leaderboard = Literal["calibration", "scaling", "league"]
 Better = Literal["lower", "higher", "near zero"]
@@ -12,7 +12,7 @@ Better = Literal["lower", "higher", "near zero"]
 COORDINATES = ("dataset", "llm", "prm", "strategy", "target", "level", "calibrator")
 """The columns that identify a cell of a leaderboard, in the order by which rows are sorted."""
 
-PLACE = ["dataset", "llm", "prm", "conditions"]
+PLACE = ["dataset", "llm", "prm"]
 """The columns that identify a place. Cells of a leaderboard with the same place compete."""
 
 MAIN_METRICS: dict[Leaderboard, tuple[str, ...]] = {
@@ -122,13 +122,6 @@ def counting_terminal(metric: Metric) -> Metric:
         title=f"{metric.title}, with terminal",
         description=f"{metric.description} Prefixes that contain their final answer count too.",
     )
-
-
-Tier = Literal["consistent", "graded again", "scored again", "reproduced"]
-"""A tier of a verification. Each includes those before it."""
-
-TIERS: tuple[Tier, ...] = get_args(Tier)
-"""The tiers in their order."""
 
 
 def cell_id(

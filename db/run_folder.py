@@ -8,7 +8,7 @@ DIR/run.log                        a line for each shard, with times, repeated r
 DIR/artifacts/<kind>/<key>/        the artifact of a shard of a job
 DIR/checkpoints/<key>/             checkpoints of a long fit, until its artifact is there
 DIR/workers/                       what the workers print, and what each does now; only during a run
-DIR/results.duckdb                 the database, written by the run; a merged leaderboard has only the published one
+DIR/results.duckdb                 the database, written by the run
 DIR/leaderboard.duckdb             the published copy, which readers open
 """
 

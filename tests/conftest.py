@@ -107,20 +107,6 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made_once(tmp_path_factory, "run", factory.build)
 
 
-@pytest.fixture(scope="session")
-def merged_board(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the leaderboard that tests/db/merged_factory.py describes. Tests must not write to it."""
-    from prmcal.db.run_folder import database_path
-    from prmcal.db.writer import Writer
-    from tests.db import merged_factory
-
-    def make(folder: Path) -> None:
-        shutil.copytree(small_run, folder, dirs_exist_ok=True)
-        merged_factory.extend(folder, Writer(database_path(folder)))
-
-    return made_once(tmp_path_factory, "board", make)
-
-
 @pytest.fixture
 def copied_run(small_run: Path, tmp_path: Path) -> Path:
     """A copy of the small run, for tests that change it."""

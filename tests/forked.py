@@ -32,7 +32,7 @@ IMPORTED = [
         "sklearn.isotonic",
         "prmcal.db.catalog",
         "prmcal.db.writer",
-        "prmcal.harness.share.merge",
+        "prmcal.harness.execution.run",
         "prmcal.harness.site",
     ),
     *(f"prmcal.harness.cli.{name}" for name in ("plan", "run", "leaderboard", "check")),

@@ -40,11 +40,6 @@ VIEWS = {
 }
 """The addresses of the views by the names of their screenshots."""
 
-MERGED_VIEWS = {
-    "leaderboard-verified": link("leaderboard", tier="graded again"),
-}
-"""The same of the views that only a merged leaderboard has."""
-
 _WIDTHS = {"wide": 1280, "narrow": 390}
 _HEIGHT, _MAXIMUM_HEIGHT = 1000, 4000
 _TIMEOUT = 120_000  # milliseconds

@@ -288,7 +288,7 @@ class Ranked:
         table = pd.MultiIndex.from_product([range(size) for size in axes.values()], names=[*axes]).to_frame(
             False
         )
-        table = table.assign(dataset="d", prm="p", conditions="")
+        table = table.assign(dataset="d", prm="p")
         found = []
         for world in range(worlds):
             random = np.random.default_rng([world, questions])

@@ -12,8 +12,8 @@ from streamlit.navigation.page import StreamlitPage
 
 from prmcal.dashboard.controls.widgets import ask, bound, bound_several, given, link, note
 from prmcal.db import catalog
-from prmcal.db.metrics import RANKING_METRIC, TIERS, Leaderboard
-from prmcal.db.text.formats import COORDINATE_TITLES, LEADERBOARDS, VERIFIED
+from prmcal.db.metrics import RANKING_METRIC, Leaderboard
+from prmcal.db.text.formats import COORDINATE_TITLES, LEADERBOARDS
 from prmcal.errors import DatabaseError
 
 FILTERS = {
@@ -24,9 +24,6 @@ FILTERS = {
     "strategy": "strategies",
 }
 """The parameters of an address that filter rows, by the kind whose names they keep."""
-
-TIER = "tier"
-"""The parameter of an address that keeps the rows verified at a tier or at a higher one."""
 
 KINDS = tuple(FILTERS)
 """The kinds of plugins that identify a cell, in the order of filters."""
@@ -50,23 +47,6 @@ def filter_by(names: Mapping[str, list[str]], *kinds: str) -> dict[str, list[str
         or None
         for kind in kinds
     }
-
-
-def choose_tier(path: Path) -> str | None:
-    """Show the filter by tier of verification if the leaderboard is a merged one.
-
-    Return the lowest tier whose cells are kept; None for all cells.
-    """
-    if not ask(catalog.is_merged, path):
-        return None
-    tiers = (None, *TIERS)
-    chosen: str | None = st.sidebar.selectbox(
-        VERIFIED,
-        tiers,
-        format_func=lambda tier: f"at least {tier}" if tier else "all rows",
-        **bound(TIER, tiers, text=lambda tier: tier or ""),
-    )
-    return chosen
 
 
 RUN = "run"
@@ -111,11 +91,8 @@ def context_of(path: Path) -> Context:
     try:
         names = grid_names(path)
         cells: pd.DataFrame = ask(catalog.cells, path)
-        tiers = TIERS if ask(catalog.is_merged, path) else ()
     except DatabaseError:
         return Context(parameters)
-    if tier := [each for each in given(TIER) if each in tiers]:
-        parameters[TIER] = tier[-1]
     filters = {kind: [name for name in given(FILTERS[kind]) if name in names[kind]] for kind in KINDS}
     parameters |= {FILTERS[kind]: kept for kind, kept in filters.items() if kept}
     of_cell = _names_of_cell(cells)
@@ -154,7 +131,7 @@ def show_links(pages: Mapping[str, StreamlitPage], current: StreamlitPage, conte
     The address of each link has the context and what its page showed last, apart from what names something in the data.
     """
     shown: dict[str, dict[str, Any]] = st.session_state.setdefault(_SHOWN, {})
-    shared = {RUN, TIER, *FILTERS.values(), *CHOICES}
+    shared = {RUN, *FILTERS.values(), *CHOICES}
     here = {name: given(name) for name in st.query_params if name not in shared}
     shown[current.title] = {name: values for name, values in here.items() if name not in _OF_DATA}
     for page in pages.values():

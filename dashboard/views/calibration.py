@@ -18,7 +18,8 @@ from prmcal.db.charts import Series, series_of
 from prmcal.db.metrics import COVERAGE_LEVELS, RANKING_METRIC, Metrics
 from prmcal.db.queries.cells import CellDetail
 from prmcal.db.statistics.paired import SIGNIFICANCE
-from prmcal.db.text.formats import graded, kept
+from prmcal.db.text.formats import graded, source_lines
+from prmcal.steps import without_marks
 
 
 def show_calibrators(path: Path, cells: pd.DataFrame, grid: dict[str, list[str]]) -> None:
@@ -106,6 +107,7 @@ def _comparison(done: pd.DataFrame, grid: dict[str, list[str]], described: Metri
 def show_provenance(detail: CellDetail) -> None:
     """Show the jobs, the versions and a few trajectories from which a cell was computed."""
     st.header("Provenance")
+    st.caption(escaped(" ".join(source_lines(detail.cell, detail.run))))
     with st.expander(f"{len(detail.jobs)} jobs"):
         show_jobs(detail.jobs)
     with st.expander("Versions of plugins and data sets"):
@@ -115,8 +117,8 @@ def show_provenance(detail: CellDetail) -> None:
             verdict = graded(sample["verdict"], sample["finish_reason"])
             heading = f"Question {sample['question_id']}, trajectory {sample['trajectory']}: {verdict}"
             st.markdown(f"**{escaped(heading)}**")
-            st.text(kept(sample["question"]))
-            st.code(kept(sample["text"]), language=None, wrap_lines=True)
+            st.text(without_marks(sample["question"]))
+            st.code(without_marks(sample["text"]), language=None, wrap_lines=True)
 
 
 def _versions(detail: CellDetail) -> dict[str, Any]:

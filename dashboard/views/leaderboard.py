@@ -51,13 +51,11 @@ def show_ranking(
         st.info("The grid of this run has no such cells.")
         return
     _summary(cells)
-    tier = None
     # The other page that shows this table has a switch for selectors already.
     columns = context.folded("Columns") if filters is None else st.container(key="folded columns")
     if filters is None:
         filters = context.filter_by(grid, *(kind for kind in context.KINDS if cells[kind].notna().any()))
-        tier = context.choose_tier(path)
-    shown = kept(_cells(path, table, tier), filters)
+    shown = kept(cells, filters)
     if shown.empty:
         st.info("No cell matches the filters in the sidebar.")
         return
@@ -68,13 +66,13 @@ def show_ranking(
     with columns:
         chosen = _choose_columns(path, shown, table)
     names = {kind: each for kind, each in filters.items() if each}
-    _show_board(path, shown, table, ask(_boards, path, table=table, tier=tier, filters=names, shown=chosen))
-    widgets.show_download(table, lambda: _csv(_cells(path, table)))
+    _show_board(path, shown, table, ask(_boards, path, table=table, filters=names, shown=chosen))
+    widgets.show_download(table, lambda: _csv(cells))
 
 
-def _cells(path: Path, table: Leaderboard, tier: str | None = None) -> pd.DataFrame:
+def _cells(path: Path, table: Leaderboard) -> pd.DataFrame:
     """Return the cells of a leaderboard. It takes the longest of all queries, so it is asked in one way only."""
-    found: pd.DataFrame = ask(catalog.leaderboard, path, table=table, tier=tier)
+    found: pd.DataFrame = ask(catalog.leaderboard, path, table=table)
     return found
 
 
@@ -100,15 +98,11 @@ def _main_metrics(cells: pd.DataFrame, table: Leaderboard) -> list[str]:
 
 
 def _boards(
-    path: Path,
-    table: Leaderboard,
-    tier: str | None,
-    filters: Mapping[str, Sequence[str]],
-    shown: Sequence[str],
+    path: Path, table: Leaderboard, filters: Mapping[str, Sequence[str]], shown: Sequence[str]
 ) -> list[Board]:
     """Return the metrics `shown` of the cells that compete, the best first, and of the references, if there are any."""
     described = ask(catalog.metrics, path)
-    cells = kept(_cells(path, table, tier), filters)
+    cells = kept(_cells(path, table), filters)
     apart, main = _references(path, cells), _main_metrics(cells, table)
     best = described[main[0]] if main else None
     parts = [best_first(part, best) for part in (cells[~apart], cells[apart])]
@@ -159,11 +153,11 @@ def read_ahead(path: Path) -> None:
     """
     ask(catalog.cells, path)
     context.grid_names(path)
-    ask(catalog.overview, path, dataset=None, llm=None, prm=None, tier=None)
+    ask(catalog.overview, path, dataset=None, llm=None, prm=None)
     for table in LEADERBOARDS:
         cells = _cells(path, table)
         if not cells.empty:
-            ask(_boards, path, table=table, tier=None, filters={}, shown=_main_metrics(cells, table))
+            ask(_boards, path, table=table, filters={}, shown=_main_metrics(cells, table))
 
 
 def _summary(cells: pd.DataFrame) -> None:
@@ -177,7 +171,7 @@ def _summary(cells: pd.DataFrame) -> None:
 def _show_costs(path: Path, grid: dict[str, list[str]]) -> None:
     """Show the cost of every strategy, per question and in total."""
     filters = context.filter_by(grid, "dataset", "llm", "prm", "calibrator")
-    cells = kept(ask(catalog.costs, path, tier=context.choose_tier(path)), filters)
+    cells = kept(ask(catalog.costs, path), filters)
     if cells.empty:
         st.info("No cell matches the filters in the sidebar.")
         return
@@ -199,7 +193,7 @@ def show_league(path: Path) -> None:
     st.title("League")
     names = context.grid_names(path)
     filters = context.filter_by(names, "dataset", "llm", "prm", "calibrator", "strategy")
-    found: League = ask(catalog.league, path, **filters, tier=context.choose_tier(path))
+    found: League = ask(catalog.league, path, **filters)
     if not found.rows:
         st.info(_why_empty(path, found))
         return
@@ -215,8 +209,6 @@ def _why_empty(path: Path, found: League) -> str:
         return "No strategy has been measured yet."
     if (ask(catalog.cells, path)["leaderboard"] == "league").any():
         return "No result of the league matches the filters."
-    if ask(catalog.is_merged, path):
-        return "No submission has results of the league."
     return "The grid of this run has no league. Add `league: true` to the grid file and run it again."
 
 
@@ -259,7 +251,7 @@ def show_overview(path: Path) -> None:
     """Show the page for a published database."""
     st.title("Overview")
     filters = context.filter_by(context.grid_names(path), "dataset", "llm", "prm")
-    found: Overview = ask(catalog.overview, path, **filters, tier=context.choose_tier(path))
+    found: Overview = ask(catalog.overview, path, **filters)
     here = context.context_of(path)
     chosen = found.cells.set_index("cell_id")[list(context.CHOICES)].to_dict("index")
     show_html(overview_html(found, lambda cell_id: here.link("calibration", **chosen[cell_id])))

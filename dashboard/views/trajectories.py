@@ -20,8 +20,9 @@ from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.queries.trajectories import MEDIAN
 from prmcal.db.queries.two_cells import CellComparison
 from prmcal.db.text.board import comparison_board, questions_board
-from prmcal.db.text.formats import LEADERBOARDS, LEFT_OUT, counted, graded, kept
+from prmcal.db.text.formats import LEADERBOARDS, counted, graded
 from prmcal.errors import ArtifactError, IncomparableCellsError
+from prmcal.steps import without_marks
 
 _PREFIXES = 10
 _TARGETS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
@@ -70,7 +71,7 @@ def _show_questions(found: pd.DataFrame, key: str) -> None:
                 "Calibrated error": found["calibrated_error"],
                 "Prefixes": found["prefixes"],
                 "Topic": found["subject"],
-                "Text": [" ".join(kept(text).split()) for text in found["text"]],
+                "Text": [" ".join(without_marks(text).split()) for text in found["text"]],
             }
         ),
         key,
@@ -123,11 +124,11 @@ def _show_question(path: Path, cell: dict[str, Any], question_id: str) -> None:
         return
     prefixes = ask(catalog.prefixes, path, cell_id=cell["cell_id"], question_id=question_id)
     first = samples.iloc[0]
-    st.markdown(formats.with_formulas(kept(first["question"])))
+    st.markdown(formats.with_formulas(without_marks(first["question"])))
     level = "" if pd.isna(first["question_level"]) else f" · level {first['question_level']}"
     correct = int(samples["correct"].sum())
     st.caption(
-        f"Reference answer: {formats.escaped(kept(first['reference']))}{level} · {correct} of {len(samples)} samples "
+        f"Reference answer: {formats.escaped(first['reference'])}{level} · {correct} of {len(samples)} samples "
         f"are correct: pass@1 {formats.number(correct / len(samples))}"
     )
     with st.expander(f"{len(samples)} trajectories"):
@@ -167,10 +168,7 @@ def _trajectory(
     verdict = graded(sample["verdict"], sample["finish_reason"])
     st.header(f"Trajectory {sample['trajectory']}: {formats.escaped(verdict)}")
     table = charts.step_table(prefixes, int(sample["trajectory"]), target)
-    steps = int(sample["steps"])
-    texts = (
-        charts.step_texts(sample["text"], steps) if isinstance(sample["text"], str) else [LEFT_OUT] * steps
-    )
+    texts = charts.step_texts(sample["text"], int(sample["steps"]))
     if table.empty:
         st.info("The PRM has not scored this trajectory.")
         for text in texts:

@@ -98,10 +98,7 @@ def _places(found: Overview, calibrators: list[str], link: Callable[[str], str])
     rows = []
     for names, by_calibrator in places.items():
         cells = [_heat_cell(by_calibrator.get(name), link) for name in calibrators]
-        *place_names, conditions = names
-        if conditions:
-            place_names[-1] += f"; {conditions}"
-        rows.append({"names": place_names, "cells": cells})
+        rows.append({"names": names, "cells": cells})
     return rows
 
 

@@ -20,14 +20,13 @@ from prmcal.db.tables import Cell, Job, LeaguePoint, Run
 _FIRST_COLUMNS = ("calibrator", "rank", "rank_low", "rank_high", "mean_rank", "places", "lowest")
 
 
-def overview(source: Source, *, tier: str | None = None, **names: Unpack[Places]) -> types.Overview:
+def overview(source: Source, **names: Unpack[Places]) -> types.Overview:
     """Rank the calibrators of a grid, and measure what IAS gains with each.
 
-    `llm`, `prm` and `dataset` keep only places with these names, and `tier` only cells that were verified at this tier
-    or at a higher one.
+    `llm`, `prm` and `dataset` keep only places with these names.
     """
     with connection_of(source) as connection:
-        cells = kept(_cells(connection, tier), names)
+        cells = kept(_cells(connection), names)
         described, baseline = metrics(connection), next(iter(with_role(connection, "baseline")), None)
         calibration = cells[cells["leaderboard"] == "calibration"].drop(columns="leaderboard")
         finished = calibration[calibration["status"] == "done"]
@@ -40,7 +39,7 @@ def overview(source: Source, *, tier: str | None = None, **names: Unpack[Places]
         fits = _fit_seconds(connection, names)
         questions = reading.tested_questions(connection, calibration)
         findings = health(connection, **names)
-        saved = _saving(connection, names, tier)
+        saved = _saving(connection, names)
         status = connection.scalar(sa.select(Run.status).order_by(Run.started_at.desc()).limit(1))
     shown = _with_values(calibration, found, tests, baseline, described)
     counts = reading.counted_tests(tests, lower_wins=True)
@@ -61,7 +60,6 @@ def overview(source: Source, *, tier: str | None = None, **names: Unpack[Places]
                 errors=ranking.main_errors(results),
                 signed=ranking.signed_errors(results),
                 gain=gains.get(name),
-                outdated=bool(finished.loc[finished["calibrator"] == name, "outdated"].notna().all()),
                 fit_seconds=fits.get(name),
             )
         )
@@ -73,7 +71,6 @@ def overview(source: Source, *, tier: str | None = None, **names: Unpack[Places]
         questions=questions,
         counts=reading.status_counts(cells),
         running=status == "running",
-        outdated=int((cells["outdated"].notna() & (cells["status"] == "done")).sum()),
         baseline=baseline,
         before=ranking.main_errors(before),
         signed_before=ranking.signed_errors(before),
@@ -89,7 +86,7 @@ def overview(source: Source, *, tier: str | None = None, **names: Unpack[Places]
 def ranked_calibrators(source: Source) -> list[str]:
     """Return the calibrators in the order of :func:`overview`, which takes much longer."""
     with connection_of(source) as connection:
-        cells = _cells(connection, None)
+        cells = _cells(connection)
         finished = cells[(cells["leaderboard"] == "calibration") & (cells["status"] == "done")]
         values = _ranking_values(connection, finished[["cell_id", *PLACE, "calibrator"]])
     return list(ranking.rank_by_means(values, "calibrator"))
@@ -99,17 +96,14 @@ def _ranking_values(connection: sa.Connection, placed: pd.DataFrame) -> pd.DataF
     return reading.question_values(connection, placed, [RANKING_METRIC], [*PLACE, "calibrator"])
 
 
-def _cells(connection: sa.Connection, tier: str | None) -> pd.DataFrame:
-    names = ("leaderboard", *PLACE, "calibrator", "status", "outdated")
-    query = numbered_cells(*names).where(Cell.version == "")
-    return frame(connection, query if tier is None else query.where(Cell.at_tier(tier)))
+def _cells(connection: sa.Connection) -> pd.DataFrame:
+    return frame(connection, numbered_cells("leaderboard", *PLACE, "calibrator", "status"))
 
 
 def _scaling_places(cells: pd.DataFrame) -> pd.DataFrame:
     """Return the places on the scaling leaderboard whose data set, LLM and PRM have calibration cells."""
-    named = ["dataset", "llm", "prm"]
-    calibration = cells.loc[cells["leaderboard"] == "calibration", named].drop_duplicates()
-    return cells.loc[cells["leaderboard"] == "scaling", PLACE].drop_duplicates().merge(calibration, on=named)
+    calibration = cells.loc[cells["leaderboard"] == "calibration", PLACE].drop_duplicates()
+    return cells.loc[cells["leaderboard"] == "scaling", PLACE].drop_duplicates().merge(calibration, on=PLACE)
 
 
 def _of_places(found: pd.DataFrame, ranked: pd.DataFrame) -> pd.DataFrame:
@@ -131,7 +125,7 @@ def _with_values(
 
 def _fit_seconds(connection: sa.Connection, names: Places) -> dict[str, float]:
     """Return the mean seconds of a fit of each calibrator."""
-    # On a merged leaderboard, a fit can have a row for each name in the grids. Its seed follows from its key.
+    # A fit can have a row for each name in the grid. Its seed follows from its key.
     fits = sa.select(Job.llm, Job.prm, Job.calibrator, Job.seed, Job.seconds).where(
         Job.kind == "fit", Job.status == "done", Job.calibrator.is_not(None)
     )
@@ -167,14 +161,14 @@ _BY_QUESTION = ("area", "area_gain", *_AT)
 _RANKING = "area"
 
 
-def league(source: Source, *, tier: str | None = None, **names: Unpack[Names]) -> types.League:
+def league(source: Source, **names: Unpack[Names]) -> types.League:
     """Rank the strategies of a grid by their accuracy over budgets from 1 sample to N.
 
-    `llm`, `prm`, `dataset` and `tier` are as for :func:`prmcal.db.overview.query.overview`. `calibrator` and `strategy`
-    keep only entries with these names. Strategies without a calibrator stay.
+    `llm`, `prm` and `dataset` are as for :func:`prmcal.db.overview.query.overview`. `calibrator` and `strategy` keep
+    only entries with these names. Strategies without a calibrator stay.
     """
     with connection_of(source) as connection:
-        cells, entries = _league_cells(connection, names, tier)
+        cells, entries = _league_cells(connection, names)
         findings = health(connection, **names)
         done = cells[cells["status"] == "done"]
         placed = done[["cell_id", *PLACE, "strategy", "entry"]]
@@ -252,8 +246,8 @@ def _rivals(
     )
 
 
-def _saving(connection: sa.Connection, names: Mapping[str, Any], tier: str | None) -> types.Saving | None:
-    cells, entries = _league_cells(connection, names, tier)
+def _saving(connection: sa.Connection, names: Mapping[str, Any]) -> types.Saving | None:
+    cells, entries = _league_cells(connection, names)
     placed = cells.loc[cells["status"] == "done", ["cell_id", *PLACE, "entry"]]
     if placed.empty:
         return None
@@ -271,14 +265,14 @@ def _saving(connection: sa.Connection, names: Mapping[str, Any], tier: str | Non
 
 
 def league_points(source: Source, dataset: str, llm: str, prm: str) -> pd.DataFrame:
-    """Return the curves of all strategies at a place, under the first conditions of the place.
+    """Return the curves of all strategies at a place.
 
     The columns are cell_id, strategy, calibrator, level, point, samples and accuracy with their intervals
     (``samples_low`` and so on), order_error and questions.
     """
     columns = [column for column in LeaguePoint.__table__.columns if column.name != "cell_id"]
     query = (
-        sa.select(*Cell.columns("cell_id", "conditions", "strategy", "calibrator", "level"), *columns)
+        sa.select(*Cell.columns("cell_id", "strategy", "calibrator", "level"), *columns)
         .join(LeaguePoint, LeaguePoint.cell_id == Cell.cell_id)
         .where(
             Cell.leaderboard == "league",
@@ -286,20 +280,14 @@ def league_points(source: Source, dataset: str, llm: str, prm: str) -> pd.DataFr
             Cell.dataset == dataset,
             Cell.llm == llm,
             Cell.prm == prm,
-            Cell.version == "",
         )
         .order_by(Cell.cell_id, LeaguePoint.point)
     )
-    found = frame(source, query)
-    return (
-        found[found["conditions"] == found["conditions"].min()]
-        .drop(columns="conditions")
-        .reset_index(drop=True)
-    )
+    return frame(source, query)
 
 
 def _league_cells(
-    connection: sa.Connection, names: Mapping[str, Any], tier: str | None
+    connection: sa.Connection, names: Mapping[str, Any]
 ) -> tuple[pd.DataFrame, list[types.Entry]]:
     """Return the cells of the league with these names, and the entries in their order.
 
@@ -307,10 +295,8 @@ def _league_cells(
     number of the entry.
     """
     columns = ("cell_id", *PLACE, "strategy", "calibrator", "level", "status")
-    query = sa.select(*Cell.columns(*columns)).where(Cell.leaderboard == "league", Cell.version == "")
+    query = sa.select(*Cell.columns(*columns)).where(Cell.leaderboard == "league")
     query = query.order_by(Cell.cell_id)
-    if tier is not None:
-        query = query.where(Cell.at_tier(tier))
     found = kept(frame(connection, query), names)
     named = [
         types.Entry(str(strategy), calibrator or "", None if level is None else float(level))

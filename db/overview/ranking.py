@@ -24,7 +24,7 @@ from prmcal.resamples import weighted_totals
 def mean_over_places(values: pd.DataFrame, rule: IntervalRule) -> Quantity:
     """Return the mean over places of the mean over questions.
 
-    `values` has the columns dataset, llm, prm, conditions, question_id and value, and at least one row. A place without
+    `values` has the columns dataset, llm, prm, question_id and value, and at least one row. A place without
     some of the questions counts as much as the others. `rule` gives the interval of a mean over the questions of one
     data set.
     """

@@ -161,7 +161,6 @@ def _cells(connection: sa.Connection, role: Role, places: pd.DataFrame) -> pd.Da
             Cell.leaderboard == "scaling",
             Cell.status == "done",
             Cell.strategy.in_(with_role(connection, role)),
-            Cell.version == "",
         )
         .order_by(Cell.cell_id)
     )
@@ -179,7 +178,7 @@ def against_equal_cost(spent: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFram
     """Return the accuracy of IAS minus that of a fixed n with the same mean samples, for each question.
 
     The values are those of :func:`prmcal.db.statistics.budgets.equal_cost_values`. `spent` has the samples of IAS in
-    the columns dataset, llm, prm, conditions, calibrator, question_id and value. `curves` has the accuracy of best-of-n
+    the columns dataset, llm, prm, calibrator, question_id and value. `curves` has the accuracy of best-of-n
     for each number of samples from 1 to N. The columns of the result are those of `spent`. Places with questions that
     have no curve are left out.
     """

@@ -121,8 +121,6 @@ class Standing(Rank):
     """The signed errors of its places; None if they were not measured."""
     gain: Gain | None
     """The results of IAS with its rewards; None if the grid has no such cell."""
-    outdated: bool
-    """True if versions behind all of its cells are no longer current."""
     fit_seconds: float | None
     """Mean seconds of a fit; None if it was not fitted in this run."""
 
@@ -169,8 +167,6 @@ class Overview(Extent):
 
     running: bool
     """True while the run is in progress. All numbers are then provisional."""
-    outdated: int
-    """Number of finished cells with versions behind them that are no longer current."""
     baseline: str | None
     """The calibrator that leaves rewards unchanged; None if the grid has none."""
     before: Mapping[str, Quantity]
@@ -182,8 +178,8 @@ class Overview(Extent):
     ranking: tuple[Standing, ...]
     """The calibrators, the lowest mean rank first."""
     cells: "pd.DataFrame"
-    """The calibration cells in the order of the grid: cell_id, dataset, llm, prm, calibrator, status, outdated, number,
-    value, low and high (corrected Brier score), standing ("best", "tied", "worse" or null), and ratio (value divided by
+    """The calibration cells in the order of the grid: cell_id, dataset, llm, prm, calibrator, status, number, value,
+    low and high (corrected Brier score), standing ("best", "tied", "worse" or null), and ratio (value divided by
     that of the baseline at the same place)."""
     metrics: Metrics
     """The metrics of the run."""

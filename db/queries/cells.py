@@ -21,6 +21,7 @@ from prmcal.db.tables import (
     Plugin,
     Question,
     Result,
+    Run,
     Trajectory,
 )
 from prmcal.errors import UnknownCellError
@@ -43,12 +44,10 @@ def cell_numbers() -> sa.Subquery:
     order = [
         sa.case({name: place for place, name in enumerate(get_args(Leaderboard))}, value=Cell.leaderboard),
         *(place for kind in ("dataset", "llm", "prm") for place in _places(kind)),
-        Cell.conditions,
         *_places("strategy"),
         Cell.target.nulls_first(),
         Cell.level.nulls_first(),
         *_places("calibrator"),
-        Cell.version,
         Cell.cell_id,
     ]
     number = sa.func.row_number(type_=sa.Integer).over(order_by=order)
@@ -207,6 +206,8 @@ class CellDetail:
 
     cell: dict[str, Any]
     """The row of the cell in the table ``cells``."""
+    run: dict[str, Any] | None
+    """The row of the run that measured it in the table ``runs``; None until it is done."""
     results: pd.DataFrame
     """Its values over all questions and by difficulty."""
     jobs: pd.DataFrame
@@ -224,6 +225,8 @@ def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
     with connection_of(source) as connection:
         row = cell_row(connection, cell_id)
         jobs = _upstream_jobs(connection, row)
+        measured_by = sa.select(Run.__table__).where(Run.run_id == row["source"])
+        run = connection.execute(measured_by).mappings().one_or_none()
         names = [
             (kind, row[kind])
             for kind in ("llm", "prm", "calibrator", "dataset", "strategy")
@@ -235,6 +238,7 @@ def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
         )
         return CellDetail(
             cell=row,
+            run=None if run is None else dict(run),
             results=frame(
                 connection,
                 sa.select(Result)

@@ -189,19 +189,13 @@ class ExactCurves:
 
 
 def exact_curves(source: Source, dataset: str, llm: str, prm: str) -> ExactCurves | None:
-    """Read the curves of one data set, LLM and PRM; None if the run has not computed them.
-
-    On a merged leaderboard, they are those under the first conditions.
-    """
+    """Read the curves of one data set, LLM and PRM; None if the run has not computed them."""
     place = (Job.dataset == dataset, Job.llm == llm, Job.prm == prm, Job.kind == "curves")
     with connection_of(source) as connection:
-        query = sa.select(Job.job_key, Job.conditions).where(
-            *place, Job.calibrator.is_(None), Job.status == "done"
-        )
-        found = connection.execute(query.order_by(Job.conditions)).first()
-        if found is None:
+        query = sa.select(Job.job_key).where(*place, Job.calibrator.is_(None), Job.status == "done")
+        key = connection.scalar(query.limit(1))
+        if key is None:
             return None
-        key, here = found.job_key, (*place, Job.conditions == found.conditions)
         table = frame(
             connection,
             sa.select(SampleAccuracy)
@@ -209,7 +203,7 @@ def exact_curves(source: Source, dataset: str, llm: str, prm: str) -> ExactCurve
             .order_by(SampleAccuracy.question_id, SampleAccuracy.samples),
         )
         tokens = _tokens(connection, key)
-        rewards = frame(connection, _bare_rewards(here))
+        rewards = frame(connection, _bare_rewards(place))
     ids = table["question_id"].unique()
     first = table.drop_duplicates("question_id")
     return ExactCurves(

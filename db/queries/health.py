@@ -1,4 +1,4 @@
-"""The health of a run, or of a merged leaderboard: what a careful reader must know about its data before any number."""
+"""The health of a run: what a careful reader must know about its data before any number."""
 
 import json
 import math
@@ -244,7 +244,7 @@ def _choices(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Compare best-of-N of each PRM, with the largest N, with one sample and with a plain vote, paired by question."""
     query = (
         sa.select(
-            *(Cell.strategy, Cell.dataset, Cell.llm, Cell.prm, Cell.conditions),
+            *(Cell.strategy, Cell.dataset, Cell.llm, Cell.prm),
             *(Plugin.arguments, QuestionResult.question_id, QuestionResult.value),
         )
         .join(Plugin, sa.and_(Plugin.kind == "strategy", Plugin.name == Cell.strategy))
@@ -252,13 +252,12 @@ def _choices(connection: sa.Connection) -> Iterator[HealthCheck]:
         .where(
             Cell.leaderboard == "scaling",
             Cell.status == "done",
-            Cell.version == "",
             Cell.calibrator.is_(None),
             QuestionResult.metric == "accuracy",
         )
     )
     values = frame(connection, query)
-    place = ["dataset", "llm", "conditions", "question_id"]
+    place = ["dataset", "llm", "question_id"]
     best = values[values["strategy"].isin(with_role(connection, "full budget"))]
     # Without the argument, N is the number of all samples.
     most = best.assign(most=[given.get("samples", math.inf) for given in best["arguments"]])

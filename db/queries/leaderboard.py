@@ -1,6 +1,5 @@
 """The leaderboards, the costs of strategies, and the tables of the paper beside the measured values."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -9,41 +8,34 @@ import sqlalchemy as sa
 
 from prmcal.db.metrics import COORDINATES, COSTS, Leaderboard
 from prmcal.db.queries.cells import Names, kept, metrics, numbered_cells
-from prmcal.db.queries.runs import PROVENANCE, cell_provenance, is_merged, seed_spreads
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.paired import standings
 from prmcal.db.tables import Cell, Comparison, Job, JobInput, Result, SignedErrorBin
-
-BETWEEN_SEEDS = "_between_seeds"
-"""The end of the names of columns with the standard deviation of a metric between seeds."""
 
 
 def measurements(
     source: Source,
     table: Leaderboard = "calibration",
     *,
-    tier: str | None = None,
     question_level: int | str | None = None,
     **names: Unpack[Names],
 ) -> pd.DataFrame:
     """Return the measured values of a leaderboard, one per row, in the order of the grid.
 
     `llm`, `prm`, `calibrator`, `dataset` and `strategy` keep only cells with these names
-    (:class:`prmcal.db.queries.cells.Names`). `tier` keeps only cells that were verified at this tier of
-    :data:`prmcal.db.metrics.TIERS` or at a higher one; standings are those among all cells. With `question_level`, the
-    values are those over the questions of this difficulty, and have no standing.
+    (:class:`prmcal.db.queries.cells.Names`). Standings are those among all cells. With `question_level`,
+    the values are those over the questions of this difficulty, and have no standing.
 
     The columns are cell_id, number (the short number), those of :data:`prmcal.db.metrics.COORDINATES`, status, reason,
-    metric, value, low, high, rows, questions, standing, letters. A cell without values (failed or pending) has one row
-    with a null metric. The database of a merged leaderboard adds the columns of
-    :data:`prmcal.db.queries.runs.PROVENANCE`.
+    difference (what another run has under the same key, such as ``brier 0.0081``), metric, value, low, high, rows,
+    questions, standing, letters. A cell without values (failed or pending) has one row with a null metric.
 
     Cells with the same data set, LLM and PRM compete. The standing is "best", "tied" (not significantly different from
     the best after Holm's correction), "worse" (significantly different), or null if the value was not compared. Cells
     of a group that share a letter do not differ significantly, and the best has "a". Letters are null if the value was
     not compared or the alphabet is too short.
     """
-    cells = numbered_cells(*COORDINATES, "conditions", "status", "reason").where(Cell.leaderboard == table)
+    cells = numbered_cells(*COORDINATES, "status", "reason", "difference").where(Cell.leaderboard == table)
     same_level = (
         Result.question_level.is_(None)
         if question_level is None
@@ -60,21 +52,10 @@ def measurements(
         described = metrics(connection)
         found = frame(connection, query)
         compared = frame(connection, pairs) if question_level is None else None
-        provenance = cell_provenance(connection) if is_merged(connection) else None
-        verified = (
-            None
-            if tier is None
-            else set(connection.scalars(sa.select(Cell.cell_id).where(Cell.at_tier(tier))))
-        )
     standing = None if compared is None else standings(found, compared, described)
     for name in ("standing", "letters"):
         found[name] = None if standing is None else standing[name]
     found = kept(found, names)
-    if verified is not None:
-        found = found[found["cell_id"].isin(verified)]
-    found = found.drop(columns="conditions")
-    if provenance is not None:
-        found = found.merge(provenance, on="cell_id", how="left")
     order = {name: place for place, name in enumerate(described)}
     place = found["metric"].map(lambda name: order.get(name, len(order)))
     rows = found.assign(place=place).sort_values(["number", "place", "metric"], kind="stable")
@@ -87,16 +68,12 @@ def leaderboard(source: Source, /, table: Leaderboard = "calibration", **filters
     The filters are those of :func:`measurements`. The columns are cell_id, number and those of
     :data:`prmcal.db.metrics.COORDINATES`; for each metric ``<metric>``, ``<metric>_low``, ``<metric>_high``,
     ``<metric>_standing`` and ``<metric>_letters``; then rows and questions (the smallest numbers behind any value of
-    the cell), status and reason. The database of a merged leaderboard adds the columns of
-    :data:`prmcal.db.queries.runs.PROVENANCE`. If it has cells of several seeds, it also adds ``seeds`` (their
-    number) and for each metric ``<metric>_between_seeds`` (the standard deviation of the value between seeds, with n -
-    1).
+    the cell), status, reason and difference.
     """
     with connection_of(source) as connection:
         long, described = measurements(connection, table, **filters), metrics(connection)
-        spreads = seed_spreads(connection) if is_merged(connection) else None
     identity = ["cell_id", "number", *COORDINATES]
-    last = ["status", "reason", *(name for name in PROVENANCE if name in long)]
+    last = ["status", "reason", "difference"]
     wide = long.drop_duplicates("cell_id")[[*identity, *last]].set_index("cell_id", drop=False)
     parts = [wide[identity]]
     known = [metric.name for metric in described.of(table)]
@@ -106,20 +83,8 @@ def leaderboard(source: Source, /, table: Leaderboard = "calibration", **filters
         rows.columns = [metric, *(f"{metric}_{name}" for name in rows.columns[1:])]
         parts.append(rows.reindex(wide.index))
     parts.append(long.groupby("cell_id")[["rows", "questions"]].min().reindex(wide.index))
-    if spreads is not None:
-        parts += _between_seeds(spreads[spreads["cell_id"].isin(wide.index)], [*known], wide.index)
     parts.append(wide[last])
     return pd.concat(parts, axis=1).reset_index(drop=True)
-
-
-def _between_seeds(spreads: pd.DataFrame, metrics: Sequence[str], cells: pd.Index) -> list[pd.DataFrame]:
-    """Return the columns of the spread between seeds; none if no cell has several seeds."""
-    if spreads.empty:
-        return []
-    deviations = spreads.pivot(index="cell_id", columns="metric", values="standard_deviation").reindex(cells)
-    shown = [name for name in metrics if name in deviations]
-    seeds = spreads.groupby("cell_id")[["seeds"]].first().reindex(cells)
-    return [seeds, deviations[shown].rename(columns=lambda name: f"{name}{BETWEEN_SEEDS}")]
 
 
 def costs(source: Source, /, **filters: Any) -> pd.DataFrame:

@@ -163,7 +163,7 @@ def prefixes(source: Source, cell_id: str, question_id: str) -> pd.DataFrame:
 def scored_places(source: Source) -> pd.DataFrame:
     """Return what a run has scored and drawn follow-ups of: llm, prm, dataset and split, and the keys of the jobs.
 
-    The columns of the keys are score, rollout and success. On a merged leaderboard, several rows can have equal names.
+    The columns of the keys are score, rollout and success.
     """
     success, below, of_success = sa.orm.aliased(Job), sa.orm.aliased(JobInput), sa.orm.aliased(JobInput)
     query = (

@@ -163,7 +163,7 @@ def _values(connection: sa.Connection, cell_id: str) -> dict[str, Any]:
 
 def _stored_comparisons(connection: sa.Connection, cell_a: str, cell_b: str) -> dict[str, dict[str, Any]]:
     """Return the comparisons of two cells that the database has, by metric. Cells of different groups have none."""
-    group = (Cell.leaderboard, Cell.llm, Cell.prm, Cell.dataset, Cell.conditions, Comparison.metric)
+    group = (Cell.leaderboard, Cell.llm, Cell.prm, Cell.dataset, Comparison.metric)
     made = sa.func.nullif(Comparison.p_value, float("nan"))
     all_pairs = (
         sa.select(Comparison.__table__, sa.func.count(made).over(partition_by=group).label("pairs"))
@@ -285,10 +285,9 @@ class _Run:
 def compare_runs(first: Path, other: Path, table: Leaderboard = "calibration") -> RunComparison:
     """Compare the cells that two runs call by the same names, and those that are results of the same job.
 
-    `first` and `other` are the published copies. The ids of cells on a merged leaderboard tell replicates and versions
-    apart. Such cells have the ids of `first`. Cells are paired if they were measured on the same questions with the
-    same bootstrap, and if the artifacts of both are in the folders of the runs. Raises a DatabaseError if one of the
-    databases cannot be read.
+    `first` and `other` are the published copies. The names are those of `first`. Cells are paired if they were measured
+    on the same questions with the same bootstrap, and if the artifacts of both are in the folders of the runs. Raises a
+    DatabaseError if one of the databases cannot be read.
     """
     metric = MAIN_METRICS[table][0]
     # One after the other: connections to two files are not open at the same time.

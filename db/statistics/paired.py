@@ -200,7 +200,7 @@ def _groups(found: pd.DataFrame, described: Mapping[str, Metric]) -> Iterator[ND
         if metric.better is None or not len(rows):
             continue
         own = found.iloc[rows]
-        group = own.groupby([name for name in PLACE if name in own], dropna=False).ngroup().to_numpy()
+        group = own.groupby(PLACE, dropna=False).ngroup().to_numpy()
         cells = own["cell_id"].to_numpy(dtype=object)
         order = np.lexsort((cells, -merit(own["value"].astype(float), metric.better).to_numpy(), group))
         starts = np.flatnonzero(np.diff(group[order])) + 1

@@ -22,7 +22,6 @@ from prmcal.db.tables.results import (
 from prmcal.db.tables.runs import (
     SCHEMA_VERSION,
     Base,
-    CellSubmission,
     Dataset,
     DescribedMetric,
     Job,
@@ -31,7 +30,4 @@ from prmcal.db.tables.runs import (
     Question,
     Run,
     SchemaVersion,
-    SeedSpread,
-    Submission,
-    Verification,
 )

@@ -1,11 +1,8 @@
 """The tables of what is measured: cells, their results and curves, and what models made, loaded from Parquet."""
 
-from datetime import datetime
-
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped
 
-from prmcal.db.metrics import TIERS
 from prmcal.db.tables.runs import Base, BulkBase, column, identity, key
 
 
@@ -26,38 +23,10 @@ class Cell(Base, table="cells"):
     job_key: Mapped[str | None] = column("Job that measured it: jobs.job_key")
     status: Mapped[str] = column("done, failed or pending")
     reason: Mapped[str | None] = column("Why it failed; null unless failed")
-    base_id: Mapped[str | None] = column(
-        "Identifier by the names in the grids, which cells of several versions or seeds share; null: cell_id"
+    source: Mapped[str | None] = column("Run that measured it: runs.run_id; null until it is done")
+    difference: Mapped[str | None] = column(
+        "Difference from what another run has under the same key, such as brier 0.0081; null: none is known"
     )
-    seed: Mapped[int | None] = column(
-        "Seed of the grid that measured it; null in the database of a run", sa.BigInteger
-    )
-    conditions: Mapped[str] = column(
-        "Conditions that tell merged cells apart, e.g. seed 2; bins 5. Cells compete only under equal ones",
-        default="",
-    )
-    version: Mapped[str] = column(
-        "Difference from the newest cell under the same conditions; empty for the newest", default=""
-    )
-    conflict: Mapped[bool] = column(
-        "Whether another submission has other bytes under a key behind it", default=False
-    )
-    measured_at: Mapped[datetime | None] = column(
-        "End of the run that measured it, UTC; null in the database of a run"
-    )
-    outdated: Mapped[str | None] = column(
-        "Versions of jobs, plugins or graders behind it that are no longer current; null if all are"
-    )
-    tier: Mapped[str | None] = column(
-        "Highest tier at which one of its submissions was verified: verifications.tier; null if none was"
-    )
-    verified_by: Mapped[str | None] = column("Who verified it at this tier; null if nobody did")
-    verified_at: Mapped[datetime | None] = column("When, UTC; null if nobody did")
-
-    @classmethod
-    def at_tier(cls, tier: str) -> sa.ColumnElement[bool]:
-        """Return the condition that a cell was verified at this tier or at a higher one."""
-        return cls.tier.in_(TIERS[TIERS.index(tier) :])
 
 
 class Result(BulkBase, table="results"):
@@ -249,7 +218,7 @@ class Trajectory(BulkBase, table="trajectories"):
     job_key: Mapped[str] = identity("Job that sampled it: jobs.job_key")
     question_id: Mapped[str] = identity("Question: questions.question_id")
     trajectory: Mapped[int] = identity("Index within its question, from 0")
-    text: Mapped[str | None] = column("Text of the trajectory; null if the submission has no texts")
+    text: Mapped[str] = column("Text of the trajectory")
     steps: Mapped[int] = column("Number of steps T")
     tokens: Mapped[int] = column("Number of generated tokens")
     prompt_tokens: Mapped[int] = column("Number of prompt tokens; 0 if the LLM does not report it")
@@ -306,7 +275,7 @@ class Search(BulkBase, table="searches"):
 
     job_key: Mapped[str] = identity("Search job: jobs.job_key")
     question_id: Mapped[str] = identity("Question: questions.question_id")
-    text: Mapped[str | None] = column("Text of the chosen trajectory; null if the submission has no texts")
+    text: Mapped[str] = column("Text of the chosen trajectory")
     steps: Mapped[int] = column("Number of steps T of the chosen trajectory")
     reward: Mapped[float | None] = column(
         "Reward by which it was chosen, the PRM's own or the calibrated median; null if it is too long"

@@ -1,4 +1,4 @@
-"""The base of all tables, and the tables of runs: the plan, its jobs, and submissions of merged leaderboards.
+"""The base of all tables, and the tables of runs: the plan and its jobs.
 
 No table declares a foreign key, because DuckDB cannot delete a parent and its child in one transaction. The comments of
 the columns name the columns that they refer to.
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedColumn, declared_attr, mapped_column
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 """The layout. Raise it with every change of a table. Databases of other layouts are built again: `prmcal rebuild`."""
 
 
@@ -135,8 +135,8 @@ class Question(Base, table="questions"):
     dataset: Mapped[str] = key("Data set: datasets.name")
     split: Mapped[str] = key("Split: datasets.split")
     question_id: Mapped[str] = key("Identifier within the split")
-    text: Mapped[str | None] = column("Text of the question; null if the submission has no texts")
-    answer: Mapped[str | None] = column("Reference answer; null if the submission has no texts")
+    text: Mapped[str] = column("Text of the question")
+    answer: Mapped[str] = column("Reference answer")
     level: Mapped[str | None] = column("Difficulty, a number such as 1 (easy) to 5 (hard), or a word")
     subject: Mapped[str | None] = column("Topic")
 
@@ -151,9 +151,6 @@ class Job(Base, table="jobs"):
     calibrator: Mapped[str | None] = column("Calibrator: plugins.name")
     dataset: Mapped[str | None] = column("Data set: datasets.name")
     split: Mapped[str | None] = column("Split: datasets.split")
-    conditions: Mapped[str] = column(
-        "Conditions of curves on a merged leaderboard: cells.conditions; empty for other jobs", default=""
-    )
     parameters: Mapped[dict[str, Any]] = column("Parameters of the computation, and the keys of the shards")
     seed: Mapped[int | None] = column("Seed, derived from the key; null if unused", sa.BigInteger)
     status: Mapped[str] = column("done, failed, blocked (an input failed) or pending")
@@ -170,54 +167,3 @@ class JobInput(Base, table="job_inputs"):
 
     job_key: Mapped[str] = key("The job that reads: jobs.job_key")
     input_key: Mapped[str] = key("The job whose output it reads: jobs.job_key")
-
-
-class Submission(Base, table="submissions"):
-    """The parts of a merge: bundles, and folders of runs. Empty for a run's own database."""
-
-    submission_id: Mapped[str] = key("First 12 hexadecimal digits of the hash of its content")
-    submitter: Mapped[str] = column("Name that the submitter gave; empty for a run's folder")
-    licence: Mapped[str] = column("Licence of the results; empty for a run's folder")
-    note: Mapped[str] = column("Note of the submitter", default="")
-    signed_by: Mapped[str | None] = column(
-        "Fingerprint of the key of its valid signature; null if it is not signed"
-    )
-    run_id: Mapped[str] = column("Run that measured it: runs.run_id")
-    cells: Mapped[int] = column("Number of finished cells that came with it")
-    texts: Mapped[bool] = column("Whether it has the texts of questions and trajectories")
-
-
-class CellSubmission(Base, table="cell_submissions"):
-    """The cells of each submission. Equal results of several are one cell."""
-
-    cell_id: Mapped[str] = key("Cell: cells.cell_id")
-    submission_id: Mapped[str] = key("Submission: submissions.submission_id")
-
-
-class Verification(Base, table="verifications"):
-    """Verifications of submissions. A verification that failed stays, with its checks."""
-
-    verification_id: Mapped[str] = key("First 12 hexadecimal digits of the hash of its record")
-    submission_id: Mapped[str] = column("Submission: submissions.submission_id")
-    tier: Mapped[str] = column(
-        "Highest tier that it tried: consistent, graded again, scored again or reproduced"
-    )
-    passed: Mapped[bool] = column("Whether all checks of this tier and of those before it passed")
-    verified_by: Mapped[str] = column("Name of who verified it")
-    verified_at: Mapped[datetime] = column("When, UTC")
-    prmcal_version: Mapped[str] = column("Version of prmcal that verified it")
-    checks: Mapped[dict[str, Any]] = column("The checks with their numbers, as in its record")
-
-
-class SeedSpread(Base, table="seed_spreads"):
-    """Cells that differ only in the seed: the spread of their values over all questions."""
-
-    cell_id: Mapped[str] = key("Cell: cells.cell_id")
-    metric: Mapped[str] = key("Name of the metric: results.metric")
-    seeds: Mapped[int] = column("Number of seeds, at least 2")
-    mean: Mapped[float] = column("Mean of the values of all seeds")
-    standard_deviation: Mapped[float] = column(
-        "Standard deviation of the values between seeds, with n - 1 in the denominator"
-    )
-    lowest: Mapped[float] = column("Lowest value of a seed")
-    highest: Mapped[float] = column("Highest value of a seed")

@@ -19,8 +19,6 @@ from prmcal.db.text.formats import (
     LEADERBOARDS,
     MARKS,
     SYMBOLS,
-    VARIANT_TITLES,
-    VERIFIED,
     amount,
     escape_markdown,
     interval,
@@ -28,7 +26,6 @@ from prmcal.db.text.formats import (
     markdown_grid,
     missing,
     number,
-    verified_text,
 )
 
 if TYPE_CHECKING:
@@ -37,6 +34,8 @@ if TYPE_CHECKING:
     from prmcal.db.queries.two_cells import CellComparison, RunComparison
 
 _DIFFERS = "*"
+_MOST_DIFFERING = 5
+"""The most rows that a note on differences names."""
 _SYMBOLS = {standing: f" {SYMBOLS[standing]}" for standing in ("best", "tied", "worse")}
 
 
@@ -164,11 +163,22 @@ def leaderboard_board(
     return Board(
         (*names, *values, *counts, status),
         len(names),
-        tuple(f"failed ({count} cells): {reason}" for reason, count in failed.items()),
+        (*(f"failed ({count} cells): {reason}" for reason, count in failed.items()), *_differing(frame)),
         f"{text.title} leaderboard",
         leaderboard_legend({standing: mark.strip() for standing, mark in marks.items()}),
         tuple(frame["cell_id"]),
     )
+
+
+def _differing(frame: pd.DataFrame) -> tuple[str, ...]:
+    """Return a line on the rows of which another run has other values, if there are any."""
+    rows = frame[frame["difference"].notna()]
+    named = [
+        f"{cell_number(number)} ({difference})"
+        for number, difference in rows[["number", "difference"]].head(_MOST_DIFFERING).itertuples(index=False)
+    ]
+    more = ["..."] if len(rows) > len(named) else []
+    return (f"differ from another run ({len(rows)} cells): {', '.join(named + more)}",) if named else ()
 
 
 def web_board(
@@ -176,15 +186,11 @@ def web_board(
 ) -> Board:
     """Return a leaderboard as pages show it, without the coordinates that are the same in all rows.
 
-    A row that failed has its reason as status. A merged leaderboard also has who verified a row, and what of it is no
-    longer current. The legend has what is the same in all rows.
+    A row that failed has its reason as status, and one that differs from another run has the difference. The legend has
+    what is the same in all rows.
     """
     board = leaderboard_board(frame, leaderboard, described, metrics, _SYMBOLS)
-    kept = ("status", "reason", "tier", "verified_by", "verified_at", "failed_verifications", "outdated")
-    rows = frame[[name for name in kept if name in frame]].to_dict("records")
-    reasons = tuple(
-        row["status"] if missing(row["reason"]) else f"{row['status']}: {row['reason']}" for row in rows
-    )
+    reasons = tuple(map(_status, frame[["status", "reason", "difference"]].to_dict("records")))
     alike = {
         each.key: each
         for each in board.columns
@@ -196,18 +202,15 @@ def web_board(
         if each.key not in alike and any(each.values) and (each.key != "status" or set(reasons) != {"done"})
     ]
     same = [f"{each.title}: {each.values[0]}. " for each in alike.values()]
-    if "tier" in frame:
-        verified = (
-            verified_text(row["tier"], row["verified_by"], row["verified_at"], row["failed_verifications"])
-            for row in rows
-        )
-        columns.append(Column(VERIFIED, tuple(verified), key="tier"))
-        outdated = tuple("" if missing(row["outdated"]) else str(row["outdated"]) for row in rows)
-        if any(outdated):
-            columns.append(Column("Not current", outdated, key="outdated"))
-    named = ("number", *COORDINATE_TITLES, *VARIANT_TITLES)
-    names = sum(each.key in named for each in columns)
+    names = sum(each.key in ("number", *COORDINATE_TITLES) for each in columns)
     return replace(board, columns=tuple(columns), names=names, legend="".join(same) + board.legend)
+
+
+def _status(row: Mapping[str, Any]) -> str:
+    """Return the status of a row, why it failed, and how it differs from another run."""
+    reason = "" if missing(row["reason"]) else f": {row['reason']}"
+    difference = "" if missing(row["difference"]) else f"; differs: {row['difference']}"
+    return f"{row['status']}{reason}{difference}"
 
 
 def narrow_board(board: Board) -> Board:
@@ -307,11 +310,6 @@ def _name_columns(frame: pd.DataFrame, rows: Sequence[Mapping[str, Any]]) -> lis
         )
         for key, title in COORDINATE_TITLES.items()
         if frame[key].notna().any()
-    ]
-    columns += [
-        Column(title, tuple(row[key] for row in rows), key=key)
-        for key, title in VARIANT_TITLES.items()
-        if key in frame and (frame[key] != "").any()
     ]
     if "number" not in frame:
         return columns

@@ -4,7 +4,6 @@ Names and reasons come from grids and plugins, so they must be escaped, in Markd
 """
 
 import re
-import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from typing import Any, get_args
 
 from prmcal.db.metrics import MAIN_METRICS, Leaderboard
 from prmcal.db.statistics.paired import SIGNIFICANCE
-from prmcal.steps import without_marks
 
 _LATEX_SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -61,15 +59,6 @@ def graded(verdict: str, finish_reason: str) -> str:
     return f"{verdict}, cut off inside its thought" if finish_reason == "thought" else verdict
 
 
-LEFT_OUT = "(left out of the submission)"
-"""The words in the place of a text that a submission leaves out."""
-
-
-def kept(text: Any) -> str:
-    """Return a text of a question or of a trajectory, or say that its submission leaves it out."""
-    return without_marks(text) if isinstance(text, str) else LEFT_OUT
-
-
 def escape_markdown(text: str) -> str:
     """Return Markdown that shows a text unchanged, also inside a table."""
     return re.sub(r"([\\`*_\[\]<>|$~&])", r"\\\1", " ".join(text.split()))
@@ -113,9 +102,6 @@ DIGITS = 3
 
 COORDINATE_TITLES: dict[str, str] = WORDS["titles"]
 """Titles of the coordinates of a cell, in the order of columns."""
-
-VARIANT_TITLES = {"conditions": "Conditions", "version": "Version"}
-"""Titles of what tells cells of a merged leaderboard apart whose coordinates are equal."""
 
 
 @dataclass(frozen=True)
@@ -167,35 +153,15 @@ def leaderboard_legend(marks: Mapping[str, str]) -> str:
     )
 
 
-VERIFIED = "Verified"
-"""The title of the column with the tier of verification."""
-
-TIER_MEANINGS: dict[str, str] = WORDS["tiers"]
-"""The meaning of each tier of a verification. Each tier includes those before it."""
-
-_KINDS = ("llm", "prm", "calibrator", "dataset", "strategy")
-
-
-def verified_text(tier: Any, verified_by: Any = None, verified_at: Any = None, failed: int = 0) -> str:
-    """Return who verified something at which tier, and when, such as ``scored again by Ada, 2026-03-04``.
-
-    The day is in UTC. Verifications that failed are counted too, such as ``not verified; 1 verification failed``.
-    """
-    failures = f"; {counted(failed, 'verification')} failed" if failed else ""
-    if missing(tier):
-        return f"not verified{failures}"
-    parts = [str(tier) if missing(verified_by) or not verified_by else f"{tier} by {verified_by}"]
-    if not missing(verified_at):
-        parts.append(str(verified_at)[:10])
-    return ", ".join(parts) + failures
-
-
-def renewal(cell: Mapping[str, Any]) -> str:
-    """Return the command that measures a cell, given by its coordinates, again with the versions that are current.
-
-    ``GRID.yaml`` in the command stands for the grid of the run that measured it.
-    """
-    names = {kind: cell.get(kind) for kind in _KINDS}
-    named = [f"{kind}={name}" for kind, name in names.items() if isinstance(name, str)]
-    only = [f"--only {shlex.quote(each)}" for each in named]
-    return " ".join(["prmcal run GRID.yaml --out DIR", *only])
+def source_lines(cell: Mapping[str, Any], run: Mapping[str, Any] | None) -> list[str]:
+    """Return which run measured a cell, and how another one differs from it, from the rows of both."""
+    lines = []
+    if run is not None:
+        lines.append(
+            f"Measured by run {run['run_id']} of the grid '{run['grid_name']}', with prmcal {run['prmcal_version']}."
+        )
+    if not missing(cell["difference"]):
+        lines.append(
+            f"Another run has other values under the same key. They differ by: {cell['difference']}."
+        )
+    return lines

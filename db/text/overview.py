@@ -30,18 +30,13 @@ class Tile(NamedTuple):
 
 
 def measured(found: types.Overview) -> str:
-    """Say what was measured, such as "6 calibrators at 18 places: 3 LLMs, 3 PRMs and 2 data sets ...".
-
-    Replicates on a merged leaderboard are places of their own.
-    """
+    """Say what was measured, such as "6 calibrators at 18 places: 3 LLMs, 3 PRMs and 2 data sets ..."."""
     calibrators = counted(len(found.ranking), "calibrator")
     kinds = {"llm": "LLM", "prm": "PRM", "dataset": "data set"}
     llms, prms, datasets = (counted(found.cells[kind].nunique(), name) for kind, name in kinds.items())
     text = (
         f"{calibrators} at {counted(found.places, 'place')}: {llms} and {prms} on {datasets} {extent(found)}"
     )
-    if found.outdated:
-        text += f" Outdated, with versions behind them that have changed since: {counted(found.outdated, 'cell')}."
     if found.running:
         text += " The run is in progress: all numbers are provisional."
     return text
@@ -107,7 +102,7 @@ def _winner(found: types.Overview, best: types.Standing | None) -> tuple[str, st
     shared = [each.calibrator for each in found.ranking[1:] if each.rank_low == 1]
     if shared:
         text += f". Not clearly better than {', '.join(shared)}"
-    return named(best), text
+    return best.calibrator, text
 
 
 def tests_text(found: types.Outcomes) -> str:
@@ -160,7 +155,7 @@ def ranking_board(found: types.Overview) -> Board:
     column = partial(described_column, "ranking", found.ranking)
     columns = [
         column("Rank", placed),
-        column("Calibrator", named),
+        column("Calibrator", lambda each: each.calibrator),
         column("Mean rank", lambda row: quantity(row.mean_rank, 2)),
         column("W-T-L", lambda row: str(row.outcomes)),
         column("Brier cut", lambda row: percents(row.cut, 0)),
@@ -202,11 +197,6 @@ def ranking_legend(found: types.Overview) -> str:
 def placed(row: types.Rank) -> str:
     """Return the rank, or the range of the plausible ranks."""
     return f"{row.rank_low}" if row.rank_low == row.rank_high else f"{row.rank_low}-{row.rank_high}"
-
-
-def named(standing: types.Standing) -> str:
-    """Return the name of a calibrator, with a mark if all of its cells are outdated."""
-    return f"{standing.calibrator}, outdated" if standing.outdated else standing.calibrator
 
 
 def quantity(

@@ -15,7 +15,7 @@ from prmcal.harness.planning.settings import (
     CalibrationSpec,
     CalibratorSpec,
     DatasetSpec,
-    ModelSpec,
+    LLMSpec,
     PRMSpec,
     SamplingSpec,
     ScalingSpec,
@@ -25,7 +25,7 @@ from prmcal.harness.planning.settings import (
 
 _SECTIONS: dict[str, type[BaseModel]] = {
     "The grid": GridSpec,
-    "An entry of `llms`": ModelSpec,
+    "An entry of `llms`": LLMSpec,
     "An entry of `prms`": PRMSpec,
     "An entry of `calibrators`": CalibratorSpec,
     "An entry of `datasets`": DatasetSpec,

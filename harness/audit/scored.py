@@ -254,8 +254,8 @@ def _chosen(places: pd.DataFrame, directory: Path, only: Mapping[str, Sequence[s
         )
     if len(places) > 1:
         raise DataError(
-            f"{directory} was merged from several runs, which have {len(places)} scores of this place. Audit the "
-            "folder of one of them."
+            f"{directory} has {len(places)} scores of this place, with other arguments of the PRM, and an audit is "
+            "about one of them. Write its scores to a file, and audit this."
         )
     return {str(name): value for name, value in places.iloc[0].items()}
 

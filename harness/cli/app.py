@@ -49,7 +49,7 @@ class ExitCode(IntEnum):
     FAILED_CELLS = 3
     """The grid was run to its end, but cells failed, and `prmcal status` says why. Or a question of `ask` failed."""
     FAILED_CHECKS = 4
-    """A check of `prmcal check` or `prmcal verify` failed, a grid needs what `prmcal doctor` did not find, or
+    """A check of `prmcal check` or `prmcal rebuild --check` failed, a grid needs what `prmcal doctor` did not find, or
     the PRM of `prmcal train-prm` ranks too badly."""
     TIME_OVER = 5
     """The run reached --max-hours before it was finished. Finished work is kept."""

@@ -1,18 +1,18 @@
 """``prmcal show`` and ``compare``: a cell, and two of them side by side."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
 
-from prmcal.db.catalog import cell, cell_provenance, is_merged, metrics, seed_spreads
+from prmcal.db.catalog import cell, metrics
 from prmcal.db.metrics import cell_number, with_terminal
 from prmcal.db.queries.cells import CellDetail, find_cell, numbered
 from prmcal.db.queries.two_cells import CellComparison, compare_cells
-from prmcal.db.reader import Source, reading
+from prmcal.db.reader import reading
 from prmcal.db.text import formats
 from prmcal.db.text.board import Board, Column, comparison_board, estimate, questions_board
 from prmcal.harness.cli import options
@@ -20,6 +20,7 @@ from prmcal.harness.cli.options import WORDS, argument, option
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import UNLIMITED, cut, wrapped
 from prmcal.harness.terminal import show as show_text
+from prmcal.steps import without_marks
 
 _JOB_WEIGHTS = {
     **{"depth": 8, "kind": 0, "dataset": 3, "split": 2, "job_key": 0, "seed": 1, "status": 6, "shards": 7},
@@ -49,18 +50,14 @@ def render_cell(directory: Path, name: str, width: int | None = None) -> str:
     with reading(RunFolder(directory).results()) as source:
         cell_id = find_cell(source, name)
         detail, short = cell(source, cell_id), cell_number(numbered(source)[cell_id])
-        provenance = list(_provenance(source, detail.cell))
-        spreads = seed_spreads(source)
         order = {metric: place for place, metric in enumerate(metrics(source))}
     head = [f"{short} {cell_id}: {detail.cell['status']}"]
     if detail.cell["reason"]:
         head.append(f"reason: {detail.cell['reason']}")
-    parts = ["\n".join(wrapped(line, width) for line in (*head, *provenance))]
+    head += formats.source_lines(detail.cell, detail.run)
+    parts = ["\n".join(wrapped(line, width) for line in head)]
     if len(detail.results):
         parts.append(options.fitted(_results(detail.results, order), width))
-    spreads = spreads[spreads["cell_id"] == cell_id]
-    if len(spreads):
-        parts += ["Between seeds, over all questions", options.fitted(_spreads(spreads, order), width)]
     jobs = detail.jobs.astype({"seed": "str"}).to_dict("records")
     columns = [Column(name, _texts(jobs, name), weight) for name, weight in _JOB_WEIGHTS.items()]
     parts += [
@@ -71,30 +68,10 @@ def render_cell(directory: Path, name: str, width: int | None = None) -> str:
     for row in detail.samples.itertuples():
         graded_as = formats.graded(row.verdict, row.finish_reason)
         title = (
-            f"Trajectory {row.trajectory} of {row.question_id} ({graded_as}): {formats.kept(row.question)}"
+            f"Trajectory {row.trajectory} of {row.question_id} ({graded_as}): {without_marks(row.question)}"
         )
-        parts.append(f"{wrapped(title, width)}\n{wrapped(formats.kept(row.text), width)}")
+        parts.append(f"{wrapped(title, width)}\n{wrapped(without_marks(row.text), width)}")
     return "\n\n".join(parts) + "\n"
-
-
-def _provenance(source: Source, row: dict[str, Any]) -> Iterator[str]:
-    """Yield where a cell of a merged leaderboard comes from, its differences from others, and how to renew it."""
-    if not is_merged(source):
-        return
-    found = cell_provenance(source)
-    (own,) = found[found["cell_id"] == row["cell_id"]].to_dict("records")
-    ids, failed = own["submissions"].split(), own["failed_verifications"]
-    if ids:
-        verified = formats.verified_text(own["tier"], own["verified_by"], own["verified_at"], failed)
-        yield f"From {formats.counted(len(ids), 'submission')} ({', '.join(ids)}): {verified}."
-    notes = [f"{name.capitalize()}: {own[name]}." for name in ("conditions", "version") if own[name]]
-    if own["conflict"]:
-        notes.append("Another submission has other bytes under a key behind it.")
-    if notes:
-        yield " ".join(notes)
-    if not formats.missing(own["outdated"]):
-        again = formats.renewal(row)
-        yield f"Not current. Since then, this has changed: {own['outdated']}. To measure it again: {again}"
 
 
 def _results(results: pd.DataFrame, order: Mapping[str, int]) -> list[Column]:
@@ -112,19 +89,6 @@ def _results(results: pd.DataFrame, order: Mapping[str, int]) -> list[Column]:
         Column("value, 95% interval", values, whole=True),
         Column("questions", _texts(rows, "questions"), 1),
         Column("rows", _texts(rows, "rows"), 2),
-    ]
-
-
-def _spreads(spreads: pd.DataFrame, order: Mapping[str, int]) -> list[Column]:
-    rows = sorted(spreads.to_dict("records"), key=lambda row: order.get(row["metric"], len(order)))
-    measured = ("mean", "standard_deviation", "lowest", "highest")
-    return [
-        Column("metric", _texts(rows, "metric")),
-        Column("seeds", _texts(rows, "seeds")),
-        *(
-            Column(each.replace("_", " "), tuple(formats.number(row[each]) for row in rows))
-            for each in measured
-        ),
     ]
 
 

@@ -1,8 +1,5 @@
-"""``prmcal check`` and ``verify``: the checks of a plugin, and those of a submission in tiers."""
+"""``prmcal check``: the checks of a plugin."""
 
-import os
-import sys
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,25 +8,10 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from prmcal.db.metrics import TIERS, Tier
-from prmcal.db.text.formats import duration
-from prmcal.errors import InvalidArgumentsError, PluginError, PrmcalError, UnknownPluginError
-from prmcal.harness.cli.app import ExitCode, ending_cleanly
-from prmcal.harness.cli.options import (
-    WORDS,
-    PluginOption,
-    argument,
-    load_plugins,
-    one_of,
-    option,
-    tell,
-    tier_named,
-)
-from prmcal.harness.share.submissions import Check, Verification, write_verification
-from prmcal.harness.terminal import text_table, wrapped
-from prmcal.harness.verify.again import Asked
-from prmcal.harness.verify.subject import opened
-from prmcal.harness.verify.tiers import verified
+from prmcal.errors import InvalidArgumentsError, PluginError, UnknownPluginError
+from prmcal.harness.cli.app import ExitCode
+from prmcal.harness.cli.options import WORDS, PluginOption, argument, load_plugins, one_of, option
+from prmcal.harness.terminal import wrapped
 from prmcal.registry.conformance import NOT_RUN, CheckResult, check_build, compare_with_published, run_checks
 from prmcal.registry.messages import excerpt, meant, reading
 from prmcal.registry.plugins import KINDS, load_plugin_file
@@ -172,96 +154,3 @@ def _parsed(argument: str) -> tuple[str, Any]:
         )
     with reading(f"The value of --argument {key} is not valid YAML", kind=InvalidArgumentsError):
         return key, yaml.safe_load(value)
-
-
-_SHOWN_CELLS = 3
-_SECONDS_BETWEEN_LINES = 5.0
-
-
-@ending_cleanly()
-def verify(
-    bundle: Annotated[Path, argument("BUNDLE", WORDS["verify"]["bundle"])],
-    tier: Annotated[str, option("TIER", WORDS["verify"]["tier"])] = "consistent",
-    by: Annotated[str, option("NAME", WORDS["verify"]["by"])] = "",
-    out: Annotated[Path | None, option("RECORD", WORDS["verify"]["out"], dir_okay=False)] = None,
-    texts_from: Annotated[Path | None, option("PATH", WORDS["verify"]["texts_from"])] = None,
-    share: Annotated[float, typer.Option(min=1e-6, max=1.0, help=WORDS["verify"]["share"])] = 0.02,
-    questions: Annotated[int, typer.Option(min=1, help=WORDS["verify"]["questions"])] = 30,
-    all_fits: Annotated[bool, typer.Option("--all-fits", help=WORDS["verify"]["all_fits"])] = False,
-    plugin: PluginOption = None,
-    workers: Annotated[int | None, typer.Option(min=1, help=WORDS["verify"]["workers"])] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help=WORDS["verify"]["seed"])] = None,
-    yes: Annotated[bool, typer.Option("--yes", help=WORDS["verify"]["yes"])] = False,
-) -> None:
-    """Check a submission in tiers: consistent, graded again, scored again, reproduced.
-
-    The first tier runs no model. It checks that keys hash to themselves, and computes all metrics and intervals again.
-    The second grades the texts, the third scores a random share of them with the PRM and repeats fits, and the fourth
-    samples from the LLM. The cost of each tier is shown before it begins.
-    """
-    highest = tier_named(tier)
-    load_plugins(plugin)
-    if not bundle.exists():
-        raise PrmcalError(f"'{bundle}' does not exist.")
-    if out is not None and not out.parent.is_dir():
-        raise PrmcalError(f"The folder {out.parent} for the record does not exist. Create it first.")
-    if out is not None and out.exists() and out.samefile(bundle):
-        raise PrmcalError(
-            f"{out} is what is verified, so the record cannot replace it. Choose another --out."
-        )
-    asked = Asked(workers or os.cpu_count() or 1, share, questions, all_fits, texts_from, tuple(plugin or ()))
-    started = shown = time.monotonic()
-    agreed = yes or not sys.stdin.isatty()
-
-    def begins(each: Tier, cost: str) -> bool:
-        tell(wrapped(f"Tier '{each}' {cost}.", hanging="  "))
-        return each == TIERS[0] or agreed or typer.confirm("Run it?", err=True)
-
-    def works(line: str) -> None:
-        nonlocal shown
-        if sys.stderr.isatty() and time.monotonic() - shown > _SECONDS_BETWEEN_LINES:
-            shown = time.monotonic()
-            tell(f"  {line}")
-
-    with opened(bundle) as subject:
-        found = verified(subject, highest, asked, begins, works, by, seed)
-    text = rendered(found, highest, time.monotonic() - started)
-    try:
-        if out is not None:
-            write_verification(out, found)
-            text += f"\n\nRecord: {out}"
-    finally:  # The work is done, so its outcome is shown although there is no record.
-        typer.echo(text)
-    if not found.passed:
-        raise typer.Exit(ExitCode.FAILED_CHECKS)
-
-
-def rendered(found: Verification, asked: Tier, seconds: float) -> str:
-    """Return the outcome of a verification, which was to reach a tier, in lines of at most 80 columns."""
-    name = f"The submission {found.submission}" if found.submission else "The run"
-    outcome = "passed" if found.passed else "did NOT pass"
-    lines = [f"{name} {outcome} the tier '{found.tier}', in {duration(seconds)}."]
-    if found.passed and found.tier != asked:
-        lines.append(f"The tier '{asked}' was not run.")
-    rows = [(check.tier, check.check, _outcome(check), f"{check.n:,}") for check in found.checks]
-    table = ["", text_table(("tier", "check", "outcome", "n"), rows, _WIDTH)]
-    messages = [
-        wrapped(f"{check.check}: {check.message}{_cells(check)}", _WIDTH, hanging="  ")
-        for check in found.checks
-        if found.passed or not check.passed
-    ]
-    # What failed comes first.
-    return "\n".join([*lines, *([*table, "", *messages] if found.passed else ["", *messages, *table])])
-
-
-def _outcome(check: Check) -> str:
-    if not check.n and check.message.startswith("Not checked"):
-        return "not checked"
-    return "passed" if check.passed else "FAILED"
-
-
-def _cells(check: Check) -> str:
-    if not check.cells:
-        return ""
-    more = f" and {len(check.cells) - _SHOWN_CELLS:,} more" if len(check.cells) > _SHOWN_CELLS else ""
-    return f" Cells ({len(check.cells):,}): {', '.join(check.cells[:_SHOWN_CELLS])}{more}."

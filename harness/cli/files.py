@@ -14,21 +14,23 @@ from prmcal.db.queries.cells import find_cell
 from prmcal.db.run_folder import artifacts_root, checkpoints_root, finished_artifacts
 from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError, StorageError
+from prmcal.harness.cli.app import ExitCode, ending_cleanly
 from prmcal.harness.cli.options import (
     DEFAULT_RUN,
     WORDS,
+    PluginOption,
     RunArgument,
     RunOption,
     argument,
+    load_plugins,
     option,
 )
 from prmcal.harness.execution.run import rebuild_database
 from prmcal.harness.jobs.parameters import FitParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard
+from prmcal.harness.merging.again import compare_again
 from prmcal.harness.planning.plan import Plan, with_inputs
 from prmcal.harness.planning.saved import existing_plan, load_plugins_of
-from prmcal.harness.share.merge import rebuild_merged
-from prmcal.harness.share.submissions import is_merged
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal import text_table, wrapped
@@ -108,14 +110,33 @@ def _folders(root: Path) -> list[Path]:
     return sorted(path for path in root.iterdir() if path.is_dir() and not path.is_symlink())
 
 
-def rebuild(directory: RunArgument) -> None:
+@ending_cleanly()
+def rebuild(
+    directory: RunArgument,
+    check: Annotated[bool, typer.Option("--check", help=WORDS["rebuild"]["check"])] = False,
+    plugin: PluginOption = None,
+) -> None:
     """Build the database again from the artifacts.
 
     Nothing is sampled. It is needed after a version of prmcal whose database has another layout, and for a database
     that is damaged.
     """
-    cells = rebuild_merged(directory) if is_merged(directory) else rebuild_database(directory)
-    typer.echo(f"Rebuilt the database of {directory}: {cells} cells.", err=True)
+    if not check:
+        cells = rebuild_database(directory)
+        typer.echo(f"Rebuilt the database of {directory}: {cells} cells.", err=True)
+        return
+    load_plugins(plugin)
+    found = compare_again(directory, plugin or [])
+    results = counted(found.agree + len(found.differing), "result")
+    lines = [f"{found.agree:,} of {results} agree with what is stored when they are computed again."]
+    lines += [
+        f"Not computed again: {counted(count, 'result')}. {why}" for why, count in found.unchecked.items()
+    ]
+    for name, differing in found.differing.items():
+        lines += [f"{name}:", *(f"  {line}" for line in differing)]
+    typer.echo("\n".join(wrapped(line, hanging="  ") for line in lines))
+    if found.differing:
+        raise typer.Exit(ExitCode.FAILED_CHECKS)
 
 
 def export_prm(

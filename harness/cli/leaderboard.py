@@ -2,7 +2,7 @@
 
 import itertools
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,15 +10,15 @@ from typing import Annotated, Any
 import pandas as pd
 from rich.cells import cell_len
 
-from prmcal.db.catalog import is_merged, plugins
 from prmcal.db.catalog import metrics as described_metrics
+from prmcal.db.catalog import plugins
 from prmcal.db.metrics import COORDINATES, PLACE, Leaderboard, Metrics
 from prmcal.db.overview.query import league, league_frame, overview, ranking_frame
 from prmcal.db.overview.types import League, Overview
-from prmcal.db.queries.leaderboard import BETWEEN_SEEDS, costs
+from prmcal.db.queries.leaderboard import costs
 from prmcal.db.queries.leaderboard import leaderboard as cells_of
 from prmcal.db.text.board import Board, Column, cost_board, leaderboard_board
-from prmcal.db.text.formats import LEADERBOARDS, SECONDS_LEGEND, renewal
+from prmcal.db.text.formats import LEADERBOARDS, SECONDS_LEGEND
 from prmcal.db.text.overview import (
     league_board,
     league_measured,
@@ -50,7 +50,6 @@ def leaderboard(
     calibrator: options.CalibratorsOption = None,
     dataset: options.DatasetsOption = None,
     strategy: options.StrategiesOption = None,
-    tier: Annotated[str | None, option("TIER", WORDS["leaderboard"]["tier"])] = None,
     columns: Annotated[str, option("NAME,...", WORDS["leaderboard"]["columns"])] = "",
     wide: options.WideOption = False,
     pager: options.PagerOption = True,
@@ -68,7 +67,6 @@ def leaderboard(
         table,
         output_format,
         filters=options.given(llm=llm, prm=prm, calibrator=calibrator, dataset=dataset, strategy=strategy),
-        tier=tier,
         columns=[name.strip() for name in columns.split(",") if name.strip()],
         width=UNLIMITED if wide else None,
     )
@@ -81,20 +79,18 @@ def render_leaderboard(
     output_format: str = "table",
     *,
     filters: Mapping[str, Sequence[str]] | None = None,
-    tier: str | None = None,
     columns: Sequence[str] = (),
     width: int | None = None,
 ) -> str:
     """Return a leaderboard of a run's folder in one of the formats. The parameters are the options of the command.
 
-    Raise PrmcalError if there is no such table, format, name, tier, column or run, or `tier` is given for a folder that
-    is not a merged leaderboard.
+    Raise PrmcalError if there is no such table, format, name, column or run.
     """
     options.one_of("--table", table, TABLES)
     options.one_of("--format", output_format, options.FORMATS)
     published = RunFolder(directory).results()
     _check_filters(published, table, filters or {})
-    kept: dict[str, Any] = {**(filters or {}), "tier": _chosen_tier(published, directory, tier)}
+    kept: dict[str, Any] = dict(filters or {})
     exporting = output_format in ("csv", "json")
     if columns and table in ("overview", "league") and not exporting:
         raise PrmcalError(
@@ -133,8 +129,7 @@ def _cells_board(
     metrics = _chosen_metrics(board.keys, columns, measured)
     if output_format == "table":
         shown = metrics if columns else LEADERBOARDS[table].main_metrics
-        board = leaderboard_board(frame, table, described, shown)
-        return replace(board, notes=(*board.notes, *provenance_notes(frame)))
+        return leaderboard_board(frame, table, described, shown)
     return leaderboard_board(frame, table, described, metrics) if columns else board
 
 
@@ -213,16 +208,6 @@ def _check_filters(published: Path, table: str, filters: Mapping[str, Sequence[s
                 raise PrmcalError(f"--{kind}: the grid has no {kind} '{name}'. {hint}")
 
 
-def _chosen_tier(published: Path, directory: Path, tier: str | None) -> str | None:
-    """Return the tier that the reader means. Raise a PrmcalError if there is none, or the folder is that of a run."""
-    if tier is not None and not is_merged(published):
-        raise PrmcalError(
-            f"{directory} is the folder of a run, whose results nobody has verified. --tier needs a merged "
-            "leaderboard, which `prmcal merge` makes."
-        )
-    return None if tier is None else options.tier_named(tier)
-
-
 def _chosen_metrics(keys: Sequence[str], columns: Sequence[str], metrics: Collection[str] = ()) -> list[str]:
     """Return the metrics among the columns that the reader asks for. Raise a PrmcalError if there is no such column."""
     for column in columns:
@@ -236,7 +221,7 @@ def _only(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Keep what identifies the rows, and the columns that the reader asks for with their intervals and standings."""
     if not columns:
         return frame
-    parts = ("_low", "_high", "_standing", "_letters", "_total", BETWEEN_SEEDS)
+    parts = ("_low", "_high", "_standing", "_letters", "_total")
     _chosen_metrics([name for name in frame if not name.endswith(parts)], columns)
     identity = ("cell_id", "number", *COORDINATES)
     wanted = {*identity, *columns, *(f"{column}{part}" for column in columns for part in parts)}
@@ -244,15 +229,11 @@ def _only(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
 
 
 _NAMES = (*PLACE, "strategy", "calibrator")
-_IDENTITY = ("number", "strategy", "calibrator", "version")
+_IDENTITY = ("number", "strategy", "calibrator")
 _SETTINGS = ("target", "level")
 _COUNTS = ("questions", "rows")
 _SHARED = (*PLACE, *_SETTINGS, "strategy", "calibrator", "status")
 """The columns that are shown once above the table if they are the same in all rows."""
-_SEEDS_NOTE = (
-    "Measured with several seeds: {:,} of these cells. Intervals are over questions and leave out the spread between "
-    "seeds, which `prmcal show CELL` and --format csv have."
-)
 
 
 def board_text(found: Board, columns: Sequence[str] = (), width: int | None = None) -> str:
@@ -314,23 +295,3 @@ def _said(column: Column) -> str:
     if column.key == "status":
         return value
     return f"{column.title} {value}{'' if all(column.values) else ' (if the strategy has one)'}"
-
-
-def provenance_notes(frame: pd.DataFrame) -> Iterator[str]:
-    """Yield notes on rows that are not current, that a verification found wrong, and that have several seeds."""
-    if "outdated" in frame:
-        for reason, rows in frame[frame["outdated"].notna()].groupby("outdated", sort=False):
-            again = renewal(rows.iloc[0].to_dict())
-            yield (
-                f"Not current: {_numbers(rows)}. Since then, this has changed: {reason}. To measure the first again: "
-                f"{again}"
-            )
-        failed = frame[frame["failed_verifications"] > 0]
-        if len(failed):
-            yield f"A verification failed: {_numbers(failed)}."
-    if "seeds" in frame:
-        yield _SEEDS_NOTE.format(int(frame["seeds"].notna().sum()))
-
-
-def _numbers(rows: pd.DataFrame) -> str:
-    return ", ".join(f"#{number}" for number in rows["number"])

@@ -17,7 +17,6 @@ from prmcal.harness.terminal import fit, wrapped
 if TYPE_CHECKING:
     import pandas as pd
 
-    from prmcal.db.metrics import Tier
     from prmcal.db.text.board import Column
     from prmcal.harness.planning.grid import GridSpec
 
@@ -121,19 +120,6 @@ def one_of(option: str, value: str, known: Sequence[str]) -> None:
     """
     if value not in known:
         raise PrmcalError(f"{option} must be one of {', '.join(known)}. Got '{value}'.")
-
-
-def tier_named(name: str) -> "Tier":
-    """Return the tier of verification that a user means by its name or by its first word, such as ``graded``.
-
-    Raises a PrmcalError if there is none.
-    """
-    from prmcal.db.metrics import TIERS
-
-    for tier in TIERS:
-        if name in (tier, tier.split()[0]):
-            return tier
-    raise PrmcalError(f"--tier must be one of {', '.join(tier.split()[0] for tier in TIERS)}. Got '{name}'.")
 
 
 def exported(frame: "pd.DataFrame", output_format: str) -> str:

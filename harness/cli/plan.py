@@ -30,7 +30,6 @@ from prmcal.harness.planning.plan import Only, Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.preflight import plan_problems
 from prmcal.harness.planning.saved import existing_plan
-from prmcal.harness.share.submissions import is_merged
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal import text_table, wrapped
@@ -287,10 +286,6 @@ def _text(found: dict[str, Any], failures: Sequence[FailureGroup]) -> str:
     if state == "running" and found["seconds_left"] is not None:
         head += f", about {duration(found['seconds_left'])} left"
     more = f"Latest run started {found['started_at']}. Log: {found['log']}"
-    if is_merged(Path(directory)):
-        more = (
-            f"`prmcal leaderboard {directory}` shows which of them are not current or failed a verification."
-        )
     rows = [
         [
             each["kind"].replace("_", " "),

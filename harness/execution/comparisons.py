@@ -22,7 +22,7 @@ def compared_cells(
 ) -> Iterator[Mapping[str, Values]]:
     """Compare all pairs within each group of finished cells, one or several times for each group and metric.
 
-    A group contains the cells of one leaderboard and one (LLM, PRM, data set, conditions): calibrators on the
+    A group contains the cells of one leaderboard and one (LLM, PRM, data set): calibrators on the
     calibration leaderboard, strategies with their calibrators on the scaling leaderboard. Pairs that were not resampled
     alike are not compared: cells without some questions, which are too long for the PRM, are resampled otherwise.
     """
@@ -30,7 +30,7 @@ def compared_cells(
     for cell in cells:
         if cell.labels.prm:
             labels = cell.labels
-            groups[cell.leaderboard, labels.llm, labels.prm, labels.dataset, cell.conditions].append(cell)
+            groups[cell.leaderboard, labels.llm, labels.prm, labels.dataset].append(cell)
     for (leaderboard, *_), group in groups.items():
         measured: dict[str, dict[str, Replicated]] = defaultdict(dict)
         for cell in group if len(group) > 1 else ():

@@ -34,8 +34,7 @@ from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, content_k
 SECONDS_BETWEEN_WRITES, SHARE_FOR_WRITING = 5.0, 0.02
 """Readers see new results after this time, or later if writing and publishing would take more than this share."""
 
-# The tables in the artifacts of each kind of job. Samples are loaded by job, measurements by cell.
-_JOB_TABLES = {
+JOB_TABLES = {
     "rollout": ("trajectories",),
     "success": ("successes",),
     "imported": ("trajectories", "successes"),
@@ -44,6 +43,7 @@ _JOB_TABLES = {
     "curves": ("curve_points", "curve_areas", "risk_points", "sample_accuracies"),
     "search": ("searches",),
 }
+"""The tables in the artifacts of each kind of job. Samples are loaded by job, measurements by cell."""
 _COORDINATES = ("llm", "prm", "calibrator", "dataset")
 _COSTS = ("seconds", "samples", "generated_tokens", "scored_tokens")
 _CELL_TABLES = ("results", "question_results", "reliability_bins", "signed_error_bins", "league_points")
@@ -51,9 +51,6 @@ _CELL_TABLES = ("results", "question_results", "reliability_bins", "signed_error
 
 class Recorder:
     """Write the state and the results of a run.
-
-    A subclass may add to the rows of `run_rows`, `description`, `cell_row` and `job_row`, and change how results are
-    published.
 
     Attributes
     ----------
@@ -243,7 +240,7 @@ class Recorder:
         """Return the files of finished jobs that are not loaded, by their tables and by their owners."""
         files: dict[str, dict[str, list[Path]]] = defaultdict(dict)
         for job in finished:
-            for table in _JOB_TABLES.get(job.kind, ()) if job.key not in self._loaded_jobs else ():
+            for table in JOB_TABLES.get(job.kind, ()) if job.key not in self._loaded_jobs else ():
                 files[table][job.key] = self._files(job, table)
             for cell in self._cells_of[job.key]:
                 for table in _CELL_TABLES if cell.cell_id not in self._loaded_cells else ():

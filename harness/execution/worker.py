@@ -15,7 +15,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from prmcal.errors import ModelBrokenError, StorageError
 from prmcal.harness.execution.ending import Failure
@@ -28,6 +28,10 @@ from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.network import LOGGER
 from prmcal.registry.plugins import load_plugin_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
 """With one thread each, results do not depend on the number of cores, and processes do not disturb each other."""
@@ -182,11 +186,16 @@ def serve(
 
 
 def _write(output: Output, folder: Path) -> None:
-    import pyarrow as pa
     import pyarrow.parquet as parquet
 
     for name, frame in output.tables.items():
-        table = pa.Table.from_pandas(frame, preserve_index=False, nthreads=1).replace_schema_metadata(None)
-        parquet.write_table(table, folder / f"{name}.parquet", compression="zstd")
+        parquet.write_table(as_stored(frame), folder / f"{name}.parquet", compression="zstd")
     if output.save is not None:
         output.save(folder)
+
+
+def as_stored(frame: "pd.DataFrame") -> "pa.Table":
+    """Return a table of the output of a job as an artifact has it."""
+    import pyarrow as pa
+
+    return pa.Table.from_pandas(frame, preserve_index=False, nthreads=1).replace_schema_metadata(None)

@@ -73,7 +73,7 @@ def _one_strategy_per_name(specs: list[settings.StrategySpec]) -> list[settings.
     return specs
 
 
-Models = Annotated[list[settings.ModelSpec], Entries, AfterValidator(_unique_names)]
+Models = Annotated[list[settings.LLMSpec], Entries, AfterValidator(_unique_names)]
 PRMs = Annotated[list[settings.PRMSpec], Entries, AfterValidator(_unique_names)]
 Calibrators = Annotated[list[settings.CalibratorSpec], Entries, AfterValidator(_unique_names)]
 Datasets = Annotated[list[settings.DatasetSpec], Entries, AfterValidator(_unique_names)]

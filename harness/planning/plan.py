@@ -38,16 +38,16 @@ class Cell:
     target: Share | None = None
     level: Share | None = None
     """The target probability C and the level beta, if the strategy has one."""
-    conditions: str = ""
-    variant: str = ""
-    """On a merged leaderboard, what it was measured under that other cells were not, and what makes its name its own.
-    Both are empty in a run. Cells compete only under equal conditions."""
+    source: str = ""
+    """The id of the run that measured it; empty for the run of the folder."""
+    difference: str = ""
+    """How another run differs from it under the same key, such as ``brier 0.0081``; empty if none is known."""
 
     @property
     def cell_id(self) -> str:
         """A readable name. It is the same in every run of the grid."""
         labels = self.labels
-        name = cell_id(
+        return cell_id(
             self.leaderboard,
             labels.llm,
             labels.dataset,
@@ -57,7 +57,6 @@ class Cell:
             target=self.target,
             level=self.level,
         )
-        return f"{name}/{self.variant}" if self.variant else name
 
 
 @dataclass(frozen=True)
@@ -72,8 +71,6 @@ class PlannedPlugin(Generic[AnyPlugin_co]):
     """Where it was published; empty if it was not."""
     absent: str = ""
     """The checkpoint that the plan does without, because it is not on this machine; or empty."""
-    deterministic: bool | None = None
-    """True if the same call of a model gives the same bytes again; with None where no GPU is."""
     instance: AnyPlugin_co | None = field(default=None, repr=False, compare=False)
     """The plugin while a grid is planned, without its model. A saved plan has none."""
 
@@ -91,7 +88,7 @@ class PlannedPlugin(Generic[AnyPlugin_co]):
 
     def data(self) -> dict[str, Any]:
         """Return everything but the plugin itself as JSON data."""
-        names = ("identity", "citation", "absent", "deterministic")
+        names = ("identity", "citation", "absent")
         return {"reference": asdict(self.reference), **{name: getattr(self, name) for name in names}}
 
 

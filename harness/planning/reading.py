@@ -133,7 +133,7 @@ def _sections(model: Any, section: str) -> Iterator[tuple[str, str]]:
 
 
 _ENTRIES = {
-    "ModelSpec": "llm",
+    "LLMSpec": "llm",
     "PRMSpec": "prm",
     "CalibratorSpec": "calibrator",
     "DatasetSpec": "dataset",

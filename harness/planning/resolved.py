@@ -248,11 +248,7 @@ def build_plugin(
             identity = {"kind": registry.kind, **built.identity()}
             content_key(identity)  # It must be data that a key can be made from.
     identity = json.loads(json.dumps(identity))  # Tuples become lists, as in a saved plan.
-    stated = getattr(spec, "deterministic", None)
-    if stated is None:
-        on_cpu = True if getattr(built, "device", "") == "cpu" else None
-        stated = getattr(built, "deterministic", None) if on_cpu is None else on_cpu
-    return PlannedPlugin(reference, identity, built.citation, absent or "", stated, built)
+    return PlannedPlugin(reference, identity, built.citation, absent or "", built)
 
 
 def _questions(grid: GridSpec, spec: DatasetSpec, stand_ins: bool) -> GridQuestions:

@@ -25,6 +25,7 @@ from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuest
 from prmcal.harness.storage.folder import RunFolder, check_text, one_problem
 from prmcal.harness.storage.store import ArtifactRef, content_key, write_atomically
 from prmcal.registry.contracts.data import Question
+from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.messages import excerpt, message_of
 from prmcal.registry.plugins import load_plugin_file
 
@@ -146,7 +147,7 @@ def _jobs_data(plan: Plan, values: dict[str, tuple[int, Any]]) -> Iterator[dict[
         }
 
 
-_OF_CELLS = ("leaderboard", "strategy", "target", "level", "conditions", "variant")
+_OF_CELLS = ("leaderboard", "strategy", "target", "level", "source", "difference")
 
 
 def _cells_data(plan: Plan) -> Iterator[dict[str, Any]]:
@@ -195,12 +196,22 @@ def _plan(content: Mapping[str, Any]) -> Plan:
             )
         )
     cells = [
-        Cell(**{**each, "labels": Labels(**each["labels"]), "job": jobs[each["job"]]})
+        Cell(
+            labels=Labels(**each["labels"]),
+            job=jobs[each["job"]],
+            # Earlier plans have other optional fields.
+            **{name: each[name] for name in _OF_CELLS if name in each},
+        )
         for each in content["cells"]
     ]
-    plugins = {
+    plugins: dict[str, tuple[PlannedPlugin[Plugin], ...]] = {
         kind: tuple(
-            PlannedPlugin(**{**each, "reference": parameters.PluginReference(**each["reference"])})
+            PlannedPlugin(
+                parameters.PluginReference(**each["reference"]),
+                each["identity"],
+                each["citation"],
+                each["absent"],
+            )
             for each in found
         )
         for kind, found in content["plugins"].items()

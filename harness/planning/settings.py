@@ -148,14 +148,11 @@ class PluginSpec(Section):
         return PluginReference(self.name, self.plugin, dict(self.arguments))
 
 
-class ModelSpec(PluginSpec):
-    """An LLM or a PRM, and the name that the leaderboard shows."""
-
-    deterministic: bool | None = None
-    """True if the same call gives the same bytes again, where the plugin says something else. It is part of no key."""
+class LLMSpec(PluginSpec):
+    """An LLM and the name that the leaderboard shows."""
 
 
-class PRMSpec(ModelSpec):
+class PRMSpec(PluginSpec):
     """A PRM and the name that the leaderboard shows."""
 
     ranking: Arguments = Field(default={})

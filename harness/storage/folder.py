@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -106,6 +106,8 @@ class RunRecord:
     """The version of prmcal, the versions of the installed packages, and the hardware, as columns of the database."""
     finished_at: str = ""
     """End of the run in UTC, in ISO format. Empty until all results are recorded."""
+    sources: "list[RunRecord]" = field(default_factory=list)
+    """The records of other runs that measured some of the results."""
 
 
 class RunFolder:
@@ -159,24 +161,22 @@ class RunFolder:
     def record(self) -> RunRecord:
         """Read the record of the latest run.
 
-        Raises a RunError if no grid was run in the folder, the record is damaged, or the path is a file, such as a
-        bundle.
+        Raises a RunError if no grid was run in the folder, the record is damaged, or the path is a file.
         """
         from pydantic import TypeAdapter
 
         if self.directory.is_file():
             raise RunError(
-                f"{self.directory} is a file, and the folder of a run is needed. If it is a bundle, read it into a new "
-                f"folder first: prmcal merge FOLDER {self.directory}"
+                f"{self.directory} is a file, and the folder of a run is needed. If it is an archive, unpack it first."
             )
         try:
             content = json.loads((self.directory / run_folder.RECORD_FILE).read_text(encoding="utf-8"))
             with one_problem():
                 record = TypeAdapter(RunRecord).validate_python(content)
-            for name in ("started_at", "finished_at"):
-                if getattr(record, name) or name == "started_at":
-                    check_time(name, getattr(record, name))
-            for name, value in vars(record).items():
+            for each in (record, *record.sources):
+                check_time("started_at", each.started_at)
+                check_time("finished_at", each.finished_at or each.started_at)
+            for name, value in content.items():
                 if name not in _PATHS:
                     check_text(name, value)
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -243,7 +243,7 @@ class RunFolder:
     def write_record(self, record: RunRecord) -> None:
         """Replace the record."""
         # The order of the grid is kept, because the database has the grid as text.
-        write_atomically(self.directory / run_folder.RECORD_FILE, json.dumps(vars(record), indent=1) + "\n")
+        write_atomically(self.directory / run_folder.RECORD_FILE, json.dumps(asdict(record), indent=1) + "\n")
 
     def refuse_newer(self) -> None:
         """Check that no newer version of prmcal wrote the databases. What is damaged or older can be written again.

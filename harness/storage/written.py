@@ -1,4 +1,4 @@
-"""Folders of reports, which are replaced as a whole: a new one is filled, and then takes its place."""
+"""Folders that are replaced as a whole, such as those of reports: a new one is filled, and then takes its place."""
 
 import ctypes
 import json
@@ -53,24 +53,34 @@ class WrittenFolder:
         with storage_errors(self._out):
             target.parent.mkdir(parents=True, exist_ok=True)
             fresh = target.with_name(f".{target.name}.{os.getpid()}.new")
-            old = target.with_name(f".{target.name}.{os.getpid()}.old")
             try:
                 fresh.mkdir()
                 fill(fresh)
                 files = sorted([*_names_in(fresh), self._mark])
                 write_text(fresh / self._mark, json.dumps({**about, "files": files}, indent=1) + "\n")
-                if target.exists() and not _exchanged(fresh, target):
-                    target.rename(old)
-                if not target.exists():
-                    fresh.rename(target)
-            except BaseException:
+                replace_folder(fresh, target)
+            finally:
                 shutil.rmtree(fresh, ignore_errors=True)
-                if old.exists() and not target.exists():
-                    old.rename(target)
-                raise
-            for each in (old, fresh):
-                shutil.rmtree(each, ignore_errors=True)
             return [self._out / name for name in files]
+
+
+def replace_folder(fresh: Path, target: Path) -> None:
+    """Put a folder in the place of another one, which is deleted, or of none.
+
+    If this fails, the other one stays.
+    """
+    old = target.with_name(f".{target.name}.{os.getpid()}.old")
+    try:
+        if target.exists() and not _exchanged(fresh, target):
+            target.rename(old)
+        if not target.exists():
+            fresh.rename(target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            old.rename(target)
+        raise
+    for each in (old, fresh):
+        shutil.rmtree(each, ignore_errors=True)
 
 
 def _exchanged(one: Path, other: Path) -> bool:

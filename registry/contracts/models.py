@@ -15,10 +15,8 @@ from prmcal.registry.splitting import BLANK_LINE, Splitting, StepSplitting
 class LLM(Plugin, ABC):
     """A policy: samples completions of many prefixes at once."""
 
-    deterministic: bool | None = None
-    """True if the same call gives the same bytes again. With None it does where the machine has no GPU. A grid can say
-    it for the plugin. If it does not, results of another run are its replicates, and no conflict. It is not part of
-    the job keys."""
+    deterministic: ClassVar[bool] = True
+    """False if the same call may give other bytes, as in an engine. The conformance checks allow it then."""
     repeats: ClassVar[bool] = False
     """True if every call for a prefix begins with the same completions, for any seed. A grid must then ask for all
     samples of a prefix at once."""
@@ -109,8 +107,6 @@ class LLM(Plugin, ABC):
 class PRM(Plugin, ABC):
     """A process reward model. TransformersPRM is a base for models on transformers and needs less code."""
 
-    deterministic: bool | None = None
-    """True if the same call gives the same bytes again; see :attr:`prmcal.LLM.deterministic`."""
     whole_sequences: ClassVar[bool] = False
     """True if prefixes that share a beginning are computed apart, as in an engine, unless one sequence has the scores
     of all. The costs of a plan follow from it."""

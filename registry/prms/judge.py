@@ -131,11 +131,6 @@ class JudgePRM(TransformersPRM):
     """Further fields of a request to the server, such as ``chat_template_kwargs: {enable_thinking: false}`` for a
     reasoning model. With null, a field is left out."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.base_url is not None:
-            self.deterministic = False
-
     def check_arguments(self) -> None:
         """Raise an error also if there is not one model, the template leaves out a part, or Yes is No."""
         if self.base_url is None:

@@ -52,7 +52,6 @@ class PoolingHTTPPRM(Served, TokenPRM):
     T steps T + 1 times.
     """
 
-    deterministic = False
     whole_sequences = True
     path = "/pooling"
     not_found = "Check 'model', and 'base_url': vLLM's /pooling is at the root, without /v1."
@@ -192,7 +191,6 @@ class QwenVLLMPRM(QwenPRM):
     """
 
     packages, whole_sequences = ("vllm",), True
-    deterministic = False
     suits_machine = (*QwenPRM.suits_machine, "tensor_parallel", "gpu_memory")
     _batches = TokenPRM._batches  # The engine makes its own batches.
 

@@ -11,7 +11,6 @@
     │   ├── ModelBrokenError         its model broke, and may work when it is loaded again
     │   └── NoAnswerError            the server behind a plugin did not answer
     ├── DataError                    a data set or an artifact cannot be read as it should be
-    │   └── BundleError              a bundle is damaged, altered, or not what it says
     ├── GridError                    the grid file is wrong
     ├── RunError                     the output folder is locked, or belongs to another grid
     ├── StorageError                 the disk is full or not writable
@@ -76,10 +75,6 @@ class NoAnswerError(PluginFailedError):
 
 class DataError(PrmcalError):
     """A data set or an artifact cannot be read as it should be."""
-
-
-class BundleError(DataError):
-    """A bundle is damaged or altered, or its content is not what it says. Nothing of it was kept."""
 
 
 class GridError(PrmcalError):

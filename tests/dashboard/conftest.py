@@ -12,14 +12,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import sqlalchemy as sa
 
 from prmcal.dashboard.formats import estimate
-from prmcal.db.reader import engine_for
-from prmcal.db.run_folder import LOCK_FILE, database_path
-from prmcal.db.writer import Writer
-from tests.db import merged_factory
-from tests.shared import made_once, served_once
+from prmcal.db.run_folder import LOCK_FILE
+from tests.shared import served_once
 from tools.screenshots import background_server
 
 if TYPE_CHECKING:
@@ -93,35 +89,6 @@ def run_folder(small_run: Path) -> Path:
 def address(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the dashboard of that run."""
     with served_once(tmp_path_factory, "run", lambda: server(run_folder)) as address:
-        yield address
-
-
-@pytest.fixture(scope="session")
-def merged(merged_board: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the merged leaderboard of tests/db/merged_factory.py, with a submitter of a hostile name.
-
-    The run of Bob has a grid, with the seed 2.
-    """
-
-    def make(directory: Path) -> None:
-        shutil.copytree(merged_board, directory, dirs_exist_ok=True)
-        writer = Writer(database_path(directory))
-        renamed = sa.text("UPDATE submissions SET submitter = :name WHERE submission_id = :id")
-        with engine_for(writer.path).begin() as connection:
-            connection.execute(renamed, {"name": HOSTILE, "id": merged_factory.CLEO})
-            given = sa.text("UPDATE runs SET grid = :grid WHERE run_id = 'run-2'")
-            connection.execute(
-                given, {"grid": GRID.replace("seed: 3", "seed: 2").replace("weak", merged_factory.SEED_2)}
-            )
-        writer.publish()
-
-    return made_once(tmp_path_factory, "hostile-board", make)
-
-
-@pytest.fixture(scope="session")
-def merged_address(merged: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the dashboard of that leaderboard."""
-    with served_once(tmp_path_factory, "board", lambda: server(merged)) as address:
         yield address
 
 

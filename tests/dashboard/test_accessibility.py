@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.dashboard.conftest import SECONDS, drawn
-from tools.screenshots import MERGED_VIEWS, VIEWS
+from tools.screenshots import VIEWS
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 pytest.importorskip("axe_playwright_python.base", reason="'axe-playwright-python' is not installed")
@@ -53,13 +53,6 @@ REPETITIONS = {"leaderboard-scaling", "leaderboard-costs", "scaling-risk", "comp
 @pytest.mark.parametrize("name", [each for each in VIEWS if each not in REPETITIONS])
 def test_axe_finds_nothing_in_light_and_dark(page: Page, address: str, name: str) -> None:
     check(page, f"{address}/{VIEWS[name]}")
-
-
-@pytest.mark.parametrize("name", MERGED_VIEWS)
-def test_axe_finds_nothing_on_pages_of_a_merged_leaderboard(
-    page: Page, merged_address: str, name: str
-) -> None:
-    check(page, f"{merged_address}/{MERGED_VIEWS[name]}")
 
 
 def check(page: Page, address: str) -> None:

@@ -14,11 +14,5 @@ def results(small_run: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def merged(merged_board: Path) -> Path:
-    """Folder of a small merged leaderboard. Not to be written to."""
-    return merged_board
-
-
-@pytest.fixture(scope="session")
 def published(results: Path) -> Path:
     return published_path(results)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 import signal
 import subprocess
 import sys
@@ -27,16 +26,8 @@ from prmcal.errors import (
     LockedDatabaseError,
     MissingDatabaseError,
 )
-from tests.db import merged_factory, parquet_files
+from tests.db import parquet_files
 from tests.stored import load, record
-
-
-def content(path: Path) -> dict[str, list[str]]:
-    with reading(path) as connection:
-        return {
-            table.name: sorted(map(repr, connection.execute(sa.select(table))))
-            for table in Base.metadata.sorted_tables
-        }
 
 
 def run_python(code: str, *arguments: Path, **kwargs: object) -> subprocess.Popen[str]:
@@ -47,14 +38,6 @@ def run_python(code: str, *arguments: Path, **kwargs: object) -> subprocess.Pope
 @pytest.fixture
 def writer(tmp_path: Path) -> Writer:
     return Writer(database_path(tmp_path))
-
-
-def test_building_again_gives_the_same_content(merged: Path, tmp_path: Path) -> None:
-    first = content(published_path(merged))
-    assert all(first.values())
-    new = Path(shutil.copytree(merged, tmp_path / "new"))
-    merged_factory.build(new)
-    assert content(published_path(new)) == first
 
 
 def test_a_bulk_load_equals_inserts_row_by_row(writer: Writer, tmp_path: Path) -> None:

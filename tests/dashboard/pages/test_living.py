@@ -9,7 +9,6 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-import sqlalchemy as sa
 
 from prmcal.dashboard.controls.widgets import REFRESH_SECONDS, link
 from prmcal.db import catalog
@@ -157,18 +156,3 @@ def test_progress_is_updated(page: Page, run_folder: Path, live: tuple[Path, str
         if len(sent) == before:
             break
     assert len(sent) == before, "the page asks again although the run has ended"
-
-
-def test_a_league_without_results_names_no_grid_file(
-    page: Page, merged_board: Path, merged_address: str, live: tuple[Path, str]
-) -> None:
-    page.goto(f"{merged_address}/league?tier=reproduced")
-    page.get_by_text("No result of the league matches the filters.").wait_for()
-    directory, address = live
-    shutil.copytree(merged_board, directory, dirs_exist_ok=True)
-    writer = Writer(database_path(directory))
-    with engine_for(writer.path).begin() as connection:
-        connection.execute(sa.text("DELETE FROM cells WHERE leaderboard = 'league'"))
-    writer.publish()
-    page.goto(f"{address}/league")
-    page.get_by_text("No submission has results of the league.").wait_for()

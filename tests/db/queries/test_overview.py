@@ -42,7 +42,7 @@ def values_of(seed: int, **shift: float) -> pd.DataFrame:
         for llm, calibrator in itertools.product(("weak", "strong"), shift):
             noise = draw.normal(0, 0.02, count)
             rows += [
-                (dataset, llm, "prm", "", calibrator, f"q{i}", difficulty[i] + noise[i] + shift[calibrator])
+                (dataset, llm, "prm", calibrator, f"q{i}", difficulty[i] + noise[i] + shift[calibrator])
                 for i in range(count)
             ]
     return pd.DataFrame(rows, columns=[*PLACE, "calibrator", "question_id", "value"])
@@ -96,7 +96,6 @@ def test_intervals_over_two_data_sets_contain_the_truth() -> None:
                     "dataset": name,
                     "llm": "l",
                     "prm": "p",
-                    "conditions": "",
                     "question_id": range(n),
                     "value": drawn,
                 }
@@ -164,7 +163,7 @@ def test_the_true_mean_rank_of_calibrators_that_are_close_lies_in_its_interval()
     for seed in range(20):
         draw = np.random.default_rng(seed)
         rows = [
-            ("math", llm, "prm", "", name, f"q{question}", shift + draw.normal())
+            ("math", llm, "prm", name, f"q{question}", shift + draw.normal())
             for llm in ("a", "b", "c", "d")
             for question in range(30)
             for name, shift in zip(CALIBRATORS, (0.1, 0.05, 0.0), strict=True)
@@ -185,7 +184,7 @@ def test_the_difference_to_equal_cost_is_that_of_the_accuracies() -> None:
     count, most = 30, 8
     curve = np.sort(draw.random((count, most)), axis=1)
     samples = draw.integers(1, most + 1, count)
-    place = {"dataset": "math", "llm": "weak", "prm": "prm", "conditions": ""}
+    place = {"dataset": "math", "llm": "weak", "prm": "prm"}
     questions = [f"q{i}" for i in range(count)]
     spent = pd.DataFrame({**place, "calibrator": "good", "question_id": questions, "value": samples})
     right = spent.assign(value=curve[np.arange(count), samples - 1])
@@ -212,7 +211,7 @@ def test_the_difference_to_equal_cost_is_that_of_the_accuracies() -> None:
 
 
 def test_the_whole_budget_costs_as_much_as_itself() -> None:
-    place = {"dataset": "math", "llm": "weak", "prm": "prm", "conditions": ""}
+    place = {"dataset": "math", "llm": "weak", "prm": "prm"}
     spent = pd.DataFrame({**place, "calibrator": "c", "question_id": ["a", "b"], "value": [4.0, 4.0]})
     curves = pd.DataFrame(
         {

@@ -28,7 +28,6 @@ def rivals(
             "dataset": "d",
             "llm": str(place),
             "prm": "p",
-            "conditions": "",
             "question_id": np.arange(questions),
         }
         one.append(pd.DataFrame({**own, "accuracy": chances}))

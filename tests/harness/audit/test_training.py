@@ -22,7 +22,7 @@ from prmcal.registry.nano.problems import MODULUS, generate_split, render_step
 from prmcal.registry.plugins import prms
 from prmcal.registry.reading.solutions import Fields
 from tests.conftest import Prmcal
-from tests.harness.share.verified_run import verified_run
+from tests.harness.merging.nano_run import nano_run
 
 # Its states know of wrong steps, unlike those of the policies. It reads other texts as a PRM.
 MODEL = "nano:shepherd"
@@ -108,7 +108,7 @@ def written(tmp_path: Path) -> Callable[..., Path]:
 def test_a_run_becomes_a_prm_with_the_scores_of_its_fit(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal
 ) -> None:
-    run, folder = verified_run(tmp_path_factory), tmp_path / "trained"
+    run, folder = nano_run(tmp_path_factory), tmp_path / "trained"
     done = prmcal("train-prm", run, "--model", MODEL, "--out", folder)
     assert done.returncode == 0, done.stderr
     assert "12 questions, 24 solutions" in done.stdout

@@ -71,9 +71,6 @@ def test_rewards_are_those_of_stored_states_also_after_a_kill(tmp_path: Path, pr
     assert computed.keys() == stored.keys() and len(stored) == 2
     for name, table in stored.items():
         pd.testing.assert_frame_equal(computed[name], table, rtol=0, atol=1e-6)
-    verified = prmcal("verify", out, "--tier", "scored again", "--all-fits")
-    assert verified.returncode == 0, verified.stderr
-    assert "fits repeated" in verified.stdout
 
 
 @pytest.mark.parametrize("room", [0, 2**30])

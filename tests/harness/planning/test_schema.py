@@ -94,7 +94,7 @@ def test_plugins_of_others_may_have_any_arguments(schema: jsonschema.Draft7Valid
 
 def test_every_plugin_is_offered_and_its_arguments_are_described() -> None:
     schema = grid_schema()
-    names = {"llm": "ModelSpec", "prm": "PRMSpec"}
+    names = {"llm": "LLMSpec", "prm": "PRMSpec"}
     for kind, registry in KINDS.items():
         offered = schema["definitions"][names.get(kind, f"{kind.title()}Spec")]["anyOf"][0]["enum"]
         assert offered == list(registry.names())
@@ -108,6 +108,6 @@ def test_every_plugin_is_offered_and_its_arguments_are_described() -> None:
 def test_the_command_prints_the_schema_with_the_plugins_of_a_file(prmcal: Prmcal) -> None:
     printed = prmcal("list", "--schema", "--plugin", PLUGINS / "synthetic.py")
     assert printed.returncode == 0, printed.stderr
-    own = json.loads(printed.stdout)["definitions"]["ModelSpec"]["anyOf"][0]["enum"]
-    shipped = json.loads(FILE.read_text(encoding="utf-8"))["definitions"]["ModelSpec"]["anyOf"][0]["enum"]
+    own = json.loads(printed.stdout)["definitions"]["LLMSpec"]["anyOf"][0]["enum"]
+    shipped = json.loads(FILE.read_text(encoding="utf-8"))["definitions"]["LLMSpec"]["anyOf"][0]["enum"]
     assert set(own) > set(shipped)

@@ -1,0 +1,110 @@
+"""Merge the folders of runs into one, which is then like that of a run. Killed at any moment, it is the old or the new.
+
+All runs are checked before a byte is written. A folder beside the merged one gets links to their artifacts, one plan
+and one record, and its database is built from these as that of any run is. Then it takes the place of the old folder.
+"""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from prmcal.db import run_folder
+from prmcal.errors import RunError
+from prmcal.harness.execution.ending import write_failures
+from prmcal.harness.execution.run import rebuild_database
+from prmcal.harness.merging.checks import ADVICE, ENVIRONMENT, read_source
+from prmcal.harness.merging.union import Union, union_of
+from prmcal.harness.planning.saved import write_plan
+from prmcal.harness.storage.folder import RunFolder, RunRecord
+from prmcal.harness.storage.store import MANIFEST_FILE, Store, content_key, link_or_copy, storage_errors
+from prmcal.harness.storage.written import replace_folder
+from prmcal.registry.messages import reading
+
+
+def merge(folders: Sequence[Path], out: Path) -> Union:
+    """Merge the folders of runs into `out`: a new or an empty folder, or that of a run, which then counts as the first.
+
+    Raises a PrmcalError if `out` is something else, a run is in progress, or a folder is damaged, altered, from another
+    version or does not fit the others. Raises a StorageError if the disk is full or not writable. Nothing is changed
+    then. The same command continues a merge that was killed.
+    """
+    target = out.resolve()
+    extends = (target / run_folder.RECORD_FILE).exists()
+    if target.exists() and not extends and not (target.is_dir() and not any(target.iterdir())):
+        raise RunError(f"{out} holds files that are not from a run. Choose a new or an empty --out folder.")
+    unique = {folder.resolve(): folder for folder in ([out] if extends else []) + list(folders)}
+    sources = list(map(read_source, unique.values()))
+    with reading("The runs cannot be merged", ADVICE):
+        union = union_of(sources)
+    fresh = target.with_name(f".{target.name}.merging")
+    with storage_errors(out):
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(parents=True)
+        try:
+            _fill(fresh, union)
+            if extends:
+                with RunFolder(target).lock():
+                    _take_over(target, fresh)
+                    replace_folder(fresh, target)
+            else:
+                replace_folder(fresh, target)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+    return union
+
+
+def _fill(folder: Path, union: Union) -> None:
+    store = Store(folder)
+    for ref, source in union.holders.items():
+        there, here = Store(source.folder).folder(ref), store.folder(ref)
+        for name in (*source.manifests[ref].files, MANIFEST_FILE):
+            (here / name).parent.mkdir(parents=True, exist_ok=True)
+            link_or_copy(there / name, here / name)
+    record = _record(union)
+    write_plan(folder, record.grid, union.plan)
+    RunFolder(folder).write_record(record)
+    write_failures(folder, union.failures)
+    with reading("The runs cannot be merged", ADVICE):
+        rebuild_database(folder)
+
+
+def _record(union: Union) -> RunRecord:
+    """Return the record of a merged folder. That of equal grids is theirs, so that a run can continue it.
+
+    Plugin files are not named: they would be executed, and may be those of a stranger.
+    """
+    records = {
+        each.run_id: replace(
+            each, plugin_files=[], log="", sources=[], environment={**ENVIRONMENT, **each.environment}
+        )
+        for source in union.sources
+        for each in (*source.record.sources, source.record)
+    }
+    grids = [
+        grid for source in union.sources for grid in source.record.grid.get("grids", [source.record.grid])
+    ]
+    unique = list({content_key(grid): grid for grid in grids}.values())
+    # No grid can have this name, because it contains a space. So no run can claim the folder.
+    names = " and ".join(dict.fromkeys(grid["name"] for grid in unique))
+    alone = len(unique) == 1 and not union.renamed
+    last = max(each.finished_at or each.started_at for each in records.values())
+    return RunRecord(
+        grid=unique[0] if alone else {"name": f"merge of {names}", "grids": unique},
+        plugin_files=[],
+        run_id=content_key(list(records))[:12],
+        started_at=last,
+        finished_at=last,
+        sources=list(records.values()),
+    )
+
+
+def _take_over(old: Path, new: Path) -> None:
+    """Make all other files of a folder appear in the one that replaces it, such as its log and earlier artifacts."""
+    written = {run_folder.LOCK_FILE, run_folder.RECORD_FILE, run_folder.PLAN_FILE, run_folder.FAILURES_FILE}
+    written |= {run_folder.database_path(old).name, run_folder.published_path(old).name}
+    for path in old.rglob("*"):
+        inside = path.relative_to(old)
+        if path.is_file() and inside.parts[0] not in written and not (new / inside).exists():
+            (new / inside).parent.mkdir(parents=True, exist_ok=True)
+            link_or_copy(path, new / inside)

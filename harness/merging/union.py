@@ -1,0 +1,301 @@
+"""One plan for several runs: names that tell results apart, and how runs differ under equal keys.
+
+Rows are those of all runs. Two grids may call different things by one name. Then the name in the later run gets the
+name of its folder behind it, such as ``isotonic.second``: the name of the plugin or the data set that differs, or that
+of the LLM if the grids differ in a setting, such as the seed.
+
+An artifact that several runs have is that of the first. If another one has other bytes, the rows that they concern say
+by how much. Samples and their grades are no results but what results are measured from: if they differ under one key,
+the runs cannot be merged.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from prmcal.db.metrics import Metric
+from prmcal.errors import RunError
+from prmcal.harness.execution.ending import Failure
+from prmcal.harness.jobs.job import Job, Labels, job_key
+from prmcal.harness.jobs.parameters import MeasuringParameters, Parameters
+from prmcal.harness.merging.checks import Source
+from prmcal.harness.merging.tables import differences, result_differences
+from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions
+from prmcal.harness.storage.store import ArtifactRef, Store, content_key
+
+_SAMPLED = ("rollout", "success", "imported")
+"""The kinds of jobs that give what results are measured from."""
+_OF_CELL = ("strategy", "target", "level")
+"""Parameters of a measurement in which the cells of one place differ."""
+
+Names = Mapping[tuple[str, str], str]
+"""New names of plugins and data sets, by their kind and their name in the grid."""
+_Node = tuple[str, Labels]
+"""A job: the key that follows from its shards, and its labels."""
+_Sizes = dict[str, float]
+"""How far values differ, by what they are. NaN if they are no numbers."""
+
+
+@dataclass(frozen=True)
+class Union:
+    """The plan of several runs, and what each of them has of it."""
+
+    sources: tuple[Source, ...]
+    plan: Plan
+    holders: Mapping[ArtifactRef, Source]
+    """The run that each finished artifact is taken from."""
+    failures: Mapping[str, Failure]
+    """The reasons why shards failed that no run has."""
+    renamed: Mapping[str, Names]
+    """The names that are others than in the grid, by the folder."""
+
+
+def union_of(sources: Sequence[Source]) -> Union:
+    """Return the union of runs, of which there is at least one. What several have is that of the first.
+
+    Raises a RunError if two runs have different samples under one key, or disagree which values of a metric are better,
+    or two folders have one name and both need it to tell names apart.
+    """
+    builder = _Builder()
+    for source in sources:
+        builder.add(source)
+    return builder.union()
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self.sources: list[Source] = []
+        self.holders: dict[ArtifactRef, Source] = {}
+        self.renamed: dict[str, Names] = {}
+        self.plugins: dict[str, dict[str, PlannedPlugin[Any]]] = defaultdict(dict)
+        self.datasets: dict[tuple[str, str], PlannedQuestions] = {}
+        self.metrics: dict[str, Metric] = {}
+        self.settings: dict[tuple[str, ...], set[str]] = {}
+        self.jobs: dict[_Node, Job[Parameters]] = {}
+        self.keys: set[str] = set()
+        self.cells: dict[str, Cell] = {}
+
+    def add(self, source: Source) -> None:
+        """Add a run, under names that tell its results from those of the runs before."""
+        self.sources.append(source)
+        for ref in source.manifests:
+            self.holders.setdefault(ref, source)
+        names = {each: f"{each[1]}.{source.name}" for each in self._others(source.plan)}
+        plan = with_names(source.plan, names)
+        if llms := self._other_llms(plan):
+            names |= {("llm", name): f"{name}.{source.name}" for name in llms}
+            plan = with_names(source.plan, names)
+        if left := [name for _, name in self._others(plan)] or list(self._other_llms(plan)):
+            raise RunError(
+                f"Two folders are named '{source.name}', and both have '{left[0]}' with another meaning. Nothing was "
+                "merged. Rename one of the folders."
+            )
+        if names:
+            self.renamed[str(source.folder)] = names
+        for metric in plan.metrics:
+            if self.metrics.setdefault(metric.name, metric).better != metric.better:
+                raise RunError(
+                    f"{source.folder} and a run before it disagree which values of the metric '{metric.name}' are "
+                    "better. Nothing was merged. Give the metric another name in one of the grids."
+                )
+        for kind, plugins in plan.plugins.items():
+            self.plugins[kind] = {each.name: each for each in plugins} | self.plugins[kind]
+        self.datasets = {(each.name, each.split): each for each in plan.datasets} | self.datasets
+        self.settings = settings_of(plan) | self.settings
+        for job in plan.jobs:
+            self._add_job(job)
+        for cell in plan.cells:
+            self.cells.setdefault(cell.cell_id, replace(cell, job=self.jobs[_node(cell.job)]))
+
+    def _others(self, plan: Plan) -> list[tuple[str, str]]:
+        """Return the plugins and the data sets of a plan that are other ones in the runs before."""
+        return [
+            (kind, plugin.name)
+            for kind, plugins in plan.plugins.items()
+            for plugin in plugins
+            if kind != "metric"
+            and (
+                self.plugins[kind].get(plugin.name, plugin).identity != plugin.identity
+                or any(
+                    self.datasets.get((each.name, each.split), each) != each
+                    for each in plan.datasets
+                    if kind == "dataset" and each.name == plugin.name
+                )
+            )
+        ]
+
+    def _other_llms(self, plan: Plan) -> set[str]:
+        """Return the LLMs of a plan under whose names the runs before have results of other settings."""
+        of_settings = {
+            place[1] for place, keys in settings_of(plan).items() if self.settings.get(place, keys) != keys
+        }
+        return of_settings | {
+            cell.labels.llm
+            for cell in plan.cells
+            if self.cells.get(cell.cell_id, cell).job.refs != cell.job.refs
+        }
+
+    def _add_job(self, job: Job[Parameters]) -> None:
+        node = _node(job)
+        if node not in self.jobs:
+            # Grids may have several names for it. In the database, each of them has a job of its own.
+            key = content_key({"job": node[0], "names": str(job.labels)}) if node[0] in self.keys else node[0]
+            self.keys.add(node[0])
+            inputs = tuple(self.jobs[_node(each)] for each in job.inputs)
+            self.jobs[node] = replace(job, key=key, inputs=inputs)
+
+    def union(self) -> Union:
+        """Compare what several runs have, and return the union."""
+        sizes: dict[ArtifactRef, _Sizes] = {}
+        behind = {source.folder: self._behind(self._compared(source, sizes)) for source in self.sources}
+        seconds: dict[ArtifactRef, float] = {}
+        failures: dict[str, Failure] = {}
+        earlier: dict[tuple[Path, ArtifactRef], Cell] = {}
+        for source in reversed(self.sources):
+            seconds |= source.plan.model_seconds or {}
+            failures |= source.failures
+            earlier |= {(source.folder, cell.job.refs[0]): cell for cell in source.plan.cells}
+        cells = []
+        for cell in self.cells.values():
+            ref, node = cell.job.refs[0], _node(cell.job)
+            if (holder := self.holders.get(ref)) is not None:
+                inputs = _listed(sizes[each] for each in behind[holder.folder].get(node, ()))
+                text = _listed([sizes[ref]]) if ref in sizes else f"its inputs ({inputs})" if inputs else ""
+                there = earlier.get((holder.folder, ref), cell)
+                run = there.source or holder.record.run_id
+                cell = replace(cell, source=run, difference=text or there.difference)
+            cells.append(cell)
+        plan = Plan(
+            tuple(self.jobs.values()),
+            tuple(cells),
+            {kind: tuple(plugins.values()) for kind, plugins in self.plugins.items()},
+            tuple(self.datasets.values()),
+            tuple(self.metrics.values()),
+            model_seconds=seconds,
+        )
+        done = {ref.key for ref in self.holders}
+        left = {key: failure for key, failure in failures.items() if key not in done}
+        return Union(tuple(self.sources), plan, self.holders, left, self.renamed)
+
+    def _compared(self, source: Source, sizes: dict[ArtifactRef, _Sizes]) -> set[ArtifactRef]:
+        """Return the artifacts of a run that differ from those that are kept, and add by how much to `sizes`."""
+        unequal = set()
+        for ref, manifest in source.manifests.items():
+            holder = self.holders[ref]
+            if holder is source or holder.manifests[ref].files == manifest.files:
+                continue
+            apart = artifact_differences(Store(holder.folder), Store(source.folder), ref)
+            if apart and ref.kind in _SAMPLED:
+                raise RunError(
+                    f"{holder.folder} and {source.folder} have different samples under one key ({ref.kind}/{ref.key}: "
+                    f"{source.plan.job_of(ref)}), so their results are not about the same. Nothing was merged. Draw "
+                    "samples once, and copy their folder before they are scored on several machines. Or give one of "
+                    "the grids another 'seed': its results are those of another LLM then."
+                )
+            if apart:
+                unequal.add(ref)
+                there = sizes.setdefault(ref, {})
+                there |= {name: max(size, there.get(name, size)) for name, size in apart.items()}
+        return unequal
+
+    def _behind(self, unequal: set[ArtifactRef]) -> dict[_Node, set[ArtifactRef]]:
+        """Return which of some artifacts are behind each job; nothing if there are none."""
+        behind: dict[_Node, set[ArtifactRef]] = {}
+        for node, job in self.jobs.items() if unequal else ():
+            behind[node] = unequal.intersection(job.refs).union(*(behind[_node(each)] for each in job.inputs))
+        return behind
+
+
+def _node(job: Job[Parameters]) -> _Node:
+    return job_key(job.refs), job.labels
+
+
+def settings_of(plan: Plan) -> dict[tuple[str, ...], set[str]]:
+    """Return keys of the samples of a place and of how they are measured, by kind of job, LLM, data set and split.
+
+    Results of two grids can be compared if these are equal.
+    """
+    keys: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for job in plan.jobs:
+        shard, labels = job.shards[0], job.labels
+        place = job.kind, labels.llm, labels.dataset, labels.split
+        if job.kind in _SAMPLED:
+            keys[place].add(job_key(job.refs))
+        elif isinstance(shard.parameters, MeasuringParameters):
+            parameters = {**shard.identity.get("parameters", {}), **dict.fromkeys(_OF_CELL)}
+            keys[place].add(content_key([shard.version, {**shard.identity, "parameters": parameters}]))
+    return dict(keys)
+
+
+def with_names(plan: Plan, names: Names) -> Plan:
+    """Return a plan with other names of plugins and data sets. The keys of shards stay."""
+    if not names:
+        return plan
+
+    def renamed(labels: Labels) -> Labels:
+        kinds = ("llm", "prm", "calibrator", "dataset")
+        changes: dict[str, Any] = {kind: names.get((kind, getattr(labels, kind))) for kind in kinds}
+        return replace(labels, **{kind: name for kind, name in changes.items() if name})
+
+    def asked(given: Any) -> Any:
+        name = names.get(("dataset", given.data.dataset.name), given.data.dataset.name)
+        return replace(given, data=replace(given.data, dataset=replace(given.data.dataset, name=name)))
+
+    jobs: dict[_Node, Job[Parameters]] = {}
+    for job in plan.jobs:
+        shards = tuple(replace(each, parameters=asked(each.parameters)) for each in job.shards)
+        inputs = tuple(jobs[_node(each)] for each in job.inputs)
+        jobs[_node(job)] = Job(job.key, renamed(job.labels), shards, inputs)
+    cells = (
+        replace(
+            cell,
+            labels=renamed(cell.labels),
+            job=jobs[_node(cell.job)],
+            strategy=names.get(("strategy", cell.strategy), cell.strategy),
+        )
+        for cell in plan.cells
+    )
+    plugins = {
+        kind: tuple(
+            replace(each, reference=replace(each.reference, name=names.get((kind, each.name), each.name)))
+            for each in found
+        )
+        for kind, found in plan.plugins.items()
+    }
+    datasets = tuple(
+        replace(each, name=names.get(("dataset", each.name), each.name)) for each in plan.datasets
+    )
+    return replace(plan, jobs=tuple(jobs.values()), cells=tuple(cells), plugins=plugins, datasets=datasets)
+
+
+def artifact_differences(one: Store, other: Store, ref: ArtifactRef) -> _Sizes:
+    """Return by how much two artifacts differ: results by their metrics, and others under the name of their kind.
+
+    It is empty if they differ in rounding only.
+    """
+    files, others = (
+        {} if each is None else each.files for each in (one.manifest(ref, False), other.manifest(ref, False))
+    )
+    apart: list[float] = []
+    for name in sorted(name for name in files.keys() | others.keys() if files.get(name) != others.get(name)):
+        table = name.removesuffix(".parquet")
+        if table == name or name not in files or name not in others:
+            apart.append(math.nan)
+            continue
+        tables = one.read(ref, table), other.read(ref, table)
+        if table == "results" and (of_metrics := result_differences(*tables)):
+            return of_metrics
+        apart += [each.size for each in differences(*tables)]
+    numbers = [size for size in apart if not math.isnan(size)]
+    return {ref.kind.replace("_", " "): max(numbers, default=math.nan)} if apart else {}
+
+
+def _listed(sizes: Iterable[_Sizes]) -> str:
+    """Return differences in words, such as ``brier 0.0081, adaptive_ce 0.002``."""
+    largest: _Sizes = {}
+    for name, size in (pair for each in sizes for pair in each.items()):
+        largest[name] = size if math.isnan(largest.get(name, math.nan)) else max(size, largest[name])
+    return ", ".join(name if math.isnan(size) else f"{name} {size:.2g}" for name, size in largest.items())
