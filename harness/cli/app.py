@@ -63,7 +63,7 @@ class ExitCode(IntEnum):
 
 EXPLANATION = (
     "Exit codes: 0 done, 2 bad input, 3 cells or questions failed (run, status, ask), 4 checks failed (check, doctor, "
-    "train-prm, verify), 5 not finished within --max-hours, 130 interrupted, 143 ended by SIGTERM (129 by SIGHUP)."
+    "train-prm, rebuild), 5 not finished within --max-hours, 130 interrupted, 143 ended by SIGTERM (129 by SIGHUP)."
 )
 
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 import prmcal.grids
 from prmcal.errors import GridError
 from prmcal.harness.planning.grid import DEFAULT_STRATEGIES, GridSpec
-from prmcal.registry.messages import is_file, meant, reading, refuse_device, shown
+from prmcal.registry.messages import is_file, meant, reading, shown
 from prmcal.registry.plugins import KINDS
 from prmcal.registry.sources import arguments_model, documented_arguments
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal import Prefix, Sampling
-from prmcal.errors import DataError, GridError
-from prmcal.harness.planning.reading import read_grid
+from prmcal.errors import DataError
 from prmcal.registry.grading import grade_answer
 from prmcal.registry.plugins import datasets, llms, prms
 from prmcal.steps import split_steps, text_so_far
