@@ -23,7 +23,7 @@ from prmcal.harness.jobs.parameters import RolloutParameters, ScoreParameters
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import ArtifactRef, Store
-from prmcal.registry.reading.pools import Card, findings, write_pool
+from prmcal.registry.reading.pools import Card, write_pool
 
 FOLDER = Path(__file__).parents[2] / "registry" / "pools"
 NANO_PRM = "nano-prm"
@@ -155,13 +155,12 @@ def rows_of_run(run: Path, columns: Mapping[str, str]) -> pd.DataFrame:
 
 
 def main() -> None:
-    """Write one pool, and say what is wrong with it."""
+    """Write one pool."""
     makers = {"humaneval": humaneval, "terminal-bench": terminal_bench, "nano": nano, "smollm2": smollm2}
     name, table, card = makers[sys.argv[1]](Path(sys.argv[2]))
     path = FOLDER / f"{name}.parquet"
     write_pool(path, table, card)
     print(f"{path}: {len(table):,} rows, {path.stat().st_size:,} bytes")
-    print("\n".join(findings(path)))
 
 
 if __name__ == "__main__":

@@ -159,7 +159,7 @@ class Failure:
             ModelBrokenError: "model",
             FaultyPluginError: "plugin",
         }
-        cause = next((cause for kind, cause in causes.items() if isinstance(error, kind)), "input")
+        cause: Cause = next((causes[raised] for raised in causes if isinstance(error, raised)), "input")
         return cls(str(error), cause, error.plugin if isinstance(error, PluginFailedError) else "")
 
     def with_root(self, lines: Sequence[str]) -> Self:

@@ -258,7 +258,6 @@ def _pool(bare: PrefixRewards, drawn: Sequence[Trajectory], size: int, level: fl
         scores=scores,
         rewards=of_question[:, read],
         step_scores=step_scores,
-        question_rewards=of_question,
         trajectory_rewards=trajectory_rewards,
         step_rewards=step_rewards,
         levels=levels,

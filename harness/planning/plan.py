@@ -273,7 +273,7 @@ def make_shard(
         name: as_identity(fields.get(name))
         for name in kind.decisive
         if fields.get(name) or name not in kind.left_out
-    } | decisive
+    } | dict(decisive)
     ref = ArtifactRef(kind.kind, shard_key(kind.kind, kind.version, identity, inputs))
     parameters = kind(**{name: as_reference(value) for name, value in fields.items()})
     references = {role: tuple(refs) for role, refs in inputs.items()}
