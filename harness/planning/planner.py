@@ -1,7 +1,7 @@
 """From a grid to its plan: the jobs, and the cells that they fill."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, TypeGuard
 
 from prmcal.db.statistics.bootstrap import Bootstrap
@@ -21,41 +21,28 @@ from prmcal.registry.contracts.strategy import PoolStrategy, SearchStrategy, Str
 from prmcal.registry.plugins import strategies
 
 
-@dataclass(frozen=True)
-class StrategyInputs:
-    """The inputs of a strategy: trajectories, perhaps scored or calibrated."""
+def roles(
+    strategy: Strategy, tested: Sampled, tuning: Sampled | None = None
+) -> dict[str, Job[parameters.Parameters]]:
+    """Return the jobs whose artifacts a strategy reads, by role.
 
-    own: Sampled
-    """Those of the test questions."""
-    tuning: Sampled
-    """The same of the calibration questions."""
-
-    @property
-    def level(self) -> float | None:
-        """The level beta, if there is one."""
-        return self.own.level if isinstance(self.own, Calibrated) else None
-
-    def roles(self, strategy: Strategy) -> dict[str, Job[parameters.Parameters]]:
-        """Return the jobs whose artifacts the strategy reads, by role."""
-        found = _roles(self.own, strategy)
-        if isinstance(strategy, PoolStrategy) and strategy.tuned:
-            found |= {f"{TUNING}{role}": job for role, job in _roles(self.tuning, strategy).items()}
-        return found
-
-
-def _roles(known: Sampled, strategy: Strategy) -> dict[str, Job[parameters.Parameters]]:
-    found: dict[str, Job[parameters.Parameters]] = {"rollout": known.rollout}
+    `tested` are the trajectories of the test questions, perhaps scored or calibrated, and `tuning` the same of the
+    calibration questions, for a strategy that is tuned on them.
+    """
+    jobs: dict[str, Job[parameters.Parameters]] = {"rollout": tested.rollout}
     reads = set(strategy.reads)
-    if isinstance(known, Scored) and reads & {"scores", "step_scores", *PER_CALIBRATOR}:
-        found["score"] = known.scores
-    if isinstance(known, Calibrated):
+    if isinstance(tested, Scored) and reads & {"scores", "step_scores", *PER_CALIBRATOR}:
+        jobs["score"] = tested.scores
+    if isinstance(tested, Calibrated):
         if "rewards" in reads:
-            found["calibrated"] = known.rewards
-        if reads & PER_CALIBRATOR and known.pool_rewards is not None:
-            found["pool_rewards"] = known.pool_rewards
+            jobs["calibrated"] = tested.rewards
+        if reads & PER_CALIBRATOR and tested.pool_rewards is not None:
+            jobs["pool_rewards"] = tested.pool_rewards
     if "success" in reads:
-        found["success"] = known.success
-    return found
+        jobs["success"] = tested.success
+    if tuning is not None and isinstance(strategy, PoolStrategy) and strategy.tuned:
+        jobs |= {f"{TUNING}{role}": job for role, job in roles(strategy, tuning).items()}
+    return jobs
 
 
 def build_plan(grid: GridSpec, stand_ins: bool = False) -> plan.Plan:
@@ -96,19 +83,19 @@ class _Planner(Chain):
         pools = []
         for data in self.resolved.tests:
             pools.append(self.test_pool(llm, data))
-            self._strategies(StrategyInputs(pools[-1], calibration))
+            self._strategies(pools[-1], calibration)
         for prm in self.resolved.prms:
             fitted = self.scored(prm, calibration)
             tested = [self.tested(prm, pool) for pool in pools]
             for _, scored in tested:
-                self._strategies(StrategyInputs(scored, fitted))
-                self._league(StrategyInputs(scored, fitted))
+                self._strategies(scored, fitted)
+                self._league(scored, fitted)
                 self._curves(scored)
             for calibrator in self.resolved.calibrators_for(llm.name, prm.name):
                 fit = self.fit(calibrator, fitted)
-                known = self._tuning(calibrator, fitted, fit)
+                tuning = self._tuning(calibrator, fitted, fit)
                 for scored, ranking in tested:
-                    self._calibrator(self.calibrated(calibrator, scored, fit), known, ranking)
+                    self._calibrator(self.calibrated(calibrator, scored, fit), tuning, ranking)
 
     def _calibrator(self, calibrated: Calibrated, tuning: Scored, ranking: Scored) -> None:
         """Plan everything that is measured of a calibrator on one data set, which is also scored for ranking."""
@@ -126,9 +113,8 @@ class _Planner(Chain):
         self._curves(calibrated)
         calibrated = replace(calibrated, pool_rewards=self._pool_rewards(calibrated))
         for level in [None, *self._levels(calibrated.calibrator.built)]:
-            inputs = StrategyInputs(replace(calibrated, level=level), tuning)
-            self._strategies(inputs)
-            self._league(inputs)
+            self._strategies(replace(calibrated, level=level), tuning)
+            self._league(replace(calibrated, level=level), tuning)
 
     def _tuning(
         self, calibrator: plan.PlannedPlugin[Calibrator], fitted: Scored, fit: Job[parameters.FitParameters]
@@ -139,19 +125,16 @@ class _Planner(Chain):
             isinstance(strategy.built, PoolStrategy)
             and strategy.built.tuned
             and PER_CALIBRATOR.union({"rewards"}).intersection(strategy.built.reads)
-            and self._runs(strategy, labels)
-            for strategy in self.resolved.strategies
+            for strategy in self._run_for(labels)
         ):
             return fitted
-        found = self.calibrated(calibrator, fitted, fit)
-        return replace(found, pool_rewards=found.rewards)
+        calibrated = self.calibrated(calibrator, fitted, fit)
+        return replace(calibrated, pool_rewards=calibrated.rewards)
 
     def _pool_rewards(self, calibrated: Calibrated) -> Job[parameters.CalibratedParameters] | None:
         """Plan the rewards of all trajectories of the pool, if a strategy reads them."""
-        if not any(
-            PER_CALIBRATOR.intersection(strategy.built.reads) and self._runs(strategy, calibrated.labels)
-            for strategy in self.resolved.strategies
-        ):
+        strategies = self._run_for(calibrated.labels)
+        if not any(OF_TRAJECTORIES.intersection(strategy.built.reads) for strategy in strategies):
             return None
         samples, calibrator = self.grid.scaling.samples, calibrated.calibrator
         if calibrated.measured == samples:
@@ -174,55 +157,59 @@ class _Planner(Chain):
             )
         return list(self.grid.scaling.levels)
 
-    def _strategies(self, inputs: StrategyInputs) -> None:
-        """Plan every strategy that is run once for these inputs, with every target C if it has one."""
-        labels = inputs.own.labels
-        for strategy in self.resolved.strategies:
-            if once_for(inputs.own) == strategy.built.once_for and self._runs(strategy, labels):
+    def _run_for(self, labels: Labels) -> list[plan.PlannedPlugin[Strategy]]:
+        """Return the strategies that the grid runs for a data set, a PRM and a calibrator."""
+        names = (labels.dataset, labels.prm, labels.calibrator)
+        return [each for each in self.resolved.strategies if self.grid.runs(each.name, *names)]
+
+    def _strategies(self, tested: Sampled, tuning: Sampled) -> None:
+        """Plan every strategy that is run once for these trajectories, with every target C if it has one."""
+        for strategy in self._run_for(tested.labels):
+            if once_for(tested) == strategy.built.once_for:
                 for target in self.grid.scaling.targets if strategy.built.targeted else [None]:
-                    job = self._strategy(inputs, strategy, target)
-                    self.cells.append(plan.Cell("scaling", labels, job, strategy.name, target, inputs.level))
-
-    def _league(self, inputs: StrategyInputs) -> None:
-        """Plan the curve of every strategy that has one for these inputs, beside that of best-of-n with a PRM."""
-        own = inputs.own
-        if not self.grid.league or not isinstance(own, Scored):
-            return
-        stages = {once_for(own)} if isinstance(own, Calibrated) else {"prm", "data"}
-        for strategy in self.resolved.strategies:
-            built = strategy.built
-            if (
-                isinstance(built, PoolStrategy)
-                and built.in_league
-                and built.once_for in stages
-                and self._runs(strategy, own.labels)
-            ):
-                roles = {**inputs.roles(built), "score": own.scores}
-                given = {"samples": self.grid.scaling.samples, "level": inputs.level, "strategy": strategy}
-                job = self._measure(own, parameters.LeagueParameters, roles, **given)
-                self.cells.append(plan.Cell("league", own.labels, job, strategy.name, None, inputs.level))
-
-    def _runs(self, strategy: plan.PlannedPlugin[Strategy], labels: Labels) -> bool:
-        return self.grid.runs(strategy.name, labels.dataset, labels.prm, labels.calibrator)
+                    job = self._strategy(strategy, tested, tuning, target)
+                    cell = plan.Cell("scaling", tested.labels, job, strategy.name, target, _level(tested))
+                    self.cells.append(cell)
 
     def _strategy(
-        self, inputs: StrategyInputs, strategy: plan.PlannedPlugin[Strategy], target: float | None
+        self,
+        strategy: plan.PlannedPlugin[Strategy],
+        tested: Sampled,
+        tuning: Sampled,
+        target: float | None,
     ) -> Job[parameters.Parameters]:
         """Plan what measures a strategy: a job over the pool, or a search and the baseline of its budget."""
-        own = inputs.own
         if _is_search(strategy):
-            search = self._search(own, strategy, target)
-            fixed = self._search(own, _baseline_of(strategy), None)
-            return self._measure(own, parameters.SearchResultsParameters, {"search": search, "fixed": fixed})
+            search = self._search(tested, strategy, target)
+            fixed = self._search(tested, _baseline_of(strategy), None)
+            searches = {"search": search, "fixed": fixed}
+            return self._measure(tested, parameters.SearchResultsParameters, searches)
         return self._measure(
-            own,
+            tested,
             parameters.StrategyParameters,
-            inputs.roles(strategy.built),
+            roles(strategy.built, tested, tuning),
             samples=self.grid.scaling.samples,
             target=target,
-            level=inputs.level,
+            level=_level(tested),
             strategy=strategy,
         )
+
+    def _league(self, tested: Scored, tuning: Sampled) -> None:
+        """Plan the curve of every strategy that has one for these scores, beside that of best-of-n with a PRM."""
+        stages = {once_for(tested)} if isinstance(tested, Calibrated) else {"prm", "data"}
+        for strategy in self._run_for(tested.labels) if self.grid.league else ():
+            built = strategy.built
+            if isinstance(built, PoolStrategy) and built.in_league and built.once_for in stages:
+                job = self._measure(
+                    tested,
+                    parameters.LeagueParameters,
+                    {**roles(built, tested, tuning), "score": tested.scores},
+                    samples=self.grid.scaling.samples,
+                    level=_level(tested),
+                    strategy=strategy,
+                )
+                cell = plan.Cell("league", tested.labels, job, strategy.name, None, _level(tested))
+                self.cells.append(cell)
 
     def _search(
         self, own: Sampled, strategy: plan.PlannedPlugin[SearchStrategy], target: float | None
@@ -268,10 +255,8 @@ class _Planner(Chain):
         It needs whole solutions, and a strategy that reads scores of the pool.
         """
         if scored.data.followed_up is not None or not any(
-            isinstance(each.built, PoolStrategy)
-            and each.built.once_for != "data"
-            and self._runs(each, scored.labels)
-            for each in self.resolved.strategies
+            isinstance(each.built, PoolStrategy) and each.built.once_for != "data"
+            for each in self._run_for(scored.labels)
         ):
             return
         inputs: dict[str, Job[parameters.Parameters]] = {"rollout": scored.rollout, "score": scored.scores}
@@ -305,6 +290,11 @@ class _Planner(Chain):
             {role: job.refs for role, job in inputs.items()},
         )
         return self.add(plan.make_job(own.labels, [shard], list(inputs.values())))
+
+
+def _level(tested: Sampled) -> float | None:
+    """Return the level beta at which a strategy reads trajectories, if there is one."""
+    return tested.level if isinstance(tested, Calibrated) else None
 
 
 def _is_search(strategy: plan.PlannedPlugin[Strategy]) -> TypeGuard[plan.PlannedPlugin[SearchStrategy]]:
