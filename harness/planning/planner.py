@@ -134,7 +134,7 @@ class _Planner(Chain):
     def _pool_rewards(self, calibrated: Calibrated) -> Job[parameters.CalibratedParameters] | None:
         """Plan the rewards of all trajectories of the pool, if a strategy reads them."""
         strategies = self._run_for(calibrated.labels)
-        if not any(OF_TRAJECTORIES.intersection(strategy.built.reads) for strategy in strategies):
+        if not any(PER_CALIBRATOR.intersection(strategy.built.reads) for strategy in strategies):
             return None
         samples, calibrator = self.grid.scaling.samples, calibrated.calibrator
         if calibrated.measured == samples:
