@@ -5,6 +5,7 @@ A sentence that claims more than its numbers say follows an assertion of this cl
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -55,7 +56,9 @@ def _scaling_example(figures: Figures) -> str:
 
 def _printed(rows: pd.DataFrame, name: Leaderboard, metrics: Sequence[str]) -> str:
     """Return rows of a leaderboard as the terminal shows them, without what is equal in all of them."""
-    board = leaderboard_board(rows.assign(cell_id=""), name, Metrics(built_in_metrics()), metrics)
+    board = leaderboard_board(
+        rows.assign(cell_id="", difference=math.nan), name, Metrics(built_in_metrics()), metrics
+    )
     shown = board.columns[: board.names + len(metrics)]
     columns = [column for column in shown if len(set(column.values)) > 1]
     values = list(zip(*(column.values for column in columns), strict=True))
