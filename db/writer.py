@@ -118,11 +118,6 @@ class Writer:
             finally:
                 temporary.unlink(missing_ok=True)
 
-    def finish(self) -> None:
-        """Rename the file to that of the readers, so that the disk has it once. Then this writer is of no more use."""
-        with self._completed():
-            self.path.replace(self.published)
-
     @contextmanager
     def _completed(self) -> Iterator[None]:
         """Let the block read or move the file, which is complete and closed then."""

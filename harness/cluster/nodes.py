@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.gpu_hours import billions, checkpoint_of, gpus_of, models_of
 from prmcal.harness.planning.grid import GridSpec
-from prmcal.harness.storage.folder import texts_in
 from prmcal.registry.messages import excerpt
 from prmcal.registry.models.checkpoints import SPREAD
 
@@ -175,8 +175,17 @@ def inspect_nodes(ray: Any, nodes: Sequence[Node], paths: Sequence[Path]) -> dic
 def paths_of(grid: GridSpec) -> list[Path]:
     """Return the files and folders that the grid names, as absolute paths."""
     specs = [spec for own in grid.entries.values() for spec in own]
-    named = {text for spec in specs for text, _ in texts_in(spec.arguments) if "/" in text}
+    named = {text for spec in specs for text in _texts_in(spec.arguments) if "/" in text}
     return sorted({Path(text).resolve() for text in named if Path(text).exists()})
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts in JSON data. The names of fields are texts too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for each in chain.from_iterable(value.items()) if isinstance(value, Mapping) else value:
+            yield from _texts_in(each)
 
 
 def cause_of(error: BaseException) -> str:

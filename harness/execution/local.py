@@ -24,7 +24,6 @@ from prmcal.harness.execution.schedule import MOST_TRIES, Event, Notice, Outcome
 from prmcal.harness.execution.worker import ONE_THREAD, serve, starting_with
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.registry.contracts.data import Question
 
 _ENVIRONMENT = {**ONE_THREAD, "TOKENIZERS_PARALLELISM": "false"}
 _LAST_LINES = 20
@@ -41,7 +40,7 @@ class WorkerProcess:
 
     It reads and writes artifacts in `directory`, and writes its standard output and standard error to the file
     `output`. `variables` are environment variables that it has besides those of this process, such as
-    CUDA_VISIBLE_DEVICES. `questions` are known already; see :class:`prmcal.harness.jobs.context.Context`.
+    CUDA_VISIBLE_DEVICES.
 
     Attributes
     ----------
@@ -59,7 +58,6 @@ class WorkerProcess:
         plugin_files: Sequence[Path],
         output: Path,
         variables: Mapping[str, str] | None = None,
-        questions: Mapping[tuple[str, str], Sequence[Question]] | None = None,
     ) -> None:
         self.started = self.spent = False
         self._breaks = self._written = 0
@@ -75,7 +73,7 @@ class WorkerProcess:
             with starting_with({**_ENVIRONMENT, **(variables or {})}):
                 self._process = context.Process(
                     target=serve,
-                    args=(theirs, directory, tuple(plugin_files), output, questions),
+                    args=(theirs, directory, tuple(plugin_files), output),
                     name="prmcal-worker",
                     daemon=True,
                 )
@@ -170,7 +168,7 @@ class LocalExecutor:
 
     Each of at most `workers` processes loads the plugin files. They share the GPUs evenly, except that one whose models
     need more has the GPUs of several. A shard that takes longer than
-    `time_limit` seconds fails. `questions` are known already; see :class:`prmcal.harness.jobs.context.Context`.
+    `time_limit` seconds fails.
     """
 
     def __init__(
@@ -179,13 +177,11 @@ class LocalExecutor:
         workers: int,
         plugin_files: Sequence[Path] = (),
         time_limit: float = float("inf"),
-        questions: Mapping[tuple[str, str], Sequence[Question]] | None = None,
     ) -> None:
         self.directory = directory
         self.workers = workers
         self.plugin_files = tuple(plugin_files)
         self.time_limit = time_limit
-        self.questions = questions
         self._gpus = machine.visible_gpus()
         self.on_gpus = bool(self._gpus)
         self._slots = machine.slots_of_machine(self._gpus, workers)
@@ -235,7 +231,7 @@ class LocalExecutor:
         place = seat.slots[0].number + 1
         output = workers_folder(self.directory) / f"{place}.txt"
         variables = {machine.GPU_VARIABLE: ",".join(seat.gpus)} if seat.gpus else {}
-        process = WorkerProcess(self.directory, self.plugin_files, output, variables, self.questions)
+        process = WorkerProcess(self.directory, self.plugin_files, output, variables)
         worker = _Worker(seat=seat, name=f"worker {place}", process=process)
         self._running.append(worker)
         schedule.workers[worker.name] = None

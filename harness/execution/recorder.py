@@ -173,7 +173,7 @@ class Recorder:
             transaction.replace_comparisons(comparisons)
             transaction.check_health()
             transaction.record(self.run_rows("failed" if self.failures else "done"))
-        self.publish(complete=True)
+        self.writer.publish()
 
     def abandon(self) -> None:
         """Write the results so far and mark the run as interrupted. The next run continues from the artifacts."""
@@ -181,10 +181,6 @@ class Recorder:
         with self.writer.transaction() as transaction:
             transaction.check_health()
             transaction.record(self.run_rows("interrupted"))
-        self.publish(complete=False)
-
-    def publish(self, complete: bool) -> None:
-        """Show readers what was written, which is `complete` at the end of the run."""
         self.writer.publish()
 
     def summary(
@@ -234,7 +230,7 @@ class Recorder:
         self._loaded_cells.update(cell.cell_id for job in finished for cell in self._cells_of[job.key])
         self._unwritten.clear()
         if publish:
-            self.publish(complete=False)
+            self.writer.publish()
 
     def _new_files(self, finished: Sequence[Job[Parameters]]) -> dict[str, dict[str, list[Path]]]:
         """Return the files of finished jobs that are not loaded, by their tables and by their owners."""
@@ -255,7 +251,8 @@ class Recorder:
         """Return the rows of the runs whose results these are, with a status for this run."""
         finished = "" if status == "running" else self.record.finished_at or _now()
         environment = self.record.environment or run_environment()
-        return [run_row(replace(self.record, finished_at=finished, environment=environment), status)]
+        record = replace(self.record, finished_at=finished, environment=environment)
+        return [*(run_row(each, "done") for each in record.sources), run_row(record, status)]
 
     def description(self) -> list[Base]:
         """Return the rows that describe the plan: plugins, metrics, data sets, inputs of jobs, and cells."""
@@ -312,6 +309,8 @@ class Recorder:
             job_key=cell.job.key,
             status=status,
             reason=self._reason(cell.job) or None,
+            source=(cell.source or self.record.run_id) if status == "done" else None,
+            difference=cell.difference or None,
         )
 
     def job_row(self, job: Job[Parameters]) -> JobRow:

@@ -25,7 +25,6 @@ from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.storage.store import Store
-from prmcal.registry.contracts.data import Question
 from prmcal.registry.network import LOGGER
 from prmcal.registry.plugins import load_plugin_file
 
@@ -151,13 +150,11 @@ def serve(
     directory: Path,
     plugin_files: Sequence[Path],
     output: Path,
-    questions: Mapping[tuple[str, str], Sequence[Question]] | None = None,
 ) -> None:
     """Run the shards that arrive until the connection closes or the process that started this one ends.
 
     The worker sends an empty line when it has started, lines about the progress of a shard, which are cut after 200
-    characters, and its outcome. What plugins print goes to the file `output`. The data sets of `questions` are not
-    read; see :class:`prmcal.harness.jobs.context.Context`.
+    characters, and its outcome. What plugins print goes to the file `output`.
     """
     # A scheduler sends these to every process. The coordinator then records what is done and ends the workers. Other
     # programs that a plugin starts do not inherit this, as they would if the signals were ignored.
@@ -173,7 +170,7 @@ def serve(
     def report(line: object) -> None:
         connection.send(" ".join(str(line).split())[:_LONGEST_LINE])
 
-    context = Context(Store(directory), report, questions)
+    context = Context(Store(directory), report)
     for file in plugin_files:
         load_plugin_file(file)
     report("")  # It says that the worker has started.

@@ -35,11 +35,10 @@ _HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 """Half of a surrogate pair, alone or beside the other half. The check of a large plan without any takes a second."""
 
 
-def write_plan(directory: Path, grid: Mapping[str, Any], plan: Plan, texts: bool = True) -> None:
+def write_plan(directory: Path, grid: Mapping[str, Any], plan: Plan) -> None:
     """Replace the saved plan of a folder.
 
-    `grid` is the data of the grid, as in the record of the run. Without `texts`, questions lose their texts and
-    answers, and the plan that is read has None in their place.
+    `grid` is the data of the grid, as in the record of the run.
 
     Raises a StorageError if the disk is full or not writable.
     """
@@ -47,7 +46,7 @@ def write_plan(directory: Path, grid: Mapping[str, Any], plan: Plan, texts: bool
     content = {
         "grid": content_key(grid),
         "plugins": {kind: [each.data() for each in plugins] for kind, plugins in plan.plugins.items()},
-        "datasets": [_questions_data(each, texts) for each in plan.datasets],
+        "datasets": [_questions_data(each) for each in plan.datasets],
         "metrics": [asdict(each) for each in plan.metrics],
         "jobs": list(_jobs_data(plan, values)),
         "cells": list(_cells_data(plan)),
@@ -100,10 +99,8 @@ def load_plugins_of(folder: RunFolder) -> None:
         load_plugin_file(Path(file))
 
 
-def _questions_data(data: PlannedQuestions, texts: bool) -> dict[str, Any]:
+def _questions_data(data: PlannedQuestions) -> dict[str, Any]:
     rows = [list(astuple(each)) for each in data.questions]
-    if not texts:
-        rows = [[name, None, None, *rest] for name, _, _, *rest in rows]
     return {**{each.name: getattr(data, each.name) for each in fields(data)}, "questions": rows}
 
 

@@ -38,19 +38,6 @@ def check_text(name: str, value: Any) -> None:
         ) from error
 
 
-def texts_in(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the texts in JSON data, each with its place. The names of fields are texts too."""
-    if isinstance(value, str):
-        yield value, place
-    elif isinstance(value, Mapping):
-        for name, each in value.items():
-            yield str(name), place
-            yield from texts_in(each, f"{place}.{name}" if place else str(name))
-    elif isinstance(value, list | tuple):
-        for number, each in enumerate(value):
-            yield from texts_in(each, f"{place}[{number}]")
-
-
 def first_problem(errors: Sequence[Any]) -> str:
     """Return the first of pydantic's errors as a sentence, which names the first wrong value."""
     first = errors[0]

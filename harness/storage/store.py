@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from prmcal.db import run_folder
-from prmcal.errors import DataError, StorageError
+from prmcal.errors import StorageError
 from prmcal.registry.messages import causes_of, message_of, reading
 
 if TYPE_CHECKING:
@@ -170,20 +170,6 @@ class Store:
                 shutil.rmtree(temporary, ignore_errors=True)
                 raise
         return manifest
-
-    def adopt(self, ref: ArtifactRef, files: Path, manifest: Manifest) -> None:
-        """Make an artifact of a folder with its files, which is renamed.
-
-        `files` is a folder on the same file system. An artifact with this address is replaced.
-
-        Raises a DataError if a file does not match its hash. Raises a StorageError if the disk is full or not writable.
-        """
-        with storage_errors(self.directory):
-            if _inventory(files) != manifest.files:
-                raise DataError(f"The files of the artifact {ref.kind}/{ref.key} were damaged on their way.")
-            target = self.folder(ref)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _put(files, manifest, target)
 
     def checkpoints(self, ref: ArtifactRef) -> Path:
         """Return the folder for the checkpoints of a long shard. It may not exist."""
