@@ -1,13 +1,13 @@
-"""Sample from a transformers model in batches, whose rows may share prompts and whose cache grows in place."""
+"""Sample from a transformers model in batches, whose rows may share prompts."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import torch
-from transformers import AttentionInterface, DynamicCache, PretrainedConfig, PreTrainedModel
+from transformers import AttentionInterface, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 from prmcal.arrays import Floats
@@ -145,7 +145,7 @@ def _read_prompts(
     mask = (torch.arange(longest) >= longest - widths).long().to(model.device)
     places = (mask.cumsum(1) - 1).clamp(min=0)
     memory: _Copied | _Shared
-    memory = read = _Copied(model, growing_cache(model.config), mask[:, :0])
+    memory = read = _Copied(model, DynamicCache(config=model.config), mask[:, :0])
     logits = read.next_logits(ids.to(model.device), places, mask)
 
     number = {prompt: index for index, prompt in enumerate(prompts)}
@@ -182,7 +182,7 @@ class _Shared:
     """A cache of the rows' tokens after their prompts, and the prompts, which rows share."""
 
     def __init__(self, model: PreTrainedModel, prompts: "SharedPrompts") -> None:
-        self.model, self._prompts, self._cache = model, prompts, growing_cache(model.config)
+        self.model, self._prompts, self._cache = model, prompts, DynamicCache(config=model.config)
 
     def attention(self) -> AbstractContextManager[None]:
         return sharing(self.model)
@@ -204,58 +204,6 @@ def _next_logits(
     )
     logits: torch.Tensor = output.logits[:, -1]
     return logits
-
-
-_ROOM = 64
-"""Number of additional tokens that a new buffer has space for."""
-
-
-class _GrowingLayer(DynamicLayer):
-    """The keys and values of one layer, as views of longer buffers of shape (rows, heads, tokens + space, width)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._buffers: tuple[torch.Tensor, torch.Tensor] | None = None
-
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Append the states of new tokens, of shape (rows, heads, tokens, width), and return those of all tokens."""
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-        start = self.get_seq_length()
-        end = start + key_states.shape[-2]
-        if self._buffers is None or self._buffers[0].shape[-2] < end:
-            self._buffers = (
-                _longer(cast(torch.Tensor, self.keys), start, key_states, end + _ROOM),
-                _longer(cast(torch.Tensor, self.values), start, value_states, end + _ROOM),
-            )
-        keys, values = self._buffers
-        keys[:, :, start:end] = key_states
-        values[:, :, start:end] = value_states
-        self.keys, self.values = keys[:, :, :end], values[:, :, :end]
-        return self.keys, self.values
-
-    def batch_select_indices(self, indices: torch.Tensor) -> None:
-        """Keep these rows only. This copies them, so the buffers are dropped."""
-        super().batch_select_indices(indices)
-        self._buffers = None
-
-
-def _longer(held: torch.Tensor, length: int, states: torch.Tensor, room: int) -> torch.Tensor:
-    """A buffer for `room` tokens in the shape of `states`, which begins with the `length` held tokens."""
-    rows, heads, _, width = states.shape
-    buffer = states.new_empty(rows, heads, room, width)
-    if length:
-        buffer[:, :, :length] = held
-    return buffer
-
-
-def growing_cache(config: PretrainedConfig) -> DynamicCache:
-    """Return a cache for a model with this configuration. Only layers with full attention get growing buffers."""
-    cache = DynamicCache(config=config)
-    cache.layers = [_GrowingLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
-    return cache
 
 
 _NAME = "prmcal_shared_prompts"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -12,39 +11,25 @@ import numpy as np
 import scipy  # its parts are imported when they are used
 from pydantic import Field
 
-from prmcal.arrays import Floats
 from prmcal.errors import PluginFailedError, PrmcalError
-from prmcal.log_odds import log_odds
 from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
 from prmcal.registry.contracts.models import PRM
-from prmcal.registry.contracts.plugin import Count, FinitePositive, Own, Positive, ShareOrOne, errors_of, own
-from prmcal.registry.llms.prompts import StopStrings, messages_of
+from prmcal.registry.contracts.plugin import Count, Own, Positive, errors_of, own
+from prmcal.registry.llms.prompts import messages_of
 from prmcal.registry.models.checkpoints import chat_text
 from prmcal.registry.models.files import LANGUAGE_HEAD, Head
 from prmcal.registry.network import DEFAULT_PATIENCE
 from prmcal.registry.prms.answers import answer_head, answer_token, language_model
 from prmcal.registry.prms.judge_server import Answer, JudgeServer
 from prmcal.registry.prms.templates import NO, WILL_IT_BE_RIGHT, YES, check_template, check_words, filled
-from prmcal.registry.prms.token_tree import TokenizedTrajectory
 from prmcal.registry.prms.transformers import TransformersPRM
 from prmcal.registry.served import ADDRESS, Address
 from prmcal.steps import THOUGHT_ENDS, in_thought
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedModel
 
-    from prmcal.registry.llms.sampling import Row
-
-_Prefix = tuple[str, tuple[str, ...]]
-"""A question, and the steps so far."""
-
-_LEAST = 1e-6
-"""The mean of the probabilities of Yes is kept this far from 0 and 1, so that it has log-odds."""
-
-_Thoughts = Annotated[int, Field(ge=0, le=1000)]
 _Words = Annotated[list[str], Field(min_length=1)]
-
 
 _DECISIVE = (
     *("model", "weights", "template", "right", "wrong", "chat", "system_prompt", "top_logprobs", "fields"),
@@ -61,35 +46,21 @@ class JudgePRM(TransformersPRM):
     logsumexp. The model is on this machine, given by its `checkpoint`, or on a server, given by `base_url` and `model`.
 
     **A checkpoint** is any causal language model of transformers. All prefixes of a trajectory are scored in one pass.
-    With ``thoughts: m``, the model first writes m verifications of every prefix, and the reward is the mean of the m
-    probabilities of Yes.
+    If the chat template begins a thought (``<think>``), it is ended before the answer is read.
 
     **A server** is any of OpenAI's interface with log-probabilities. It names only the most likely tokens. An answer
     that is not among them has at most the probability of the last one, and at most what all of them leave over. It is
     taken to have the lower of the two. The server counts the tokens. A prefix that it refuses for its length, or that
     has more than `max_tokens`, is flagged. Some servers, such as Ollama, cut long texts silently. Set `max_tokens`
-    below the context of these.
+    below the context of these. Calibrators that read hidden states or fine-tune the PRM need a checkpoint.
 
-    A subclass sets the class attributes `checkpoint`, `template`, `right`, `wrong`, `cue`, `chat` or `max_tokens`, or
+    A subclass sets the class attributes `checkpoint`, `template`, `right`, `wrong`, `chat` or `max_tokens`, or
     overrides `prefix_text`.
-
-    Notes
-    -----
-    The random numbers of a verification follow from the text that asks for it, so the score of a prefix does not depend
-    on what else is scored. Rounding depends on the shape of a batch, which can change a verification if two tokens are
-    almost equally likely.
-
-    If the chat template begins a thought (``<think>``), the thought is ended before the answer is read: at once without
-    `thoughts`, and otherwise behind the verification.
-
-    Calibrators that read hidden states or fine-tune the PRM need a checkpoint and ``thoughts: 0``: with thoughts, there
-    is not one text that the model reads.
     """
 
     citation = "Zhang et al. (2025), ICLR, arXiv:2408.15240"
     suits_machine = (
         *TransformersPRM.suits_machine,
-        "sample_tokens",
         *("base_url", "model", "weights", "key_variable", "concurrency", "timeout", "top_logprobs", "fields"),
     )
     template: Own[str] = own(WILL_IT_BE_RIGHT)
@@ -103,17 +74,6 @@ class JudgePRM(TransformersPRM):
     """True if the question is a user's message of a chat. Otherwise the model reads it as is."""
     system_prompt: str | None = None
     """The system message of the chat. By default there is none."""
-    thoughts: _Thoughts = 0
-    """The number of verifications of each prefix, m. Only with a checkpoint."""
-    thought_tokens: Count = 1024
-    """The maximum number of tokens of a verification. A prefix must leave space for them and the `cue`."""
-    cue: Own[str] = own("\n\nWill the solution reach the right answer (Yes/No)?")
-    """The text behind a verification, at the end of which the answer is read."""
-    temperature: FinitePositive = 0.7
-    top_p: ShareOrOne = 1.0
-    """The sampling of verifications."""
-    sample_tokens: Count = 131_072
-    """Upper bound of the tokens in a batch of verifications: rows times (prompt + longest verification)."""
 
     base_url: Annotated[Address | None, ADDRESS] = None
     """The address of a server, such as ``http://localhost:8000/v1``. The path of the interface is appended."""
@@ -135,18 +95,13 @@ class JudgePRM(TransformersPRM):
         """Raise an error also if there is not one model, the template leaves out a part, or Yes is No."""
         if self.base_url is None:
             super().check_arguments()
-        elif self.checkpoint or not self.model or self.thoughts:
+        elif self.checkpoint or not self.model:
             raise ValueError(
-                "A judge on a server needs 'base_url' and 'model', and neither 'checkpoint' nor 'thoughts', which are "
-                "for a model on this machine."
+                "A judge on a server needs 'base_url' and 'model', and no 'checkpoint', which is for a model on this "
+                "machine."
             )
         check_template(self.template)
         check_words(self.right, self.wrong)
-        if self.thoughts and self.thought_tokens >= self.max_tokens:
-            raise ValueError(
-                f"The 'thought_tokens' parameter must be below 'max_tokens', {self.max_tokens}. "
-                f"Got {self.thought_tokens} instead."
-            )
 
     def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
         """Return why the checkpoint cannot be loaded, or the server does not answer about a bare question."""
@@ -159,14 +114,11 @@ class JudgePRM(TransformersPRM):
         """Return the identity: the model, and what it is asked. The server is not part of it."""
         if self._server is not None:
             return {**PRM.identity(self), "arguments": {name: getattr(self, name) for name in _DECISIVE}}
-        texts = {"template": self.template, "cue": self.cue, "chat": self.chat}
-        return {**super().identity(), **texts, "right": list(self.right), "wrong": list(self.wrong)}
+        words = {"right": list(self.right), "wrong": list(self.wrong)}
+        return {**super().identity(), "template": self.template, "chat": self.chat, **words}
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
-        """Return the question about a prefix, in the chat.
-
-        Without `thoughts`, a thought that the chat template begins is ended.
-        """
+        """Return the question about a prefix, in the chat. A thought that the chat template begins is ended."""
         text = self._question(question, steps)
         if self.chat:
             if self.tokenizer.chat_template is None:
@@ -175,7 +127,10 @@ class JudgePRM(TransformersPRM):
                     "instruction-tuned model, or set 'chat' to false."
                 )
             text = chat_text(self.tokenizer, messages_of(text, self.system_prompt))
-        return text if self.thoughts else _out_of_thought(text)
+        if not in_thought(text):
+            return text
+        gap = "" if text.endswith("\n") else "\n"
+        return f"{text}{gap}{THOUGHT_ENDS}\n\n"
 
     def tokenize(self, text: str) -> list[int]:
         """Return the token ids of a text. A chat contains the special tokens."""
@@ -203,55 +158,29 @@ class JudgePRM(TransformersPRM):
                 "it runs on a server, which has no hidden states. Give it a 'checkpoint' in place of the server, or "
                 "leave out calibrators that read hidden states or fine-tune the PRM."
             )
-        model = self._language_model if self.thoughts else language_model(self)
-        return model.base_model, answer_head(model, [token for each in self._answers for token in each], self)
-
-    def close(self) -> None:
-        """Release the model's memory. The model is loaded again at the next use."""
-        super().close()
-        if "_language_model" in vars(self):
-            from prmcal.registry.models.pretrained import unload
-
-            unload(self, "_language_model")
-
-    def prefix_ids(self, question: str, steps: Sequence[str]) -> tuple[int, ...] | None:
-        """Return the token ids of a prefix, or None if it is longer than `max_tokens`."""
-        if self.thoughts:
-            raise PluginFailedError(
-                "it writes thoughts, so there is not one text about a prefix with hidden states. Set 'thoughts' to 0, "
-                "or leave out calibrators that read hidden states or fine-tune the PRM."
-            )
-        return super().prefix_ids(question, steps)
+        model = language_model(self)
+        return model.base_model, answer_head(model, [token for part in self._answers for token in part], self)
 
     def score_batch(self, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
         """Score several questions together; see :meth:`prmcal.PRM.score_batch`.
 
         Raises the errors of :meth:`prmcal.registry.prms.judge_server.JudgeServer.answers` for a server.
         """
-        if self._server is None and not self.thoughts:
+        if self._server is None:
             return super().score_batch(requests)
-        prefixes = [
+        texts = [
             [
-                [(request.question, prefix) for prefix in request.prefixes(steps)]
+                [
+                    self._question(request.question, self.read_steps(prefix))
+                    for prefix in request.prefixes(steps)
+                ]
                 for steps in request.trajectories
             ]
             for request in requests
         ]
-        distinct = dict.fromkeys(prefix for each in prefixes for trajectory in each for prefix in trajectory)
-        if self._server is not None:
-            texts = {
-                (question, steps): self._question(question, self.read_steps(steps))
-                for question, steps in distinct
-            }
-            asked = list(dict.fromkeys(texts.values()))
-            answers = dict(zip(asked, self._server.answers(asked), strict=True))
-            return [
-                [_answered([answers[texts[prefix]] for prefix in trajectory]) for trajectory in each]
-                for each in prefixes
-            ]
-        read = self._verified(set(distinct))
-        probabilities = self._probabilities(read)
-        return [[_mean_scores(trajectory, read, probabilities) for trajectory in each] for each in prefixes]
+        distinct = list(dict.fromkeys(text for part in texts for prefixes in part for text in prefixes))
+        answers = dict(zip(distinct, self._server.answers(distinct), strict=True))
+        return [[_scores([answers[text] for text in prefixes]) for prefixes in part] for part in texts]
 
     @property
     def form(self) -> TransformersPRM | None:
@@ -280,121 +209,19 @@ class JudgePRM(TransformersPRM):
         """The tokens of Yes and of No, each once."""
         found = []
         for name, spellings in (("right", self.right), ("wrong", self.wrong)):
-            tokens = [answer_token(self.tokenizer, each) for each in spellings]
-            known = list(dict.fromkeys(token for token in tokens if token is not None))
-            if not known:
+            tokens = [answer_token(self.tokenizer, spelling) for spelling in spellings]
+            of_model = list(dict.fromkeys(token for token in tokens if token is not None))
+            if not of_model:
                 raise PluginFailedError(
                     f"None of {', '.join(map(repr, spellings))} is a token of {self.checkpoint}, which the PRM "
                     f"'{self.plugin_name}' needs to read its answer. Set '{name}' to texts that the model has tokens "
                     "for."
                 )
-            found.append(known)
+            found.append(of_model)
         return found[0], found[1]
 
-    @cached_property
-    def _language_model(self) -> Any:
-        return language_model(self)
 
-    def _verified(self, prefixes: set[_Prefix]) -> dict[_Prefix, TokenizedTrajectory | None]:
-        """Write verifications of all prefixes. Return the texts behind which the answer is read; None if too long."""
-        from prmcal.registry.llms.sampling import Row, batches_of_rows, sample_rows
-
-        space = self.max_tokens - self.thought_tokens - len(self.tokenize(_out_of_thought(self.cue)))
-        stops = StopStrings(self.tokenizer, [each for each in (self.cue.strip(), THOUGHT_ENDS) if each])
-        prompts = {
-            (question, steps): self.prefix_text(question, self.read_steps(steps))
-            for question, steps in sorted(prefixes)
-        }
-        rows: dict[_Prefix, list[Row]] = {}
-        for prefix, prompt in prompts.items():
-            ids = tuple(self.tokenize(prompt))
-            count = self.thoughts if len(ids) <= space else 0
-            numbers = _random_numbers(prompt, count, self.thought_tokens)
-            rows[prefix] = [Row(ids, self.thought_tokens, each) for each in numbers]
-        model: PreTrainedModel = self._language_model
-        self._check_window(model.base_model)
-        for batch in batches_of_rows([row for each in rows.values() for row in each], self.sample_tokens):
-            sample_rows(
-                model,
-                batch,
-                temperature=self.temperature,
-                top_p=self.top_p,
-                pad_id=int(self.tokenizer.pad_token_id or 0),
-                end_ids=self._end_ids,
-                stops=stops,
-            )
-        return {
-            prefix: TokenizedTrajectory.of(
-                [
-                    tuple(self.tokenize(_out_of_thought(prompts[prefix] + stops.cut(row.tokens)) + self.cue))
-                    for row in of_prefix
-                ]
-            )
-            if of_prefix
-            else None
-            for prefix, of_prefix in rows.items()
-        }
-
-    def _probabilities(self, read: dict[_Prefix, TokenizedTrajectory | None]) -> dict[_Prefix, Floats]:
-        """The probability of Yes behind each verification, of shape (thoughts,), by prefix."""
-        prefixes = [(prefix, texts) for prefix, texts in read.items() if texts is not None]
-        found: dict[_Prefix, Floats] = {}
-        for batch in self._batches([texts for _, texts in prefixes]):
-            values = self._forward(
-                [[ids for i in tree for ids in prefixes[i][1].sequences] for tree in batch]
-            )
-            own = [prefixes[i][0] for tree in batch for i in tree]
-            for prefix, logits in zip(own, values.reshape(len(own), self.thoughts), strict=True):
-                found[prefix] = scipy.special.expit(logits.astype(np.float64))
-        return found
-
-    @property
-    def _end_ids(self) -> frozenset[int]:
-        configured = getattr(self._language_model.generation_config, "eos_token_id", None)
-        ids = configured if isinstance(configured, list) else [configured, self.tokenizer.eos_token_id]
-        return frozenset(int(token) for token in ids if token is not None)
-
-
-def _out_of_thought(text: str) -> str:
-    """The text, with the end of its thought if it ends inside one."""
-    if not in_thought(text):
-        return text
-    gap = "" if text.endswith("\n") else "\n"
-    return f"{text}{gap}{THOUGHT_ENDS}\n\n"
-
-
-def _random_numbers(prompt: str, count: int, length: int) -> list[Floats]:
-    """Random numbers for some texts of at most `length` tokens. They follow from the prompt alone."""
-    seed = int.from_bytes(hashlib.sha256(prompt.encode()).digest()[:8])
-    keys = [np.array([seed, number], dtype=np.uint64) for number in range(count)]
-    return [np.random.Generator(np.random.Philox(key=key)).random(length) for key in keys]
-
-
-def _mean_scores(
-    prefixes: Sequence[_Prefix],
-    read: dict[_Prefix, TokenizedTrajectory | None],
-    probabilities: dict[_Prefix, Floats],
-) -> PrefixScores:
-    """The scores of a trajectory, given by its prefixes."""
-    texts = [read[prefix] for prefix in prefixes]
-    over_long = np.array([each is None for each in texts])
-    means = np.array(
-        [
-            np.nan if each is None else np.mean(probabilities[prefix])
-            for prefix, each in zip(prefixes, texts, strict=True)
-        ]
-    )
-    odds = log_odds(means, _LEAST).astype(np.float32)
-    everything = TokenizedTrajectory.of([ids for each in texts if each is not None for ids in each.sequences])
-    return PrefixScores(
-        logit=odds,
-        reward=scipy.special.expit(odds.astype(np.float64)),
-        over_long=over_long,
-        tokens=everything.size,
-    )
-
-
-def _answered(answers: Sequence[Answer]) -> PrefixScores:
+def _scores(answers: Sequence[Answer]) -> PrefixScores:
     """The scores of a trajectory by a server's answers about its prefixes."""
     logit = np.array([answer.log_odds for answer in answers], dtype=np.float32)
     tokens = sum(answer.tokens for answer in answers)
