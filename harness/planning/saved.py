@@ -6,7 +6,6 @@ positions that follow each other are written as the first one and their number.
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, fields, replace
 from functools import cache
@@ -21,7 +20,7 @@ from prmcal.errors import RunError
 from prmcal.harness.jobs import parameters
 from prmcal.harness.jobs.job import Job, Labels, Shard
 from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions
-from prmcal.harness.storage.folder import RunFolder, check_text, one_problem
+from prmcal.harness.storage.folder import RunFolder, one_problem
 from prmcal.harness.storage.store import ArtifactRef, content_key, write_atomically
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.plugin import Plugin
@@ -30,8 +29,6 @@ from prmcal.registry.plugins import load_plugin_file
 
 _METRICS = TypeAdapter(dict[str, tuple[Metric, ...]])
 _reader = cache(TypeAdapter)
-_HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
-"""Half of a surrogate pair, alone or beside the other half. The check of a large plan without any takes a second."""
 
 
 def write_plan(directory: Path, grid: Mapping[str, Any], plan: Plan, texts: bool = True) -> None:
@@ -65,11 +62,7 @@ def read_plan(directory: Path, grid: Mapping[str, Any]) -> Plan:
     """
     path = directory / PLAN_FILE
     try:
-        text = path.read_text(encoding="utf-8")
-        content = json.loads(text)
-        if _HALF_PAIR.search(text):
-            for name, value in content.items():
-                check_text(name, value)
+        content = json.loads(path.read_text(encoding="utf-8"))
         if content["grid"] != content_key(grid):
             raise ValueError("it is the plan of another grid")
         return _plan(content)
