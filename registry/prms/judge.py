@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,7 +23,7 @@ from prmcal.registry.models.checkpoints import chat_text
 from prmcal.registry.models.files import LANGUAGE_HEAD, Head
 from prmcal.registry.network import DEFAULT_PATIENCE
 from prmcal.registry.prms.answers import answer_head, answer_token, language_model
-from prmcal.registry.prms.judge_server import Answer, JudgeServer
+from prmcal.registry.prms.judge_server import JudgeServer
 from prmcal.registry.prms.templates import NO, WILL_IT_BE_RIGHT, YES, check_template, check_words, filled
 from prmcal.registry.prms.token_tree import TokenizedTrajectory
 from prmcal.registry.prms.transformers import TransformersPRM
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _Prefix = tuple[str, tuple[str, ...]]
 """A question, and the steps so far."""
+_Scores = Callable[[Sequence[_Prefix]], PrefixScores]
 
 _LEAST = 1e-6
 """The mean of the probabilities of Yes is kept this far from 0 and 1, so that it has log-odds."""
@@ -237,21 +238,9 @@ class JudgePRM(TransformersPRM):
             ]
             for request in requests
         ]
-        distinct = dict.fromkeys(prefix for each in prefixes for trajectory in each for prefix in trajectory)
-        if self._server is not None:
-            texts = {
-                (question, steps): self._question(question, self.read_steps(steps))
-                for question, steps in distinct
-            }
-            asked = list(dict.fromkeys(texts.values()))
-            answers = dict(zip(asked, self._server.answers(asked), strict=True))
-            return [
-                [_answered([answers[texts[prefix]] for prefix in trajectory]) for trajectory in each]
-                for each in prefixes
-            ]
-        read = self._verified(set(distinct))
-        probabilities = self._probabilities(read)
-        return [[_mean_scores(trajectory, read, probabilities) for trajectory in each] for each in prefixes]
+        distinct = sorted({prefix for each in prefixes for trajectory in each for prefix in trajectory})
+        scores = self._verified(distinct) if self._server is None else self._answered(distinct)
+        return [[scores(trajectory) for trajectory in each] for each in prefixes]
 
     @property
     def form(self) -> TransformersPRM | None:
@@ -295,22 +284,53 @@ class JudgePRM(TransformersPRM):
     def _language_model(self) -> Any:
         return language_model(self)
 
-    def _verified(self, prefixes: set[_Prefix]) -> dict[_Prefix, TokenizedTrajectory | None]:
-        """Write verifications of all prefixes. Return the texts behind which the answer is read; None if too long."""
+    def _answered(self, prefixes: Sequence[_Prefix]) -> _Scores:
+        """Ask the server about prefixes, each text once. Return what gives the scores of a trajectory."""
+        assert self._server is not None
+        texts = {
+            (question, steps): self._question(question, self.read_steps(steps))
+            for question, steps in prefixes
+        }
+        distinct = list(dict.fromkeys(texts.values()))
+        answers = dict(zip(distinct, self._server.answers(distinct), strict=True))
+
+        def scores(trajectory: Sequence[_Prefix]) -> PrefixScores:
+            found = [answers[texts[prefix]] for prefix in trajectory]
+            return _scores([answer.log_odds for answer in found], sum(answer.tokens for answer in found))
+
+        return scores
+
+    def _verified(self, prefixes: Sequence[_Prefix]) -> _Scores:
+        """Write verifications of prefixes, and read the answers. Return what gives the scores of a trajectory."""
+        read = self._verifications(prefixes)
+        chances = {
+            prefix: scipy.special.expit(values.astype(np.float64))
+            for prefix, values in zip(read, self._log_odds_of(list(read.values())), strict=True)
+        }
+
+        def scores(trajectory: Sequence[_Prefix]) -> PrefixScores:
+            means = [np.mean(chances[prefix]) if prefix in chances else np.nan for prefix in trajectory]
+            texts = [ids for prefix in trajectory if prefix in read for ids in read[prefix].sequences]
+            return _scores(log_odds(np.array(means), _LEAST), TokenizedTrajectory.of(texts).size)
+
+        return scores
+
+    def _verifications(self, prefixes: Sequence[_Prefix]) -> dict[_Prefix, TokenizedTrajectory]:
+        """Return the texts behind which the answers about prefixes are read. Those that are too long have none."""
         from prmcal.registry.llms.sampling import Row, batches_of_rows, sample_rows
 
         space = self.max_tokens - self.thought_tokens - len(self.tokenize(_out_of_thought(self.cue)))
-        stops = StopStrings(self.tokenizer, [each for each in (self.cue.strip(), THOUGHT_ENDS) if each])
+        stops = StopStrings(self.tokenizer, [text for text in (self.cue.strip(), THOUGHT_ENDS) if text])
+        rows: dict[_Prefix, list[Row]] = {}
         prompts = {
             (question, steps): self.prefix_text(question, self.read_steps(steps))
-            for question, steps in sorted(prefixes)
+            for question, steps in prefixes
         }
-        rows: dict[_Prefix, list[Row]] = {}
         for prefix, prompt in prompts.items():
             ids = tuple(self.tokenize(prompt))
-            count = self.thoughts if len(ids) <= space else 0
-            numbers = _random_numbers(prompt, count, self.thought_tokens)
-            rows[prefix] = [Row(ids, self.thought_tokens, each) for each in numbers]
+            if len(ids) <= space:
+                numbers = _random_numbers(prompt, self.thoughts, self.thought_tokens)
+                rows[prefix] = [Row(ids, self.thought_tokens, uniforms) for uniforms in numbers]
         model: PreTrainedModel = self._language_model
         self._check_window(model.base_model)
         for batch in batches_of_rows([row for each in rows.values() for row in each], self.sample_tokens):
@@ -330,23 +350,8 @@ class JudgePRM(TransformersPRM):
                     for row in of_prefix
                 ]
             )
-            if of_prefix
-            else None
             for prefix, of_prefix in rows.items()
         }
-
-    def _probabilities(self, read: dict[_Prefix, TokenizedTrajectory | None]) -> dict[_Prefix, Floats]:
-        """The probability of Yes behind each verification, of shape (thoughts,), by prefix."""
-        prefixes = [(prefix, texts) for prefix, texts in read.items() if texts is not None]
-        found: dict[_Prefix, Floats] = {}
-        for batch in self._batches([texts for _, texts in prefixes]):
-            values = self._forward(
-                [[ids for i in tree for ids in prefixes[i][1].sequences] for tree in batch]
-            )
-            own = [prefixes[i][0] for tree in batch for i in tree]
-            for prefix, logits in zip(own, values.reshape(len(own), self.thoughts), strict=True):
-                found[prefix] = scipy.special.expit(logits.astype(np.float64))
-        return found
 
     @property
     def _end_ids(self) -> frozenset[int]:
@@ -370,32 +375,7 @@ def _random_numbers(prompt: str, count: int, length: int) -> list[Floats]:
     return [np.random.Generator(np.random.Philox(key=key)).random(length) for key in keys]
 
 
-def _mean_scores(
-    prefixes: Sequence[_Prefix],
-    read: dict[_Prefix, TokenizedTrajectory | None],
-    probabilities: dict[_Prefix, Floats],
-) -> PrefixScores:
-    """The scores of a trajectory, given by its prefixes."""
-    texts = [read[prefix] for prefix in prefixes]
-    over_long = np.array([each is None for each in texts])
-    means = np.array(
-        [
-            np.nan if each is None else np.mean(probabilities[prefix])
-            for prefix, each in zip(prefixes, texts, strict=True)
-        ]
-    )
-    odds = log_odds(means, _LEAST).astype(np.float32)
-    everything = TokenizedTrajectory.of([ids for each in texts if each is not None for ids in each.sequences])
-    return PrefixScores(
-        logit=odds,
-        reward=scipy.special.expit(odds.astype(np.float64)),
-        over_long=over_long,
-        tokens=everything.size,
-    )
-
-
-def _answered(answers: Sequence[Answer]) -> PrefixScores:
-    """The scores of a trajectory by a server's answers about its prefixes."""
-    logit = np.array([answer.log_odds for answer in answers], dtype=np.float32)
-    tokens = sum(answer.tokens for answer in answers)
+def _scores(values: Sequence[float] | Floats, tokens: int) -> PrefixScores:
+    """The scores of a trajectory by the log-odds of its prefixes, NaN for those that are too long."""
+    logit = np.asarray(values, dtype=np.float32)
     return PrefixScores(logit, scipy.special.expit(logit.astype(np.float64)), np.isnan(logit), tokens)
