@@ -1,7 +1,6 @@
 """Connections to a database file: for a writer, and short read-only ones to the published copy."""
 
 import json
-import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -75,13 +74,8 @@ def engine_for(path: Path, *, read_only: bool = False, reads: Path | None = None
 def _check_file(path: Path) -> None:
     """Raise a DamagedDatabaseError unless there is no file, or an empty one, or one that DuckDB has written."""
     try:
-        mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):
+        if path.is_dir():
             raise folder_in_the_way(path)
-        if not stat.S_ISREG(mode):  # To open a pipe would take forever.
-            raise errors.DamagedDatabaseError(
-                f"{path} is a pipe or a device, where the database belongs. Remove it. {_rebuild(path)}"
-            )
         with path.open("rb") as file:
             head = file.read(16)
     except OSError:  # DuckDB says what it is.

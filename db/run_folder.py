@@ -15,8 +15,6 @@ DIR/leaderboard.duckdb             the published copy, which readers open
 import fcntl
 from pathlib import Path
 
-from prmcal.errors import RunError
-
 LOCK_FILE, RECORD_FILE, FAILURES_FILE, LOG_FILE = "run.lock", "run.json", "failures.json", "run.log"
 PLAN_FILE = "plan.json"
 
@@ -54,14 +52,6 @@ def workers_folder(directory: Path) -> Path:
 def crew_file(directory: Path) -> Path:
     """Return the path of the file that says what each worker does now. It exists only during a run."""
     return workers_folder(directory) / "now.json"
-
-
-def refuse_devices(directory: Path) -> None:
-    """Raise a RunError if a pipe or a device is in the place of a file of a run: to read it may take forever."""
-    files = (LOCK_FILE, RECORD_FILE, PLAN_FILE, FAILURES_FILE, LOG_FILE)
-    for path in (*(directory / name for name in files), database_path(directory), published_path(directory)):
-        if path.exists() and not path.is_file() and not path.is_dir():
-            raise RunError(f"{path} is a pipe or a device, where a file of a run belongs. Remove it.")
 
 
 def is_running(directory: Path) -> bool:

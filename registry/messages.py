@@ -16,10 +16,7 @@ _LONGEST_VALUE = 80
 
 
 def printable(text: str) -> str:
-    """Return text from a model or a data set with its control characters escaped. Line breaks stay.
-
-    Half of a surrogate pair, which no file and no terminal takes, is escaped too.
-    """
+    """Return text from a model or a data set with its control characters escaped. Line breaks stay."""
     return "".join(
         each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode()
         for each in text
@@ -45,21 +42,13 @@ def excerpt(text: str, longest: int = _LONGEST_TEXT) -> str:
 
 def shown(value: object) -> str:
     """Return how Python writes a value, in at most 80 characters."""
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):
-        # Python writes no number of thousands of digits, and no deep nesting.
-        return f"a value of the type {type(value).__name__} that is too long to show"
+    text = repr(value)
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
 
 
 def message_of(error: BaseException) -> str:
-    """Return the type and the message of an error. It may come from a plugin, so that also its message can fail."""
-    try:
-        text = str(error)
-    except Exception as failed:
-        text = f"(its message raises {type(failed).__name__})"
-    return f"{type(error).__name__}: {text}"
+    """Return the type and the message of an error."""
+    return f"{type(error).__name__}: {error}"
 
 
 def causes_of(error: BaseException, suppressed: bool = False) -> Iterator[BaseException]:
@@ -104,16 +93,6 @@ def is_file(path: str) -> bool:
         return False
 
 
-def refuse_device(path: Path) -> None:
-    """Raise ValueError for a pipe or a device in the place of a file, since to read it may take forever.
-
-    What the shell gives for another command's output may be read.
-    """
-    given = str(path).startswith(("/dev/stdin", "/dev/fd/"))
-    if path.exists() and not (path.is_file() or path.is_dir() or given):
-        raise ValueError("it is a pipe or a device, where a file belongs")
-
-
 def file_hash(path: str) -> str:
     """Return the first 16 hexadecimal digits of the SHA-256 of a file.
 
@@ -127,18 +106,12 @@ def _problem(error: Exception) -> str:
     match error:
         case UnicodeDecodeError():
             return f"it is not UTF-8 text ({error.reason} at byte {error.start})"
-        case UnicodeEncodeError():
-            return "it has half of a surrogate pair, which is no character"
         case json.JSONDecodeError():
             return f"it is not JSON ({error.msg} at character {error.pos + 1})"
         case RecursionError():
             return "its lists and objects are nested too deeply"
-        case MemoryError():
-            return "it asks for more memory than there is"
         case KeyError():
             return f"it lacks {error}"
         case OSError(strerror=str(reason)):
             return reason
-        case ValueError() if "integer string conversion" in str(error):
-            return "it has a number of thousands of digits"
     return excerpt(str(error)).rstrip(".") or type(error).__name__

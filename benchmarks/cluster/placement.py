@@ -18,8 +18,7 @@ from prmcal.harness.execution.machine import Slot, Worker, hand_out, next_start,
 from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.planning.costs import CostModel
-from prmcal.harness.planning.gpu_hours import gpus_needed
+from prmcal.harness.planning.gpu_hours import assumed_work, billions, checkpoint_of, hours_of
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import read_grid
@@ -84,19 +83,26 @@ def simulated(
 
 def simulate(plan: Plan, slots: Sequence[Slot]) -> list[Stint]:
     """Return who would compute what when, with the plan's estimates of times."""
-    cost = CostModel(plan, {}, on_gpus=True)
-    return simulated(plan, (), slots, lambda shard: cost.seconds([shard]) or 0.0, SECONDS_OF_LOADING)
+    seconds = {
+        shard.ref: 3600
+        * sum(
+            hours_of(billions(checkpoint_of(kind, model)) or 0.0, {task: tokens}) / model.gpus
+            for kind, model, task, tokens in work
+        )
+        for shard, work in assumed_work(plan)
+    }
+    return simulated(plan, (), slots, lambda shard: seconds[shard.ref], SECONDS_OF_LOADING)
 
 
 def busy(stints: Sequence[Stint], end: float, gpus: int) -> float:
     """Return the share of the time of all GPUs until `end` in which a model that is spread over them computes."""
-    used = sum(gpus_needed(each.shard) * max(0.0, min(end, each.end) - each.begin) for each in stints)
+    used = sum(each.shard.gpus * max(0.0, min(end, each.end) - each.begin) for each in stints)
     return used / (end * gpus)
 
 
 def last_start_of_small(stints: Sequence[Stint]) -> float:
     """Return the time from which no shard with a model on one GPU waits for a worker."""
-    return max(each.begin for each in stints if gpus_needed(each.shard) == 1)
+    return max(each.begin for each in stints if each.shard.gpus == 1)
 
 
 def main() -> None:

@@ -263,8 +263,6 @@ def _read(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     import pyarrow.parquet as parquet
 
     try:
-        if path.exists() and not path.is_file():  # A pipe or a device could be read forever.
-            raise OSError("it is no file")
         # The texts become numbers, because there are thousands of rows for each of a few texts.
         table = parquet.read_table(
             path, columns=columns, read_dictionary=["metric", "resampled"], use_threads=False

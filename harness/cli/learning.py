@@ -19,7 +19,8 @@ from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.options import WORDS
 from prmcal.harness.execution.machine import describe_gpus, hardware, visible_gpus
-from prmcal.harness.planning.gpu_hours import ALL_GPUS, billions, checkpoint_of, gpus_of
+from prmcal.harness.jobs.parameters import ALL_GPUS
+from prmcal.harness.planning.gpu_hours import billions, checkpoint_of
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.preflight import Questions, asked_solutions, plugin_problems
 from prmcal.harness.planning.reading import grid_schema, type_in_words
@@ -182,7 +183,7 @@ def _needs(grid: GridSpec) -> dict[str, int]:
         missing = [needs.setdefault(each, len(needs) + 1) for each in found[id(spec)]]
         state = f"needs {', '.join(map(str, missing))}" if missing else "ready"
         size = _memory(kind, spec)
-        gpus = gpus_of(spec.reference())
+        gpus = spec.reference().gpus
         gpus = len(visible_gpus()) if gpus == ALL_GPUS else gpus
         spread = f" on {gpus} GPUs" if size and gpus > 1 else ""
         rows.append([kind, spec.name, size + spread, state])

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from prmcal.db.run_folder import LOCK_FILE, RECORD_FILE, published_path, refuse_devices
+from prmcal.db.run_folder import LOCK_FILE, RECORD_FILE, published_path
 from prmcal.errors import PrmcalError, RunError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.options import WORDS, option
@@ -67,7 +67,6 @@ def check_folder(directory: Path) -> None:
         raise RunError(
             f"{directory} {what}. Give the output folder of a run. To start one: prmcal run GRID --out {directory}"
         )
-    refuse_devices(directory)
     if (directory / RECORD_FILE).exists() or published_path(directory).exists():
         return
     if any(path.name != LOCK_FILE for path in directory.iterdir()):

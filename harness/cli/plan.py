@@ -22,6 +22,7 @@ from prmcal.harness.cli.run import finding_line, lines_on_failures
 from prmcal.harness.execution.ending import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.execution.machine import default_workers, visible_gpus
 from prmcal.harness.execution.progress import WorkerNow, read_crew
+from prmcal.harness.jobs.parameters import ALL_GPUS
 from prmcal.harness.planning import gpu_hours
 from prmcal.harness.planning.costs import CostModel, remaining_work, seconds_left
 from prmcal.harness.planning.gpu_hours import ModelCost, Space, model_costs, space_needed
@@ -140,7 +141,7 @@ def _gigabytes(size: float) -> str:
 
 def _wall_time(plan: Plan, models: Sequence[ModelCost]) -> str:
     """Say how long a run takes on the GPUs of this machine, or on as many as its largest model needs."""
-    needed = [gpus for shard in plan.shards() if (gpus := gpu_hours.gpus_needed(shard)) < gpu_hours.ALL_GPUS]
+    needed = [shard.gpus for shard in plan.shards() if shard.gpus < ALL_GPUS]
     gpus = max(1, len(visible_gpus()), *needed)
     seconds = 3600 * sum(each.gpu_hours for each in models) / gpus
     return f"On {counted(gpus, 'GPU')} the run takes at least {duration(seconds)}, if its models take the hours above."
@@ -193,7 +194,7 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
     plan = existing_plan(folder)
     past = Store(directory).all_manifests()
     done = {shard.ref: past[shard.ref] for shard in plan.shards() if shard.ref in past}
-    cost = CostModel(plan, past, on_gpus=bool(visible_gpus()))
+    cost = CostModel(plan, past)
     failures = read_failures(directory)
     unfinished = [shard for shard in plan.shards() if shard.ref not in done]
     failed = sum(shard.ref.key in failures for shard in unfinished)

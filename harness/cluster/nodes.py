@@ -21,7 +21,7 @@ from prmcal.harness.execution.machine import Slot, gpus_of_worker, package_versi
 from prmcal.harness.execution.schedule import MOST_TRIES, Notice
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.planning.gpu_hours import billions, checkpoint_of, gpus_of, models_of
+from prmcal.harness.planning.gpu_hours import billions, checkpoint_of
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.registry.messages import excerpt
 from prmcal.registry.models.checkpoints import SPREAD
@@ -293,10 +293,10 @@ def refusal_of(shard: Shard[Parameters], most: int) -> Failure | None:
     """Return why no node can compute a shard, if the largest has `most` GPUs; None if one can."""
     if most:
         return too_large(shard, most, "the largest node of the cluster has")
-    for kind, model in models_of(shard):
+    for kind, model in shard.models:
         device, size = str(model.arguments.get("device", "")), billions(checkpoint_of(kind, model)) or 0.0
         large = size >= _SMALLEST_ON_A_GPU and device != "cpu"
-        if large or device.startswith(("cuda", SPREAD)) or gpus_of(model) > 1:
+        if large or device.startswith(("cuda", SPREAD)) or model.gpus > 1:
             its_size = f" has {size:g} billion parameters and" if size else ""
             return Failure(
                 f"{model.name}{its_size} needs a GPU, and no node of the cluster has one. Add nodes with GPUs, or set "

@@ -17,10 +17,9 @@ from typing import Any, TypeVar
 
 from prmcal import __version__
 from prmcal.harness.execution.ending import Failure
-from prmcal.harness.execution.schedule import ANY_GPUS, Schedule
+from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.jobs.job import Shard
-from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.planning.gpu_hours import ALL_GPUS, gpus_of, models_of
+from prmcal.harness.jobs.parameters import ALL_GPUS, Parameters
 
 GPU_VARIABLE = "CUDA_VISIBLE_DEVICES"
 """The environment variable that restricts a process to some GPUs."""
@@ -109,12 +108,11 @@ def run_environment() -> dict[str, Any]:
 
 def too_large(shard: Shard[Parameters], most: int, where: str) -> Failure | None:
     """Return why a shard cannot be computed with at most `most` GPUs, above 0; None if it can. `where` says whose."""
-    for _, model in models_of(shard):
-        needed = gpus_of(model)
-        if most < needed < ALL_GPUS:
+    for _, model in shard.models:
+        if most < model.gpus < ALL_GPUS:
             return Failure(
-                f"{model.name} is spread over {needed} GPUs, and {where} {most}. Lower its 'tensor_parallel', or run "
-                "its cells on a machine with more.",
+                f"{model.name} is spread over {model.gpus} GPUs, and {where} {most}. Lower its 'tensor_parallel', or "
+                "run its cells on a machine with more.",
                 "input",
             )
     return None
@@ -190,7 +188,7 @@ def hand_out(
     """Yield a shard for every worker that is idle and finds one."""
     for worker in list(workers):
         if worker.idle:
-            shard = schedule.take(worker.loaded, worker.seat.models, worker.seat.takes, worker.name)
+            shard = schedule.take(worker.loaded, worker.seat.fits, worker.name)
             if shard is not None:
                 worker.shard, worker.loaded = shard, shard.resource or worker.loaded
                 schedule.workers[worker.name] = shard.ref
@@ -256,7 +254,7 @@ def _enough(needed: int, slots: Sequence[Slot], there: int) -> Seat | None:
         room = len(_gpus(chosen))
         if room >= target:
             takes = {*range(before + 1, room + 1), *([ALL_GPUS] if room == there else [])}
-            return Seat(tuple(chosen), takes if there else ANY_GPUS)
+            return Seat(tuple(chosen), takes if there else range(ALL_GPUS + 1))
     return None
 
 

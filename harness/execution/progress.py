@@ -29,25 +29,15 @@ from prmcal.harness.terminal import wrapped
 
 
 class Pace:
-    """Repeat work so seldom that it takes at most a share of the time.
-
-    Work is due when it would stay within its share of the time since the last work, and of the whole time, if it takes
-    as long as it took last. So the work of small runs is done early and often, and large runs are not slowed down.
+    """Repeat work so seldom that it takes at most a share of the time, so that large runs are not slowed down.
 
     `share` is the share of the time, in (0, 1), and `pause` the shortest pause in seconds.
-
-    Attributes
-    ----------
-    seconds : float
-        What the work has taken so far.
     """
 
     def __init__(self, share: float, pause: float) -> None:
-        self.seconds = 0.0
         self._share = share
         self._pause = pause
-        self._begin = time.monotonic()
-        self._next = self._begin + pause
+        self._next = time.monotonic() + pause
 
     @property
     def due(self) -> bool:
@@ -62,11 +52,7 @@ class Pace:
             yield
         finally:
             end = time.monotonic()
-            last = end - begin
-            self.seconds += last
-            self._next = max(
-                end + max(self._pause, last / self._share), self._begin + (self.seconds + last) / self._share
-            )
+            self._next = end + max(self._pause, (end - begin) / self._share)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,6 @@ class Recorder:
         The finished shards.
     failures : dict of str to Failure
         Why shards failed, by their keys.
-    pace : Pace
-        When results are published during the run, and the seconds that this takes.
     writer : Writer
     """
 
@@ -70,7 +68,7 @@ class Recorder:
         self.manifests: dict[ArtifactRef, Manifest] = {}
         self.failures: dict[str, ending.Failure] = {}
         self._earlier = ending.read_failures(folder.directory)
-        self.pace = Pace(SHARE_FOR_WRITING, SECONDS_BETWEEN_WRITES)
+        self._pace = Pace(SHARE_FOR_WRITING, SECONDS_BETWEEN_WRITES)
         self._folder = folder
         self.writer = Writer(folder.database, folder.published, reads=store.directory)
         self._loaded_jobs: set[str] = set()
@@ -143,8 +141,8 @@ class Recorder:
                 self._failed[job.key] = "blocked" if outcome.blocked else "failed"
             if self._status(job) != "pending":
                 self._unwritten[job.key] = job
-        if self._unwritten and self.pace.due:
-            with self.pace.work():
+        if self._unwritten and self._pace.due:
+            with self._pace.work():
                 self._write()
 
     def note_failures(

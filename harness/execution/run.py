@@ -77,7 +77,7 @@ def run_grid(
         dropped = recorder.lost_cells(part, drop_cells)
         folder.store.remove_leftovers()
         done = folder.store.manifests(shard.ref for shard in plan.shards())
-        cost = CostModel(plan, folder.store.all_manifests(known=done), executor.on_gpus)
+        cost = CostModel(plan, folder.store.all_manifests(known=done))
         recorder.save_plan()
         schedule = Schedule(part, done)
         progress = Progress(directory, part, done, cost, workers, log, stream)
@@ -100,10 +100,7 @@ def run_grid(
             else:
                 progress.write(f"The run was ended by {ending}. Finished work is kept.")
                 recorder.abandon()
-            share = recorder.pace.seconds / watch.seconds
-            progress.write(
-                f"The run took {watch.seconds:,.1f} s. Publishing results meanwhile took {share:.1%} of this time."
-            )
+            progress.write(f"The run took {watch.seconds:,.1f} s.")
     computed = len(recorder.manifests) - len(done)
     return recorder.summary(part, computed, watch.seconds, log, ending)
 

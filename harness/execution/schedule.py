@@ -8,27 +8,25 @@ folder and the plugin files.
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from operator import itemgetter
+from heapq import heapify, heappop, heappush
 from typing import Literal, Self
 
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.planning.gpu_hours import ALL_GPUS, gpus_needed, models_of
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.preflight import Problem
 from prmcal.harness.storage.store import ArtifactRef, Manifest
 
-_Turn = tuple[int, bool, int]
-"""When a ready shard is handed out: its stage, whether it was not handed out before, and its position in the plan."""
+_Turn = tuple[bool, bool, int]
+"""When a ready shard comes among those of its model: whether it tries out no model, whether it was not handed out
+before, and its position in the plan. False comes first."""
 
 MOST_TRIES = 3
 """The most times that a shard is computed if its workers die or its model breaks."""
 
-ANY_GPUS = range(ALL_GPUS + 1)
 _TRIED = ("rollout", "score")
 """The jobs that try out a model: they sample and score the first questions."""
 _STAGES = {"": 0, "llm": 1, "prm": 2, "search": 3}
@@ -89,7 +87,7 @@ class Schedule:
     workers : dict
         What each worker computes now, by the names that executors give to them; None for an idle one.
     deaths : Counter
-        How often the worker of a shard died, or its model broke.
+        How often the worker of a shard died or its model broke.
     started : dict
         When running shards began, in seconds of ``time.monotonic``.
     """
@@ -99,35 +97,32 @@ class Schedule:
         self.workers: dict[str, ArtifactRef | None] = {}
         self.deaths: Counter[ArtifactRef] = Counter()
         self.started: dict[ArtifactRef, float] = {}
-        # The worker at which the model of a shard broke the last time.
-        self._broken_at: dict[ArtifactRef, str] = {}
-        self._kept: dict[ArtifactRef, str] = {}  # Shards that wait for another worker than this one.
-        # Models, and failures with which all tries of a shard ended.
-        self._in_vain: set[tuple[str, str]] = set()
         self._unfinished = {shard.ref: shard for shard in plan.shards() if shard.ref not in done}
+        self._running: dict[ArtifactRef, Shard[Parameters]] = {}
         self._shards = list(self._unfinished.values())
         self._position = {ref: position for position, ref in enumerate(self._unfinished)}
-        self._gpus = {ref: gpus_needed(shard) for ref, shard in self._unfinished.items()}
-        self._running: dict[ArtifactRef, Shard[Parameters]] = {}
-        self._ready: set[ArtifactRef] = set()
-        self._counts: Counter[int] = Counter()  # The ready shards by the GPUs that they need.
-        # Heaps. A shard that needs a model stands in two of them. An entry of a shard that is no longer ready is void.
-        self._without_model: list[_Turn] = []
-        self._with_any_model: dict[int, list[_Turn]] = defaultdict(list)  # By the GPUs that they need.
-        self._with_model: dict[str, list[_Turn]] = defaultdict(list)
-        self._gates: dict[ArtifactRef, list[_Gate]] = defaultdict(list)
-        self._read: set[ArtifactRef] = set()  # What other shards read.
+        # The ready shards: a heap for each model that they need, and one for those that need none, by an empty name.
+        self._lines: dict[str, list[_Turn]] = defaultdict(list)
+        # The worker at which the model of a shard broke the last time, and shards that wait for another one than this.
+        self._broken_at: dict[ArtifactRef, str] = {}
+        self._elsewhere: dict[ArtifactRef, str] = {}
+        # Models, and failures with which all tries of a shard ended.
+        self._in_vain: set[tuple[str, str]] = set()
         self._proven = {shard.resource for shard in plan.shards() if shard.ref in done}
         self._trials = self._first_of_models()
-        self._with_untried: dict[int, list[_Turn]] = defaultdict(list)  # By the GPUs that they need.
-        self._closed = self._close_gates()
-        for ref in [ref for ref in self._unfinished if ref not in self._closed]:
-            self._line_up(ref)
+        # The gates that a shard opens when it is finished, and how many are closed before each shard that waits.
+        self._gates: dict[ArtifactRef, list[_Gate]] = defaultdict(list)
+        self._closed: Counter[ArtifactRef] = Counter()
+        self._read: set[ArtifactRef] = set()  # What other shards read.
+        self._close_gates()
+        for ref in self._unfinished:
+            if not self._closed[ref]:
+                self._line_up(ref)
 
     @property
     def finished(self) -> bool:
         """True if no shard is waiting for a worker or running."""
-        return not self._ready and not self._running and not self._kept
+        return not self._running and not self._elsewhere and not any(self._lines.values())
 
     @property
     def running(self) -> Collection[Shard[Parameters]]:
@@ -150,41 +145,45 @@ class Schedule:
 
     def ready(self) -> dict[int, int]:
         """Return how many shards are ready, by the GPUs that their models need, the fewest first; 0 for no model."""
-        return {needed: count for needed, count in sorted(self._counts.items()) if count}
+        counts: Counter[int] = Counter()
+        for line in self._lines.values():
+            if line:
+                counts[self._first(line).gpus] += len(line)
+        return dict(sorted(counts.items()))
 
     def take(
-        self, loaded: str = "", models: bool | None = None, gpus: Container[int] = ANY_GPUS, worker: str = ""
+        self, loaded: str = "", fits: Callable[[int], bool] = lambda gpus: True, worker: str = ""
     ) -> Shard[Parameters] | None:
-        """Return the next shard for a worker.
+        """Return the next shard for a worker; None if no shard that fits is ready.
 
-        `loaded` is the model that the worker has loaded, as shards name it; empty if it has none. With `models` it is a
-        shard that needs a model, or with False one that needs none; by default either. If it needs a model, the GPUs
-        that it needs are in `gpus`. A shard whose model broke twice at another worker than the one of this name comes
-        first. Returns None if no such shard is ready.
+        `loaded` is the model that the worker has loaded, as shards name it; empty if it has none. `fits` says whether
+        the worker computes shards whose models need so many GPUs, 0 for shards without a model. A shard whose model
+        broke twice at another worker than the one of this name comes first.
         """
-        for ref in [ref for ref, other in self._kept.items() if worker != other]:
-            needed = self._gpus[ref]
-            if models is not False and needed in gpus if needed else models is not True:
-                del self._kept[ref]
+        for ref, other in self._elsewhere.items():
+            if worker != other and fits(self._unfinished[ref].gpus):
+                del self._elsewhere[ref]
                 return self._handed(self._unfinished[ref])
-        lines = [] if models is True else [[self._without_model]]
-        if models is not False:
-            loading = [self._with_model[loaded]] if loaded in self._with_model else []
-            untried, fitting = (
-                [line for needed, line in some.items() if needed in gpus]
-                for some in (self._with_untried, self._with_any_model)
-            )
-            lines += [untried, loading, fitting]
-        for choice in lines:
-            turns = [(turn, line) for line in choice if (turn := self._first(line)) is not None]
-            if turns:
-                turn, line = min(turns, key=itemgetter(0))
-                heappop(line)
-                shard = self._shards[turn[-1]]
-                self._ready.remove(shard.ref)
-                self._counts[self._gpus[shard.ref]] -= 1
-                return self._handed(shard)
-        return None
+        models = [model for model, line in self._lines.items() if line and fits(self._first(line).gpus)]
+        untried = [model for model in models if self._first(self._lines[model]).ref in self._trials]
+        if "" in models:
+            chosen = ""
+        elif loaded in models and not untried:
+            chosen = loaded
+        elif models:
+            chosen = min(untried or models, key=self._turn_of)
+        else:
+            return None
+        position = heappop(self._lines[chosen])[-1]
+        return self._handed(self._shards[position])
+
+    def _first(self, line: Sequence[_Turn]) -> Shard[Parameters]:
+        return self._shards[line[0][-1]]
+
+    def _turn_of(self, model: str) -> tuple[int, bool, int]:
+        """Return when a model comes that has ready shards, among others."""
+        _, again, position = self._lines[model][0]
+        return _STAGES[model.partition(":")[0]], again, position
 
     def _handed(self, shard: Shard[Parameters]) -> Shard[Parameters]:
         self._running[shard.ref] = shard
@@ -206,14 +205,15 @@ class Schedule:
             outcomes += [
                 Outcome(ref, failure=outcomes[0].failure, blocked=True) for ref in unread if self._remove(ref)
             ]
+        for model, line in self._lines.items():
+            self._lines[model] = [turn for turn in line if self._shards[turn[-1]].ref in self._unfinished]
+            heapify(self._lines[model])
         return outcomes
 
     def give_up(self, model: str, failure: Failure) -> list[Outcome]:
         """Refuse all shards that need a model, as shards name it, because it cannot be used."""
         return self.refuse(
-            lambda shard: (
-                failure if model in {f"{kind}:{each.name}" for kind, each in models_of(shard)} else None
-            )
+            lambda shard: failure if model in {f"{kind}:{each.name}" for kind, each in shard.models} else None
         )
 
     def refused(self, problems: Iterable[Problem]) -> "Iterator[Outcome | Notice]":
@@ -230,24 +230,15 @@ class Schedule:
                 yield from self.give_up(f"{each.kind}:{each.name}", Failure(str(each), "input"))
 
     def _remove(self, ref: ArtifactRef) -> bool:
-        """Return whether a shard was waiting. It is not any more."""
-        if ref in self._running or self._unfinished.pop(ref, None) is None:
-            return False
-        self._kept.pop(ref, None)
-        if ref in self._ready:
-            self._ready.remove(ref)
-            self._counts[self._gpus[ref]] -= 1
-        return True
+        """Return whether a shard was waiting. It is not any more, except in its line."""
+        self._elsewhere.pop(ref, None)
+        return ref not in self._running and self._unfinished.pop(ref, None) is not None
 
     def _unread(self) -> list[ArtifactRef]:
         """Return the waiting shards whose readers were all removed."""
-        still = {id(refs): refs for shard in self._unfinished.values() for refs in shard.inputs.values()}
-        read = {ref for refs in still.values() for ref in refs}
-        return [
-            ref
-            for ref in self._unfinished
-            if ref in self._read and ref not in read and ref not in self._running
-        ]
+        tuples = {id(refs): refs for shard in self._unfinished.values() for refs in shard.inputs.values()}
+        unread = self._read - {ref for refs in tuples.values() for ref in refs} - self._running.keys()
+        return [ref for ref in self._unfinished if ref in unread]
 
     def put_back(self, ref: ArtifactRef) -> None:
         """Make a shard whose worker was lost ready again. It is the first of those that need the same model.
@@ -255,7 +246,7 @@ class Schedule:
         Nothing happens if the shard is not running, because its outcome is known.
         """
         if self._stop(ref):
-            self._line_up(ref, first=True)
+            self._line_up(ref, again=True)
 
     def finish(self, outcome: Outcome) -> list[Outcome]:
         """Note an outcome. Return it, and an outcome for every shard that can no longer be computed.
@@ -296,7 +287,7 @@ class Schedule:
             return False
         if not died and self._broken_at.get(outcome.ref) == worker and self.workers.keys() - {worker}:
             self._stop(outcome.ref)
-            self._kept[outcome.ref] = worker
+            self._elsewhere[outcome.ref] = worker
         else:
             self.put_back(outcome.ref)
         self._broken_at[outcome.ref] = worker
@@ -304,29 +295,11 @@ class Schedule:
 
     def forgive(self) -> bool:
         """Let every worker have every shard, because no other one is at work. Return whether this changes anything."""
-        kept = list(self._kept)
-        self._kept.clear()
-        for ref in kept:
-            self._line_up(ref, first=True)
-        return bool(kept)
-
-    def _close_gates(self) -> dict[ArtifactRef, int]:
-        """Return how many gates are closed before each shard that waits for unfinished shards."""
-        gates: dict[int, _Gate] = {}
-        closed: dict[ArtifactRef, int] = defaultdict(int)
-        for ref, shard in self._unfinished.items():
-            for refs in shard.inputs.values():
-                gate = gates.get(id(refs))
-                if gate is None:
-                    missing = [each for each in refs if each in self._unfinished]
-                    gate = gates[id(refs)] = _Gate(len(missing))
-                    self._read.update(missing)
-                    for each in missing:
-                        self._gates[each].append(gate)
-                if gate.missing:
-                    gate.waiting.append(ref)
-                    closed[ref] += 1
-        return closed
+        waiting = list(self._elsewhere)
+        self._elsewhere.clear()
+        for ref in waiting:
+            self._line_up(ref, again=True)
+        return bool(waiting)
 
     def _first_of_models(self) -> set[ArtifactRef]:
         """Return the shard that tries out each model, and what it reads."""
@@ -334,14 +307,29 @@ class Schedule:
         for ref, shard in self._unfinished.items():
             if shard.resource not in self._proven and ref.kind in _TRIED:
                 first.setdefault(shard.resource, ref)
-        found: set[ArtifactRef] = set()
+        trials: set[ArtifactRef] = set()
         waiting = list(first.values())
         while waiting:
             ref = waiting.pop()
-            if ref in self._unfinished and ref not in found:
-                found.add(ref)
+            if ref in self._unfinished and ref not in trials:
+                trials.add(ref)
                 waiting += [each for refs in self._unfinished[ref].inputs.values() for each in refs]
-        return found
+        return trials
+
+    def _close_gates(self) -> None:
+        # Shards that read the same artifacts share the tuple of them, and so a gate.
+        gates: dict[int, _Gate] = {}
+        for ref, shard in self._unfinished.items():
+            for refs in shard.inputs.values():
+                if id(refs) not in gates:
+                    missing = [each for each in refs if each in self._unfinished]
+                    gates[id(refs)] = _Gate(len(missing))
+                    self._read.update(missing)
+                    for each in missing:
+                        self._gates[each].append(gates[id(refs)])
+                if gates[id(refs)].missing:
+                    gates[id(refs)].waiting.append(ref)
+                    self._closed[ref] += 1
 
     def _open_gates(self, ref: ArtifactRef) -> None:
         for gate in self._gates.pop(ref, ()):
@@ -362,22 +350,10 @@ class Schedule:
                         yield Outcome(ref, failure=outcome.failure, blocked=True)
                 gate.waiting.clear()
 
-    def _line_up(self, ref: ArtifactRef, first: bool = False) -> None:
-        resource = self._unfinished[ref].resource
-        turn = (_STAGES[resource.partition(":")[0]], not first, self._position[ref])
-        any_model = self._with_any_model[self._gpus[ref]]
-        for line in [self._with_model[resource], any_model] if resource else [self._without_model]:
-            heappush(line, turn)
-        if ref in self._trials and resource:
-            heappush(self._with_untried[self._gpus[ref]], turn)
-        self._ready.add(ref)
-        self._counts[self._gpus[ref]] += 1
-
-    def _first(self, line: list[_Turn]) -> _Turn | None:
-        """Return the entry of the first shard that is ready in a line; None if there is none. Void ones are removed."""
-        while line and self._shards[line[0][-1]].ref not in self._ready:
-            heappop(line)
-        return line[0] if line else None
+    def _line_up(self, ref: ArtifactRef, again: bool = False) -> None:
+        model = self._unfinished[ref].resource
+        turn = (not model or ref not in self._trials, not again, self._position[ref])
+        heappush(self._lines[model], turn)
 
     def _stop(self, ref: ArtifactRef) -> bool:
         """Return whether a shard was running. It is not any more."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import Field
 
-from prmcal.harness.jobs.parameters import Parameters
+from prmcal.harness.jobs.parameters import Parameters, PluginReference
 from prmcal.harness.storage.store import ArtifactRef, content_key, seed_from_key
 
 TUNING = "tuning_"
@@ -51,6 +51,18 @@ class Shard(Generic[P_co]):
     def size(self) -> int:
         """The amount of work, compared with shards of the same kind."""
         return self.parameters.size
+
+    @property
+    def models(self) -> list[tuple[Literal["llm", "prm"], PluginReference]]:
+        """The models that it loads, each with its kind."""
+        kinds: tuple[Literal["llm", "prm"], ...] = ("llm", "prm") if self.resource else ()
+        references = [(kind, getattr(self.parameters, kind, None)) for kind in kinds]
+        return [(kind, reference) for kind, reference in references if reference is not None]
+
+    @property
+    def gpus(self) -> int:
+        """The GPUs that a worker needs for it: those of its largest model; 0 if it loads none."""
+        return max((model.gpus for _, model in self.models), default=1 if self.resource else 0)
 
 
 def shard_key(

@@ -14,9 +14,12 @@ from pydantic import BeforeValidator, InstanceOf
 from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.registry.contracts.data import Sampling
 from prmcal.registry.contracts.plugin import Plugin
+from prmcal.registry.models.checkpoints import SPREAD
 from prmcal.registry.plugins import Registry
 
 AnyPlugin = TypeVar("AnyPlugin", bound=Plugin)
+ALL_GPUS = 1_000_000
+"""The GPUs of a model that is spread over all of a machine."""
 Range = Annotated[InstanceOf[range], BeforeValidator(lambda ends: range(*ends))]
 """Positions or indices without gaps, which are read from [start, stop]."""
 
@@ -31,6 +34,15 @@ class PluginReference:
     """The registered name."""
     arguments: Mapping[str, Any]
     """The constructor's arguments."""
+
+    @property
+    def gpus(self) -> int:
+        """The number of GPUs that a model is spread over, at least 1; ALL_GPUS for all of a machine."""
+        if self.arguments.get("device") == SPREAD:
+            return ALL_GPUS
+        size = self.arguments.get("tensor_parallel")
+        # Another value is an error, which is raised when the plugin is built.
+        return size if isinstance(size, int) and size > 0 else 1
 
     def build(self, registry: Registry[AnyPlugin]) -> AnyPlugin:
         """Build the plugin. See :meth:`prmcal.registry.plugins.Registry.create` for the errors."""

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import TypeAdapter
 
@@ -27,7 +27,7 @@ from prmcal.harness.merging.tables import check_tables
 from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord, one_problem
-from prmcal.harness.storage.store import MANIFEST_FILE, NUMBER, ArtifactRef, Manifest, Store, content_key
+from prmcal.harness.storage.store import MANIFEST_FILE, ArtifactRef, Manifest, Store, content_key
 from prmcal.registry.contracts.data import Level
 from prmcal.registry.messages import reading, shown
 from prmcal.registry.plugins import KINDS
@@ -117,7 +117,6 @@ class _Parts:
     datasets: list[PlannedQuestions]
     questions: list[tuple[str, str, str, Level | None, str | None]]
     jobs: list[tuple[Labels, str, int]]
-    model_seconds: list[Annotated[float, NUMBER]]
 
 
 def _check_plan(plan: Plan) -> None:
@@ -128,7 +127,6 @@ def _check_plan(plan: Plan) -> None:
             [replace(each, questions=()) for each in plan.datasets],
             [astuple(question) for each in plan.datasets for question in each.questions],
             [(job.labels, job.shards[0].resource, job.shards[0].version) for job in plan.jobs],
-            list((plan.model_seconds or {}).values()),
         )
     )
     for shard in plan.shards():

@@ -151,11 +151,9 @@ class _Builder:
         """Compare what several runs have, and return the union."""
         sizes: dict[ArtifactRef, _Sizes] = {}
         behind = {source.folder: self._behind(self._compared(source, sizes)) for source in self.sources}
-        seconds: dict[ArtifactRef, float] = {}
         failures: dict[str, Failure] = {}
         earlier: dict[tuple[Path, ArtifactRef], Cell] = {}
         for source in reversed(self.sources):
-            seconds |= source.plan.model_seconds or {}
             failures |= source.failures
             earlier |= {(source.folder, cell.job.refs[0]): cell for cell in source.plan.cells}
         cells = []
@@ -174,7 +172,6 @@ class _Builder:
             {kind: tuple(plugins.values()) for kind, plugins in self.plugins.items()},
             tuple(self.datasets.values()),
             tuple(self.metrics.values()),
-            model_seconds=seconds,
         )
         done = {ref.key for ref in self.holders}
         left = {key: failure for key, failure in failures.items() if key not in done}

@@ -120,9 +120,6 @@ class Plan:
     """The words for the metrics of both leaderboards, in the order of columns."""
     absent: tuple[str, ...] = ()
     """Models and data that are not on this machine and that the plan does without."""
-    model_seconds: Mapping[ArtifactRef, float] | None = None
-    """The seconds that the models of each shard are assumed to take on a GPU. A saved plan has them, because they
-    follow from the classes of the plugins."""
     _shards: dict[ArtifactRef, Shard[Parameters]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

@@ -6,7 +6,6 @@ positions that follow each other are written as the first one and their number.
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, fields, replace
 from functools import cache
@@ -20,9 +19,8 @@ from prmcal.db.run_folder import PLAN_FILE
 from prmcal.errors import RunError
 from prmcal.harness.jobs import parameters
 from prmcal.harness.jobs.job import Job, Labels, Shard
-from prmcal.harness.planning.gpu_hours import model_seconds
 from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions
-from prmcal.harness.storage.folder import RunFolder, check_text, one_problem
+from prmcal.harness.storage.folder import RunFolder, one_problem
 from prmcal.harness.storage.store import ArtifactRef, content_key, write_atomically
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.plugin import Plugin
@@ -31,8 +29,6 @@ from prmcal.registry.plugins import load_plugin_file
 
 _METRICS = TypeAdapter(dict[str, tuple[Metric, ...]])
 _reader = cache(TypeAdapter)
-_HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
-"""Half of a surrogate pair, alone or beside the other half. The check of a large plan without any takes a second."""
 
 
 def write_plan(directory: Path, grid: Mapping[str, Any], plan: Plan) -> None:
@@ -65,11 +61,7 @@ def read_plan(directory: Path, grid: Mapping[str, Any]) -> Plan:
     """
     path = directory / PLAN_FILE
     try:
-        text = path.read_text(encoding="utf-8")
-        content = json.loads(text)
-        if _HALF_PAIR.search(text):
-            for name, value in content.items():
-                check_text(name, value)
+        content = json.loads(path.read_text(encoding="utf-8"))
         if content["grid"] != content_key(grid):
             raise ValueError("it is the plan of another grid")
         return _plan(content)
@@ -106,7 +98,7 @@ def _questions_data(data: PlannedQuestions) -> dict[str, Any]:
 
 def _jobs_data(plan: Plan, values: dict[str, tuple[int, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the data of jobs. `values` gets what the identities of shards have, by its JSON: positions and values."""
-    numbers, seconds = {id(job): number for number, job in enumerate(plan.jobs)}, model_seconds(plan)
+    numbers = {id(job): number for number, job in enumerate(plan.jobs)}
 
     def position(value: Any) -> int:
         place, _ = values.setdefault(json.dumps(value, sort_keys=True), (len(values), value))
@@ -135,7 +127,6 @@ def _jobs_data(plan: Plan, values: dict[str, tuple[int, Any]]) -> Iterator[dict[
                 for shard in job.shards
             ],
             "reads": [[runs[id(refs)] for refs in shard.inputs.values()] for shard in job.shards],
-            "model_seconds": [seconds[shard.ref] for shard in job.shards],
             "version": first.version,
             "identity": list(first.identity),
             "identities": [
@@ -175,15 +166,13 @@ def _ranges(given: parameters.Parameters) -> list[range]:
 
 def _plan(content: Mapping[str, Any]) -> Plan:
     jobs: list[Job[parameters.Parameters]] = []
-    seconds: dict[ArtifactRef, float] = {}
     refs: list[ArtifactRef] = []
+    known: set[ArtifactRef] = set()
     shared: dict[tuple[int, ...], tuple[ArtifactRef, ...]] = {}
     for each in content["jobs"]:
         own = [ArtifactRef(each["kind"], key) for key in each["shards"]]
-        for ref, assumed in zip(own, each["model_seconds"], strict=True):
-            if ref not in seconds:
-                refs.append(ref)
-                seconds[ref] = assumed
+        refs += [ref for ref in own if ref not in known]
+        known.update(own)
         jobs.append(
             Job(
                 each["key"],
@@ -221,7 +210,7 @@ def _plan(content: Mapping[str, Any]) -> Plan:
         metrics = _METRICS.validate_python({"metrics": content["metrics"]})["metrics"]
     if len({metric.name for metric in metrics}) < len(metrics):
         raise ValueError("it describes a metric twice")
-    return Plan(tuple(jobs), tuple(cells), plugins, datasets, metrics, model_seconds=seconds)
+    return Plan(tuple(jobs), tuple(cells), plugins, datasets, metrics)
 
 
 def _shards(

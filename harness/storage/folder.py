@@ -102,12 +102,9 @@ class RunFolder:
 
     `database` is the file that the run writes, `published` the copy of it that readers open, and `store` has the
     artifacts.
-
-    Raises a RunError if a pipe or a device is in the place of a file.
     """
 
     def __init__(self, directory: Path) -> None:
-        run_folder.refuse_devices(directory)
         self.directory = directory
         self.store = Store(directory)
         self.database = run_folder.database_path(directory)

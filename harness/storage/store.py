@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import shutil
-import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -113,10 +112,10 @@ class Store:
         """
         folder = self.folder(ref)
         try:
-            _size(folder / MANIFEST_FILE)
             manifest = MANIFEST.validate_json((folder / MANIFEST_FILE).read_bytes(), strict=True)
             intact = all(
-                _size(folder / name) == size and (not verify or file_sha256(folder / name) == digest)
+                (folder / name).stat().st_size == size
+                and (not verify or file_sha256(folder / name) == digest)
                 for name, (size, digest) in manifest.files.items()
             )
         except (OSError, ValueError):
@@ -289,14 +288,6 @@ def _put(files: Path, manifest: Manifest, target: Path) -> None:
 def _inventory(folder: Path) -> dict[str, tuple[int, str]]:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): (path.stat().st_size, file_sha256(path)) for path in files}
-
-
-def _size(path: Path) -> int:
-    """Return the size of a file in bytes. Raise an OSError for a pipe or a device, which can be read forever."""
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "It is no regular file", str(path))
-    return status.st_size
 
 
 def file_sha256(path: Path) -> str:

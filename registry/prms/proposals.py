@@ -6,20 +6,17 @@ import json
 import re
 import shlex
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError
-from prmcal.registry.llms.prompts import NATIVE
 from prmcal.registry.models.checkpoints import folder_here, read_config
 from prmcal.registry.models.files import check_head, check_tokenizer, weight_shapes
 from prmcal.registry.plugins import prms
 from prmcal.registry.prms.classifiers import are_named, output_names
 from prmcal.registry.prms.transformers import TransformersPRM
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 _TRUNKS = {"qwen": ("qwen2",), "reasoneval": ("qwen2", "llama", "mistral")}
 """The types of models whose heads each plugin knows by their weights."""
@@ -32,6 +29,18 @@ _GOOD = {"good", "correct", "right", "positive", "true", "yes", "valid", "+"}
 _TRUNK = re.compile(r"(model|transformer)\.")
 _CONTEXT = 4096
 _WIDTH = 80
+_UNDECIDED = {
+    "qwen": "markers: 'last' (the default, as in the paper) is one marker behind a prefix, 'every' one behind each "
+    "step, as in the documentation of Qwen2.5-Math-PRM. The scores differ. Take that of the training.",
+    "reasoneval": "read_at: 'reference' (the default) reads as the authors' code does, 'end' at the last token.",
+    "shepherd": "plugin: it follows from the name. The files are those of any causal language model.",
+    "judge": "plugin: nothing in a causal language model says how it was trained. 'judge' asks it for Yes or No. "
+    "'shepherd' reads '+' or '-' behind the tag ' ки' or another 'marker', or with 'markers: turns' in a chat.",
+    "token-classifier": "marker, template: the text behind each step and around all of them. TRL writes a line break "
+    'behind each step, "\\n", unless step_separator was set, and nothing around them.',
+    "sequence-classifier": "template: what the model reads; by default the checkpoint's chat template, 'native'.",
+}
+"""The arguments that the files of a checkpoint do not decide, by the plugin."""
 
 
 def proposed_entry(checkpoint: str) -> str:
@@ -40,6 +49,8 @@ def proposed_entry(checkpoint: str) -> str:
     Raises an InvalidArgumentsError if there is no such checkpoint on this machine. Raises a DataError or a
     PluginFailedError if its files are incomplete, or no plugin reads such a model.
     """
+    import yaml
+
     folder = folder_here(checkpoint)
     if folder is None:
         raise InvalidArgumentsError(
@@ -51,32 +62,40 @@ def proposed_entry(checkpoint: str) -> str:
     heads = {name: shape for name, shape in shapes.items() if not _TRUNK.match(name)}
     kind = ", ".join(map(str, config.get("architectures") or ())) or "no architecture named"
     shown = ", ".join(f"{name} {list(shape)}" for name, shape in sorted(heads.items()) if len(shape) > 1)
-    plugin = _plugin(checkpoint, config, shapes)
+    plugin = _plugin(folder, checkpoint, config, shapes)
     if not plugin:
         raise PluginFailedError(
             f"No PRM of prmcal reads {checkpoint}: {kind} of type {config.get('model_type')}, with the heads "
             f"{shown or 'of another model'}. Write a class for it: see the page 'Add a PRM'."
         )
-    arguments: dict[str, Any] = {"checkpoint": checkpoint}
-    if plugin == "token-classifier" and f"{_VALUE_HEAD}.weight" in shapes:
-        arguments |= {"head": _VALUE_HEAD, "tokenized": "lines"}
-    notes = dict(_notes(plugin, checkpoint, config, arguments))
-    context = min(config.get(name) or _CONTEXT for name in ("max_position_embeddings", "sliding_window"))
-    if context < _CONTEXT:
-        arguments["max_tokens"] = context
-    return _rendered(checkpoint, f"{checkpoint}: {kind}. Heads: {shown or 'none'}.", plugin, arguments, notes)
+    arguments = {"checkpoint": checkpoint, **_arguments(plugin, checkpoint, config, shapes)}
+    name = re.sub(r"^nano:|@.*$", "", checkpoint).rstrip("/").rpartition("/")[2]
+    entry = {"prms": [{"name": name, "plugin": plugin, "arguments": arguments}]}
+    given = (
+        shlex.quote(f"{key}={value if key == 'checkpoint' else json.dumps(value, ensure_ascii=False)}")
+        for key, value in arguments.items()
+    )
+    return "\n".join(
+        (
+            _comment(f"{checkpoint}: {kind}. Heads: {shown or 'none'}."),
+            yaml.safe_dump(entry, sort_keys=False, allow_unicode=True, width=120).rstrip(),
+            _comment(f"Its files do not decide {_UNDECIDED[plugin]}"),
+            f"# Try it: prmcal check {plugin} {' '.join(f'-a {each}' for each in given)}",
+        )
+    )
 
 
-def _plugin(checkpoint: str, config: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> str:
+def _plugin(
+    folder: Path, checkpoint: str, config: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]
+) -> str:
     """Return the plugin that reads a checkpoint; empty if there is none."""
-    folder, model_type = folder_here(checkpoint), config.get("model_type")
-    assert folder is not None
-    for name in (name for name, trunks in _TRUNKS.items() if model_type in trunks):
-        reader = prms.create(name, checkpoint=checkpoint)
-        assert isinstance(reader, TransformersPRM)
-        with suppress(PluginFailedError, DataError):
-            check_head(folder, checkpoint, reader.head_weights(), name)
-            return name
+    for name, trunks in _TRUNKS.items():
+        if config.get("model_type") in trunks:
+            reader = prms.create(name, checkpoint=checkpoint)
+            assert isinstance(reader, TransformersPRM)
+            with suppress(PluginFailedError, DataError):
+                check_head(folder, checkpoint, reader.head_weights(), name)
+                return name
     architecture = " ".join(map(str, config.get("architectures") or ()))
     if "score.weight" in shapes:
         one = len(shapes["score.weight"]) and shapes["score.weight"][0] == 1 and "score.bias" not in shapes
@@ -95,100 +114,34 @@ def _markers_by_name(checkpoint: str) -> str | None:
     )
 
 
-def _notes(
-    plugin: str, checkpoint: str, config: Mapping[str, Any], arguments: dict[str, Any]
-) -> Iterator[tuple[str, str]]:
-    """Yield the arguments that the files do not decide, and what does. Those that need a value go into `arguments`."""
+def _arguments(
+    plugin: str, checkpoint: str, config: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]
+) -> dict[str, Any]:
+    """Return the arguments that the files of a checkpoint decide, or that need a value."""
     from prmcal.registry.models.pretrained import load_tokenizer
 
     tokenizer = load_tokenizer(checkpoint)
-    if plugin == "qwen":
-        if config.get("levels"):
-            yield (
-                "reward",
-                f"this exported PRM has the levels {config['levels']} and takes {config['reward_level']}.",
-            )
-        yield (
-            "markers",
-            "'last' (the default, as in the paper) is one marker behind a prefix, 'every' one behind each step, as in "
-            "the documentation of Qwen2.5-Math-PRM. The scores differ. Take that of the training.",
-        )
-        if "<extra_0>" not in tokenizer.get_vocab():
-            yield "marker", "the tokenizer has no <extra_0>. A class derived from QwenPRM sets another one."
-    elif plugin == "reasoneval":
-        yield "read_at", "'reference' (the default) reads as the authors' code does, 'end' at the last token."
-    elif plugin.endswith("-classifier"):
-        yield from _of_classifier(plugin, config, tokenizer, arguments)
-    elif plugin == "judge":
-        yield (
-            "plugin",
-            "nothing in a causal language model says how it was trained. 'judge' asks it for Yes or No. 'shepherd' "
-            "reads '+' or '-' behind the tag ' ки' or another 'marker', or with 'markers: turns' as the answer of a "
-            "chat.",
-        )
-        if tokenizer.chat_template is None:
-            arguments["chat"] = False
-        yield "template, right, wrong", "what it is asked, and the two answers; by default Yes and No."
-    elif plugin == "shepherd":
-        if _markers_by_name(checkpoint) == "turns":
-            arguments["markers"] = "turns"
-        yield "plugin", "it follows from the name. The files are those of any causal language model."
-
-
-def _of_classifier(
-    plugin: str, config: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase, arguments: dict[str, Any]
-) -> Iterator[tuple[str, str]]:
-    if "head" in arguments:
-        yield "tokenized", "'lines' is the text of Skywork's PRMs. TRL's text is the default."
-        return
-    names = output_names(config)
+    found: dict[str, Any] = {}
+    if plugin == "shepherd" and _markers_by_name(checkpoint) == "turns":
+        found["markers"] = "turns"
+    if plugin == "judge" and tokenizer.chat_template is None:
+        found["chat"] = False
+    if plugin == "sequence-classifier" and tokenizer.chat_template is None:
+        found["template"] = "{{ question }}\n\n{{ solution }}"
     if plugin == "token-classifier":
         marks = [token for token in tokenizer.get_added_vocab() if _MARKERS.search(token)]
-        if len(marks) == 1:
-            arguments["marker"] = marks[0]
-        seen = f"The tokenizer has {', '.join(marks)}. " if marks else ""
-        yield (
-            "marker",
-            f'{seen}TRL writes a line break behind each step, "\\n", unless step_separator was set.',
-        )
-    if len(names) > 2 or (len(names) == 2 and are_named(names)):
-        good = [name for name in names if name.lower() in _GOOD]
-        arguments["label"] = good[0] if good else names[-1]
-        yield "label", f"the output for a good step, one or more of {', '.join(names)}."
-    if len(names) == 1:
-        if config.get("problem_type") == "regression":
-            arguments["scale"] = "probability"
-        yield (
-            "scale",
-            "'logit' or 'probability', the meaning of the output. A Bradley-Terry reward is a logit.",
-        )
-    if tokenizer.chat_template is None and plugin == "sequence-classifier":
-        arguments["template"] = "{{ question }}\n\n{{ solution }}"
-    default = (
-        NATIVE if plugin == "sequence-classifier" else "question and solution without a text around them"
-    )
-    yield (
-        "template",
-        f"what the model reads; by default {default}. '{NATIVE}' is the checkpoint's chat template.",
-    )
-
-
-def _rendered(
-    checkpoint: str, found: str, plugin: str, arguments: Mapping[str, Any], notes: Mapping[str, str]
-) -> str:
-    import yaml
-
-    name = re.sub(r"^nano:|@.*$", "", checkpoint).rstrip("/").rpartition("/")[2]
-    entry = {"prms": [{"name": name, "plugin": plugin, "arguments": dict(arguments)}]}
-    lines = [_comment(found), yaml.safe_dump(entry, sort_keys=False, allow_unicode=True, width=120).rstrip()]
-    if notes:
-        lines.append("# Its files do not decide:")
-        lines += [_comment(f"- {argument}: {text}") for argument, text in notes.items()]
-    given = []
-    for key, value in arguments.items():
-        text = value if key == "checkpoint" else json.dumps(value, ensure_ascii=False)
-        given.append(f"-a {shlex.quote(f'{key}={text}')}")
-    return "\n".join([*lines, f"# Try it: prmcal check {plugin} {' '.join(given)}"])
+        if f"{_VALUE_HEAD}.weight" in shapes:
+            found |= {"head": _VALUE_HEAD, "tokenized": "lines"}
+        elif len(marks) == 1:
+            found["marker"] = marks[0]
+    names = output_names(config)
+    if plugin.endswith("-classifier") and "head" not in found:
+        if len(names) > 2 or (len(names) == 2 and are_named(names)):
+            found["label"] = next((name for name in names if name.lower() in _GOOD), names[-1])
+        if len(names) == 1 and config.get("problem_type") == "regression":
+            found["scale"] = "probability"
+    context = min(config.get(name) or _CONTEXT for name in ("max_position_embeddings", "sliding_window"))
+    return found | ({"max_tokens": context} if context < _CONTEXT else {})
 
 
 def _comment(text: str) -> str:

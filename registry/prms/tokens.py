@@ -80,19 +80,28 @@ class TokenPRM(PRM):
         )
         prefix_ids = cache(self.prefix_ids)
         trajectories = [self._read(requests[number], steps, prefix_ids) for number, steps in distinct]
-        scores: dict[tuple[int, tuple[str, ...]], PrefixScores] = {}
+        scores = {
+            key: _prefix_scores(trajectory, values)
+            for key, trajectory, values in zip(
+                distinct, trajectories, self._log_odds_of(trajectories), strict=True
+            )
+        }
+        return [
+            [scores[number, steps] for steps in request.trajectories]
+            for number, request in enumerate(requests)
+        ]
+
+    def _log_odds_of(self, trajectories: Sequence[TokenizedTrajectory]) -> list[Floats32]:
+        """The log-odds at the end of every sequence of each trajectory."""
+        found = [np.empty(0, dtype=np.float32)] * len(trajectories)
         for batch in self._batches(trajectories):
             values = self._values(
                 [[ids for i in tree for ids in trajectories[i].sequences] for tree in batch]
             )
             for i in (i for tree in batch for i in tree):
                 count = len(trajectories[i].sequences)
-                scores[distinct[i]] = _prefix_scores(trajectories[i], values[:count])
-                values = values[count:]
-        return [
-            [scores[number, steps] for steps in request.trajectories]
-            for number, request in enumerate(requests)
-        ]
+                found[i], values = values[:count], values[count:]
+        return found
 
     def prefix_ids(self, question: str, steps: Sequence[str]) -> tuple[int, ...] | None:
         """Return the token ids of a prefix, or None if it is longer than `max_tokens`.

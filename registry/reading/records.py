@@ -5,7 +5,6 @@ import gzip
 import io
 import json
 import lzma
-import re
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
@@ -13,14 +12,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from prmcal.errors import DataError
-from prmcal.registry.messages import excerpt, reading, refuse_device, refuse_pointer
+from prmcal.registry.messages import excerpt, reading, refuse_pointer
 
 Record = tuple[str, Any]
 """The place of a record ("line 3"), and its content. A ValueError in place of the content says why it is unreadable."""
 
 T = TypeVar("T")
 
-_SURROGATE = re.compile(rb"\\ud[89a-f]", re.IGNORECASE)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SHOWN = 5
 
@@ -53,7 +51,6 @@ def read_records(path: Path) -> list[Record]:
         path = path.expanduser()
         if path.is_dir():
             return _folder_rows(path)
-        refuse_device(path)
         content = path.read_bytes()
         if path.suffix in _UNPACKED:
             content = _UNPACKED[path.suffix](content)
@@ -138,14 +135,14 @@ def _json_lines(content: bytes) -> Iterator[Record]:
 def _json_or_reason(content: bytes) -> Any:
     try:
         with reading(""):
-            return _json(content)
+            return json.loads(content.decode())
     except DataError as error:
         return ValueError(str(error).removeprefix(": ").rstrip("."))
 
 
 def _json_list(path: Path, content: bytes) -> list[Record]:
     with reading(f"{path} is not a valid JSON list"):
-        records = _json(content)
+        records = json.loads(content.decode())
     if isinstance(records, dict) and {"eval", "samples"} <= records.keys():  # A log of inspect.
         records = records["samples"]
     if not isinstance(records, list):
@@ -157,20 +154,12 @@ def _json_list(path: Path, content: bytes) -> list[Record]:
     return [(f"record {number}", record) for number, record in enumerate(records, start=1)]
 
 
-def _json(content: bytes) -> Any:
-    """Parse UTF-8 text. Raise ValueError also for half of a surrogate pair, which cannot be written as text again."""
-    value = json.loads(content.decode())
-    if _SURROGATE.search(content):
-        json.dumps(value, ensure_ascii=False).encode()
-    return value
-
-
 def _eval_samples(path: Path, content: bytes) -> list[Record]:
     """Return the samples of a log of inspect, which is an archive with a JSON file for each."""
     with reading(f"{path} is not a valid log of inspect"):
         archive = zipfile.ZipFile(io.BytesIO(content))
         names = [name for name in archive.namelist() if name.startswith("samples/")]
-        return [(name, _json(archive.read(name))) for name in names if name.endswith(".json")]
+        return [(name, json.loads(archive.read(name))) for name in names if name.endswith(".json")]
 
 
 def _parquet_rows(path: Path, content: bytes) -> list[Record]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +14,7 @@ import sqlalchemy as sa
 from prmcal.db.reader import connect, engine_for, reading
 from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.writer import Writer
-from prmcal.errors import DamagedDatabaseError, RunError
-from prmcal.harness.storage.folder import RunFolder
+from prmcal.errors import DamagedDatabaseError
 from tests.conftest import Prmcal
 from tests.db import parquet_files
 from tests.stored import load
@@ -39,8 +37,6 @@ FOREIGN: dict[str, tuple[Callable[[Path], object], str]] = {
     "zip": (lambda path: path.write_bytes(b"PK\x03\x04" + bytes(100)), "is a zip file, where"),
     "text": (lambda path: path.write_text("a,b\n1,2\n" * 9), r"is damaged \(it is no DuckDB database\)"),
     "short": (lambda path: path.write_bytes(b"DU"), "is damaged"),
-    "pipe": (os.mkfifo, "is a pipe or a device"),
-    "device": (lambda path: path.symlink_to("/dev/zero"), "is a pipe or a device"),
     "folder": (Path.mkdir, "is a folder, where the database belongs"),
 }
 
@@ -128,21 +124,3 @@ def test_artifacts_may_be_on_another_disk(tmp_path: Path) -> None:
     (run / "artifacts").symlink_to(disk)
     file = parquet_files.trajectory_file(run / "artifacts" / "t.parquet", range(1))
     assert load(Writer(database_path(run)), "trajectories", {"job": [file]}) == parquet_files.POOL
-
-
-FILES = (
-    "run.json",
-    "plan.json",
-    "failures.json",
-    "run.log",
-    "run.lock",
-    "results.duckdb",
-    "leaderboard.duckdb",
-)
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_pipe_in_a_run_s_folder_is_refused(name: str, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / name)
-    with pytest.raises(RunError, match=rf"{name} is a pipe or a device, where a file of a run belongs"):
-        RunFolder(tmp_path)

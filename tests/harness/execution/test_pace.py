@@ -46,8 +46,7 @@ def test_the_pause_comes_after_work_that_failed_too(clock: Clock) -> None:
     with pytest.raises(OSError, match="full"), pace.work():
         clock.now += 1
         raise OSError("full")
-    assert pace.seconds == 1
-    clock.now += 90
+    clock.now += 49
     assert not pace.due
-    clock.now += 10
+    clock.now += 1
     assert pace.due

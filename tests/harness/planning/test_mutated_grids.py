@@ -60,11 +60,6 @@ def test_damaged_grids(content: bytes, folder: Path) -> None:
     [
         ("x: &x [*x]", "is not valid YAML: its lists and objects are nested too deeply"),
         ("x: " + "[" * 2000, "is not valid YAML: its lists and objects are nested too deeply"),
-        ("seed: " + "9" * 5000, "is not valid YAML: it has a number of thousands of digits"),
-        (
-            "seed: 0x" + "f" * 5000,
-            "'seed': Input should be less than or equal to 1000000000000000000. Got a value of the type int",
-        ),
         ("x: 2001-99-99", "is not valid YAML: month must be in 1..12"),
         ("x: !!python/object:os.system", "is not valid YAML: could not determine a constructor"),
         ("x: \xff", "cannot be read: it is not UTF-8 text"),
@@ -72,8 +67,6 @@ def test_damaged_grids(content: bytes, folder: Path) -> None:
     ids=[
         "circle",
         "nested",
-        "digits",
-        "hexadecimal",
         "date",
         "code",
         "no UTF-8",

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.cluster.placement import GPUS, busy, last_start_of_small, simulate
 from prmcal.db.queries.leaderboard import reported
 from prmcal.harness.execution.machine import slots_of_machine
-from prmcal.harness.planning.gpu_hours import gpus_needed, model_costs, space_needed
+from prmcal.harness.planning.gpu_hours import model_costs, space_needed
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import read_grid
@@ -67,12 +67,12 @@ def test_the_papers_grid_is_planned_within_seconds() -> None:
 def test_the_papers_grid_keeps_eight_gpus_busy() -> None:
     plan = build_plan(read_grid(PAPER), stand_ins=True)
     stints = simulate(plan, slots_of_machine(GPUS, 8))
-    large = [each for each in stints if gpus_needed(each.shard) == 4]
+    large = [each for each in stints if each.shard.gpus == 4]
     assert {len(each.gpus) for each in large} == {4}
     assert busy(stints, last_start_of_small(stints), 8) > 0.9
     # Without the 72B PRM one GPU is enough.
     part = plan.part(plan.cells_with({"prm": ["ReasonEval-7B"]}))
-    assert max(gpus_needed(shard) for shard in part.shards()) == 1
+    assert max(shard.gpus for shard in part.shards()) == 1
 
 
 @pytest.mark.usefixtures("empty_cache")

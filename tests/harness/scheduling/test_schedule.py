@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import pytest
@@ -40,6 +40,18 @@ def failed(of: ArtifactRef) -> Outcome:
     return Outcome(of, failure=FAILURE)
 
 
+def any_shard(gpus: int) -> bool:
+    return True
+
+
+def with_model(gpus: int) -> bool:
+    return gpus > 0
+
+
+def without_model(gpus: int) -> bool:
+    return gpus == 0
+
+
 class Reference:
     """The order of hand-out as it is defined: of all ready shards, the first by rank."""
 
@@ -50,7 +62,7 @@ class Reference:
         self.done: set[ArtifactRef] = set()
         self.lost: set[ArtifactRef] = set()
 
-    def take(self, loaded: str, models: bool | None) -> Shard[Parameters] | None:
+    def take(self, loaded: str, fits: Callable[[int], bool]) -> Shard[Parameters] | None:
         def rank(shard: Shard[Parameters]) -> tuple[object, ...]:
             stage = ("", "llm", "prm", "search").index(shard.resource.partition(":")[0])
             other = shard.resource != loaded
@@ -59,8 +71,7 @@ class Reference:
         ready = [
             shard
             for shard in self.waiting.values()
-            if all(each in self.done for refs in shard.inputs.values() for each in refs)
-            and models in (None, bool(shard.resource))
+            if all(each in self.done for refs in shard.inputs.values() for each in refs) and fits(shard.gpus)
         ]
         if not ready:
             return None
@@ -116,9 +127,10 @@ def test_shards_are_handed_out_in_the_order_of_their_ranks(
     plan = graph(shards)
     schedule, reference, chance = Schedule(plan, ()), Reference(plan), random.Random(seed)
     while not schedule.finished:
-        loaded, models = chance.choice(("", *MODELS)), chance.choice((None, None, True, False))
-        taken = schedule.take(loaded, models)
-        assert taken == reference.take(loaded, models)
+        loaded = chance.choice(("", *MODELS))
+        fits = chance.choice((any_shard, any_shard, with_model, without_model))
+        taken = schedule.take(loaded, fits)
+        assert taken == reference.take(loaded, fits)
         if schedule.running and (taken is None or chance.random() < 0.7):
             of = chance.choice([shard.ref for shard in schedule.running])
             if chance.random() < 0.2:
@@ -136,7 +148,7 @@ def test_shards_are_handed_out_in_the_order_of_their_ranks(
 
 def test_a_shard_whose_worker_was_lost_is_the_first_of_its_model() -> None:
     schedule = Schedule(independent(["llm:a", "llm:a", "llm:a", "llm:b", ""]), ())
-    taken = [schedule.take("llm:a", models=True) for _ in range(2)]
+    taken = [schedule.take("llm:a", with_model) for _ in range(2)]
     assert [shard and shard.ref for shard in taken] == [ref(0), ref(1)]
     schedule.put_back(ref(1))
     assert [shard.ref for shard in schedule.running] == [ref(0)]
@@ -161,9 +173,9 @@ def test_the_second_outcome_of_a_shard_is_ignored() -> None:
 
 def test_workers_without_a_gpu_get_only_shards_that_need_no_model() -> None:
     schedule = Schedule(independent(["llm:a", "", "prm:a"]), ())
-    taken = [schedule.take(models=False), schedule.take(models=False)]
+    taken = [schedule.take("", without_model), schedule.take("", without_model)]
     assert [shard and shard.ref for shard in taken] == [ref(1), None]
-    taken = [schedule.take(models=True), schedule.take(models=True), schedule.take(models=True)]
+    taken = [schedule.take("", with_model), schedule.take("", with_model), schedule.take("", with_model)]
     assert [shard and shard.ref for shard in taken] == [ref(0), ref(2), None]
 
 

@@ -80,10 +80,8 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     ("value", "message"),
     [
         ("[" * 100_000 + "]" * 100_000, "its lists and objects are nested too deeply"),
-        ("9" * 5000, "it has a number of thousands of digits"),
-        ('"\\ud800"', "it has half of a surrogate pair, which is no character"),
     ],
-    ids=["nested", "long number", "surrogate"],
+    ids=["nested"],
 )
 def test_json_that_cannot_be_held_is_refused(value: str, message: str, tmp_path: Path) -> None:
     record = f'{{"question": "1+1?", "answer": {value}}}'

@@ -49,16 +49,16 @@ def proposal(folder: Path | str) -> tuple[str, dict[str, Any], str]:
 @pytest.mark.parametrize(
     ("checkpoint", "plugin", "undecided"),
     [
-        ("nano:prm", "qwen", "- markers: 'last'"),
+        ("nano:prm", "qwen", "markers: 'last'"),
         ("nano:shepherd", "shepherd", "it follows from the name"),
-        ("nano:reasoneval", "reasoneval", "- read_at: 'reference'"),
+        ("nano:reasoneval", "reasoneval", "read_at: 'reference'"),
         ("nano:strong", "judge", "'shepherd' reads '+' or '-'"),
     ],
 )
 def test_the_shipped_models_are_known(checkpoint: str, plugin: str, undecided: str) -> None:
     found, arguments, text = proposal(checkpoint)
     assert (found, arguments) == (plugin, {"checkpoint": checkpoint, "max_tokens": 1024})
-    assert undecided in text
+    assert undecided in text.replace("\n#  ", "")
     assert max(map(len, text.splitlines()[:-1])) <= 80
 
 
@@ -100,24 +100,21 @@ def test_an_exported_calibrated_prm_is_known(tmp_path: Path) -> None:
     weights = load_file(folder / "model.safetensors")
     weights |= {"score.2.weight": torch.zeros(3, 128), "score.2.bias": torch.zeros(3)}
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    plugin, _, text = proposal(folder)
-    assert plugin == "qwen"
-    assert "has the levels [0.1, 0.5, 0.9] and takes 0.5" in text
+    assert proposal(folder)[0] == "qwen"
 
 
 CLASSIFIER = {**LLAMA_31, "architectures": ["LlamaForTokenClassification"]}
 BIASED = {"score.weight": (2, 32), "score.bias": (2,)}
 
 
-def test_a_classifier_gets_what_its_files_say_and_says_what_they_leave_open(tmp_path: Path) -> None:
+def test_a_classifier_gets_what_its_files_say(tmp_path: Path) -> None:
     plugin, arguments, text = proposal(layout(tmp_path / "trl", CLASSIFIER, BIASED))
     assert (plugin, set(arguments)) == ("token-classifier", {"checkpoint"})
-    assert "TRL writes a line break behind each" in text
+    assert "TRL writes a line break" in text.replace("\n#  ", "")
     names = {"id2label": {"0": "bad", "1": "neutral", "2": "GOOD"}}
     three = {"score.weight": (3, 32), "score.bias": (3,)}
-    plugin, arguments, text = proposal(layout(tmp_path / "named", {**CLASSIFIER, **names}, three))
+    plugin, arguments, _ = proposal(layout(tmp_path / "named", {**CLASSIFIER, **names}, three))
     assert (plugin, arguments["label"]) == ("token-classifier", "GOOD")
-    assert "one or more of bad, neutral, GOOD" in text
     reward = {"architectures": ["LlamaForSequenceClassification"], "problem_type": "regression"}
     single = {
         **LLAMA_31,
@@ -126,12 +123,11 @@ def test_a_classifier_gets_what_its_files_say_and_says_what_they_leave_open(tmp_
         "max_position_embeddings": 2048,
         "rope_scaling": None,
     }
-    plugin, arguments, text = proposal(layout(tmp_path / "reward", single, {"score.weight": (1, 32)}))
+    plugin, arguments, _ = proposal(layout(tmp_path / "reward", single, {"score.weight": (1, 32)}))
     assert plugin == "sequence-classifier"
     del arguments["checkpoint"]
     template = "{{ question }}\n\n{{ solution }}"  # The tokenizer has no chat template.
     assert arguments == {"scale": "probability", "template": template, "max_tokens": 2048}
-    assert "- scale: 'logit' or 'probability'" in text
 
 
 def test_a_marker_that_only_the_tokenizer_has_is_proposed(tmp_path: Path) -> None:
