@@ -209,8 +209,16 @@ class FixedBudget(PoolStrategy):
         return self._results(pool, curve_counts(setting.samples))
 
     def count(self, setting: Setting) -> int:
-        """Return the number of samples."""
-        return count_of("samples", self.samples, setting)
+        """Return the number of samples.
+
+        Raises a ValueError if it exceeds the fixed budget N of the grid.
+        """
+        count = self.samples or setting.samples
+        if count > setting.samples:
+            raise ValueError(
+                f"'samples' is {count}, but the grid's fixed budget is {setting.samples}. Raise scaling.samples."
+            )
+        return count
 
     def needed(self, pool: Pool, drawn: Ints, setting: Setting) -> Ints:
         """Return the number of samples; see :meth:`prmcal.PoolStrategy.needed`."""
@@ -270,16 +278,3 @@ def curve_counts(most: int) -> Ints:
     """Return the numbers of samples of a curve: about 24 from 1 to `most`, in about equal ratios, and powers of 2."""
     spread = np.rint(np.geomspace(1, most, _POINTS)).astype(np.int64)
     return np.union1d(spread, 2 ** np.arange(int(most).bit_length()))
-
-
-def count_of(argument: str, count: int | None, setting: Setting) -> int:
-    """Return a number of samples that an argument gives; N if it is None.
-
-    Raises a ValueError if it exceeds the fixed budget N of the grid. The message names the argument.
-    """
-    count = count or setting.samples
-    if count > setting.samples:
-        raise ValueError(
-            f"'{argument}' is {count}, but the grid's fixed budget is {setting.samples}. Raise scaling.samples."
-        )
-    return count
