@@ -61,7 +61,7 @@ SLOW := tests/docs tests/registry/nano tests/registry/calibrators/lora/test_lora
 	tests/harness/commands/test_gc.py tests/harness/commands/test_row_order.py tests/db/test_writer.py \
 	tests/registry/prms/test_several_gpus.py tests/registry/conformance/test_published_rewards.py \
 	tests/registry/grading/test_grading_limits.py \
-	tests/registry/strategies/sequential/test_optimal_search.py
+	tests/registry/strategies/sequential/test_examples.py
 
 test-slow: install
 	$(PYTEST) $(SLOW)
