@@ -27,8 +27,9 @@ class Asked:
     """A shipped model that completes a prompt or a chat by one token, and names the most likely ones."""
 
     def __init__(self, checkpoint: str) -> None:
-        self.prm: Any = prms.create("judge", checkpoint=checkpoint, dtype="float32", device="cpu")
-        self.model = language_model(self.prm)
+        judge: Any = prms.create("judge", checkpoint=checkpoint, dtype="float32", device="cpu")
+        self.prm = judge
+        self.model = language_model(judge)
         self.lock = threading.Lock()
 
     def __call__(self, request: dict[str, Any]) -> dict[str, Any]:
