@@ -87,9 +87,9 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
         RunFolder(directory).claim(grid.name)
     whole = build_plan(grid, stand_ins=True)
     plan = whole.part(whole.cells_with(only)) if only else whole
-    past = {} if directory is None else Store(directory).all_manifests()
-    done = {shard.ref: past[shard.ref] for shard in plan.shards() if shard.ref in past}
-    work = remaining_work(plan, done, CostModel(whole, past))
+    refs = (shard.ref for shard in whole.shards())
+    done = {} if directory is None else Store(directory).manifests(refs, verify=False)
+    work = remaining_work(plan, done, CostModel(whole, done))
     models, space = model_costs(plan, done), space_needed(plan, done)
     workers = default_workers()
     rows = [
@@ -192,9 +192,8 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
     folder = RunFolder(directory)
     record = folder.record()
     plan = existing_plan(folder)
-    past = Store(directory).all_manifests()
-    done = {shard.ref: past[shard.ref] for shard in plan.shards() if shard.ref in past}
-    cost = CostModel(plan, past)
+    done = Store(directory).manifests((shard.ref for shard in plan.shards()), verify=False)
+    cost = CostModel(plan, done)
     failures = read_failures(directory)
     unfinished = [shard for shard in plan.shards() if shard.ref not in done]
     failed = sum(shard.ref.key in failures for shard in unfinished)

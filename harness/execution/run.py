@@ -77,7 +77,7 @@ def run_grid(
         dropped = recorder.lost_cells(part, drop_cells)
         folder.store.remove_leftovers()
         done = folder.store.manifests(shard.ref for shard in plan.shards())
-        cost = CostModel(plan, folder.store.all_manifests(known=done))
+        cost = CostModel(plan, done)
         recorder.save_plan()
         schedule = Schedule(part, done)
         progress = Progress(directory, part, done, cost, workers, log, stream)

@@ -27,28 +27,26 @@ class _Finished:
 
 
 class CostModel:
-    """The cost of shards, learnt from finished shards of the plan.
+    """The cost of the shards of a plan, learnt from finished ones.
 
     A shard costs as much for its work as the finished shards of the same kind of job did, those with a model and those
     without one apart. As long as there are none, its time is that of all finished shards that also run a model, or also
     run none.
 
-    `past` has finished shards, of this plan or of others.
+    `done` are the finished shards.
     """
 
-    def __init__(self, plan: Plan, past: Mapping[ArtifactRef, Manifest]) -> None:
+    def __init__(self, plan: Plan, done: Mapping[ArtifactRef, Manifest]) -> None:
         self._work = {shard.ref: completions(shard.parameters) or shard.size for shard in plan.shards()}
         self._runs_model = {shard.ref: bool(shard.resource) for shard in plan.shards()}
         self._finished: dict[tuple[str, bool], _Finished] = defaultdict(_Finished)
         self.spent = 0.0
         """Seconds of the finished shards."""
-        for ref, manifest in past.items():
+        for ref, manifest in done.items():
             self.learn(ref, manifest)
 
     def learn(self, ref: ArtifactRef, manifest: Manifest) -> None:
         """Take a finished shard into account."""
-        if ref not in self._work:
-            return
         self.spent += manifest.seconds
         for kind in (ref.kind, ""):
             total = self._finished[kind, self._runs_model[ref]]

@@ -132,23 +132,6 @@ class Store:
             found = list(pool.map(lambda ref: self.manifest(ref, verify), given))
         return {ref: manifest for ref, manifest in zip(given, found, strict=True) if manifest is not None}
 
-    def all_manifests(
-        self, known: Mapping[ArtifactRef, Manifest] | None = None
-    ) -> dict[ArtifactRef, Manifest]:
-        """Return the manifests of all artifacts, including those of earlier grids. Hashes are not compared.
-
-        Those that are `known`, because they were read before, are not read again.
-        """
-        found = dict(known or {})
-        root = run_folder.artifacts_root(self.directory)
-        kinds = sorted(path.name for path in root.iterdir()) if root.is_dir() else []
-        refs = [
-            ArtifactRef(kind, key)
-            for kind in kinds
-            for key in sorted(run_folder.finished_artifacts(self.directory, kind))
-        ]
-        return found | self.manifests((ref for ref in refs if ref not in found), verify=False)
-
     def write(self, ref: ArtifactRef, fill: Callable[[Path], None], figures: Mapping[str, Any]) -> Manifest:
         """Write an artifact: `fill` writes files to a temporary folder, which is then renamed.
 
