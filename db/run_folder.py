@@ -49,11 +49,6 @@ def workers_folder(directory: Path) -> Path:
     return directory / "workers"
 
 
-def crew_file(directory: Path) -> Path:
-    """Return the path of the file that says what each worker does now. It exists only during a run."""
-    return workers_folder(directory) / "now.json"
-
-
 def is_running(directory: Path) -> bool:
     """Return whether a run holds the lock of the folder now."""
     try:

@@ -5,7 +5,6 @@ The status needs the run's folder only, so it works at any time.
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +20,6 @@ from prmcal.harness.cli.options import WORDS, option
 from prmcal.harness.cli.run import finding_line, lines_on_failures
 from prmcal.harness.execution.ending import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.execution.machine import default_workers, visible_gpus
-from prmcal.harness.execution.progress import WorkerNow, read_crew
 from prmcal.harness.jobs.parameters import ALL_GPUS
 from prmcal.harness.planning import gpu_hours
 from prmcal.harness.planning.costs import CostModel, remaining_work, seconds_left
@@ -183,9 +181,8 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
     The keys are grid, directory, state (running; done; failed: it ended, but cells failed; partial: what it was asked
     for is done; or interrupted), started_at (UTC), running_since (UTC, or null), workers, seconds_left (or null),
     log; shards (total, done, failed, left); cells (total, done, failed, pending); jobs (a list with kind, jobs,
-    shards, done, worker_seconds_left); failures (a list with reason, cause, cells, advice); crew (a list with worker,
-    job, seconds, tries, note; empty unless the state is "running"); health (a list with title, figure and text: what a
-    reader must know about the data; empty until a run ends).
+    shards, done, worker_seconds_left); failures (a list with reason, cause, cells, advice); health (a list with
+    title, figure and text: what a reader must know about the data; empty until a run ends).
 
     Raises a RunError if no grid was run in the folder.
     """
@@ -257,7 +254,6 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
             for group in groups
         ],
         "health": _health(folder),
-        "crew": [asdict(each) for each in read_crew(directory)] if running else [],
     }
     return found, groups
 
@@ -305,8 +301,6 @@ def _text(found: dict[str, Any], failures: Sequence[FailureGroup]) -> str:
         ),
     ]
     lines += [finding_line(*each.values()) for each in found["health"]]
-    if found["crew"]:
-        lines += ["", *(wrapped(str(WorkerNow(**each)), hanging="  ") for each in found["crew"])]
     if state in _ADVICE:
         lines.append(wrapped(_ADVICE[state]))
     return "\n".join([*lines, *lines_on_failures(failures, Path(found["log"]))])

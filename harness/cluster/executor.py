@@ -39,7 +39,6 @@ from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.registry.sources import local_files
 
 _SECONDS_BETWEEN_LOOKS = 0.5
-_SECONDS_BETWEEN_NOTES = 5.0
 # A shared file system may show a new file to other machines only after a while.
 _SECONDS_UNTIL_SHARED = 60.0
 _TOKEN = "token"  # The file by which a node finds out whether it shares the folder of a run.
@@ -73,7 +72,6 @@ class NodeWorker:
         self._settings = settings
         self._variables = {} if gpus else {"CUDA_VISIBLE_DEVICES": ""}
         self._process: WorkerProcess | None = None
-        self._note = ""
         own = name.replace(",", "").replace(" ", "-")
         self._output = workers_folder(settings.directory) / f"{own}-{os.getpid()}.txt"
         sys.path.insert(0, str(settings.modules))
@@ -87,16 +85,11 @@ class NodeWorker:
         except OSError:
             return False
 
-    def note(self) -> str:
-        """Return the latest line about the progress of the shard. It may be called while the shard is computed."""
-        return self._note
-
     def compute(self, shard: Shard[Parameters]) -> Outcome | str:
         """Compute a shard. Its artifact is in the folder of the run when this returns.
 
         Returns a text if the process that computes shards does not start, which says why.
         """
-        self._note = ""
         store = Store(self._settings.directory)
         for ref in [ref for each in shard.inputs.values() for ref in each]:
             _wait_until_shared(store, ref)
@@ -111,7 +104,6 @@ class NodeWorker:
                         if process.spent:
                             self.close()
                         return message
-                    self._note = message
                 if time.monotonic() - begin > self._settings.time_limit:
                     self.close()
                     failure = Failure.of_time(self._settings.time_limit)
@@ -154,7 +146,6 @@ class _Worker(Worker):
     actor: Any
     answer: Any
     """The next answer of Ray: that the actor is ready, or what came of its shard; None while it is idle."""
-    note: Any = None
 
     @property
     def node(self) -> str:
@@ -230,7 +221,6 @@ class RayExecutor:
             time_limit=self._grid.shards.time_limit * 3600,
         )
         shared = self._ray.put(settings)
-        next_notes = 0.0
         try:
             most = max(node.gpus for node in self._census.usable.values())
             yield from schedule.refuse(partial(refusal_of, most=most))
@@ -246,9 +236,6 @@ class RayExecutor:
                 for answer in ready:
                     events += self._receive(answers[answer], schedule)
                 self._hand_out(schedule)
-                if time.monotonic() > next_notes:
-                    self._ask_for_notes(schedule)
-                    next_notes = time.monotonic() + _SECONDS_BETWEEN_NOTES
                 yield from events
         finally:
             for worker in list(self._workers):
@@ -287,7 +274,6 @@ class RayExecutor:
                 "num_gpus": len(seat.gpus),
                 "max_restarts": 0,
                 "max_task_retries": 0,
-                "max_concurrency": 2,
                 "scheduling_strategy": on_node(self._ray, slot.node),
             }
             remote = self._ray.remote(NodeWorker).options(**options).remote
@@ -298,8 +284,6 @@ class RayExecutor:
     def _hand_out(self, schedule: Schedule) -> None:
         for worker, shard in hand_out(schedule, self._workers):
             worker.answer = worker.actor.compute.remote(shard)
-        if all(each.ready for each in self._workers) and not schedule.running and schedule.forgive():
-            self._hand_out(schedule)
 
     def _answered(self, answers: Sequence[Any]) -> list[Any]:
         """Return all answers that have come. Wait a moment for the first of them."""
@@ -359,19 +343,6 @@ class RayExecutor:
         schedule.workers.pop(worker.name, None)
         with suppress(Exception):  # It is gone already.
             self._ray.kill(worker.actor)
-
-    def _ask_for_notes(self, schedule: Schedule) -> None:
-        """Take the lines about the progress that came since the last time, and ask for the next ones."""
-        asked = {each.note: each.shard for each in self._workers if each.note is not None}
-        come, _ = self._ray.wait(list(asked), num_returns=len(asked), timeout=0) if asked else ([], [])
-        for each in come:
-            shard = asked[each]
-            with suppress(self._ray.exceptions.RayError):
-                note = self._ray.get(each)
-                if shard is not None and note:
-                    schedule.notes[shard.ref] = note
-        for worker in self._workers:
-            worker.note = worker.actor.note.remote() if worker.shard is not None else None
 
     def _name_of(self, worker: _Worker) -> str:
         return worker.name.partition(",")[0]

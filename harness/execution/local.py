@@ -215,8 +215,6 @@ class LocalExecutor:
     def _hand_out(self, schedule: Schedule) -> None:
         for worker, shard in machine.hand_out(schedule, self._running):
             self._send(worker, shard, schedule)
-        if not schedule.running:
-            schedule.forgive()
         for _ in self._slots:
             start = machine.next_start(schedule, self._slots, self._running)
             if start is None:
@@ -309,12 +307,10 @@ class Executor(Protocol):
 def after_outcome(schedule: Schedule, outcome: Outcome, worker: str = "") -> list[Outcome | Notice]:
     """Finish a shard, or put it back if its model or its worker broke, up to three tries.
 
-    If the model broke twice in a row at the worker of this name, the shard goes to another one, if there is one.
-
     Returns the outcomes and notices to be reported.
     """
     ref, failure = outcome.ref, outcome.failure
-    if schedule.tries_again(outcome, worker):
+    if schedule.tries_again(outcome):
         assert failure is not None
         where, tries = f" on {worker}" if worker else "", f"try {schedule.deaths[ref]} of {MOST_TRIES}"
         line = f"{ref.kind}/{ref.key} failed{where} ({tries}). It is tried again."

@@ -188,7 +188,7 @@ def hand_out(
     """Yield a shard for every worker that is idle and finds one."""
     for worker in list(workers):
         if worker.idle:
-            shard = schedule.take(worker.loaded, worker.seat.fits, worker.name)
+            shard = schedule.take(worker.loaded, worker.seat.fits)
             if shard is not None:
                 worker.shard, worker.loaded = shard, shard.resource or worker.loaded
                 schedule.workers[worker.name] = shard.ref

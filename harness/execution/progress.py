@@ -1,12 +1,10 @@
-"""The progress of a run: on the terminal, in its log, and in the file that `prmcal status` reads."""
+"""The progress of a run: on the terminal and in its log."""
 
-import json
 import sys
 import textwrap
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TextIO
@@ -18,13 +16,12 @@ from rich.table import Table
 from rich.text import Text
 
 from prmcal import __version__
-from prmcal.db.run_folder import crew_file
 from prmcal.db.text.formats import duration
 from prmcal.errors import StorageError
 from prmcal.harness.execution.schedule import Notice, Outcome, Schedule
 from prmcal.harness.planning.costs import CostModel, seconds_left
 from prmcal.harness.planning.plan import Plan
-from prmcal.harness.storage.store import ArtifactRef, write_atomically
+from prmcal.harness.storage.store import ArtifactRef
 from prmcal.harness.terminal import wrapped
 
 
@@ -55,77 +52,35 @@ class Pace:
             self._next = end + max(self._pause, (end - begin) / self._share)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerNow:
-    """The present activity of a worker."""
-
-    worker: str
-    """Its name, and before it the name of its node on a cluster."""
-    job: str = ""
-    """The job of its shard; empty if it is idle."""
-    seconds: float = 0.0
-    """Seconds for which it has computed this shard."""
-    tries: int = 1
-    """The number of times that the shard was begun, this time included."""
-    note: str = ""
-    """The words of the shard about its progress."""
-
-    def __str__(self) -> str:
-        if not self.job:
-            return f"{self.worker}: idle"
-        again = f" (try {self.tries})" if self.tries > 1 else ""
-        return f"{self.worker}: {self.job}{again}, {duration(self.seconds)}{self.note and f': {self.note}'}"
+def crew_now(plan: Plan, schedule: Schedule) -> list[str]:
+    """Return what each worker does in a line, sorted by their names: those that compute, then idle ones."""
+    now, lines = time.monotonic(), []
+    for worker, ref in schedule.workers.items():
+        if ref is None:
+            lines.append((True, len(worker), f"{worker}: idle"))
+            continue
+        again = f" (try {schedule.deaths[ref] + 1})" if schedule.deaths[ref] else ""
+        seconds, note = now - schedule.started.get(ref, now), schedule.notes.get(ref, "")
+        line = f"{worker}: {plan.job_of(ref)}{again}, {duration(seconds)}{note and f': {note}'}"
+        lines.append((False, len(worker), line))
+    return [line for *_, line in sorted(lines)]
 
 
-def crew_now(plan: Plan, schedule: Schedule) -> list[WorkerNow]:
-    """Return what each worker does, sorted by their names: those that compute, then idle ones."""
-    now = time.monotonic()
-    found = [
-        WorkerNow(worker)
-        if ref is None
-        else WorkerNow(
-            worker,
-            str(plan.job_of(ref)),
-            round(now - schedule.started.get(ref, now), 1),
-            schedule.deaths[ref] + 1,
-            schedule.notes.get(ref, ""),
-        )
-        for worker, ref in schedule.workers.items()
-    ]
-    return sorted(found, key=lambda each: (not each.job, len(each.worker), each.worker))
-
-
-def read_crew(directory: Path) -> Sequence[WorkerNow]:
-    """Return what the workers of a run do now; nothing if no run is going on."""
-    try:
-        return [WorkerNow(**each) for each in json.loads(crew_file(directory).read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError):
-        return []
-
-
-_SECONDS_BETWEEN_LINES = 60.0
-_SECONDS_BETWEEN_ESTIMATES = 1.0
-_SECONDS_BETWEEN_PICTURES = 0.2
-_SHARE_FOR_ESTIMATES = 0.01
-_SECONDS_BETWEEN_CREWS = 2.0
-_SHARE_FOR_CREWS = 0.005
 _WIDTH_OF_LINES = 100
 
 
 class Progress:
     """The progress of a run: in its log, and as a bar with a line for each worker, or as a line every minute.
 
-    The bar is for terminals. What each worker does is also written into a file of the run's folder, every two seconds
-    at most. Earlier runs stay in the log. `directory` is the output folder of the run, `plan` what it computes, and
-    `done` are shards that were finished before. `cost` learns from the shards that are finished. The bar or the lines
-    are written to `stream`, by default standard error.
+    The bar is for terminals. Earlier runs stay in the log. `plan` is what the run computes, and `done` are shards that
+    were finished before. `cost` learns from the shards that are finished. The bar or the lines are written to `stream`,
+    by default standard error.
 
     Raises a StorageError if the log cannot be written.
     """
 
     def __init__(
         self,
-        directory: Path,
         plan: Plan,
         done: Collection[ArtifactRef],
         cost: CostModel,
@@ -139,11 +94,8 @@ class Progress:
         self._failed = 0
         self._cost = cost
         self._workers = workers
-        self._estimates = Pace(_SHARE_FOR_ESTIMATES, _SECONDS_BETWEEN_ESTIMATES)
-        self._crew_file = crew_file(directory)
-        self._crews = Pace(_SHARE_FOR_CREWS, _SECONDS_BETWEEN_CREWS)
+        self._estimates, self._pictures, self._lines = Pace(0.01, 1.0), Pace(0.1, 0.2), Pace(0.1, 60.0)
         self._end: float | None = None
-        self._next_picture = 0.0
         try:
             log.parent.mkdir(parents=True, exist_ok=True)
             self._log: TextIO = log.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
@@ -156,7 +108,6 @@ class Progress:
             "finished before."
         )
         self._stream = stream or sys.stderr
-        self._last_line = time.monotonic()
         self._live: Live | None = None
         self._console = Console(file=self._stream)
         if self._stream.isatty():
@@ -201,21 +152,16 @@ class Progress:
 
     def update(self, schedule: Schedule) -> None:
         """Show the current state."""
-        if self._crews.due:
-            with self._crews.work():
-                self._crew_file.parent.mkdir(parents=True, exist_ok=True)
-                crew = [asdict(each) for each in crew_now(self._plan, schedule)]
-                write_atomically(self._crew_file, json.dumps(crew))
-        now = time.monotonic()
-        if self._live is not None:
-            if now >= self._next_picture:
-                self._next_picture = now + _SECONDS_BETWEEN_PICTURES
+        if self._live is not None and self._pictures.due:
+            with self._pictures.work():
                 self._live.update(self._picture(schedule))
-        elif now - self._last_line >= _SECONDS_BETWEEN_LINES:
-            self._last_line = now
-            workers = "; ".join(map(str, crew_now(self._plan, schedule)))
-            line = f"{datetime.now():%H:%M}  {self._state(schedule)}; {workers}"
-            print(textwrap.shorten(line, _WIDTH_OF_LINES, placeholder=" ..."), file=self._stream, flush=True)
+        elif self._live is None and self._lines.due:
+            with self._lines.work():
+                workers = "; ".join(crew_now(self._plan, schedule))
+                line = f"{datetime.now():%H:%M}  {self._state(schedule)}; {workers}"
+                print(
+                    textwrap.shorten(line, _WIDTH_OF_LINES, placeholder=" ..."), file=self._stream, flush=True
+                )
 
     def close(self) -> None:
         """Clear the terminal, and close the log."""
@@ -249,8 +195,8 @@ class Progress:
         head.add_column(ratio=1)
         head.add_column(no_wrap=True)
         head.add_row(ProgressBar(max(1, self._total), self._done), Text(self._state(schedule)))
-        found = [str(each) for each in crew_now(self._plan, schedule)]
+        lines = crew_now(self._plan, schedule)
         room = max(1, self._console.height - 3)
-        if len(found) > room:
-            found = [*found[: room - 1], f"and {len(found) - room + 1:,} other workers"]
-        return Group(head, *(Text(f"  {line}", overflow="ellipsis", no_wrap=True) for line in found))
+        if len(lines) > room:
+            lines = [*lines[: room - 1], f"and {len(lines) - room + 1:,} other workers"]
+        return Group(head, *(Text(f"  {line}", overflow="ellipsis", no_wrap=True) for line in lines))

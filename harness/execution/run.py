@@ -80,7 +80,7 @@ def run_grid(
         cost = CostModel(plan, done)
         recorder.save_plan()
         schedule = Schedule(part, done)
-        progress = Progress(directory, part, done, cost, workers, log, stream)
+        progress = Progress(part, done, cost, workers, log, stream)
         if dropped:
             line = f"Finished cells of an earlier form of the grid are deleted: {len(dropped):,}."
             progress.write(line, dropped)

@@ -5,7 +5,6 @@ computed anywhere, and yields their outcomes. A shard is plain data. An executor
 folder and the plugin files.
 """
 
-import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -103,11 +102,6 @@ class Schedule:
         self._position = {ref: position for position, ref in enumerate(self._unfinished)}
         # The ready shards: a heap for each model that they need, and one for those that need none, by an empty name.
         self._lines: dict[str, list[_Turn]] = defaultdict(list)
-        # The worker at which the model of a shard broke the last time, and shards that wait for another one than this.
-        self._broken_at: dict[ArtifactRef, str] = {}
-        self._elsewhere: dict[ArtifactRef, str] = {}
-        # Models, and failures with which all tries of a shard ended.
-        self._in_vain: set[tuple[str, str]] = set()
         self._proven = {shard.resource for shard in plan.shards() if shard.ref in done}
         self._trials = self._first_of_models()
         # The gates that a shard opens when it is finished, and how many are closed before each shard that waits.
@@ -122,7 +116,7 @@ class Schedule:
     @property
     def finished(self) -> bool:
         """True if no shard is waiting for a worker or running."""
-        return not self._running and not self._elsewhere and not any(self._lines.values())
+        return not self._running and not any(self._lines.values())
 
     @property
     def running(self) -> Collection[Shard[Parameters]]:
@@ -152,18 +146,13 @@ class Schedule:
         return dict(sorted(counts.items()))
 
     def take(
-        self, loaded: str = "", fits: Callable[[int], bool] = lambda gpus: True, worker: str = ""
+        self, loaded: str = "", fits: Callable[[int], bool] = lambda gpus: True
     ) -> Shard[Parameters] | None:
         """Return the next shard for a worker; None if no shard that fits is ready.
 
         `loaded` is the model that the worker has loaded, as shards name it; empty if it has none. `fits` says whether
-        the worker computes shards whose models need so many GPUs, 0 for shards without a model. A shard whose model
-        broke twice at another worker than the one of this name comes first.
+        the worker computes shards whose models need so many GPUs, 0 for shards without a model.
         """
-        for ref, other in self._elsewhere.items():
-            if worker != other and fits(self._unfinished[ref].gpus):
-                del self._elsewhere[ref]
-                return self._handed(self._unfinished[ref])
         models = [model for model, line in self._lines.items() if line and fits(self._first(line).gpus)]
         untried = [model for model in models if self._first(self._lines[model]).ref in self._trials]
         if "" in models:
@@ -174,8 +163,10 @@ class Schedule:
             chosen = min(untried or models, key=self._turn_of)
         else:
             return None
-        position = heappop(self._lines[chosen])[-1]
-        return self._handed(self._shards[position])
+        shard = self._shards[heappop(self._lines[chosen])[-1]]
+        self._running[shard.ref] = shard
+        self.started[shard.ref] = time.monotonic()
+        return shard
 
     def _first(self, line: Sequence[_Turn]) -> Shard[Parameters]:
         return self._shards[line[0][-1]]
@@ -184,11 +175,6 @@ class Schedule:
         """Return when a model comes that has ready shards, among others."""
         _, again, position = self._lines[model][0]
         return _STAGES[model.partition(":")[0]], again, position
-
-    def _handed(self, shard: Shard[Parameters]) -> Shard[Parameters]:
-        self._running[shard.ref] = shard
-        self.started[shard.ref] = time.monotonic()
-        return shard
 
     def refuse(self, why: Callable[[Shard[Parameters]], Failure | None]) -> list[Outcome]:
         """Let the shards fail for which there is a reason not to hand them out. Return their outcomes.
@@ -231,7 +217,6 @@ class Schedule:
 
     def _remove(self, ref: ArtifactRef) -> bool:
         """Return whether a shard was waiting. It is not any more, except in its line."""
-        self._elsewhere.pop(ref, None)
         return ref not in self._running and self._unfinished.pop(ref, None) is not None
 
     def _unread(self) -> list[ArtifactRef]:
@@ -266,40 +251,18 @@ class Schedule:
             outcomes += self.give_up(model, failure)
         return outcomes
 
-    def tries_again(self, outcome: Outcome, worker: str) -> bool:
+    def tries_again(self, outcome: Outcome) -> bool:
         """Put the shard of an outcome back if its model or its worker broke. Return whether it is tried again.
 
-        It is not after three tries. If a model ended all tries of a shard with a failure, as on a machine that does not
-        suit it, its further shards have one try with this failure, until a later try of one succeeds.
+        It is not after three tries.
         """
-        shard, failure = self._running.get(outcome.ref), outcome.failure
-        if shard is None:
-            return False
-        if failure is None and self.deaths[outcome.ref]:
-            self._in_vain = {case for case in self._in_vain if case[0] != shard.resource}
-        if failure is None or not outcome.broken:
+        if outcome.ref not in self._running or not outcome.broken:
             return False
         self.deaths[outcome.ref] += 1
-        case = shard.resource, re.sub(r"\d+", "0", failure.reason)
-        died = failure.cause == "crash"  # The worker did, perhaps without a fault of the shard.
-        if self.deaths[outcome.ref] >= MOST_TRIES or (case in self._in_vain and not died):
-            self._in_vain.add(case)
+        if self.deaths[outcome.ref] >= MOST_TRIES:
             return False
-        if not died and self._broken_at.get(outcome.ref) == worker and self.workers.keys() - {worker}:
-            self._stop(outcome.ref)
-            self._elsewhere[outcome.ref] = worker
-        else:
-            self.put_back(outcome.ref)
-        self._broken_at[outcome.ref] = worker
+        self.put_back(outcome.ref)
         return True
-
-    def forgive(self) -> bool:
-        """Let every worker have every shard, because no other one is at work. Return whether this changes anything."""
-        waiting = list(self._elsewhere)
-        self._elsewhere.clear()
-        for ref in waiting:
-            self._line_up(ref, again=True)
-        return bool(waiting)
 
     def _first_of_models(self) -> set[ArtifactRef]:
         """Return the shard that tries out each model, and what it reads."""

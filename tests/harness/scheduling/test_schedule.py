@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal.harness.execution.ending import Failure
-from prmcal.harness.execution.local import after_outcome
-from prmcal.harness.execution.schedule import Notice, Outcome, Schedule
+from prmcal.harness.execution.schedule import Outcome, Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Plan
@@ -177,33 +176,6 @@ def test_workers_without_a_gpu_get_only_shards_that_need_no_model() -> None:
     assert [shard and shard.ref for shard in taken] == [ref(1), None]
     taken = [schedule.take("", with_model), schedule.take("", with_model), schedule.take("", with_model)]
     assert [shard and shard.ref for shard in taken] == [ref(0), ref(2), None]
-
-
-def broken(of: ArtifactRef) -> Outcome:
-    return Outcome(of, failure=FAILURE, broken="model")
-
-
-def test_a_shard_whose_model_broke_twice_goes_to_another_worker() -> None:
-    schedule = Schedule(independent(["llm:a", "llm:a", "llm:a"]), ())
-    schedule.workers = {"A": None, "B": None}
-    for _ in range(2):
-        taken = schedule.take("llm:a", worker="A")
-        assert taken is not None and taken.ref == ref(0)
-        assert isinstance(after_outcome(schedule, broken(ref(0)), "A")[0], Notice)
-    order = [schedule.take("llm:a", worker=name) for name in "AABA"]
-    assert [shard and shard.ref for shard in order] == [ref(1), ref(2), ref(0), None]
-    assert after_outcome(schedule, finished(ref(0)), "B") == [finished(ref(0))]
-    for _ in range(2):
-        after_outcome(schedule, broken(ref(1)), "A")
-        schedule.take(worker="A")
-    assert not schedule.finished
-    schedule.finish(finished(ref(2)))
-    assert schedule.take(worker="A") is None and not schedule.finished
-    assert schedule.forgive()  # B is gone.
-    taken = schedule.take(worker="A")
-    assert taken is not None and taken.ref == ref(1)
-    assert after_outcome(schedule, broken(ref(1)), "A") == [broken(ref(1))]
-    assert schedule.finished
 
 
 def test_the_failure_of_the_first_of_10_000_shards_blocks_the_others() -> None:
