@@ -192,7 +192,14 @@ class JudgePRM(TransformersPRM):
         if self.base_url is None:
             return None
         return JudgeServer(
-            judge=self,
+            judge_name=self.plugin_name,
+            chat=self.chat,
+            system_prompt=self.system_prompt,
+            top_logprobs=self.top_logprobs,
+            max_tokens=self.max_tokens,
+            right=self.right,
+            wrong=self.wrong,
+            fields=self.fields,
             base_url=self.base_url,
             model=self.model,
             key_variable=self.key_variable,

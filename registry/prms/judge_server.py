@@ -17,8 +17,6 @@ from prmcal.registry.served import Served
 if TYPE_CHECKING:
     import httpx2
 
-    from prmcal.registry.prms.judge import JudgePRM
-
 _LENGTH_REFUSED = re.compile(r"context[ _](length|size|window)", re.IGNORECASE)
 """The words of vLLM, SGLang, llama.cpp and OpenAI about a text that is too long."""
 _LEAST = 1e-9
@@ -39,13 +37,20 @@ class JudgeServer(Served):
     refused = "Check 'model', and that the server gives as many log-probabilities as 'top_logprobs' says."
     understood = _LENGTH_REFUSED
 
-    judge: JudgePRM
-    """The PRM whose arguments say what is asked."""
+    judge_name: str
+    """The name of the PRM in messages. The other fields are its arguments."""
+    chat: bool
+    system_prompt: str | None
+    top_logprobs: int
+    max_tokens: int
+    right: Sequence[str]
+    wrong: Sequence[str]
+    fields: Mapping[str, Any] | None
 
     @property
     def path(self) -> str:
         """That of chats, or of texts."""
-        return "/chat/completions" if self.judge.chat else "/completions"
+        return "/chat/completions" if self.chat else "/completions"
 
     def probe(self, text: str) -> None:
         """Ask with one text; see :meth:`prmcal.registry.served.ServerClient.probe`."""
@@ -60,15 +65,14 @@ class JudgeServer(Served):
         return self.client.ask([self._request(text) for text in texts], self._answer)
 
     def _request(self, text: str) -> dict[str, Any]:
-        judge = self.judge
         # Some servers divide the logits by the temperature before they take log-probabilities.
         request: dict[str, Any] = {"model": self.model, "max_tokens": 1, "temperature": 1.0, "top_p": 1.0}
-        if judge.chat:
-            messages = [dict(message) for message in messages_of(text, judge.system_prompt)]
-            request |= {"messages": messages, "logprobs": True, "top_logprobs": judge.top_logprobs}
+        if self.chat:
+            messages = [dict(message) for message in messages_of(text, self.system_prompt)]
+            request |= {"messages": messages, "logprobs": True, "top_logprobs": self.top_logprobs}
         else:
-            request |= {"prompt": text, "logprobs": judge.top_logprobs}
-        return {name: value for name, value in (request | (judge.fields or {})).items() if value is not None}
+            request |= {"prompt": text, "logprobs": self.top_logprobs}
+        return {name: value for name, value in (request | (self.fields or {})).items() if value is not None}
 
     def _answer(self, response: httpx2.Response, request: Mapping[str, Any]) -> Answer:
         if response.status_code != 200:
@@ -78,13 +82,13 @@ class JudgeServer(Served):
         tokens = int(reply["usage"]["prompt_tokens"])
         if not all(value < 1 for value in logprobs.values()) or not 0 <= tokens < 2**31:
             raise IncompleteReplyError("its log-probabilities or its count of tokens cannot be")
-        return Answer(self._log_odds(logprobs) if tokens <= self.judge.max_tokens else np.nan, tokens)
+        return Answer(self._log_odds(logprobs) if tokens <= self.max_tokens else np.nan, tokens)
 
     def _log_odds(self, logprobs: Mapping[str, float]) -> float:
-        server, judge = f"The server {self.base_url}", self.judge
+        server = f"The server {self.base_url}"
         if not logprobs:
             raise PluginFailedError(
-                f"{server} returned no log-probabilities, which the PRM '{judge.plugin_name}' needs. vLLM, SGLang and "
+                f"{server} returned no log-probabilities, which the PRM '{self.judge_name}' needs. vLLM, SGLang and "
                 "llama.cpp return them, and OpenAI does for models that do not reason. Use another server or model, or "
                 "a 'checkpoint' in place of the server, which runs on this machine."
             )
@@ -96,12 +100,12 @@ class JudgeServer(Served):
                 for token, value in logprobs.items()
                 if token.strip(" ") in {word.strip(" ") for word in words}
             ]
-            for words in (judge.right, judge.wrong)
+            for words in (self.right, self.wrong)
         )
         if not yes and not no:
             likely = sorted(logprobs, key=logprobs.__getitem__)[:-6:-1]
             raise PluginFailedError(
-                f"{server} answered with neither {judge.right[0]!r} nor {judge.wrong[0]!r}. Its most likely first "
+                f"{server} answered with neither {self.right[0]!r} nor {self.wrong[0]!r}. Its most likely first "
                 f"tokens are {', '.join(map(repr, likely))}. Set 'right' and 'wrong' "
                 "to its words, ask for these words in 'template', or turn thoughts off with 'fields'."
             )
