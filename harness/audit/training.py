@@ -118,7 +118,7 @@ class HeadlessPRM(TokenClassifierPRM):
 
         That of a prefix which is longer than `max_tokens` is NaN.
         """
-        (forest,) = self.hidden_states_together([request])
+        (forest,) = self.hidden_states([request])
         ends, read = iter(forest.leaves), []
         for steps in request.trajectories:
             states = np.full((len(steps) + 1, forest.states.shape[1]), np.nan, dtype=np.float32)

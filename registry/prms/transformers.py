@@ -187,45 +187,34 @@ class TransformersPRM(TokenPRM):
     def hidden_states(self, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
         """Return the last layer's states at every token of every prefix, one forest per request."""
         # One at a time, so that what a run stores does not depend on the other questions of a shard.
-        return [self.hidden_states_together([request])[0] for request in requests]
+        return [self._states_of(request) for request in requests]
 
-    def hidden_states_together(self, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
-        """Return the same as ``hidden_states`` up to rounding, from fewer passes."""
+    def _states_of(self, request: ScoringRequest) -> HiddenStates:
         from prmcal.registry.models.memory import in_halves
 
         width = int(getattr(self.modules[0].config, "hidden_size", 0))
-        trees: list[token_tree.TokenTree] = []
-        pieces: list[tuple[int, Ints]] = []
-        for number, request in enumerate(requests):
-            read = [self._read(request, steps, self.prefix_ids) for steps in request.trajectories]
-            sequences = [ids for trajectory in read for ids in trajectory.sequences]
-            trees.append(token_tree.build_token_tree(sequences) if sequences else _NO_TREE)
-            # The mask of a pass takes the square of its largest tree, so a large tree is read in pieces.
-            ends = np.cumsum([len(trajectory.sequences) for trajectory in read])
-            for (piece,) in token_tree.pack_trajectories(read, self.batch_tokens, 1):
-                rows = [np.arange(ends[i] - len(read[i].sequences), ends[i]) for i in piece]
-                pieces.append((number, np.concatenate(rows)))
-        found = [
-            HiddenStates(
-                np.empty((len(tree), width), np.float32),
-                tree.parents,
-                tree.leaves,
-                np.empty(len(tree.leaves)),
-            )
-            for tree in trees
-        ]
-        pieces = [each for each in pieces if len(each[1])]
-        sizes = [len(token_tree.subtree(trees[number], rows)[1]) for number, rows in pieces]
+        read = [self._read(request, steps, self.prefix_ids) for steps in request.trajectories]
+        sequences = [ids for trajectory in read for ids in trajectory.sequences]
+        tree = token_tree.build_token_tree(sequences) if sequences else _NO_TREE
+        states = HiddenStates(
+            np.empty((len(tree), width), np.float32), tree.parents, tree.leaves, np.empty(len(tree.leaves))
+        )
+        # The mask of a pass takes the square of its largest tree, so a large tree is read in pieces.
+        ends = np.cumsum([len(trajectory.sequences) for trajectory in read])
+        pieces: list[Ints] = []
+        for (piece,) in token_tree.pack_trajectories(read, self.batch_tokens, 1):
+            rows = [np.arange(ends[i] - len(read[i].sequences), ends[i]) for i in piece]
+            pieces.append(np.concatenate(rows))
+        pieces = [rows for rows in pieces if len(rows)]
+        sizes = [len(token_tree.subtree(tree, rows)[1]) for rows in pieces]
         for batch in token_tree.batch_by_size(sizes, self.batch_tokens):
             in_halves(
-                lambda some: self._read_states(some, trees, found),
+                lambda some: self._read_states(some, tree, states),
                 [pieces[index] for index in batch],
-                lambda some: self._smaller(
-                    [token_tree.subtree(trees[number], rows)[1] for number, rows in some]
-                ),
-                lambda piece: [(piece[0], rows) for rows in _halves(piece[1])],
+                lambda some: self._smaller([token_tree.subtree(tree, rows)[1] for rows in some]),
+                _halves,
             )
-        return found
+        return states
 
     def _check_window(self, trunk: torch.nn.Module) -> None:
         """Raise PluginFailedError if `max_tokens` exceeds the trunk's sliding window.
@@ -289,19 +278,14 @@ class TransformersPRM(TokenPRM):
         hidden: torch.Tensor = trunk(**inputs, use_cache=False).last_hidden_state
         return hidden
 
-    def _read_states(
-        self,
-        pieces: Sequence[tuple[int, Ints]],
-        trees: Sequence[token_tree.TokenTree],
-        found: Sequence[HiddenStates],
-    ) -> None:
-        """Read some sequences of some trees in one pass, and write the states and log-odds where they belong."""
+    def _read_states(self, pieces: Sequence[Ints], tree: token_tree.TokenTree, states: HiddenStates) -> None:
+        """Read some sequences of a tree in one pass, and write the states and log-odds where they belong."""
         import torch
 
         head = self.modules[1]
-        parts = [token_tree.subtree(trees[number], rows) for number, rows in pieces]
+        parts = [token_tree.subtree(tree, rows) for rows in pieces]
         with torch.inference_mode():
-            hidden = self._hidden([tree for _, tree in parts]).float()
-            for (number, rows), (nodes, tree), own in zip(pieces, parts, hidden, strict=True):
-                found[number].states[nodes] = own[: len(tree)].cpu().numpy()
-                found[number].logit[rows] = self.log_odds(head(own[tree.leaves])).cpu().numpy()
+            hidden = self._hidden([part for _, part in parts]).float()
+            for rows, (nodes, part), own_hidden in zip(pieces, parts, hidden, strict=True):
+                states.states[nodes] = own_hidden[: len(part)].cpu().numpy()
+                states.logit[rows] = self.log_odds(head(own_hidden[part.leaves])).cpu().numpy()

@@ -77,23 +77,6 @@ def test_one_pass_equals_separate_passes(markers: str, joint: str, reward_folder
     assert np.ptp(rewards) > 0.01
 
 
-def test_hidden_states_of_many_questions_together_are_those_of_each_alone(reward_model: QwenPRM) -> None:
-    requests = [
-        ScoringRequest(QUESTION, TRAJECTORIES),
-        ScoringRequest("1+1?", ((),)),
-        ScoringRequest("word " * 20_000, ((),)),
-        ScoringRequest("2+2?", (("4",),)),
-    ]
-    alone = reward_model.hidden_states(requests)
-    together = reward_model.hidden_states_together(requests)
-    assert [len(each) for each in together] == [len(each) for each in alone]
-    assert len(together[2]) == 0
-    for one, other in zip(alone, together, strict=True):
-        np.testing.assert_array_equal(one.parents, other.parents)
-        np.testing.assert_allclose(one.states, other.states, atol=1e-4)
-        np.testing.assert_allclose(one.logit, other.logit, atol=1e-4)
-
-
 def test_hidden_states_of_whole_trajectories_alone(reward_model: QwenPRM) -> None:
     every, whole = (
         reward_model.hidden_states([ScoringRequest(QUESTION, TRAJECTORIES, whole_only=only)])[0]
