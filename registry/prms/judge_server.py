@@ -45,7 +45,7 @@ class JudgeServer(Served):
     max_tokens: int
     right: Sequence[str]
     wrong: Sequence[str]
-    fields: Mapping[str, Any] | None
+    fields: dict[str, Any] | None
 
     @property
     def path(self) -> str:
