@@ -1,4 +1,4 @@
-"""PRMs of which each makes one mistake. The test says how `prmcal check` explains it."""
+"""PRMs of which each makes one mistake, with the check that finds it and what it says."""
 
 # mypy: ignore-errors
 
@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import expit
 
-from prmcal import PRM, PrefixScores, prm
+from prmcal import PRM, PrefixScores
+from tests.registry.conformance.mistakes import mistake
 
 
 class Sound(PRM):
@@ -26,66 +27,41 @@ class Sound(PRM):
         return PrefixScores(logit, expit(logit.astype(np.float64)), over_long, int(lengths[-1]))
 
 
-@prm("no mistake")
 class NoMistake(Sound):
     pass
 
 
-@prm("lists of numbers")
+@mistake(
+    "one score per prefix",
+    r"Got \[0\.5,.* Write PrefixScores\(logit, reward, over_long, tokens\)",
+)
 class ListsOfNumbers(Sound):
     def score(self, question, trajectories):
         return [[0.5] * (len(steps) + 1) for steps in trajectories]
 
 
-@prm("one array")
-class OneArray(Sound):
-    def score(self, question, trajectories):
-        return np.full((len(trajectories), 5), 0.5)
-
-
-@prm("scores in lists")
-class ScoresInLists(Sound):
-    def one(self, question, steps):
-        scores = super().one(question, steps)
-        return PrefixScores(scores.logit.tolist(), scores.reward.tolist(), scores.over_long.tolist(), 1)
-
-
-@prm("only the steps")
+@mistake("one score per prefix", "3 steps and the bare question instead of 4. Return one for each")
 class OnlyTheSteps(Sound):
     def one(self, question, steps):
         scores = super().one(question, steps)
         return PrefixScores(scores.logit[1:], scores.reward[1:], scores.over_long[1:], scores.tokens)
 
 
-@prm("equal trajectories once")
-class EqualTrajectoriesOnce(Sound):
-    def score(self, question, trajectories):
-        return [self.one(question, steps) for steps in dict.fromkeys(trajectories)]
-
-
-@prm("rewards above 1")
+@mistake("one score per prefix", r"Write reward = scipy\.special\.expit\(logit\)")
 class RewardsAboveOne(Sound):
     def one(self, question, steps):
         scores = super().one(question, steps)
         return replace(scores, reward=scores.reward * 2)
 
 
-@prm("NaN for the bare question")
-class NaNForTheBareQuestion(Sound):
-    def one(self, question, steps):
-        scores = super().one(question, steps)
-        scores.logit[0] = scores.reward[0] = np.nan
-        return scores
-
-
-@prm("probability as logit")
+@mistake("logit is the log odds", r"Write logit = scipy\.special\.logit\(reward\)")
 class ProbabilityAsLogit(Sound):
     def one(self, question, steps):
         scores = super().one(question, steps)
         return replace(scores, logit=scores.reward.astype(np.float32))
 
 
-@prm("random scores")
+@mistake("scoring is repeatable", r"Draw no random numbers, and call model\.eval\(\)")
 class RandomScores(Sound):
     calls = itertools.count()
 
@@ -95,7 +71,7 @@ class RandomScores(Sound):
         return replace(scores, logit=logit, reward=expit(logit.astype(np.float64)))
 
 
-@prm("looks ahead")
+@mistake("later steps do not matter", "Read the score at the last token of the prefix")
 class LooksAhead(Sound):
     def one(self, question, steps):
         scores = super().one(question, steps)
@@ -103,19 +79,13 @@ class LooksAhead(Sound):
         return replace(scores, logit=logit, reward=expit(logit.astype(np.float64)))
 
 
-@prm("sorted trajectories")
-class SortedTrajectories(Sound):
-    def score(self, question, trajectories):
-        return [self.one(question, steps) for steps in sorted(trajectories, key=len)]
-
-
-@prm("equal lengths exchanged")
+@mistake("batches do not matter", r"put sorted trajectories back in their order \(scored\[i\]")
 class EqualLengthsExchanged(Sound):
     def score(self, question, trajectories):
         return super().score(question, [*trajectories[:-2], *reversed(trajectories[-2:])])
 
 
-@prm("depends on the batch")
+@mistake("batches do not matter", "Mask the padding")
 class DependsOnTheBatch(Sound):
     def score(self, question, trajectories):
         scored = super().score(question, trajectories)
@@ -126,13 +96,13 @@ class DependsOnTheBatch(Sound):
         ]
 
 
-@prm("cuts long input")
+@mistake("too long input is flagged", "do not cut the input")
 class CutsLongInput(Sound):
     def one(self, question, steps):
         return super().one(question, [step[:20] for step in steps])
 
 
-@prm("raises for long input")
+@mistake("too long input is flagged", "Write over_long = True and NaN for this prefix")
 class RaisesForLongInput(Sound):
     def one(self, question, steps):
         if sum(map(len, steps)) > self.max_tokens:
@@ -140,20 +110,20 @@ class RaisesForLongInput(Sound):
         return super().one(question, steps)
 
 
-@prm("adds a step")
+@mistake("one score per prefix", r"arguments are tuples.* Make a copy with list\(\.\.\.\)")
 class AddsAStep(Sound):
     def one(self, question, steps):
         steps.append("The end.")
         return super().one(question, steps)
 
 
-@prm("yields scores")
+@mistake("methods take", "Write return, not yield")
 class YieldsScores(Sound):
     def score(self, question, trajectories):
         yield from (self.one(question, steps) for steps in trajectories)
 
 
-@prm("package that is not there")
+@mistake("one score per prefix", "Install no_such_package, and name it in 'packages'")
 class PackageThatIsNotThere(Sound):
     def one(self, question, steps):
         import no_such_package
@@ -161,7 +131,7 @@ class PackageThatIsNotThere(Sound):
         return no_such_package.score(question, steps)
 
 
-@prm("hidden states without the bare question")
+@mistake("hidden states", "Write one row for each prefix, the bare")
 class HiddenStatesWithoutTheBareQuestion(Sound):
     def hidden_states(self, requests):
         from prmcal import HiddenStates
@@ -176,19 +146,13 @@ class HiddenStatesWithoutTheBareQuestion(Sound):
         return found
 
 
-@prm("mixes up questions")
+@mistake("batches do not matter", r"score_batch\(\) differs")
 class MixesUpQuestions(Sound):
     def score_batch(self, requests):
         return [self.score(requests[0].question, request.trajectories) for request in requests]
 
 
-@prm("loses requests")
-class LosesRequests(Sound):
-    def score_batch(self, requests):
-        return super().score_batch(requests[:1])
-
-
-@prm("bare question for the whole")
+@mistake("whole only requests", "must be that of the whole trajectory")
 class BareQuestionForTheWhole(Sound):
     def score_batch(self, requests):
         if not requests[0].whole_only:
@@ -196,7 +160,7 @@ class BareQuestionForTheWhole(Sound):
         return super().score_batch([replace(requests[0], trajectories=((),) * len(requests[0].trajectories))])
 
 
-@prm("scores flagged prefixes")
+@mistake("too long input is flagged", "must be scored NaN. Got reward 0.5")
 class ScoresFlaggedPrefixes(Sound):
     def one(self, question, steps):
         scores = super().one(question, steps)

@@ -1,4 +1,4 @@
-"""LLMs of which each makes one mistake. The test says how `prmcal check` explains it."""
+"""LLMs of which each makes one mistake, with the check that finds it and what it says."""
 
 # mypy: ignore-errors
 
@@ -6,7 +6,8 @@ import itertools
 import random
 from dataclasses import replace
 
-from prmcal import LLM, Completion, Prefix, llm
+from prmcal import LLM, Completion, Prefix
+from tests.registry.conformance.mistakes import mistake
 
 
 class Sound(LLM):
@@ -30,104 +31,77 @@ class Sound(LLM):
         return Completion(whole[:cut], len(whole), "stop" if cut < len(whole) else ended)
 
 
-@llm("no mistake")
 class NoMistake(Sound):
     pass
 
 
-@llm("texts")
+@mistake("n completions", r"Got '.* Write Completion\(text, tokens, finish_reason\)")
 class Texts(Sound):
     def generate(self, prefixes, n, sampling, seed):
         return [[each.text for each in part] for part in super().generate(prefixes, n, sampling, seed)]
 
 
-@llm("flat list")
-class FlatList(Sound):
-    def generate(self, prefixes, n, sampling, seed):
-        return [each for part in super().generate(prefixes, n, sampling, seed) for each in part]
-
-
-@llm("ignores the seed")
+@mistake("the seed decides the texts", "Check that the seed is used")
 class IgnoresTheSeed(Sound):
     def generate(self, prefixes, n, sampling, seed):
         return super().generate(prefixes, n, sampling, 0)
 
 
-@llm("reason of the engine")
+@mistake("finish reasons", "Got 'eos'. Translate the reasons of the engine")
 class ReasonOfTheEngine(Sound):
     def finish(self, text, sampling):
         return replace(super().finish(text, sampling), finish_reason="eos")
 
 
-@llm("greedy")
+@mistake("samples differ", "turn greedy decoding off")
 class Greedy(Sound):
     def one(self, prefix, sampling, seed):
         return super().one(prefix, sampling, "the same")
 
 
-@llm("runs over stop strings")
+@mistake("stop strings", "cut the text before its first match")
 class RunsOverStopStrings(Sound):
     def finish(self, text, sampling):
         return super().finish(text, replace(sampling, stop=()))
 
 
-@llm("repeats the prefix")
-class RepeatsThePrefix(Sound):
-    def one(self, prefix, sampling, seed):
-        completion = super().one(prefix, sampling, seed)
-        return self.finish("\n\n".join([*prefix.steps, completion.text]), sampling)
-
-
-@llm("ignores the steps")
+@mistake("a prefix is continued", "same with and without its steps. Check that they are used")
 class IgnoresTheSteps(Sound):
     def one(self, prefix, sampling, seed):
         return super().one(Prefix(prefix.question), sampling, seed)
 
 
-@llm("counts no tokens")
+@mistake("token counts", "Got .None, 0.. Count the tokens with the LLM's tokenizer")
 class CountsNoTokens(Sound):
     def finish(self, text, sampling):
         return replace(super().finish(text, sampling), tokens=None)
 
 
-@llm("one completion too few")
-class OneCompletionTooFew(Sound):
-    def generate(self, prefixes, n, sampling, seed):
-        return super().generate(prefixes, n - 1, sampling, seed)
-
-
-@llm("ignores the limit")
+@mistake("token counts", "at most max_tokens = 4. Got")
 class IgnoresTheLimit(Sound):
     def finish(self, text, sampling):
         return super().finish(text, replace(sampling, max_tokens=64))
 
 
-@llm("stops without a stop string")
+@mistake("finish reasons", "Without stop strings, .* Got 'stop'")
 class StopsWithoutAStopString(Sound):
     def finish(self, text, sampling):
         return replace(super().finish(text, sampling), finish_reason="stop")
 
 
-@llm("always cut off")
+@mistake("finish reasons", "Only a completion of max_tokens tokens ends with 'length'")
 class AlwaysCutOff(Sound):
     def finish(self, text, sampling):
         return replace(super().finish(text, sampling), finish_reason="length")
 
 
-@llm("hides stop strings")
-class HidesStopStrings(Sound):
-    def finish(self, text, sampling):
-        completion = super().finish(text, sampling)
-        return replace(completion, finish_reason="length") if sampling.stop else completion
-
-
-@llm("repeats samples")
+@mistake("samples differ", "got the same samples in the same order")
 class RepeatsSamples(Sound):
     def generate(self, prefixes, n, sampling, seed):
         return [super(RepeatsSamples, self).generate([prefix], n, sampling, seed)[0] for prefix in prefixes]
 
 
-@llm("no seed")
+@mistake("the seed decides the texts", "The same seed must give the same texts")
 class NoSeed(Sound):
     calls = itertools.count()
 
@@ -135,13 +109,13 @@ class NoSeed(Sound):
         return super().generate(prefixes, n, sampling, next(self.calls))
 
 
-@llm("starts again")
+@mistake("a prefix is continued", "start again with its first step|repeat the prefix's steps")
 class StartsAgain(Sound):
     def one(self, prefix, sampling, seed):
         return self.finish("\n\n".join([*prefix.steps[:1], f"then {seed}"]), sampling)
 
 
-@llm("one seed for a batch")
+@mistake("a batch equals its requests", "6 of 6 texts differ")
 class OneSeedForABatch(Sound):
     def generate_batch(self, requests, sampling):
         return super().generate_batch([replace(request, seed=1) for request in requests], sampling)

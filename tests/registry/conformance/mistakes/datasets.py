@@ -1,4 +1,4 @@
-"""Data sets of which each makes one mistake. The test says how `prmcal check` explains it."""
+"""Data sets of which each makes one mistake, with the check that finds it and what it says."""
 
 # mypy: ignore-errors
 
@@ -6,8 +6,9 @@ import itertools
 import random
 from dataclasses import asdict, replace
 
-from prmcal import Dataset, Question, dataset
+from prmcal import Dataset, Question
 from prmcal.errors import DataError
+from tests.registry.conformance.mistakes import mistake
 
 
 class Sound(Dataset):
@@ -21,55 +22,42 @@ class Sound(Dataset):
         return [Question(f"{n}", f"{split}: {n}+1?", str(n + 1), 1 + n % 5) for n in range(10)][:count]
 
 
-@dataset("no mistake")
 class NoMistake(Sound):
     pass
 
 
-@dataset("equal ids")
+@mistake("every split has questions", "the same id, '1'. Number the questions")
 class EqualIds(Sound):
     def questions(self, split, count=None):
         return [replace(each, id="1") for each in super().questions(split, count)]
 
 
-@dataset("overlapping splits")
+@mistake("splits are disjoint", "Leave it out of one of them")
 class OverlappingSplits(Sound):
     def questions(self, split, count=None):
         return [replace(each, text=each.id) for each in super().questions(split, count)]
 
 
-@dataset("dicts")
+@mistake("every split has questions", r"Got \{'id'.* Write Question\(id, text, answer\)")
 class Dicts(Sound):
     def questions(self, split, count=None):
         return [asdict(each) for each in super().questions(split, count)]
 
 
-@dataset("answers as numbers")
-class AnswersAsNumbers(Sound):
-    def questions(self, split, count=None):
-        return [replace(each, answer=int(each.answer)) for each in super().questions(split, count)]
-
-
-@dataset("answers in boxes")
+@mistake("every split has questions", "Write what is in the box only")
 class AnswersInBoxes(Sound):
     def questions(self, split, count=None):
         return [replace(each, answer=f"\\boxed{{{each.answer}}}") for each in super().questions(split, count)]
 
 
-@dataset("level as a list")
-class LevelAsAList(Sound):
-    def questions(self, split, count=None):
-        return [replace(each, level=[3]) for each in super().questions(split, count)]
-
-
-@dataset("ignores the count")
+@mistake("questions keep their order", r"Got 10. Write `return found\[:count\]`")
 class IgnoresTheCount(Sound):
     def questions(self, split, count=None):
         super().questions(split, count)
         return super().questions(split)
 
 
-@dataset("another order each time")
+@mistake("questions keep their order", "Draw no random numbers, or use a fixed seed")
 class AnotherOrderEachTime(Sound):
     calls = itertools.count()
 
@@ -79,47 +67,35 @@ class AnotherOrderEachTime(Sound):
         return found
 
 
-@dataset("KeyError for a split")
+@mistake("unknown splits", r"Got KeyError.* Write `raise DataError\(\.\.\.\)`")
 class KeyErrorForASplit(Sound):
     def questions(self, split, count=None):
         return super().questions({"calibration": "calibration", "test": "test"}[split], count)
 
 
-@dataset("takes any split")
-class TakesAnySplit(Sound):
-    def questions(self, split, count=None):
-        return super().questions("test" if split not in self.splits else split, count)
-
-
-@dataset("splits as a text")
+@mistake("splits and grading", r'Write splits = \("test",\), with the comma')
 class SplitsAsAText(Sound):
     splits = "test"
 
 
-@dataset("unknown grading")
+@mistake("splits and grading", 'Write grading = "symbolic"')
 class UnknownGrading(Sound):
     grading = "numeric"
 
 
-@dataset("verdict alone")
-class VerdictAlone(Sound):
-    def grade(self, question, trajectory):
-        return "correct"
-
-
-@dataset("questions without a count")
+@mistake("methods take", r"Write def questions\(self, split, count=None\)")
 class QuestionsWithoutACount(Sound):
     def questions(self, split):
         return super().questions(split)
 
 
-@dataset("last questions")
+@mistake("questions keep their order", "must also be the first of more questions")
 class LastQuestions(Sound):
     def questions(self, split, count=None):
         return super().questions(split)[-len(super().questions(split, count)) :]
 
 
-@dataset("nothing is right")
+@mistake("grading", "must be 'correct'. Got 'incorrect'")
 class NothingIsRight(Sound):
     def grade(self, question, trajectory):
         return "incorrect", None

@@ -1,10 +1,11 @@
-"""Metrics of which each makes one mistake. The test says how `prmcal check` explains it."""
+"""Metrics of which each makes one mistake, with the check that finds it and what it says."""
 
 # mypy: ignore-errors
 
 import numpy as np
 
-from prmcal import Metric, QuestionRatio, UnderWeights, metric
+from prmcal import Metric, QuestionRatio, UnderWeights
+from tests.registry.conformance.mistakes import mistake
 
 
 class Sound(Metric):
@@ -16,12 +17,11 @@ class Sound(Metric):
         return np.abs(rows.reward - rows.success_rate)
 
 
-@metric("no mistake")
 class NoMistake(Sound):
     """Mean absolute error."""
 
 
-@metric("mean of the prefixes")
+@mistake("it measures prefixes", r"measure\(\) must return an array.* Got float64")
 class MeanOfThePrefixes(Sound):
     """Mean absolute error."""
 
@@ -29,20 +29,20 @@ class MeanOfThePrefixes(Sound):
         return np.abs(rows.reward - rows.success_rate).mean()
 
 
-@metric("unknown direction")
+@mistake("words", "'better' must be one of 'lower', 'higher'.* Got 'smaller'")
 class UnknownDirection(Sound):
     """Mean absolute error."""
 
     better = "smaller"
 
 
-@metric("no words")
+@mistake("words", "needs a 'description' or a docstring")
 class NoWords(Metric):
     def measure(self, rows):
         return np.abs(rows.reward - rows.success_rate)
 
 
-@metric("random")
+@mistake("the same prefixes give the same value", r"np\.random\.default_rng\(0\)")
 class Random(Sound):
     """Mean error with noise."""
 
@@ -52,7 +52,7 @@ class Random(Sound):
         return rows.reward + self.random.normal(size=len(rows.reward))
 
 
-@metric("first rows of ties")
+@mistake("the order of the prefixes does not matter", "Treat equal rewards alike")
 class FirstRowsOfTies(Sound):
     """Success rate of the prefix with the largest reward of each question."""
 
@@ -62,7 +62,7 @@ class FirstRowsOfTies(Sound):
         return QuestionRatio(rows.success_rate[first], np.ones(len(first)))
 
 
-@metric("sorts in place")
+@mistake("the prefixes are not changed", r"np\.sort\(rows\.reward\)")
 class SortsInPlace(Sound):
     """Spread of the rewards."""
 
@@ -71,7 +71,7 @@ class SortsInPlace(Sound):
         return np.full(len(rows.reward), np.ptp(rows.reward))
 
 
-@metric("logarithm of 0")
+@mistake("extreme prefixes", "must be finite")
 class LogarithmOf0(Sound):
     """Log loss."""
 
@@ -80,7 +80,7 @@ class LogarithmOf0(Sound):
             return -np.log(np.maximum(rows.reward, 1e-9 * (rows.success_rate > 0)))
 
 
-@metric("ignores weights")
+@mistake("a question without weight does not count", "by their weights")
 class IgnoresWeights(Sound):
     """Largest error of a question."""
 
@@ -89,7 +89,7 @@ class IgnoresWeights(Sound):
         return UnderWeights(lambda weights: np.full(len(weights), errors.sum()))
 
 
-@metric("one resample")
+@mistake("it measures prefixes", "an array of shape .*resamples")
 class OneResample(Sound):
     """Mean error."""
 
@@ -98,7 +98,7 @@ class OneResample(Sound):
         return UnderWeights(lambda weights: np.array((weights * errors).sum()))
 
 
-@metric("sums of rows")
+@mistake("it measures prefixes", r"Write rows\.totals\(\.\.\.\)")
 class SumsOfRows(Sound):
     """Mean error."""
 

@@ -1,4 +1,4 @@
-"""Strategies of which each makes one mistake. The test says how `prmcal check` explains it."""
+"""Strategies of which each makes one mistake, with the check that finds it and what it says."""
 
 # mypy: ignore-errors
 
@@ -6,7 +6,8 @@ import itertools
 
 import numpy as np
 
-from prmcal import Answered, PoolStrategy, SearchStrategy, strategy
+from prmcal import Answered, PoolStrategy, SearchStrategy
+from tests.registry.conformance.mistakes import mistake
 
 
 class Sound(PoolStrategy):
@@ -18,17 +19,16 @@ class Sound(PoolStrategy):
         return Answered(pool.correct.mean(axis=1), np.full(pool.questions, self.samples))
 
 
-@strategy("no mistake")
 class NoMistake(Sound):
     pass
 
 
-@strategy("more than the pool")
+@mistake("it works", r"Write np\.clip\(\.\.\., 0, 16\)")
 class MoreThanThePool(Sound):
     samples = 100.0
 
 
-@strategy("reads more than it declares")
+@mistake("it works", "Add 'scores' to its 'reads'")
 class ReadsMoreThanItDeclares(Sound):
     def answer(self, pool, setting):
         best = pool.scores.argmax(axis=1)
@@ -37,42 +37,31 @@ class ReadsMoreThanItDeclares(Sound):
         )
 
 
-@strategy("stops by the truth")
+@mistake("the truth decides no budget", r"Choose thresholds in tune\(\)")
 class StopsByTheTruth(Sound):
     def answer(self, pool, setting):
         easy = pool.correct.mean(axis=1) > 0.5
         return Answered(pool.correct.mean(axis=1), np.where(easy, 1.0, 4.0))
 
 
-@strategy("a curve of one point")
+@mistake("the curve begins", "Vary the argument that decides how many samples")
 class ACurveOfOnePoint(Sound):
     def sweep(self, pool, setting):
         return (self.answer(pool, setting), self.answer(pool, setting))
 
 
-@strategy("reads as a text")
-class ReadsAsAText(Sound):
-    reads = "scores"
-
-
-@strategy("reads what is not there")
+@mistake("reads are known", "may contain scores, .* Got reward")
 class ReadsWhatIsNotThere(Sound):
     reads = ("reward",)
 
 
-@strategy("a pair")
+@mistake("it works", r"Got tuple. Write `return Answered\(accuracy, samples\)`")
 class APair(Sound):
     def answer(self, pool, setting):
         return pool.correct.mean(axis=1), 1.0
 
 
-@strategy("one mean")
-class OneMean(Sound):
-    def answer(self, pool, setting):
-        return Answered(pool.correct.mean(), 1.0)
-
-
-@strategy("random choice")
+@mistake("the same pool gives the same answer", "Use a closed form")
 class RandomChoice(Sound):
     calls = itertools.count()
 
@@ -83,14 +72,14 @@ class RandomChoice(Sound):
         )
 
 
-@strategy("sorts the pool")
+@mistake("the pool is not changed", r"Work on a copy: np\.sort\(pool\.correct\)")
 class SortsThePool(Sound):
     def answer(self, pool, setting):
         pool.correct.sort(axis=1)
         return super().answer(pool, setting)
 
 
-@strategy("target without targeted")
+@mistake("it works", "Write targeted = True")
 class TargetWithoutTargeted(Sound):
     def answer(self, pool, setting):
         if setting.target > 0.5:
@@ -98,19 +87,19 @@ class TargetWithoutTargeted(Sound):
         return super().answer(pool, setting)
 
 
-@strategy("knows the answers")
+@mistake("accuracy does not exceed", "choice does not depend on 'correct'")
 class KnowsTheAnswers(Sound):
     def answer(self, pool, setting):
         return Answered(pool.correct.any(axis=1).astype(float), np.ones(pool.questions))
 
 
-@strategy("first trajectory")
+@mistake("the order of the pool", "Write the mean over all draws")
 class FirstTrajectory(Sound):
     def answer(self, pool, setting):
         return Answered(pool.correct[:, 0].astype(float), np.full(pool.questions, 16.0))
 
 
-@strategy("fewer samples for a higher target")
+@mistake("a higher target", "rise with setting.target")
 class FewerSamplesForAHigherTarget(Sound):
     targeted = True
 
@@ -119,19 +108,13 @@ class FewerSamplesForAHigherTarget(Sound):
         return super().answer(pool, setting)
 
 
-@strategy("width as a float")
+@mistake("the width is in its range", r"Got 4\.0. Write int\(np\.clip\(\.\.\., 1, 8\)\)")
 class WidthAsAFloat(SearchStrategy):
     def keep(self, rewards, target):
         return self.width / 2
 
 
-@strategy("width above the largest")
-class WidthAboveTheLargest(SearchStrategy):
-    def expand(self, rewards, target):
-        return 2 * self.expansions
-
-
-@strategy("width from earlier calls")
+@mistake("the same rewards give the same width", "Keep no state between calls")
 class WidthFromEarlierCalls(SearchStrategy):
     calls = itertools.count()
 

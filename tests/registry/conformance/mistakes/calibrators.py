@@ -1,4 +1,4 @@
-"""Calibrators of which each makes one mistake. The test says how `prmcal check` explains it."""
+"""Calibrators of which each makes one mistake, with the check that finds it and what it says."""
 
 # mypy: ignore-errors
 # ruff: noqa: B006, RUF012
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from prmcal import Calibrator, calibrator
+from prmcal import Calibrator
+from tests.registry.conformance.mistakes import mistake
 
 
 class Sound(Calibrator):
@@ -23,117 +24,88 @@ class Sound(Calibrator):
         return np.clip(0.5 * features + 0.5 * self.mean_, 0, 1)[:, None]
 
 
-@calibrator("no mistake")
 class NoMistake(Sound):
     def __init__(self, bins: int = 10, levels_of_bins: list[float] | None = None) -> None:
         self.bins = bins
         self.levels_of_bins = levels_of_bins
 
 
-@calibrator("unknown features")
+@mistake("reads and levels", 'Write reads = "logit"')
 class UnknownFeatures(Sound):
     reads = "logits"
 
 
-@calibrator("levels in no order")
-class LevelsInNoOrder(Sound):
-    levels = (0.9, 0.1)
-
-
-@calibrator("one level as a number")
+@mistake("reads and levels", r"Write levels = \(0\.1, 0\.5, 0\.9\)")
 class OneLevelAsANumber(Sound):
     levels = 0.5
 
 
-@calibrator("version as a number")
+@mistake("class attributes", 'Write version = "1"')
 class VersionAsANumber(Sound):
     version = 2
 
 
-@calibrator("no version")
-class NoVersion(Sound):
-    version = None
-
-
-@calibrator("packages as a text")
-class PackagesAsAText(Sound):
-    packages = "torch"
-
-
-@calibrator("renamed argument")
+@mistake("arguments are stored", r"Write self\.bins = bins in __init__")
 class RenamedArgument(Sound):
     def __init__(self, bins: int = 10) -> None:
         self.n_bins = bins
 
 
-@calibrator("changed argument")
-class ChangedArgument(Sound):
-    def __init__(self, path: str = "here") -> None:
-        self.path = Path(path)
-
-
-@calibrator("argument without annotation")
+@mistake("arguments are annotated", "Write its type, such as int")
 class ArgumentWithoutAnnotation(Sound):
     def __init__(self, bins=10):
         self.bins = bins
 
 
-@calibrator("any arguments")
+@mistake("arguments are annotated", "must name its arguments.* such as bins: int = 10")
 class AnyArguments(Sound):
     def __init__(self, **options: float) -> None:
         self.options = options
 
 
-@calibrator("shared default")
+@mistake("defaults are valid", r"Write names: list \| None = None")
 class SharedDefault(Sound):
     def __init__(self, names: list[str] = []) -> None:
         self.names = names
 
 
-@calibrator("default of another type")
+@mistake("defaults are valid", "'bins'.*must be a valid integer.* Got 2.5.* Change the default")
 class DefaultOfAnotherType(Sound):
     def __init__(self, bins: int = 2.5) -> None:
         self.bins = bins
 
 
-@calibrator("argument that hides a method")
+@mistake("arguments are stored", "name of a method.* Choose another name")
 class ArgumentThatHidesAMethod(Sound):
     def __init__(self, save: bool = True) -> None:
         self.save = save
 
 
-@calibrator("needs arguments")
-class NeedsArguments(Sound):
-    def __init__(self, folder: str, bins: int = 3) -> None:
-        self.folder = folder
-        self.bins = bins
-
-
-@calibrator("reads a file when it is built")
+@mistake("it can be built", r"line \d+ of calibrators.py.* Move this work into the")
 class ReadsAFileWhenItIsBuilt(Sound):
     def __init__(self, path: str = "no/such/file") -> None:
         self.path = path
         self.table = Path(path).read_text()
 
 
-@calibrator("fit of another form")
+@mistake("methods take the arguments of the contract", r"Write def fit\(self, features, k, n\)")
 class FitOfAnotherForm(Sound):
     def fit(self, X, y):
         return super().fit(X, y, y)
 
 
-@calibrator("grouped without questions")
+@mistake("methods take the arguments of the contract", r"Write def fit\(self, features, k, n, questions\)")
 class GroupedWithoutQuestions(Sound):
     grouped = True
 
 
-@calibrator("fit returns nothing")
+@mistake("fit returns self", "Got NoneType. Write `return self` in its last line")
 class FitReturnsNothing(Sound):
     def fit(self, features, k, n):
         super().fit(features, k, n)
 
 
-@calibrator("no underscore")
+@mistake("save and load", r"must end in an underscore: write self\.mean_ for self\.mean")
 class NoUnderscore(Calibrator):
     def fit(self, features, k, n):
         self.mean = float(k.sum() / n.sum())
@@ -144,24 +116,14 @@ class NoUnderscore(Calibrator):
         return np.full((len(features), 1), self.mean)
 
 
-@calibrator("private state")
-class PrivateState(Sound):
-    def fit(self, features, k, n):
-        self._offset = 0.1
-        return super().fit(features, k, n)
-
-    def predict(self, features):
-        return np.clip(super().predict(features) + self._offset, 0, 1)
-
-
-@calibrator("state of an object")
+@mistake("save and load", r"self\.line_ is a Polynomial. Write its numbers as arrays")
 class StateOfAnObject(Sound):
     def fit(self, features, k, n):
         self.line_ = np.polynomial.Polynomial([0.0, 1.0])
         return super().fit(features, k, n)
 
 
-@calibrator("fit overwrites an argument")
+@mistake("fit returns self", r"Store the result as self\.slope_")
 class FitOverwritesAnArgument(Sound):
     def __init__(self, slope: float = 1.0) -> None:
         self.slope = slope
@@ -171,37 +133,25 @@ class FitOverwritesAnArgument(Sound):
         return super().fit(features, k, n)
 
 
-@calibrator("no check of the fit")
+@mistake("prediction needs a fit", r"Write `self\.check_fitted\(\)` in the first line")
 class NoCheckOfTheFit(Sound):
     def predict(self, features):
         return np.clip(0.5 * features + 0.5 * self.mean_, 0, 1)[:, None]
 
 
-@calibrator("flat prediction")
+@mistake("in range", r"\(rows,\) instead of .* such as rewards\[:, None\]")
 class FlatPrediction(Sound):
     def predict(self, features):
         return super().predict(features)[:, 0]
 
 
-@calibrator("list as prediction")
-class ListAsPrediction(Sound):
-    def predict(self, features):
-        return super().predict(features).tolist()
-
-
-@calibrator("log-odds as prediction")
+@mistake("in range", r"outside \[0, 1\].* probabilities instead of log-odds")
 class LogOddsAsPrediction(Sound):
     def predict(self, features):
         return super().predict(features) * 8 - 4
 
 
-@calibrator("NaN at the end")
-class NaNAtTheEnd(Sound):
-    def predict(self, features):
-        return np.where(features[:, None] == 1.0, np.nan, super().predict(features))
-
-
-@calibrator("crossing levels")
+@mistake("in range", r"Write np\.sort\(rewards, axis=1\)")
 class CrossingLevels(Sound):
     levels = (0.1, 0.9)
 
@@ -210,7 +160,7 @@ class CrossingLevels(Sound):
         return np.stack([features, 1 - features], axis=1)
 
 
-@calibrator("unused levels")
+@mistake("quantiles differ", r"Use 'levels' in predict\(\), or write levels = \(0\.5,\)")
 class UnusedLevels(Sound):
     levels = (0.1, 0.5, 0.9)
 
@@ -218,12 +168,7 @@ class UnusedLevels(Sound):
         return np.repeat(super().predict(features), 3, axis=1)
 
 
-@calibrator("one column for three levels")
-class OneColumnForThreeLevels(Sound):
-    levels = (0.1, 0.5, 0.9)
-
-
-@calibrator("random fit")
+@mistake("a second fit forgets the first", r"random numbers from np\.random\.default_rng\(seed\)")
 class RandomFit(Sound):
     calls = itertools.count()
 
@@ -232,32 +177,14 @@ class RandomFit(Sound):
         return self
 
 
-@calibrator("random prediction")
-class RandomPrediction(Sound):
-    calls = itertools.count()
-
-    def predict(self, features):
-        noise = np.random.default_rng(next(self.calls)).random((len(features), 1))
-        return np.clip(super().predict(features) + 0.01 * noise, 0, 1)
-
-
-@calibrator("sorts its input")
+@mistake("inputs are not changed", r"'features' changed. Work on a copy: features\.copy\(\)")
 class SortsItsInput(Sound):
     def fit(self, features, k, n):
         features.sort()
         return super().fit(features, k, n)
 
 
-@calibrator("second fit goes on")
-class SecondFitGoesOn(Sound):
-    def fit(self, features, k, n):
-        earlier = getattr(self, "mean_", None)
-        super().fit(features, k, n)
-        self.mean_ = self.mean_ if earlier is None else (self.mean_ + earlier) / 2
-        return self
-
-
-@calibrator("shared state")
+@mistake("a second fit forgets the first", "do not change a list or dict of the class")
 class SharedState(Sound):
     table_ = {}
 
@@ -271,39 +198,34 @@ class SharedState(Sound):
         return np.clip(0.5 * features + 0.5 * self.table_["mean"], 0, 1)[:, None]
 
 
-@calibrator("mean of the batch")
+@mistake("rows are independent", r"Compute means and ranges in fit\(\)")
 class MeanOfTheBatch(Sound):
     def predict(self, features):
         return np.clip(super().predict(features) - features.mean() / 10, 0, 1)
 
 
-@calibrator("not for one row")
+@mistake("fit to one row", r"IndexError.* See line \d+ of calibrators.py")
 class NotForOneRow(Sound):
     def fit(self, features, k, n):
         self.second_ = float(features[1])
         return super().fit(features, k, n)
 
 
-@calibrator("array instead of hidden states")
+@mistake("fit returns self", 'Write reads = "hidden" for HiddenStates')
 class ArrayInsteadOfHiddenStates(Sound):
     def fit(self, features, k, n):
         self.width_ = features.states.shape[1]
         return super().fit(features, k, n)
 
 
-@calibrator("hidden states instead of an array")
-class HiddenStatesInsteadOfAnArray(Sound):
-    reads = "hidden"
-
-
-@calibrator("wrong name of an attribute")
+@mistake("in range", r"Did you mean self\.mean_\?")
 class WrongNameOfAnAttribute(Sound):
     def predict(self, features):
         self.check_fitted()
         return np.full((len(features), 1), self.means_)
 
 
-@calibrator("levels that depend on each other")
+@mistake("any level", "its own levels among others the same as of predict")
 class LevelsThatDependOnEachOther(Sound):
     levels = (0.1, 0.5, 0.9)
     any_level = True
@@ -315,13 +237,13 @@ class LevelsThatDependOnEachOther(Sound):
         return super().predict(features) ** np.linspace(2, 0.5, len(levels))
 
 
-@calibrator("ties by position")
+@mistake("equal features get equal rewards", "not on the position of the row")
 class TiesByPosition(Sound):
     def predict(self, features):
         return np.clip(super().predict(features) + 1e-3 * np.arange(len(features))[:, None], 0, 1)
 
 
-@calibrator("not for equal labels")
+@mistake("fit to equal labels", "raised ValueError: only one class")
 class NotForEqualLabels(Sound):
     def fit(self, features, k, n):
         if k.sum() in (0, n.sum()):
@@ -329,14 +251,14 @@ class NotForEqualLabels(Sound):
         return super().fit(features, k, n)
 
 
-@calibrator("pickles")
+@mistake("save and load", r"It wrote state\.pkl")
 class Pickles(Sound):
     def save(self, folder):
         super().save(folder)
         (folder / "state.pkl").write_bytes(b"")
 
 
-@calibrator("remembers labels")
+@mistake("permuted labels give no skill", "is 1.00, and must be below 0.5")
 class RemembersLabels(Sound):
     def fit(self, features, k, n):
         order = np.argsort(features, kind="stable")
@@ -348,13 +270,13 @@ class RemembersLabels(Sound):
         return np.interp(features, self.features_, self.labels_)[:, None]
 
 
-@calibrator("identity with a path")
+@mistake("identity is json data", "must be JSON data")
 class IdentityWithAPath(Sound):
     def identity(self):
         return {"path": Path("here")}
 
 
-@calibrator("identity that changes")
+@mistake("identity is json data", "must not change between calls")
 class IdentityThatChanges(Sound):
     calls = itertools.count()
 
