@@ -83,9 +83,9 @@ def read_source(directory: Path) -> Source:
     # What a merge takes over does not come from the database. But an older one comes with an older plan.
     with suppress(MissingDatabaseError, DamagedDatabaseError), open_database(folder.published):
         pass
-    plan = existing_plan(folder)
     with reading(f"{directory} cannot be merged", ADVICE), one_problem():
         _check_record(record)
+        plan = existing_plan(folder)
         _check_plan(plan)
         path = directory / FAILURES_FILE
         failures = _FAILURES.validate_json(path.read_bytes(), strict=True) if path.exists() else {}

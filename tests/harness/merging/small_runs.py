@@ -61,7 +61,7 @@ def run(
 
 def copied(directory: Path, out: Path) -> Path:
     """Copy a run. What tests write replaces the files, and does not change them in place."""
-    return Path(shutil.copytree(directory, out, copy_function=os.link))
+    return Path(shutil.copytree(directory, out, copy_function=os.link, dirs_exist_ok=True))
 
 
 def part(directory: Path, out: Path, keep: Callable[[Cell], bool]) -> Path:

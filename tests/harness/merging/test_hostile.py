@@ -17,15 +17,13 @@ import pytest
 from prmcal.errors import PrmcalError
 from prmcal.harness.merging.merge import merge
 from prmcal.harness.storage.store import Store
-from tests.harness.merging.small_runs import GRID, copied, part, refs_of, sealed
-
-WEAK, STRONG = GRID["llms"]
+from tests.harness.merging.small_runs import copied, refs_of, sealed
 
 
 @pytest.fixture
-def strange(whole: Path, tmp_path: Path) -> Path:
+def strange(made_halves: list[Path], tmp_path: Path) -> Path:
     """The folder of a stranger, which a test spoils."""
-    return part(whole, tmp_path / "strange", lambda cell: cell.labels.llm == "strong")
+    return copied(made_halves[1], tmp_path / "strange")
 
 
 def refuses(strange: Path, message: str, whole: Path) -> None:

@@ -14,7 +14,7 @@ from prmcal.errors import StorageError
 from prmcal.harness.merging import merge as module
 from prmcal.harness.merging.merge import merge
 from tests.conftest import ROOT, environment
-from tests.harness.merging.small_runs import copied, part, rows
+from tests.harness.merging.small_runs import copied, rows
 
 KILLED = """
 import os, signal, sys
@@ -40,14 +40,6 @@ def killed(share: float, total: int, out: Path, folders: list[Path]) -> int:
     done = subprocess.run(command, env=environment(), cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == (-signal.SIGKILL if total else 0), done.stderr
     return 0 if total else int(done.stdout)
-
-
-@pytest.fixture
-def halves(whole: Path, tmp_path: Path) -> list[Path]:
-    return [
-        part(whole, tmp_path / name, lambda cell, name=name: cell.labels.llm == name)  # type: ignore[misc]
-        for name in ("weak", "strong")
-    ]
 
 
 @pytest.mark.parametrize("extends", [False, True], ids=["new", "old"])

@@ -16,18 +16,9 @@ from prmcal.harness.merging.merge import merge
 from prmcal.harness.storage.folder import RunFolder
 from tests.conftest import PLUGINS, Prmcal
 from tests.harness.merging import small_runs
-from tests.harness.merging.small_runs import GRID, cells, part, refs_of, rows
+from tests.harness.merging.small_runs import GRID, cells, refs_of, rows
 
 WEAK, STRONG = GRID["llms"]
-
-
-@pytest.fixture
-def halves(whole: Path, tmp_path: Path) -> list[Path]:
-    """The two halves of the grid, one for each LLM, as two machines compute them."""
-    return [
-        part(whole, tmp_path / name, lambda cell, name=name: cell.labels.llm == name)  # type: ignore[misc]
-        for name in ("weak", "strong")
-    ]
 
 
 def test_halves_of_a_grid_are_the_whole_in_any_order_and_a_run_continues_them(
