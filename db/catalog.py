@@ -6,12 +6,10 @@ import sqlalchemy as sa
 from prmcal.db.overview.query import league, league_points, overview
 from prmcal.db.queries.cells import cell, cell_numbers, metrics, with_role
 from prmcal.db.queries.curves import (
-    curve_areas,
     curve_points,
     exact_curves,
     question_accuracies,
     references,
-    risk_points,
     searches,
 )
 from prmcal.db.queries.leaderboard import costs, error_histograms, leaderboard, measurements

@@ -31,7 +31,6 @@ VIEWS = {
     "scaling": link("scaling"),
     "scaling-equal-cost": link("scaling", view="Equal cost"),
     "scaling-difficulty": link("scaling", view="Difficulty"),
-    "scaling-risk": link("scaling", view="Risk and coverage"),
     "league": link("league"),
     "compare": link("compare"),
     "compare-scaling": link("compare", leaderboard="scaling"),

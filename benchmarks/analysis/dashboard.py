@@ -219,15 +219,6 @@ def values(run: Callable[[str], Any]) -> None:
         "INSERT INTO signed_error_bins SELECT cell_id, b, b / 10 - 1, b / 10 - 0.9, 100 "
         "FROM cells, range(20) a(b) WHERE leaderboard = 'calibration'"
     )
-    curves = f"jobs, unnest({list(LEVELS)}) AS levels(level) WHERE kind = 'curves' AND calibrator IS NOT NULL"
-    run(
-        "INSERT INTO curve_areas SELECT job_key, name, level, random(), 0.1, 0.9, 500 "
-        f"FROM unnest(['area', 'risk_coverage_area']) AS n(name), {curves}"
-    )
-    run(
-        "INSERT INTO risk_points SELECT job_key, level, t / 20, 1 - t / 20, 0.0, 1.0, random(), 0.0, 1.0, 500 "
-        f"FROM range(20) a(t), {curves}"
-    )
 
 
 def questions() -> dict[str, Callable[[Path], Any]]:
@@ -247,8 +238,6 @@ def questions() -> dict[str, Callable[[Path], Any]]:
         "trajectories: of a question": lambda path: catalog.trajectories(path, CELL, "q0250"),
         "trajectories: prefixes of a question": lambda path: catalog.prefixes(path, CELL, "q0250"),
         "scaling: the pool": lambda path: catalog.exact_curves(path, **PLACE),
-        "scaling: areas": catalog.curve_areas,
-        "scaling: risk": catalog.risk_points,
         "scaling: sliders, by budget": lambda path: by_budget(pool(path)),
         "scaling: sliders, by difficulty": lambda path: by_difficulty(pool(path)),
         "compare: rivals": lambda path: catalog.compare_cells(path, CELL, RIVAL),

@@ -129,7 +129,6 @@ _LABEL = 0.07  # the height of a label, in units of accuracy
 _LOW = 0.6  # below this accuracy, labels are drawn at the top of the chart, otherwise at the bottom
 _POINTS = 100  # percentage points in 1
 _PADDING = 0.8  # of the step between two difficulty levels: room for the labels of lines
-_LEAST_RISK = 0.05
 
 
 def _budgets(column: str, least: float, most: float, title: str) -> alt.X:
@@ -253,25 +252,6 @@ def difficulty_chart(
 def _highest(rows: pd.DataFrame, column: str) -> float:
     """Return the highest value or end of an interval. The interval of a single question is NaN."""
     return float(rows[[column, f"{column}_high"]].max().max())
-
-
-def risk_chart(rows: pd.DataFrame, series: charts.Series) -> charts.Layers:
-    """Draw the share of wrong answers against the share of questions that are answered.
-
-    `rows` has the columns series, threshold, coverage, risk, risk_low, risk_high and questions.
-    """
-    x = alt.X("coverage:Q", scale=charts.UNIT, title="Coverage (share of questions answered)")
-    highest = _highest(rows, "risk")  # NaN where no risk is known
-    scale = alt.Scale(domain=[0, highest if highest > _LEAST_RISK else _LEAST_RISK], nice=True)
-    y = alt.Y("risk:Q", scale=scale, title="Risk (share of wrong answers)")
-    tooltip = charts.tooltips(
-        ["series"], ["threshold", "coverage", "risk", "risk_low", "risk_high"], "questions"
-    )
-    base, shown = alt.Chart(rows).encode(x=x), charts.legend(series.names)
-    layers = charts.curves(
-        base, y, series, shown, band=_FAINT_BAND, point=25, tooltip=tooltip, order="threshold:Q"
-    )
-    return alt.layer(*layers).properties(height=_LOWER_HEIGHT)
 
 
 def league_chart(points: pd.DataFrame, series: charts.Series) -> charts.Layers:

@@ -1,4 +1,4 @@
-"""Page Scaling: accuracy against cost, by difficulty, and risk against coverage, for one data set, LLM and PRM."""
+"""Page Scaling: accuracy against cost, and by difficulty, for one data set, LLM and PRM."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from prmcal.dashboard.charts import curves
-from prmcal.dashboard.charts.drawn import difficulty_chart, equal_cost_chart, frontier_chart, risk_chart
+from prmcal.dashboard.charts.drawn import difficulty_chart, equal_cost_chart, frontier_chart
 from prmcal.dashboard.charts.trajectory import draw, extremes, gain_of, percent, points
 from prmcal.dashboard.controls.context import choose_group, context_of, grid_names
 from prmcal.dashboard.controls.widgets import ask, bound, choose_target, choose_view
@@ -239,52 +239,10 @@ def _show_difficulty(place: _Place) -> None:
         )
 
 
-def _show_risk(place: _Place) -> None:
-    """Show the risk-coverage curves of calibrators, and the areas under those of all, the best first."""
-    with place.controls:
-        used = curves.used_levels(place.pool, place.calibrators, place.choose_level())
-    risks, areas = (
-        curves.rows_of_group(ask(each, place.path), place.group)
-        for each in (catalog.risk_points, catalog.curve_areas)
-    )
-    if risks.empty:
-        st.info("The risk of this data set, LLM and PRM has not been computed yet.")
-        return
-    risks = _at_levels(risks, used)
-    areas = _at_levels(areas[areas["name"] == "risk_coverage_area"], used).sort_values("value", kind="stable")
-    drawn = choose_drawn(place.path, list(areas["calibrator"]))
-    risks = risks[risks["calibrator"].isin(drawn)]
-    left, right = st.columns([3, 2])
-    with left:
-        draw(
-            risk_chart(risks.rename(columns={"calibrator": "series"}), series_of(place.calibrators, drawn)),
-            extremes("Area under risk against coverage", areas["calibrator"], areas["value"]),
-        )
-    # Resamples of questions that all have the same value do not differ. Their interval would have no width.
-    known = areas["low"].where(areas["low"] < areas["high"])
-    with right:
-        show_table(
-            {
-                "Curve": areas["calibrator"],
-                "β": settings(areas["level"]),
-                "Area": estimates(areas.assign(low=known)[["value", "low", "high"]]),
-            }
-        )
-        st.caption(CAPTIONS["risk"])
-
-
-def _at_levels(table: pd.DataFrame, levels: dict[str, float]) -> pd.DataFrame:
-    """Return the rows of each calibrator at its level, in the order of `levels`."""
-    order = {name: place for place, name in enumerate(levels)}
-    kept = table[table["calibrator"].map(levels) == table["level"]]
-    return kept.sort_values("calibrator", key=lambda names: names.map(order), kind="stable")
-
-
 _VIEWS: dict[str, Callable[[_Place], None]] = {
     "Budget": _show_budget,
     "Equal cost": _show_equal_cost,
     "Difficulty": _show_difficulty,
-    "Risk and coverage": _show_risk,
 }
 
 

@@ -22,12 +22,10 @@ from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known
 from prmcal.db.tables import (
     CalibratedReward,
     Cell,
-    CurveArea,
     CurvePoint,
     Job,
     JobInput,
     QuestionResult,
-    RiskPoint,
     SampleAccuracy,
     Trajectory,
 )
@@ -37,17 +35,13 @@ _OF_JOB = (Job.dataset, Job.llm, Job.prm, Job.calibrator)
 
 def curve_points(source: Source) -> pd.DataFrame:
     """Return the points of all curves: dataset, llm, prm, calibrator (null: fixed n) and the columns of the table."""
-    return _of_jobs(source, CurvePoint, CurvePoint.question_level, CurvePoint.level, CurvePoint.point)
-
-
-def curve_areas(source: Source) -> pd.DataFrame:
-    """Return the areas of all curves: dataset, llm, prm, calibrator (null: fixed n) and the columns of the table."""
-    return _of_jobs(source, CurveArea, CurveArea.name, CurveArea.level)
-
-
-def risk_points(source: Source) -> pd.DataFrame:
-    """Return risk and coverage at every threshold: dataset, llm, prm, calibrator and the columns of the table."""
-    return _of_jobs(source, RiskPoint, RiskPoint.level, RiskPoint.threshold)
+    order = (*_OF_JOB, CurvePoint.question_level, CurvePoint.level, CurvePoint.point)
+    query = (
+        sa.select(*_OF_JOB, CurvePoint.__table__)
+        .join(Job, Job.job_key == CurvePoint.job_key)
+        .order_by(*(column.nulls_first() for column in order))
+    )
+    return frame(source, query).drop(columns="job_key")
 
 
 def references(source: Source) -> list[str]:
@@ -88,19 +82,6 @@ def question_accuracies(source: Source, cells: Sequence[str]) -> pd.DataFrame:
         QuestionResult.metric == "accuracy", QuestionResult.cell_id.in_(list(cells))
     )
     return frame(source, query).pivot(index="question_id", columns="cell_id", values="value")
-
-
-def _of_jobs(
-    source: Source,
-    table: type[CurvePoint] | type[CurveArea] | type[RiskPoint],
-    *order: sa.orm.InstrumentedAttribute[object],
-) -> pd.DataFrame:
-    query = (
-        sa.select(*_OF_JOB, table.__table__)
-        .join(Job, Job.job_key == table.job_key)
-        .order_by(*(column.nulls_first() for column in (*_OF_JOB, *order)))
-    )
-    return frame(source, query).drop(columns="job_key")
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,23 +66,9 @@ class Curve:
         costs = {cost: self.cost, f"{cost}_low": low, f"{cost}_high": high}
         return costs | {"accuracy": self.accuracy, "accuracy_low": least, "accuracy_high": most}
 
-    def replicates(self, bootstrap: Bootstrap) -> tuple[Floats, Floats]:
-        """Return cost and accuracy under the resamples of a bootstrap, each of shape (replicates, points)."""
-        weights = bootstrap.weights(self.questions)
-        cost, accuracy = (weighted_totals(weights, each) for each in (self.costs, self.accuracies))
-        return cost / self.questions, accuracy / self.questions
-
     def part(self, questions: Bools) -> "Curve":
         """Return the curve of some of the questions."""
         return Curve(self.costs[questions], self.accuracies[questions], self.cost_rule)
-
-    def joined(self, other: "Curve") -> "Curve":
-        """Return a curve with the points of both, which have the same questions."""
-        return Curve(
-            np.concatenate([self.costs, other.costs], axis=1),
-            np.concatenate([self.accuracies, other.accuracies], axis=1),
-            self.cost_rule,
-        )
 
 
 Verdict = Literal["gain", "no gain", "loss"]

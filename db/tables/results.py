@@ -120,39 +120,6 @@ class CurvePoint(BulkBase, table="curve_points"):
     questions: Mapped[int] = column("Number of questions")
 
 
-class CurveArea(BulkBase, table="curve_areas"):
-    """Areas under curves.
-
-    area: mean accuracy over budgets from 1 sample to N, on a logarithmic scale. risk_coverage_area: mean risk over all
-    coverages if questions with low rewards are not answered.
-    """
-
-    job_key: Mapped[str] = identity("Curves job: jobs.job_key, which has the coordinates")
-    name: Mapped[str] = identity("area (higher is better) or risk_coverage_area (lower is better)")
-    level: Mapped[float | None] = identity("Quantile level beta; null: fixed n")
-    value: Mapped[float] = column("The area, in [0, 1]")
-    low: Mapped[float | None] = column("Lower end of the 95% interval; null: single question")
-    high: Mapped[float | None] = column("Upper end of the 95% interval; null: single question")
-    questions: Mapped[int] = column("Number of questions")
-
-
-class RiskPoint(BulkBase, table="risk_points"):
-    """Selective answering: best-of-N answers only the questions whose calibrated reward is at least a threshold."""
-
-    job_key: Mapped[str] = identity("Curves job: jobs.job_key, which has the coordinates")
-    level: Mapped[float] = identity("Quantile level beta of the reward")
-    threshold: Mapped[float] = identity("Questions with at least this reward are answered")
-    coverage: Mapped[float] = column("Share of questions that are answered")
-    coverage_low: Mapped[float | None] = column("Lower end of its 95% interval")
-    coverage_high: Mapped[float | None] = column("Upper end of its 95% interval")
-    risk: Mapped[float] = column("Share of wrong answers among the answered questions; 0: none is answered")
-    risk_low: Mapped[float | None] = column(
-        "Lower end of its 95% interval; null: fewer than two questions are answered"
-    )
-    risk_high: Mapped[float | None] = column("Upper end of its 95% interval")
-    questions: Mapped[int] = column("Number of questions")
-
-
 class SampleAccuracy(BulkBase, table="sample_accuracies"):
     """Accuracy of best-of-n on every question for every n, computed exactly from the pool.
 

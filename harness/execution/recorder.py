@@ -40,7 +40,7 @@ JOB_TABLES = {
     "imported": ("trajectories", "successes"),
     "score": ("rewards",),
     "calibrated": ("calibrated_rewards",),
-    "curves": ("curve_points", "curve_areas", "risk_points", "sample_accuracies"),
+    "curves": ("curve_points", "sample_accuracies"),
     "search": ("searches",),
 }
 """The tables in the artifacts of each kind of job. Samples are loaded by job, measurements by cell."""

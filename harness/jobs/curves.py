@@ -1,11 +1,4 @@
-"""Accuracy against budget: of fixed n and of IAS, of all settings of a strategy at once, and selective answering.
-
-A model that answers selectively says "I don't know" to questions with low calibrated rewards. Questions are answered
-in descending order of reward. The coverage c is the share of questions that are answered, and the risk is the share
-of wrong answers among them. The area under risk against coverage is the mean risk over all coverages (Geifman and
-El-Yaniv, 2017). If rewards are uninformative, it is the risk of answering all questions; it is smaller the better the
-rewards order the questions. The area depends only on the order of the rewards and not on their values.
-"""
+"""Accuracy against budget: of fixed n and of IAS, and of all settings of a strategy at once."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -17,9 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.db.metrics import LEAGUE_BUDGETS, LEAGUE_SHARE, accuracy_at_name
-from prmcal.db.statistics.bootstrap import Bootstrap, Statistic, estimate
 from prmcal.db.statistics.budgets import Curve
-from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval, percentile_interval
+from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval
 from prmcal.harness.jobs import pools
 from prmcal.harness.jobs.calibration_metrics import metric_tables
 from prmcal.harness.jobs.context import Context, Output
@@ -29,67 +21,26 @@ from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.jobs.strategy import order_error, tuned_strategy
 from prmcal.harness.metrics import league
 from prmcal.registry.contracts.results import check_answered, require
-from prmcal.registry.contracts.strategy import SWEPT_TARGETS, Answered, Setting
+from prmcal.registry.contracts.strategy import Answered, Setting
 from prmcal.registry.strategies.best_of import best_of_each, curve_counts
 from prmcal.registry.strategies.scaling import adaptive_samples
 from prmcal.remembered import remembered
 
-_Area = tuple[str, float | None, float, float, float]
-"""The name of an area, its level, its value and the ends of its interval."""
-
-_THRESHOLDS = np.round(np.linspace(0, 1, 21), 2)
-
 
 def compute_curves(shard: Shard[CurvesParameters], context: Context) -> Output:
-    """Return points overall and by difficulty, areas, and the risk against coverage of each level."""
+    """Return the points of accuracy against budget, overall and by difficulty, and the accuracy for each n."""
     trajectories = pools.graded_trajectories(shard, context)
     table = best_of_each(pools.last_scores(shard, context), trajectories.correct, shard.parameters.samples)
     if "calibrated" not in shard.inputs:
-        return Output(_fixed(trajectories, table, shard.parameters.bootstrap))
+        most = table.shape[1]
+        counts = sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most})
+        fixed = _points(trajectories, fixed_curve(table, counts), [None], [None] * len(counts))
+        return Output({"curve_points": fixed, "sample_accuracies": _by_question(trajectories, table)})
     source = shard, "calibrated", "calibrated_rewards"
     at_levels = context.made_of(*source, pools.bare_rewards, trajectories.question_ids)
     levels = context.made_of(*source, pools.levels_of)
-    return Output(_adaptive(trajectories, table, levels, at_levels, shard.parameters.bootstrap))
-
-
-def _fixed(axis: pools.QuestionAxis, table: Floats, bootstrap: Bootstrap) -> dict[str, pd.DataFrame]:
-    most = table.shape[1]
-    counts = sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most})
-    areas: list[_Area] = []
-    if most > 1:
-        every = fixed_curve(table, range(1, most + 1))
-        areas.append(("area", None, *area_under(_ends(table), every, most, bootstrap)))
-    return {
-        "curve_points": _points(axis, fixed_curve(table, counts), [None], [None] * len(counts)),
-        "curve_areas": _area_table(areas, len(table)),
-        "sample_accuracies": _by_question(axis, table),
-    }
-
-
-def _adaptive(
-    axis: pools.QuestionAxis, table: Floats, levels: Sequence[float], rewards: Floats, bootstrap: Bootstrap
-) -> dict[str, pd.DataFrame]:
-    most = table.shape[1]
-    areas: list[_Area] = []
-    for level, reward in zip(levels, rewards.T, strict=True):
-        if most > 1:
-            swept = adaptive_curve(table, reward, SWEPT_TARGETS)
-            areas.append(("area", level, *area_under(_ends(table), swept, most, bootstrap)))
-        risk = estimate(RiskCoverageArea(reward, table[:, -1], axis.question_ids), bootstrap)
-        areas.append(("risk_coverage_area", level, risk.value, risk.low, risk.high))
-    risks = risk_at(_THRESHOLDS, rewards, table[:, -1])
-    return {
-        "curve_points": _points(axis, adaptive_curve(table, rewards.T, TARGETS), levels, TARGETS),
-        "curve_areas": _area_table(areas, len(table)),
-        "risk_points": pd.DataFrame(
-            {
-                "level": np.repeat(levels, len(_THRESHOLDS)),
-                "threshold": np.tile(_THRESHOLDS, len(levels)),
-                **{name: values.ravel() for name, values in risks.items()},
-                "questions": np.int32(len(table)),
-            }
-        ),
-    }
+    curve = adaptive_curve(table, at_levels.T, TARGETS)
+    return Output({"curve_points": _points(trajectories, curve, levels, TARGETS)})
 
 
 def _by_question(axis: pools.QuestionAxis, table: Floats) -> pd.DataFrame:
@@ -104,10 +55,6 @@ def _by_question(axis: pools.QuestionAxis, table: Floats) -> pd.DataFrame:
             "accuracy": table.ravel(),
         }
     )
-
-
-def _ends(table: Floats) -> Curve:
-    return fixed_curve(table, [1, table.shape[1]])
 
 
 def _points(
@@ -131,13 +78,6 @@ def _points(
         for difficulty, chosen in axis.by_difficulty()
     ]
     return pd.concat(tables).sort_values("level", kind="stable", ignore_index=True)
-
-
-def _area_table(rows: Sequence[_Area], questions: int) -> pd.DataFrame:
-    columns = ("name", "level", "value", "low", "high")
-    table = pd.DataFrame(rows, columns=columns).assign(questions=questions)
-    numbers = dict.fromkeys(columns[1:], "Float64")
-    return table.astype({"name": "str", **numbers, "questions": "int32"})
 
 
 _COMPARED = ("area", "samples_to_95")
@@ -223,78 +163,6 @@ def _league_points(curve: Curve, swept: Sequence[Answered]) -> pd.DataFrame:
     )
 
 
-_BLOCK = 2**15
-
-
-class RiskCoverageArea(Statistic):
-    """The area under risk against coverage. Questions with equal rewards are answered in random order.
-
-    All three arguments have the shape (questions,). Questions with higher rewards are answered first. NaN, a question
-    that is too long for the PRM, is last. `accuracy` is the probability in [0, 1] that the question is answered
-    correctly.
-    """
-
-    def __init__(self, rewards: ArrayLike, accuracy: ArrayLike, question_ids: ArrayLike) -> None:
-        self.question_ids: NDArray[Any] = np.asarray(question_ids)
-        self.rows = len(self.question_ids)
-        ordered = _ordered(rewards)
-        self.order = np.argsort(-ordered, kind="stable")
-        self.risk = 1.0 - np.asarray(accuracy, dtype=np.float64)[self.order]
-        # The end of each group of equal rewards.
-        self.ends = np.flatnonzero(np.diff(ordered[self.order], append=-2.0))
-
-    def values(self, weights: Floats) -> Floats:
-        """Compute the area under each row of `weights`."""
-        # A block of the resamples fits the processor's cache.
-        blocks = np.array_split(weights, weights.size // _BLOCK + 1)
-        return np.concatenate([self._areas(block.T[self.order]) for block in blocks])
-
-    def _areas(self, drawn: Floats) -> Floats:
-        """Return the areas of resamples, from how often they have each question: (questions, replicates)."""
-        answered = np.cumsum(drawn, axis=0)[self.ends]
-        wrong = np.cumsum(drawn * self.risk[:, None], axis=0)[self.ends]
-        # Within a group of equal rewards the risk is the integral of (lost + m (c - before)) / c, which is
-        # (lost - m before) log(answered / before) + m width. The last terms add up to all wrong answers. The first
-        # group has no other term.
-        before, lost = answered[:-1], wrong[:-1]
-        width = np.diff(answered, axis=0)
-        mean = np.diff(wrong, axis=0) / np.where(width > 0, width, 1.0)
-        logs = np.log(np.where(answered > 0, answered, 1.0))
-        parts = (lost - mean * before) * np.diff(logs, axis=0)
-        areas: Floats = (parts.sum(axis=0) + wrong[-1]) / answered[-1]
-        return areas
-
-
-def risk_at(thresholds: ArrayLike, rewards: ArrayLike, accuracy: ArrayLike) -> dict[str, Floats]:
-    """Return the coverage and the risk of answering the questions whose rewards are at least a threshold.
-
-    The thresholds, of shape (thresholds,), are in [0, 1]. Rewards, of shape (questions, ...), such as those of each
-    level, and accuracy, of shape (questions,), are as for :class:`RiskCoverageArea`.
-
-    The result, of shape (..., thresholds), has coverage and risk, each with the ends of its 95% interval: coverage_low,
-    coverage_high, and so on. The risk is that of the answered questions, and so is its interval. It is 0 if no question
-    is answered. With fewer than two answered questions it has no interval (NaN).
-    """
-    answered = _ordered(rewards)[..., None] >= np.asarray(thresholds, dtype=np.float64)
-    coverage_low, coverage_high = bounded_interval(answered.astype(np.float64))
-    # The questions are the first axis of `answered`, and the last one of its transpose.
-    wrong = np.broadcast_to(1.0 - np.asarray(accuracy, dtype=np.float64), answered.T.shape).T
-    risk_low, risk_high = bounded_interval(wrong, counted=answered)
-    return {
-        "coverage": answered.mean(axis=0),
-        "coverage_low": coverage_low,
-        "coverage_high": coverage_high,
-        "risk": np.where(answered, wrong, 0.0).sum(axis=0) / np.maximum(answered.sum(axis=0), 1),
-        "risk_low": risk_low,
-        "risk_high": risk_high,
-    }
-
-
-def _ordered(rewards: ArrayLike) -> Floats:
-    """Return rewards in which NaN is replaced by a value below all others."""
-    return np.nan_to_num(np.asarray(rewards, dtype=np.float64), nan=-1.0)
-
-
 TARGETS = tuple(float(-np.expm1(-x)) for x in (0.125, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0))
 """The eight values of C in the paper's ablation: log(1 - C) from -0.125 to -5."""
 
@@ -322,31 +190,6 @@ def adaptive_curve(table: Floats, rewards: ArrayLike, targets: Sequence[float]) 
     return _curve(table, samples.reshape(questions, -1), partial(bounded_interval, upper=float(most)))
 
 
-def area_under(ends: Curve, points: Curve, maximum: int, bootstrap: Bootstrap) -> tuple[float, float, float]:
-    """Return the area under the curve through `points` and its two `ends`, and its 95% interval.
-
-    `ends` is ``fixed_curve(table, [1, N])``, and `points` has those of one setting, in any order. A single question has
-    no interval (NaN). Raises a ValueError if N is below 2, because there is no range of budgets.
-    """
-    if maximum < 2:
-        raise ValueError(f"An area needs budgets from 1 to N with N of at least 2. Got N = {maximum}.")
-    curve = ends.joined(points)
-    (value,) = _areas(curve.cost[None], curve.accuracy[None], maximum)
-    if curve.questions < 2:
-        return float(value), float("nan"), float("nan")
-    replicates = _areas(*curve.replicates(bootstrap), maximum)
-    return float(value), *percentile_interval(replicates, curve.questions)
-
-
 def _curve(table: Floats, samples: NDArray[Any], cost_rule: IntervalRule) -> Curve:
     accuracy = np.take_along_axis(table, samples - 1, axis=1)
     return Curve(samples.astype(np.float64), accuracy, cost_rule)
-
-
-def _areas(samples: Floats, accuracy: Floats, maximum: int) -> Floats:
-    """Return the areas of curves with points in any order: (curves, points) gives (curves,)."""
-    # Sort by cost, and by accuracy if costs are equal, so that the value does not depend on the given order.
-    order = np.lexsort((accuracy, samples), axis=-1)
-    cost = np.take_along_axis(samples, order, axis=-1)
-    gain = np.take_along_axis(accuracy, order, axis=-1)
-    return league.area_of(cost, gain, maximum)

@@ -303,7 +303,7 @@ class CurvesParameters(MeasuringParameters):
     """Compute accuracy against budget for budgets of up to N = `samples`."""
 
     kind = "curves"
-    version = 5
+    version = 6
     samples: int
 
 

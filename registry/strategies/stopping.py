@@ -1,7 +1,7 @@
 """Rules that stop at the first score that is good enough, or where answers agree; and what a score says."""
 
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 from scipy.special import betainc, expit, logit
@@ -70,27 +70,14 @@ class FirstGoodEnough(SequentialRule):
 
     reads = ("scores",)
     tuned = True
-    budget = ("threshold_", _THRESHOLDS)
+    budget = ("threshold", _THRESHOLDS)
 
-    threshold: Share | Literal["tuned"] = 0.8
-    """The smallest probability that is good enough. "tuned" chooses it by the calibration questions, with as many
-    trajectories as they have: the lowest threshold whose accuracy is less than that of the best threshold by one
-    standard error of the difference at most. It assumes that what is good enough there is so with N trajectories. In
-    (0, 1)."""
+    threshold: Share = 0.8
+    """The smallest probability that is good enough, in (0, 1)."""
 
     def tune(self, pool: Pool, setting: Setting) -> None:
-        """Fit the probability, and choose the threshold if it is tuned; see :meth:`prmcal.PoolStrategy.tune`."""
+        """Fit the probability; see :meth:`prmcal.PoolStrategy.tune`."""
         self.evidence_ = ScoreEvidence.fit(pool.scores, pool.correct)
-        self.threshold_ = self._chosen(pool, setting) if self.threshold == "tuned" else self.threshold
-
-    def _chosen(self, pool: Pool, setting: Setting) -> float:
-        results = self._run(pool, Setting(min(setting.samples, pool.size)), _THRESHOLDS)
-        best = max(results, key=lambda each: float(each.accuracy.mean())).accuracy
-        for threshold, each in zip(_THRESHOLDS, results, strict=True):
-            lost = best - each.accuracy
-            if lost.mean() <= lost.std() / np.sqrt(len(lost)):
-                return threshold
-        raise AssertionError("The best threshold loses nothing against itself.")
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop at the first score whose probability is at least the threshold."""

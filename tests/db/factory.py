@@ -289,20 +289,6 @@ def _write_curves(writer: Writer, directory: Path, llm: str, dataset: str) -> No
             "accuracy_high": interval["high"],
             "questions": [100, 100],
         },
-        "curve_areas": {
-            "name": ["area", "risk_coverage_area"],
-            "level": [0.1, 0.1],
-            "value": [0.5, 0.7],
-            **interval,
-            "questions": [100, 100],
-        },
-        "risk_points": {
-            "level": [0.1, 0.1],
-            "threshold": [0.0, 0.5],
-            "coverage": [1.0, 0.5],
-            "risk": [0.5, 0.2],
-            "questions": [100, 100],
-        },
     }
     here = {"llm": llm, "prm": "qwen", "calibrator": CALIBRATORS[0], "dataset": dataset}
     with writer.transaction() as transaction:

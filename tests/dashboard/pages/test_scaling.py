@@ -131,11 +131,6 @@ def test_questions_of_each_difficulty_have_numbers_of_their_own(
     assert all(fixed[level].startswith(f"{expected[level]:.3f}") for level in fixed)
 
 
-def test_risk_and_coverage_are_explained(page: Page, address: str) -> None:
-    page.goto(f"{address}/" + link("scaling", **GROUP, view="Risk and coverage"))
-    page.get_by_text("Best-of-N answers only the questions whose calibrated reward").wait_for()
-
-
 def test_the_league_says_who_is_ahead_and_follows_the_filters(
     page: Page, address: str, run_folder: Path
 ) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from prmcal.db.queries.curves import curve_areas
+from prmcal.db.queries.curves import curve_points
 from tests.conftest import PLUGINS, Prmcal
 
 LEVELS = [0.05, 0.25]
@@ -62,8 +62,8 @@ def test_ias_has_a_cell_for_each_level_of_the_grid(out: Path) -> None:
 
 
 def test_a_lower_level_is_more_cautious(out: Path) -> None:
-    areas = curve_areas(out / "leaderboard.duckdb")
-    assert {0.05, 0.1, 0.25, 0.5, 0.9} == set(np.round(areas["level"].dropna(), 2))
+    points = curve_points(out / "leaderboard.duckdb")
+    assert {0.05, 0.1, 0.25, 0.5, 0.9} == set(np.round(points["level"].dropna(), 2))
     results = table(out, "results").merge(table(out, "cells"), on="cell_id")
     samples = results[
         (results["metric"] == "samples")

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from prmcal.db import catalog
-from prmcal.db.queries.curves import curve_areas, curve_points, exact_curves, risk_points
+from prmcal.db.queries.curves import curve_points, exact_curves
 from prmcal.db.queries.leaderboard import costs
 from prmcal.harness.jobs.curves import TARGETS
 from tests.conftest import PLUGINS, Prmcal
@@ -94,28 +94,6 @@ def test_by_difficulty_points_add_up(database: Path) -> None:
     assert sorted(levels["question_level"]) == [1, 2, 3, 4, 5]
     whole = fixed[fixed["question_level"].isna()]["accuracy"].item()
     assert np.average(levels["accuracy"], weights=levels["questions"]) == pytest.approx(whole)
-
-
-def test_areas_lie_between_the_ends(database: Path) -> None:
-    areas, table = curve_areas(database), catalog.leaderboard(database, "scaling").set_index("strategy")
-    budget = areas[areas["name"] == "area"]
-    assert set(budget["calibrator"].dropna()) == {"uncalibrated", "isotonic"}
-    assert budget["calibrator"].isna().sum() == 1
-    ends = table.loc["pass@1", "accuracy"], table.loc["pass@N", "accuracy"]
-    assert budget["value"].between(*ends).all()
-    assert ((budget["low"] < budget["value"]) & (budget["value"] < budget["high"])).all()
-
-
-def test_refusing_more_never_answers_more(database: Path) -> None:
-    for _, group in risk_points(database).groupby("calibrator"):
-        assert group["threshold"].is_monotonic_increasing
-        assert group["coverage"].is_monotonic_decreasing
-        assert group["coverage"].iloc[0] == 1.0
-    risks = curve_areas(database).query("name == 'risk_coverage_area'")
-    assert len(risks) == 2
-    # A calibrator that keeps the order of rewards, but for ties, keeps the area within its interval.
-    low, high = risks["low"].max(), risks["high"].min()
-    assert low <= high
 
 
 def test_any_setting_of_a_reader_is_computed_as_the_curves_were(database: Path) -> None:

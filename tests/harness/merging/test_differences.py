@@ -100,13 +100,13 @@ def test_results_that_are_computed_again_agree_or_are_named(
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == files
 
     shifted(run, refs_of(run, "calibration_metrics", **ISOTONIC), "results", "value", 0.25)
-    shifted(run, refs_of(run, "curves", **ISOTONIC), "curve_areas", "value", 0.5)
+    shifted(run, refs_of(run, "curves", **ISOTONIC), "curve_points", "accuracy", 0.5)
     done = prmcal("rebuild", run, "--check", *plugin)
     assert done.returncode == 4
     shown = " ".join(done.stdout.split())
     assert f"{count - 2} of {count} results agree" in shown
     assert f"{CELL}: results.value: " in shown and "rows differ by up to 0.25" in shown
-    assert "curves of weak, verifier, isotonic, long/test: curve_areas.value: " in shown
+    assert "curves of weak, verifier, isotonic, long/test: curve_points.accuracy: " in shown
 
 
 def test_what_cannot_be_computed_again_is_counted_with_its_reason(

@@ -26,7 +26,6 @@ RANKING = (
     "best-of-n",
     "best-of-n + IAS",
     "fixed n of equal cost",
-    "marginal gains",
     "oracle IAS",
     "random budget",
     "weighted best-of-n",
@@ -94,7 +93,7 @@ def test_strategies_rank_by_it(aggregate: Aggregate) -> None:
     pool = Pool(answers == 0, answers, scores=scores, step_scores=steps, rewards=random.random(9))
     own = aggregated(steps, scores, aggregate)
     direct = Pool(answers == 0, answers, scores=own, rewards=pool.rewards)
-    for name in ("best-of-n", "best-of-n + IAS", "marginal gains", "weighted best-of-n"):
+    for name in ("best-of-n", "best-of-n + IAS", "weighted best-of-n"):
         setting = Setting(8, 0.9 if strategies.get(name).targeted else None)
         ranked, plain = (
             create_as(PoolStrategy, strategies, name, **given) for given in ({"aggregate": aggregate}, {})

@@ -91,15 +91,6 @@ def test_new_questions_get_the_accuracy_and_the_samples_of_the_pool(name: str) -
     assert abs(samples.mean() - promised.samples.mean()) < 5 * samples.std() / np.sqrt(len(tries)) + 0.01
 
 
-def test_a_budget_is_divided_between_the_questions_that_come_together() -> None:
-    strategy = strategies.create("marginal gains", mean_samples=3)
-    assert isinstance(strategy, PoolStrategy)
-    pool = _pool(4)
-    needed = strategy.needed(pool, np.zeros(_QUESTIONS, np.int64), Setting(_SIZE))
-    assert needed.min() >= 1 and needed.max() <= _SIZE and len(set(needed.tolist())) > 1
-    assert 3 * _QUESTIONS <= needed.sum() <= 4 * _QUESTIONS
-
-
 @pytest.mark.parametrize("name", ["oracle IAS", "pass@N", "random budget", "fixed n of equal cost"])
 def test_reference_points_say_that_they_cannot_answer_new_questions(name: str) -> None:
     assert strategies.create(name).reference

@@ -189,16 +189,6 @@ def test_looking_at_scores_beats_the_same_number_of_samples_for_all() -> None:
     assert np.interp(5.0, budgets, accuracies) > fixed + 0.02
 
 
-def test_a_tuned_threshold_is_the_lowest_that_costs_no_accuracy() -> None:
-    calibration, setting = world(16, 200, 6, skill=3.0), Setting(16)
-    chosen = tuned("first good enough", calibration, setting, threshold="tuned")
-    assert isinstance(chosen, FirstGoodEnough)
-    assert 0.5 < chosen.threshold_ < chosen.curve_points(Setting(16))[-1]
-    best = best_of_n(calibration.scores, calibration.correct, np.array([6])).mean()
-    own = chosen.answer(calibration, Setting(6))
-    assert own.accuracy.mean() > best - 0.03 and own.samples.mean() < 5
-
-
 def test_a_curve_is_what_its_points_give() -> None:
     calibration, test = world(17, 60, 4), world(18, 8, 16)
     for name, knob in (("first good enough", "threshold"), ("learned stopping", "price")):
