@@ -3,18 +3,20 @@
 A worker has whole GPUs, or one core. Nodes join, leave or fail to start workers while a run goes on.
 """
 
+import hashlib
 import importlib
 import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import prmcal
 from prmcal.errors import ClusterError
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.machine import Slot, gpus_of_worker, package_versions, too_large
@@ -143,11 +145,11 @@ def inspect_nodes(ray: Any, nodes: Sequence[Node], paths: Sequence[Path]) -> dic
 
     `paths` are absolute paths of data and models that plugins read.
     """
-    ours, _ = _inspection()(["prmcal", *package_versions()], [])
+    ours, _ = state_of_node([])
     answers = {
-        node.id: ray.remote(_inspection())
+        node.id: ray.remote(state_of_node)
         .options(num_cpus=0, max_retries=0, scheduling_strategy=on_node(ray, node.id))
-        .remote(list(ours), [str(path) for path in paths])
+        .remote([str(path) for path in paths])
         for node in nodes
     }
     ray.wait(list(answers.values()), num_returns=len(answers), timeout=_SECONDS_TO_ANSWER)
@@ -159,16 +161,21 @@ def inspect_nodes(ray: Any, nodes: Sequence[Node], paths: Sequence[Path]) -> dic
             refused[node.id] = ""  # Ray still lists a node for some seconds after it has left.
             continue
         except Exception as error:
-            silent = isinstance(error, ray.exceptions.GetTimeoutError)
-            why = f"it did not answer in {_SECONDS_TO_ANSWER:.0f} s" if silent else cause_of(error)
+            why = cause_of(error)
+            if isinstance(error, ray.exceptions.GetTimeoutError):
+                why = f"it did not answer in {_SECONDS_TO_ANSWER:.0f} s"
+            elif "failed to import" in why:
+                why = f"it has no prmcal {prmcal.__version__}. Install the same versions there"
             refused[node.id] = f"The node {node.name} cannot be used: {why}."
             ray.cancel(answers[node.id], force=True)
             continue
-        problem = _difference(ours, theirs)
-        if not problem and missing:
-            problem = f"lacks {missing[0]}. Copy it there, or use a folder that all nodes share."
-        if problem:
-            refused[node.id] = f"The node {node.name} {problem}"
+        others = {name: theirs.get(name) for name in ours if theirs.get(name) != ours[name]}
+        if others:
+            versions = ", ".join(f"{name} {other} instead of {ours[name]}" for name, other in others.items())
+            refused[node.id] = f"The node {node.name} has other versions: {versions}. Install the same there."
+        elif missing:
+            what = f"lacks {missing[0]}. Copy it there, or use a folder that all nodes share."
+            refused[node.id] = f"The node {node.name} {what}"
     return refused
 
 
@@ -201,55 +208,19 @@ def on_node(ray: Any, node: str) -> Any:
     return ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
 
 
-def _difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
-    if not theirs.get("prmcal"):
-        return f"has no prmcal. Install it there: pip install prmcal-{ours['prmcal']}-py3-none-any.whl."
-    differing = [name for name in ours if ours[name] != theirs.get(name, "")]
-    # Files differ whenever the version does.
-    named = [name for name in differing if name != "files of prmcal" or differing == [name]]
-    if not named:
-        return ""
-    versions = ", ".join(f"{name} {theirs.get(name) or 'absent'} instead of {ours[name]}" for name in named)
-    return f"has other versions: {versions}. Install the same versions there."
-
-
-def _inspection() -> Callable[[list[str], list[str]], tuple[dict[str, str], list[str]]]:
-    """Return the function that looks at a node.
-
-    It is defined here in order that Ray sends its code: a function of a module would be imported, and prmcal may be
-    absent on the node.
-    """
-
-    def inspection(packages: list[str], paths: list[str]) -> tuple[dict[str, str], list[str]]:
-        import hashlib
-        import os
-        import platform
-        from importlib import metadata, util
-        from pathlib import Path
-
-        found = {}
-        for name in packages:
-            try:
-                found[name] = metadata.version(name)
-            except metadata.PackageNotFoundError:
-                found[name] = ""
-        found["python"] = platform.python_version()
-        try:
-            spec = util.find_spec("prmcal")
-        except ImportError:
-            spec = None
-        if spec is None or spec.origin is None:
-            found["prmcal"] = ""
-        else:
-            root, content = Path(spec.origin).parent, hashlib.sha256()
-            for folder, folders, files in os.walk(root, followlinks=True):
-                folders[:] = sorted(each for each in folders if each != "__pycache__")
-                for file in sorted(Path(folder) / each for each in files if each.endswith(".py")):
-                    content.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
-            found["files of prmcal"] = content.hexdigest()[:8]
-        return found, [path for path in paths if not Path(path).exists()]
-
-    return inspection
+def state_of_node(paths: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the versions of what decides results on this node, and those of the paths that are not there."""
+    root, content = Path(prmcal.__file__).parent, hashlib.sha256()
+    for folder, folders, files in os.walk(root, followlinks=True):
+        folders.sort()
+        for path in sorted(Path(folder) / file for file in files if file.endswith(".py")):
+            content.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    versions = {
+        **package_versions(),
+        "prmcal": prmcal.__version__,
+        "files of prmcal": content.hexdigest()[:8],
+    }
+    return versions, [path for path in paths if not Path(path).exists()]
 
 
 _SMALLEST_ON_A_GPU = 0.5

@@ -67,7 +67,6 @@ class Recorder:
         self.record = record
         self.manifests: dict[ArtifactRef, Manifest] = {}
         self.failures: dict[str, ending.Failure] = {}
-        self._earlier = ending.read_failures(folder.directory)
         self._pace = Pace(SHARE_FOR_WRITING, SECONDS_BETWEEN_WRITES)
         self._folder = folder
         self.writer = Writer(folder.database, folder.published, reads=store.directory)
@@ -146,13 +145,9 @@ class Recorder:
                 self._write()
 
     def note_failures(
-        self, failures: Mapping[str, ending.Failure] | None = None, but: Collection[ArtifactRef] = ()
+        self, failures: Mapping[str, ending.Failure], but: Collection[ArtifactRef] = ()
     ) -> None:
-        """Note again why shards failed in earlier runs, except those in `but`, which are tried again.
-
-        `failures` are by the keys of the shards. By default they are those of the latest run of the folder.
-        """
-        failures = self._earlier if failures is None else failures
+        """Note again why shards failed in earlier runs, by their keys, except those in `but`, which are tried again."""
         for shard in self.plan.shards():
             if shard.ref.key in failures and shard.ref not in but and shard.ref not in self.manifests:
                 blocked = any(ref.key in failures for refs in shard.inputs.values() for ref in refs)
@@ -253,7 +248,7 @@ class Recorder:
         return [*(run_row(each, "done") for each in record.sources), run_row(record, status)]
 
     def description(self) -> list[Base]:
-        """Return the rows that describe the plan: plugins, metrics, data sets, inputs of jobs, and cells."""
+        """Return the rows that describe the plan: plugins, metrics, data sets, and inputs of jobs."""
         rows: list[Base] = [
             Plugin(
                 kind=kind,
@@ -291,7 +286,6 @@ class Recorder:
             for job in self.plan.jobs
             for source in {source.key: source for source in job.inputs}.values()
         ]
-        rows += [self.cell_row(cell) for cell in self.plan.cells]
         return rows
 
     def cell_row(self, cell: Cell) -> CellRow:

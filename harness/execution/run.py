@@ -85,8 +85,9 @@ def run_grid(
             line = f"Finished cells of an earlier form of the grid are deleted: {len(dropped):,}."
             progress.write(line, dropped)
         with closing(progress), watch:
+            failures = read_failures(directory)
             recorder.begin(done)
-            recorder.note_failures(but={shard.ref for shard in part.shards()})
+            recorder.note_failures(failures, but={shard.ref for shard in part.shards()})
             try:
                 # The nodes of a cluster may have other packages, and reach other servers.
                 first = schedule.refused(plan_problems(grid, plan, schedule.untried)) if here else ()

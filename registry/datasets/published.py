@@ -116,13 +116,7 @@ class _PublishedDataset(Dataset):
 
 
 class MATH500(_PublishedDataset):
-    """MATH-500: 500 problems of the MATH test set (Lightman et al. 2023).
-
-    Parameters
-    ----------
-    path : str, optional
-        A file of its questions (.jsonl, .json or .parquet). By default they come from HuggingFaceH4/MATH-500.
-    """
+    """MATH-500: 500 problems of the MATH test set (Lightman et al. 2023), from HuggingFaceH4/MATH-500."""
 
     citation = "Lightman et al. (2024), ICLR, arXiv:2305.20050"
     tables: ClassVar = {"test": _HubTable("HuggingFaceH4/MATH-500", (None,), "test")}
@@ -139,13 +133,7 @@ class _AIME(_PublishedDataset):
 
 
 class AIME24(_AIME):
-    """AIME 2024, I and II: 30 problems whose answers are integers from 0 to 999.
-
-    Parameters
-    ----------
-    path : str, optional
-        A file of its questions (.jsonl, .json or .parquet). By default they come from HuggingFaceH4/aime_2024.
-    """
+    """AIME 2024, I and II: 30 problems whose answers are integers from 0 to 999, from HuggingFaceH4/aime_2024."""
 
     citation = "Mathematical Association of America (2024)"
     tables: ClassVar = {"test": _HubTable("HuggingFaceH4/aime_2024", (None,), "train")}
@@ -154,11 +142,7 @@ class AIME24(_AIME):
 class AIME25(_AIME):
     """AIME 2025, I and II: 30 problems whose answers are integers from 0 to 999.
 
-    Parameters
-    ----------
-    path : str, optional
-        A file of its questions (.jsonl, .json or .parquet). By default they come from opencompass/AIME2025, which the
-        paper names: first those of AIME I, then those of AIME II, each in the order of the hub.
+    They come from opencompass/AIME2025, which the paper names: first those of AIME I, then those of AIME II.
     """
 
     citation = "Mathematical Association of America (2025)"

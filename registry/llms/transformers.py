@@ -105,8 +105,8 @@ class TransformersLLM(ChatLLM):
                 stops=stops,
             )
 
-        def smaller(batch: Sequence[Row]) -> str:
-            return shrink(self, "LLM", max(len(row.prompt) + row.limit for row in batch) * len(batch))
+        def smaller(batch: Sequence[Row]) -> None:
+            shrink(self, "LLM", max(len(row.prompt) + row.limit for row in batch) * len(batch))
 
         for batch in batches_of_rows(rows, self.batch_tokens):
             in_halves(sample, batch, smaller)

@@ -16,31 +16,15 @@ R = TypeVar("R")
 def in_halves(
     run: Callable[[Sequence[T]], R],
     batch: Sequence[T],
-    smaller: Callable[[Sequence[T]], str],
+    smaller: Callable[[Sequence[T]], object],
     divide: Callable[[T], Sequence[T]] = lambda item: (),
 ) -> list[R]:
     """Return the result of a batch, or those of its halves where the batch does not fit into the GPU's memory.
 
     `run` computes a batch. It may raise torch's OutOfMemoryError, and is then called again for each half. `smaller`
-    makes later batches smaller than this one, and returns what the user can set to avoid the lost time, or nothing if
-    the user knows already. `divide` returns the parts of a single item that does not fit, or nothing.
-
-    Raises a PluginFailedError if a single item does not fit and cannot be divided.
+    makes later batches smaller than this one. `divide` returns the parts of a single item that does not fit, or
+    nothing. Raises a PluginFailedError if a single item does not fit and cannot be divided.
     """
-    said: list[str] = []
-    found = _in_halves(run, batch, smaller, divide, said)
-    if said:
-        advise(said[-1])
-    return found
-
-
-def _in_halves(
-    run: Callable[[Sequence[T]], R],
-    batch: Sequence[T],
-    smaller: Callable[[Sequence[T]], str],
-    divide: Callable[[T], Sequence[T]],
-    said: list[str],
-) -> list[R]:
     try:
         return [run(batch)]
     except torch.OutOfMemoryError as error:
@@ -50,20 +34,16 @@ def _in_halves(
             raise too_small(error) from error
     # Behind the `except`, since the error holds the frames that hold the tensors of the batch.
     free_reserved()
-    said += filter(None, [smaller(batch)])
-    return [result for part in parts for result in _in_halves(run, part, smaller, divide, said)]
+    smaller(batch)
+    return [result for part in parts for result in in_halves(run, part, smaller, divide)]
 
 
-def shrink(plugin: Any, kind: str, tokens: int) -> str:
-    """Halve the `batch_tokens` of a plugin after a batch of a size that did not fit.
-
-    Returns what avoids the lost time, or nothing if its batches are that small already.
-    """
+def shrink(plugin: Any, kind: str, tokens: int) -> None:
+    """Halve the `batch_tokens` of a plugin after a batch of a size that did not fit, and log what avoids this."""
     allowed = max(1, tokens // 2)
-    if 2 * allowed > plugin.batch_tokens:
-        return ""
-    plugin.batch_tokens = allowed
-    return f"Set 'batch_tokens' of the {kind} '{plugin.plugin_name}' to {allowed} or less to avoid this."
+    if 2 * allowed <= plugin.batch_tokens:
+        plugin.batch_tokens = allowed
+        advise(f"Set 'batch_tokens' of the {kind} '{plugin.plugin_name}' to {allowed} or less to avoid this.")
 
 
 def advise(advice: str) -> None:

@@ -262,13 +262,11 @@ class TransformersPRM(TokenPRM):
         )
         return np.concatenate(found)
 
-    def _smaller(self, trees: Sequence[token_tree.TokenTree]) -> str:
+    def _smaller(self, trees: Sequence[token_tree.TokenTree]) -> None:
         from prmcal.registry.models.memory import shrink
 
-        advice = shrink(self, "PRM", max(map(len, trees)) * len(trees))
-        if advice:
-            self.tree_tokens = min(self.tree_tokens, self.batch_tokens)
-        return advice
+        shrink(self, "PRM", max(map(len, trees)) * len(trees))
+        self.tree_tokens = min(self.tree_tokens, self.batch_tokens)
 
     def _hidden(self, trees: Sequence[token_tree.TokenTree]) -> torch.Tensor:
         """The last layer's states at every node, of shape (trees, nodes, width), from one pass."""

@@ -1,10 +1,7 @@
 """Records of files and of folders with data sets, and one message about all of those that are bad."""
 
-import bz2
-import gzip
 import io
 import json
-import lzma
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
@@ -23,27 +20,15 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SHOWN = 5
 
 
-def _zstd(content: bytes) -> bytes:
-    import pyarrow as pa
-
-    unpacked: bytes = pa.CompressedInputStream(pa.BufferReader(content), "zstd").read()
-    return unpacked
-
-
-_UNPACKED: dict[str, Callable[[bytes], bytes]] = {
-    ".gz": gzip.decompress,
-    ".bz2": bz2.decompress,
-    ".xz": lzma.decompress,
-    ".zst": _zstd,
-}
+_COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
 
 def read_records(path: Path) -> list[Record]:
     """Read the records of a file: Parquet (.parquet), a table (.csv, .tsv), a JSON list (.json) or else JSON lines.
 
     Of a log of inspect (.eval, or JSON), they are its samples. An array (.npy) has the scores of a question in each
-    row, here in the field `rewards`. Each can be compressed (.gz, .bz2, .xz, .zst). A folder is a data set that the
-    package `datasets` has saved.
+    row, here in the field `rewards`. Each can be compressed (.gz, .bz2, .zst). A folder is a data set that the package
+    `datasets` has saved.
 
     Raises a DataError if the file cannot be read or has another format.
     """
@@ -52,8 +37,10 @@ def read_records(path: Path) -> list[Record]:
         if path.is_dir():
             return _folder_rows(path)
         content = path.read_bytes()
-        if path.suffix in _UNPACKED:
-            content = _UNPACKED[path.suffix](content)
+        if path.suffix in _COMPRESSED:
+            import pyarrow as pa
+
+            content = pa.CompressedInputStream(pa.BufferReader(content), _COMPRESSED[path.suffix]).read()
             path = path.with_suffix("")
         content = content.removeprefix(_BYTE_ORDER_MARK)
     refuse_pointer(path, content)

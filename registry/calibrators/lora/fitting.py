@@ -247,5 +247,5 @@ def predict_log_odds(
             found[batch.rows] = model(**batch.inputs).double().cpu().numpy()[batch.taken]
 
     for trees in pack(distinct, sequences, prm):
-        in_halves(predict, trees, lambda _: "")
+        in_halves(predict, trees, lambda _: None)
     return found[rows]

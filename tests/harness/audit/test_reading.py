@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import lzma
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -194,7 +193,6 @@ def test_every_container_has_the_same_rows(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(lines)
     (tmp_path / "a.json").write_text(json.dumps(records))
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(lines))
-    (tmp_path / "a.jsonl.xz").write_bytes(lzma.compress(lines))
     table.to_parquet(tmp_path / "a.parquet")
     text = table.assign(**{name: table[name].map(json.dumps) for name in ("steps", "scores")})
     text.to_csv(tmp_path / "a.csv", index=False)

@@ -66,8 +66,8 @@ SETTINGS: list[tuple[str, str, list[Any]]] = [
     ("scaling", "targets", [[0.9], [0.9, 0.99], [0.99, 0.9]]),
     ("calibration", "questions", [2, 3]),
 ]
-WITHOUT = {"runs": None, "jobs": {"seconds"}}
-"""Tables and columns that hold times."""
+WITHOUT = {"runs": None, "jobs": {"seconds"}, "cells": {"source"}}
+"""Tables and columns that hold times and ids of runs."""
 
 
 class OneProcess:

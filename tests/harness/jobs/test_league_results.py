@@ -14,7 +14,7 @@ import sqlalchemy as sa
 import yaml
 
 from prmcal.db.overview.query import league, league_points
-from prmcal.db.overview.types import Entry, League, Outcomes, levels_of
+from prmcal.db.overview.types import League, Outcomes
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import published_path
@@ -133,13 +133,6 @@ def test_points_are_those_of_the_strategy_and_begin_with_one_sample(
     assert errors["best-of-n"] == 0 <= errors["first good enough"] < 0.02
 
 
-def test_a_gain_is_the_difference_of_the_areas(cells: pd.DataFrame) -> None:
-    for llm in ("weak", "strong"):
-        fixed = of(cells, "best-of-n", llm=llm)["area"]
-        here = cells[cells["llm"] == llm]
-        np.testing.assert_allclose(here["area_gain"], here["area"] - fixed, atol=1e-12)
-
-
 def test_means_over_places_and_tests_are_those_of_the_cells(
     database: Path, cells: pd.DataFrame, found: League
 ) -> None:
@@ -164,11 +157,6 @@ def test_means_over_places_and_tests_are_those_of_the_cells(
             (~real).sum(),
             (real & ~ahead).sum(),
         )
-
-
-def test_levels_are_named_where_a_strategy_has_several() -> None:
-    low, high, one = Entry("IAS", "lora", 0.1), Entry("IAS", "lora", 0.5), Entry("IAS", "isotonic", 0.5)
-    assert levels_of([low, high, one, one]) == {low: " (β = 0.1)", high: " (β = 0.5)", one: ""}
 
 
 def test_a_filter_keeps_places_and_entries(database: Path) -> None:

@@ -310,21 +310,14 @@ def test_increasing_rewards_rank_as_the_score_does(finished: Path, prmcal: Prmca
     assert all(fixed[name] == by_medians[name] for name in ("accuracy", "samples", "budget_ratio"))
 
 
-def test_a_search_of_fixed_width_is_made_once(finished: Path) -> None:
+def test_a_search_of_fixed_width_is_made_once_and_costs_are_those_of_the_search(finished: Path) -> None:
     # 2 shards of each fixed search, and of each of 2 variants with each of 2 calibrators.
     assert len(list((finished / "artifacts" / "search").iterdir())) == 2 * (1 + 1 + 2 * 2)
-
-
-def test_searches_cost_what_they_did(finished: Path) -> None:
-    found = costs(finished / "leaderboard.duckdb").set_index("strategy")
-    fixed = found.loc["beam search"]
+    assert len(searches(finished / "leaderboard.duckdb")) == 1 + 1 + 2 * 2
+    fixed = costs(finished / "leaderboard.duckdb").set_index("strategy").loc["beam search"]
     assert fixed["samples_total"] == pytest.approx(fixed["samples"] * 40)
     assert fixed["prm_tokens"] > 0 and fixed["prefill_tokens"] > 0
     assert fixed["seconds_total"] > 0
-
-
-def test_searches_are_told_apart(finished: Path) -> None:
-    assert len(searches(finished / "leaderboard.duckdb")) == 1 + 1 + 2 * 2
 
 
 def test_the_chosen_trajectory_can_be_read(finished: Path) -> None:

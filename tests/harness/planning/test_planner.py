@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from prmcal.errors import GridError
 from prmcal.harness.jobs.parameters import (
+    KINDS_OF_JOBS,
     CalibratedParameters,
     FitParameters,
     HiddenParameters,
@@ -103,17 +104,60 @@ def test_growing_the_questions_reuses_the_first_slices() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "kind", "split"),
     [
-        {"seed": 4},
-        {"sampling": {"temperature": 0.5}},
-        {"llms": [{"name": "weak", "plugin": "synthetic-llm", "arguments": {"skill": 0.71}}]},
-        {"shards": {"questions": 19}},
+        ({"seed": 4}, "rollout", "test"),
+        ({"shards": {"questions": 19}}, "rollout", "test"),
+        (
+            {"llms": [{"name": "weak", "plugin": "synthetic-llm", "arguments": {"skill": 0.71}}]},
+            "rollout",
+            "test",
+        ),
+        *(
+            ({"sampling": {name: value}}, kind, "test")
+            for name, value in {"temperature": 0.5, "top_p": 0.9, "max_tokens": 99, "stop": ["x"]}.items()
+            for kind in ("rollout", "success", "search")
+        ),
+        *(
+            ({part: {name: value}}, "success", split)
+            for name, value in {"most_prefixes": 3, "first_prefixes": 2, "prefer_answered": 2.0}.items()
+            for part, split in (("calibration", "calibration"), ("measurement", "test"))
+        ),
+        ({"calibration": {"prefer_answered": 2.0}}, "rollout", "calibration"),
+        ({"calibration": {"terminal": True}}, "fit", "calibration"),
+        ({"measurement": {"terminal": True}}, "calibration_metrics", "test"),
+        ({"measurement": {"bins": 5}}, "calibration_metrics", "test"),
+        ({"measurement": {"replicates": 300}}, "calibration_metrics", "test"),
+        ({"scaling": {"targets": [0.5]}}, "search", "test"),
+        ({"scaling": {"levels": [0.3]}}, "search", "test"),
     ],
 )
-def test_whatever_decides_a_sample_changes_its_key(changes: dict[str, Any]) -> None:
-    one_llm = {"llms": data()["llms"][:1]}
-    assert not refs(plan(**one_llm), "rollout") & refs(plan(**{**one_llm, **changes}), "rollout")
+def test_whatever_decides_an_output_changes_its_key(changes: dict[str, Any], kind: str, split: str) -> None:
+    search = {"name": "search", "plugin": "beam search + IAS-of-K"}
+    small = {**data(), "llms": data()["llms"][:1], "calibrators": ["any-spread"], "strategies": [search]}
+    changed = {
+        name: {**small[name], **part} if isinstance(part, dict) and name in small else part
+        for name, part in changes.items()
+    }
+
+    def keys(grid: dict[str, Any]) -> set[ArtifactRef]:
+        jobs = plan(**grid).jobs
+        # The baseline of a search reads no calibrator, and has no target and no level.
+        some = [job for job in jobs if (job.kind, job.labels.split) == (kind, split)]
+        return {ref for job in some if kind != "search" or job.inputs for ref in job.refs}
+
+    before, after = keys(small), keys(small | changed)
+    assert before and after and not before & after
+
+
+@pytest.mark.parametrize(
+    "kind", ["rollout", "success", "score", "fit", "calibrated", "calibration_metrics", "strategy"]
+)
+def test_another_version_of_a_job_changes_its_keys(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = refs(plan(), kind)
+    parameters, _ = KINDS_OF_JOBS[kind]
+    monkeypatch.setattr(parameters, "version", parameters.version + 1)
+    assert before and not before & refs(plan(), kind)
 
 
 def test_a_label_is_not_part_of_a_key() -> None:
