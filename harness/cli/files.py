@@ -126,16 +126,16 @@ def rebuild(
         typer.echo(f"Rebuilt the database of {directory}: {cells} cells.", err=True)
         return
     load_plugins(plugin)
-    found = compare_again(directory, plugin or [])
-    results = counted(found.agree + len(found.differing), "result")
-    lines = [f"{found.agree:,} of {results} agree with what is stored when they are computed again."]
+    compared = compare_again(directory, plugin or [])
+    results = counted(compared.agree + len(compared.differing), "result")
+    lines = [f"{compared.agree:,} of {results} agree with what is stored when they are computed again."]
     lines += [
-        f"Not computed again: {counted(count, 'result')}. {why}" for why, count in found.unchecked.items()
+        f"Not computed again: {counted(count, 'result')}. {why}" for why, count in compared.unchecked.items()
     ]
-    for name, differing in found.differing.items():
+    for name, differing in compared.differing.items():
         lines += [f"{name}:", *(f"  {line}" for line in differing)]
     typer.echo("\n".join(wrapped(line, hanging="  ") for line in lines))
-    if found.differing:
+    if compared.differing:
         raise typer.Exit(ExitCode.FAILED_CHECKS)
 
 

@@ -46,10 +46,10 @@ def compare_again(directory: Path, plugin_files: Sequence[Path] = ()) -> Compare
     Raises a RunError if no grid was run in the folder, or a process dies, for example because no memory is left.
     """
     plan, store = existing_plan(RunFolder(directory)), Store(directory)
-    shards = [each for each in plan.shards() if isinstance(each.parameters, MeasuringParameters)]
-    there = store.manifests(each.ref for each in shards)
-    shards = [each for each in shards if each.ref in there]
-    questions = {(each.name, each.split): each.questions for each in plan.datasets}
+    shards = [shard for shard in plan.shards() if isinstance(shard.parameters, MeasuringParameters)]
+    manifests = store.manifests(shard.ref for shard in shards)
+    shards = [shard for shard in shards if shard.ref in manifests]
+    questions = {(data.name, data.split): data.questions for data in plan.datasets}
     names = {cell.job.refs[0]: cell.cell_id for cell in reversed(plan.cells)}
     agree, differing, unchecked = 0, {}, Counter[str]()
     with (
@@ -97,8 +97,8 @@ def _compare(shard: Shard[Parameters]) -> tuple[str, list[str]]:
         return excerpt(str(error) if isinstance(error, PrmcalError) else message_of(error)), []
     lines = [f"only one has the table '{name}'" for name in sorted(computed.keys() ^ stored.keys())]
     for name in sorted(computed.keys() & stored.keys()):
-        for each in differences(stored[name], computed[name]):
-            column = f"{name}.{each.column}" if each.column else name
-            size = "" if math.isnan(each.size) else f" by up to {each.size:.2g}"
-            lines.append(f"{column}: {each.rows} of {len(stored[name])} rows differ{size}")
+        for difference in differences(stored[name], computed[name]):
+            column = f"{name}.{difference.column}" if difference.column else name
+            size = "" if math.isnan(difference.size) else f" by up to {difference.size:.2g}"
+            lines.append(f"{column}: {difference.rows} of {len(stored[name])} rows differ{size}")
     return "", lines

@@ -94,13 +94,13 @@ def read_source(directory: Path) -> Source:
 
 
 def _check_record(record: RunRecord) -> None:
-    for each in (record, *record.sources):
-        if not isinstance(each.grid.get("name"), str):
+    for run in (record, *record.sources):
+        if not isinstance(run.grid.get("name"), str):
             raise ValueError(f"{RECORD_FILE} has a grid without a name")
-        for name, value in each.environment.items():
+        for name, value in run.environment.items():
             if name not in ENVIRONMENT or not isinstance(value, type(ENVIRONMENT[name])):
                 raise ValueError(f"{RECORD_FILE} has an environment that no run has, with {shown(name)}")
-        content_key([each.grid, each.environment])  # This fails for a number that is not finite.
+        content_key([run.grid, run.environment])  # This fails for a number that is not finite.
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ def _check_plan(plan: Plan) -> None:
         _Parts(
             plan.cells,
             plan.plugins,
-            [replace(each, questions=()) for each in plan.datasets],
-            [astuple(question) for each in plan.datasets for question in each.questions],
+            [replace(data, questions=()) for data in plan.datasets],
+            [astuple(question) for data in plan.datasets for question in data.questions],
             [(job.labels, job.shards[0].resource, job.shards[0].version) for job in plan.jobs],
         )
     )
@@ -139,8 +139,8 @@ def _check_plan(plan: Plan) -> None:
         if cell.labels != cell.job.labels or not cell.labels.llm or not cell.labels.dataset:
             raise ValueError(f"{PLAN_FILE} has the cell {shown(cell.cell_id)}, which no grid plans")
     names = [f"cell {cell.cell_id}" for cell in plan.cells]
-    names += [f"data set {each.name}/{each.split}" for each in plan.datasets]
-    names += [f"{kind} {each.name}" for kind, plugins in plan.plugins.items() for each in plugins]
+    names += [f"data set {data.name}/{data.split}" for data in plan.datasets]
+    names += [f"{kind} {plugin.name}" for kind, plugins in plan.plugins.items() for plugin in plugins]
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(f"{PLAN_FILE} has the {twice[0]} twice")
     if plan.plugins.keys() - KINDS.keys():
@@ -152,11 +152,11 @@ def _checked_artifacts(store: Store, plan: Plan) -> dict[ArtifactRef, Manifest]:
 
     Raises a DataError if one is not exactly what its manifest says, or not what a run writes.
     """
-    there = [shard.ref for shard in plan.shards() if store.folder(shard.ref).exists()]
+    refs = [shard.ref for shard in plan.shards() if store.folder(shard.ref).exists()]
     with ThreadPoolExecutor() as pool:
-        names = dict(zip(there, pool.map(lambda ref: list(_names_in(store.folder(ref))), there), strict=True))
-    manifests = store.manifests(there)
-    for ref in there:
+        names = dict(zip(refs, pool.map(lambda ref: list(_names_in(store.folder(ref))), refs), strict=True))
+    manifests = store.manifests(refs)
+    for ref in refs:
         manifest, needed = manifests.get(ref), {f"{table}.parquet" for table in _NEEDED.get(ref.kind, ())}
         if manifest is None or {*manifest.files, MANIFEST_FILE} != set(names[ref]):
             raise DataError(
@@ -164,7 +164,7 @@ def _checked_artifacts(store: Store, plan: Plan) -> dict[ArtifactRef, Manifest]:
             )
         if not needed <= manifest.files.keys():
             raise DataError(f"The artifact {store.folder(ref)} lacks a table. {ADVICE}")
-    tables = [store.folder(ref) / name for ref in there for name in names[ref] if name.endswith(".parquet")]
+    tables = [store.folder(ref) / name for ref in refs for name in names[ref] if name.endswith(".parquet")]
     try:
         check_tables(tables)
     except PrmcalError as error:

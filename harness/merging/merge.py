@@ -57,10 +57,10 @@ def merge(folders: Sequence[Path], out: Path) -> Union:
 def _fill(folder: Path, union: Union) -> None:
     store = Store(folder)
     for ref, source in union.holders.items():
-        there, here = Store(source.folder).folder(ref), store.folder(ref)
+        artifact, copy = Store(source.folder).folder(ref), store.folder(ref)
         for name in (*source.manifests[ref].files, MANIFEST_FILE):
-            (here / name).parent.mkdir(parents=True, exist_ok=True)
-            link_or_copy(there / name, here / name)
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            link_or_copy(artifact / name, copy / name)
     record = _record(union)
     write_plan(folder, record.grid, union.plan)
     RunFolder(folder).write_record(record)
@@ -75,11 +75,11 @@ def _record(union: Union) -> RunRecord:
     Plugin files are not named: they would be executed, and may be those of a stranger.
     """
     records = {
-        each.run_id: replace(
-            each, plugin_files=[], log="", sources=[], environment={**ENVIRONMENT, **each.environment}
+        run.run_id: replace(
+            run, plugin_files=[], log="", sources=[], environment={**ENVIRONMENT, **run.environment}
         )
         for source in union.sources
-        for each in (*source.record.sources, source.record)
+        for run in (*source.record.sources, source.record)
     }
     grids = [
         grid for source in union.sources for grid in source.record.grid.get("grids", [source.record.grid])
@@ -88,7 +88,7 @@ def _record(union: Union) -> RunRecord:
     # No grid can have this name, because it contains a space. So no run can claim the folder.
     names = " and ".join(dict.fromkeys(grid["name"] for grid in unique))
     alone = len(unique) == 1 and not union.renamed
-    last = max(each.finished_at or each.started_at for each in records.values())
+    last = max(run.finished_at or run.started_at for run in records.values())
     return RunRecord(
         grid=unique[0] if alone else {"name": f"merge of {names}", "grids": unique},
         plugin_files=[],

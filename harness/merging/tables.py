@@ -38,6 +38,10 @@ _MEMORY = 2**33
 _OWN_TABLES = {
     "replicates": {"metric": "string", "resampled": "string", "replicate": "int64", "value": "double"},
     "scored_tokens": {"question_id": "string", "trajectory": "int64", "tokens": "int64"},
+    "hidden_prefixes": {
+        **{"question_id": "string", "trajectory": "int64", "step": "int64"},
+        **{"leaf": "int64", "logit": "double"},
+    },
 }
 
 

@@ -83,15 +83,15 @@ class _Builder:
         self.sources.append(source)
         for ref in source.manifests:
             self.holders.setdefault(ref, source)
-        names = {each: f"{each[1]}.{source.name}" for each in self._others(source.plan)}
+        names = {(kind, name): f"{name}.{source.name}" for kind, name in self._others(source.plan)}
         plan = with_names(source.plan, names)
         if llms := self._other_llms(plan):
             names |= {("llm", name): f"{name}.{source.name}" for name in llms}
             plan = with_names(source.plan, names)
-        if left := [name for _, name in self._others(plan)] or list(self._other_llms(plan)):
+        if clashes := [name for _, name in self._others(plan)] or list(self._other_llms(plan)):
             raise RunError(
-                f"Two folders are named '{source.name}', and both have '{left[0]}' with another meaning. Nothing was "
-                "merged. Rename one of the folders."
+                f"Two folders are named '{source.name}', and both have '{clashes[0]}' with another meaning. Nothing "
+                "was merged. Rename one of the folders."
             )
         if names:
             self.renamed[str(source.folder)] = names
@@ -102,8 +102,8 @@ class _Builder:
                     "better. Nothing was merged. Give the metric another name in one of the grids."
                 )
         for kind, plugins in plan.plugins.items():
-            self.plugins[kind] = {each.name: each for each in plugins} | self.plugins[kind]
-        self.datasets = {(each.name, each.split): each for each in plan.datasets} | self.datasets
+            self.plugins[kind] = {plugin.name: plugin for plugin in plugins} | self.plugins[kind]
+        self.datasets = {(data.name, data.split): data for data in plan.datasets} | self.datasets
         self.settings = settings_of(plan) | self.settings
         for job in plan.jobs:
             self._add_job(job)
@@ -120,9 +120,9 @@ class _Builder:
             and (
                 self.plugins[kind].get(plugin.name, plugin).identity != plugin.identity
                 or any(
-                    self.datasets.get((each.name, each.split), each) != each
-                    for each in plan.datasets
-                    if kind == "dataset" and each.name == plugin.name
+                    self.datasets.get((data.name, data.split), data) != data
+                    for data in plan.datasets
+                    if kind == "dataset" and data.name == plugin.name
                 )
             )
         ]
@@ -144,7 +144,7 @@ class _Builder:
             # Grids may have several names for it. In the database, each of them has a job of its own.
             key = content_key({"job": node[0], "names": str(job.labels)}) if node[0] in self.keys else node[0]
             self.keys.add(node[0])
-            inputs = tuple(self.jobs[_node(each)] for each in job.inputs)
+            inputs = tuple(self.jobs[_node(source)] for source in job.inputs)
             self.jobs[node] = replace(job, key=key, inputs=inputs)
 
     def union(self) -> Union:
@@ -160,11 +160,11 @@ class _Builder:
         for cell in self.cells.values():
             ref, node = cell.job.refs[0], _node(cell.job)
             if (holder := self.holders.get(ref)) is not None:
-                inputs = _listed(sizes[each] for each in behind[holder.folder].get(node, ()))
+                inputs = _listed(sizes[unequal] for unequal in behind[holder.folder].get(node, ()))
                 text = _listed([sizes[ref]]) if ref in sizes else f"its inputs ({inputs})" if inputs else ""
-                there = earlier.get((holder.folder, ref), cell)
-                run = there.source or holder.record.run_id
-                cell = replace(cell, source=run, difference=text or there.difference)
+                before = earlier.get((holder.folder, ref), cell)
+                run = before.source or holder.record.run_id
+                cell = replace(cell, source=run, difference=text or before.difference)
             cells.append(cell)
         plan = Plan(
             tuple(self.jobs.values()),
@@ -174,8 +174,8 @@ class _Builder:
             tuple(self.metrics.values()),
         )
         done = {ref.key for ref in self.holders}
-        left = {key: failure for key, failure in failures.items() if key not in done}
-        return Union(tuple(self.sources), plan, self.holders, left, self.renamed)
+        failures = {key: failure for key, failure in failures.items() if key not in done}
+        return Union(tuple(self.sources), plan, self.holders, failures, self.renamed)
 
     def _compared(self, source: Source, sizes: dict[ArtifactRef, _Sizes]) -> set[ArtifactRef]:
         """Return the artifacts of a run that differ from those that are kept, and add by how much to `sizes`."""
@@ -194,15 +194,17 @@ class _Builder:
                 )
             if apart:
                 unequal.add(ref)
-                there = sizes.setdefault(ref, {})
-                there |= {name: max(size, there.get(name, size)) for name, size in apart.items()}
+                largest = sizes.setdefault(ref, {})
+                largest |= {name: max(size, largest.get(name, size)) for name, size in apart.items()}
         return unequal
 
     def _behind(self, unequal: set[ArtifactRef]) -> dict[_Node, set[ArtifactRef]]:
         """Return which of some artifacts are behind each job; nothing if there are none."""
         behind: dict[_Node, set[ArtifactRef]] = {}
         for node, job in self.jobs.items() if unequal else ():
-            behind[node] = unequal.intersection(job.refs).union(*(behind[_node(each)] for each in job.inputs))
+            behind[node] = unequal.intersection(job.refs).union(
+                *(behind[_node(source)] for source in job.inputs)
+            )
         return behind
 
 
@@ -237,14 +239,15 @@ def with_names(plan: Plan, names: Names) -> Plan:
         changes: dict[str, Any] = {kind: names.get((kind, getattr(labels, kind))) for kind in kinds}
         return replace(labels, **{kind: name for kind, name in changes.items() if name})
 
-    def asked(given: Any) -> Any:
-        name = names.get(("dataset", given.data.dataset.name), given.data.dataset.name)
-        return replace(given, data=replace(given.data, dataset=replace(given.data.dataset, name=name)))
+    def about(parameters: Any) -> Any:
+        dataset = parameters.data.dataset
+        dataset = replace(dataset, name=names.get(("dataset", dataset.name), dataset.name))
+        return replace(parameters, data=replace(parameters.data, dataset=dataset))
 
     jobs: dict[_Node, Job[Parameters]] = {}
     for job in plan.jobs:
-        shards = tuple(replace(each, parameters=asked(each.parameters)) for each in job.shards)
-        inputs = tuple(jobs[_node(each)] for each in job.inputs)
+        shards = tuple(replace(shard, parameters=about(shard.parameters)) for shard in job.shards)
+        inputs = tuple(jobs[_node(source)] for source in job.inputs)
         jobs[_node(job)] = Job(job.key, renamed(job.labels), shards, inputs)
     cells = (
         replace(
@@ -257,13 +260,15 @@ def with_names(plan: Plan, names: Names) -> Plan:
     )
     plugins = {
         kind: tuple(
-            replace(each, reference=replace(each.reference, name=names.get((kind, each.name), each.name)))
-            for each in found
+            replace(
+                plugin, reference=replace(plugin.reference, name=names.get((kind, plugin.name), plugin.name))
+            )
+            for plugin in plugins
         )
-        for kind, found in plan.plugins.items()
+        for kind, plugins in plan.plugins.items()
     }
     datasets = tuple(
-        replace(each, name=names.get(("dataset", each.name), each.name)) for each in plan.datasets
+        replace(data, name=names.get(("dataset", data.name), data.name)) for data in plan.datasets
     )
     return replace(plan, jobs=tuple(jobs.values()), cells=tuple(cells), plugins=plugins, datasets=datasets)
 
@@ -273,9 +278,8 @@ def artifact_differences(one: Store, other: Store, ref: ArtifactRef) -> _Sizes:
 
     It is empty if they differ in rounding only.
     """
-    files, others = (
-        {} if each is None else each.files for each in (one.manifest(ref, False), other.manifest(ref, False))
-    )
+    manifests = one.manifest(ref, verify=False), other.manifest(ref, verify=False)
+    files, others = (manifest.files if manifest else {} for manifest in manifests)
     apart: list[float] = []
     for name in sorted(name for name in files.keys() | others.keys() if files.get(name) != others.get(name)):
         table = name.removesuffix(".parquet")
@@ -285,7 +289,7 @@ def artifact_differences(one: Store, other: Store, ref: ArtifactRef) -> _Sizes:
         tables = one.read(ref, table), other.read(ref, table)
         if table == "results" and (of_metrics := result_differences(*tables)):
             return of_metrics
-        apart += [each.size for each in differences(*tables)]
+        apart += [difference.size for difference in differences(*tables)]
     numbers = [size for size in apart if not math.isnan(size)]
     return {ref.kind.replace("_", " "): max(numbers, default=math.nan)} if apart else {}
 
@@ -293,6 +297,6 @@ def artifact_differences(one: Store, other: Store, ref: ArtifactRef) -> _Sizes:
 def _listed(sizes: Iterable[_Sizes]) -> str:
     """Return differences in words, such as ``brier 0.0081, adaptive_ce 0.002``."""
     largest: _Sizes = {}
-    for name, size in (pair for each in sizes for pair in each.items()):
+    for name, size in (pair for part in sizes for pair in part.items()):
         largest[name] = size if math.isnan(largest.get(name, math.nan)) else max(size, largest[name])
     return ", ".join(name if math.isnan(size) else f"{name} {size:.2g}" for name, size in largest.items())

@@ -15,8 +15,10 @@ import pyarrow.parquet as parquet
 import pytest
 
 from prmcal.errors import PrmcalError
+from prmcal.harness.merging.checks import read_source
 from prmcal.harness.merging.merge import merge
 from prmcal.harness.storage.store import Store
+from tests.harness.merging.nano_run import nano_run
 from tests.harness.merging.small_runs import copied, refs_of, sealed
 
 
@@ -156,6 +158,11 @@ ARTIFACTS: dict[Callable[[Path], None], str] = {
 def test_an_artifact_that_no_run_writes(spoil: Callable[[Path], None], strange: Path, whole: Path) -> None:
     spoil(folder_of(strange))
     refuses(strange, ARTIFACTS[spoil], whole)
+
+
+def test_all_that_a_run_writes_is_accepted(tmp_path_factory: pytest.TempPathFactory) -> None:
+    source = read_source(nano_run(tmp_path_factory))
+    assert {ref.kind for ref in source.manifests} >= {"hidden", "fit", "search", "league", "curves"}
 
 
 def with_value(name: str, place: tuple[str | int, ...], value: Any) -> Callable[[Path], None]:
