@@ -61,16 +61,16 @@ def test_a_folder_without_its_record_can_be_used_again(tmp_path: Path) -> None:
 
 
 def test_a_file_in_the_place_of_a_folder_is_told_and_not_called_damaged(tmp_path: Path) -> None:
-    bundle = tmp_path / "ada.prmcal"
-    bundle.touch()
-    told = rf"ada\.prmcal is a file, .* prmcal merge FOLDER {bundle}$"
-    for ask in (RunFolder(bundle).record, RunFolder(bundle).results):
+    archive = tmp_path / "ada.zip"
+    archive.touch()
+    told = r"ada\.zip is a file, and the folder of a run is needed\. If it is an archive, unpack it first\."
+    for ask in (RunFolder(archive).record, RunFolder(archive).results):
         with pytest.raises(RunError, match=told):
             ask()
-    with pytest.raises(RunError, match=r"No grid was run in .*ada\.prmcal/inside\. Start one"):
-        RunFolder(bundle / "inside").record()
+    with pytest.raises(RunError, match=r"No grid was run in .*ada\.zip/inside\. Start one"):
+        RunFolder(archive / "inside").record()
     with (
-        pytest.raises(RunError, match=r"ada\.prmcal is a file\. Choose a new folder"),
-        RunFolder(bundle).lock(),
+        pytest.raises(RunError, match=r"ada\.zip is a file\. Choose a new folder"),
+        RunFolder(archive).lock(),
     ):
         pass
