@@ -60,9 +60,6 @@ def test_fourteen_calibrators_are_distinguishable(dark: bool) -> None:
     assert all(contrast(rgb(each), page) >= 3 for each in (grey, *first))
     assert contrast(rgb(ink), page) >= 4.5
     assert len(first) == 8
-    for one, other in itertools.combinations(map(rgb, first), 2):
-        for blindness in BLINDNESS:
-            assert np.linalg.norm(seen(one, blindness) - seen(other, blindness)) > 15
     # The chart has one legend for colours and dashes, and shapes of its points only if they differ.
     chart = alt.Chart().mark_point().encode(shape=style.shape("series", None))
     assert chart.to_dict()["encoding"]["shape"]["scale"]["range"] == style.shapes
@@ -103,19 +100,6 @@ def test_a_chart_has_a_large_point_for_the_selected_target() -> None:
     assert [(row["C"], row["series"]) for row in points] == [(0.9, name) for name in CALIBRATORS]
 
 
-# How readers without red, and without green cones see linear RGB (Machado, Oliveira and Fernandes, 2009).
-BLINDNESS = [
-    np.eye(3),
-    np.array(
-        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
-    ),
-    np.array(
-        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
-    ),
-]
-TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
-
-
 def rgb(colour: str) -> tuple[int, int, int]:
     red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return red, green, blue
@@ -131,13 +115,6 @@ def contrast(one: tuple[int, int, int], other: tuple[int, int, int]) -> float:
     """The contrast ratio of WCAG."""
     low, high = sorted(float(linear(each) @ [0.2126, 0.7152, 0.0722]) for each in (one, other))
     return (high + 0.05) / (low + 0.05)
-
-
-def seen(colour: tuple[int, int, int], blindness: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The colour as a reader sees it, in the coordinates of CIELAB."""
-    xyz = TO_XYZ @ np.clip(blindness @ linear(colour), 0, 1) / TO_XYZ.sum(axis=1)
-    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
-    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
 def test_a_legend_has_fewer_columns_for_long_names() -> None:

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import json
 import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from prmcal.harness.audit.scored import scored
 from prmcal.harness.cli.app import main
-from prmcal.registry.reading.files import read_files
-from prmcal.registry.reading.solutions import Fields
-from tests.mutations import FEW, changed, damaged, reads_or_refuses
 
-PASSES = [{"question": "1+1?", "gold_answer": "2", "generations": ["2", "3"]}] * 2
 GRID = """
 name: own
 llms: [{name: a, plugin: recorded, arguments: {path: FILE}}]
@@ -100,44 +90,6 @@ def test_a_plugin_file(tmp_path: Path, refusal: Refusal) -> None:
 def test_an_argument_of_a_plugin(refusal: Refusal) -> None:
     refused = refusal("check", "nano-math", "--argument", "checkpoint=[")
     assert "The value of --argument checkpoint is not valid YAML" in refused
-
-
-def array_bytes() -> bytes:
-    written = io.BytesIO()
-    np.save(written, np.full((2, 2), 0.5))
-    return written.getvalue()
-
-
-LIES = st.sampled_from(
-    [b"(99999999999999,)", b"(-1, 2)", b"((((((", b"(2, " + b"9" * 5000, b"'a'*10**9", b"\xff", b""]
-)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("mutated")
-
-
-@given(
-    content=damaged(array_bytes())
-    | damaged(array_bytes()[:128])
-    | LIES.map(lambda lie: array_bytes().replace(b"(2, 2)", lie))
-)
-@FEW
-def test_damaged_rewards(content: bytes, folder: Path) -> None:
-    (folder / "pass.json").write_text(json.dumps(PASSES))
-    (folder / "rewards.npy").write_bytes(content)
-    files = [folder / "pass.json", folder / "rewards.npy"]
-    reads_or_refuses(lambda: scored(read_files(files), "first passes", Fields()))
-
-
-@given(passes=changed(PASSES))
-@FEW
-def test_changed_first_passes(passes: object, folder: Path) -> None:
-    (folder / "changed.json").write_text(json.dumps(passes))
-    files = [folder / "changed.json", folder / "rewards.npy"]
-    (folder / "rewards.npy").write_bytes(array_bytes())
-    reads_or_refuses(lambda: scored(read_files(files), "first passes", Fields()))
 
 
 def test_a_busy_port(tmp_path: Path, refusal: Refusal) -> None:

@@ -156,9 +156,3 @@ def test_the_help_is_in_order_and_fits(prmcal: Prmcal) -> None:
     assert (alone.returncode, alone.stdout) == (0, shown.stdout)
     assert prmcal("show", "-h").returncode == 0
     assert "0 done, 2 bad input, 3 cells or questions failed" in " ".join(shown.stdout.split())
-
-
-def test_exit_codes_tell_bad_input_from_failed_checks(prmcal: Prmcal, out: Path, tmp_path: Path) -> None:
-    assert prmcal("leaderboard", out, "--table", "calibrations").returncode == 2
-    assert prmcal("leaderboard", out, "--tabel", "calibration").returncode == 2
-    assert prmcal("dashboard", tmp_path / "absent").returncode == 2

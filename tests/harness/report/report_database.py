@@ -13,12 +13,12 @@ import pandas as pd
 
 from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import database_path
-from prmcal.db.tables import Base, Cell, Comparison, Job, JobInput, Plugin, Run
+from prmcal.db.tables import Base, Cell, Comparison, Plugin, Run
 from prmcal.db.writer import Transaction, Writer
 from tests.measured import described_rows
 
 METRICS = ("brier", "positive_brier", "ece", "adaptive_ce", "average_ce", "signed_error")
-QUESTIONS, FOLLOW_UPS = 6, 8
+QUESTIONS = 6
 
 
 def build(
@@ -78,26 +78,11 @@ def _place(
     pending: Collection[str],
     reason: str,
 ) -> None:
-    where = {"llm": llm, "dataset": dataset, "split": "test"}
-    score, success = f"score-{number}", f"success-{number}"
     names = {each: cell_id("calibration", llm, dataset, prm=prm, calibrator=each) for each in calibrators}
-    rows: list[Base] = [
-        _job(score, "score", prm=prm, **where),
-        _job(success, "success", **where),
-    ]
+    rows: list[Base] = []
     for calibrator, name in names.items():
         status = "failed" if name in failed else "pending" if name in pending else "done"
-        rows += [
-            _job(f"calibrated-{name}", "calibrated", prm=prm, calibrator=calibrator, **where),
-            _job(
-                f"metrics-{name}",
-                "calibration_metrics",
-                parameters={"bootstrap": {"replicates": 200, "seed": 5}},
-                **where,
-            ),
-            JobInput(job_key=f"metrics-{name}", input_key=f"calibrated-{name}"),
-            JobInput(job_key=f"metrics-{name}", input_key=success),
-            JobInput(job_key=f"calibrated-{name}", input_key=score),
+        rows.append(
             Cell(
                 cell_id=name,
                 leaderboard="calibration",
@@ -108,8 +93,8 @@ def _place(
                 job_key=f"metrics-{name}",
                 status=status,
                 reason=reason if status == "failed" else None,
-            ),
-        ]
+            )
+        )
     done = {each: name for each, name in names.items() if name not in {*failed, *pending}}
     rows += [
         # The first calibrator is really worse than all; the others cannot be told from one another.
@@ -131,23 +116,6 @@ def _place(
         transaction.load("results", {name: [_results(folder / f"{number}-{place}.parquet", number, place)]})
         bars = _written(folder / f"{number}-{place}-bars.parquet", _bars(number, place))
         transaction.load("signed_error_bins", {name: [bars]})
-    random = np.random.default_rng(number)
-    prefixes = pd.DataFrame(
-        list(itertools.product((f"q{i}" for i in range(QUESTIONS)), range(3), range(4))),
-        columns=["question_id", "trajectory", "step"],
-    )
-    reward = np.round(random.beta(4, 2, len(prefixes)), 2)
-    rewards = prefixes.assign(logit=np.float32(0), reward=reward, over_long=False)
-    rewards.loc[0, ["reward", "over_long"]] = [np.nan, True]
-    counts = prefixes.assign(
-        successes=random.integers(0, FOLLOW_UPS + 1, len(prefixes)), follow_ups=FOLLOW_UPS, terminal=False
-    )
-    transaction.load("rewards", {score: [_written(folder / f"{score}.parquet", rewards)]})
-    transaction.load("successes", {success: [_written(folder / f"{success}.parquet", counts)]})
-
-
-def _job(key: str, kind: str, **columns: Any) -> Job:
-    return Job(**{"job_key": key, "kind": kind, "parameters": {}, "status": "done", **columns})
 
 
 def _results(path: Path, number: int, place: int) -> Path:
