@@ -17,7 +17,7 @@ import sqlalchemy as sa
 import yaml
 
 from prmcal.db.reader import reading
-from prmcal.db.run_folder import artifacts_root, published_path
+from prmcal.db.run_folder import LOCK_FILE, artifacts_root, published_path
 from prmcal.db.tables import Base
 from prmcal.harness.execution.run import rebuild_database, run_grid
 from prmcal.harness.planning.plan import Cell
@@ -60,8 +60,14 @@ def run(
 
 
 def copied(directory: Path, out: Path) -> Path:
-    """Copy a run. What tests write replaces the files, and does not change them in place."""
-    return Path(shutil.copytree(directory, out, copy_function=os.link, dirs_exist_ok=True))
+    """Copy a run. What tests write replaces the files, and does not change them in place.
+
+    The file of the lock is not shared: two processes of the tests would wait for each other.
+    """
+    without_lock = shutil.ignore_patterns(LOCK_FILE)
+    return Path(
+        shutil.copytree(directory, out, copy_function=os.link, dirs_exist_ok=True, ignore=without_lock)
+    )
 
 
 def part(directory: Path, out: Path, keep: Callable[[Cell], bool]) -> Path:
