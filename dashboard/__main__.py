@@ -1,7 +1,7 @@
-"""``python -P -m prmcal.dashboard OPTIONS -- DIR...``: the server that ``prmcal dashboard DIR...`` starts.
+"""``python -P -m prmcal.dashboard OPTIONS -- DIR``: the server that ``prmcal dashboard DIR`` starts.
 
 The options are Streamlit's, such as ``--server.port=8501``. The server answers once it has imported the modules of the
-pages, and has read the overview and the leaderboards of the first run into the cache that all readers share. So nobody
+pages, and has read the overview and the leaderboards of the run into the cache that all readers share. So nobody
 waits at a blank page.
 """
 
@@ -37,7 +37,7 @@ def main() -> None:
     try:
         from streamlit.web import cli
 
-        _read_ahead(published_path(Path(sys.argv[sys.argv.index("--") + 1])))
+        _read_ahead(published_path(Path(sys.argv[-1])))
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     cli.main(["run", str(_SCRIPT), *_OPTIONS, *sys.argv[1:]], prog_name="streamlit")

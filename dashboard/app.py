@@ -1,10 +1,10 @@
-"""The app: navigation between pages and runs, and messages while there are no results.
+"""The app: navigation between pages, and messages while there are no results.
 
 A page is a module of `views` with a function ``show(path)``. What it shares with the other pages is the context
 (:mod:`prmcal.dashboard.controls.context`); its own choices are parameters of its address.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from prmcal.dashboard.controls import context
-from prmcal.dashboard.controls.widgets import ask, enter_page, given
+from prmcal.dashboard.controls.widgets import ask, enter_page
 from prmcal.dashboard.formats import escaped
 from prmcal.dashboard.views import calibration, leaderboard, runs, scaling, trajectories
 from prmcal.dashboard.views.shared import follow_run
@@ -38,31 +38,24 @@ _PAGES: dict[str, tuple[Callable[..., None], str]] = {
 }
 
 
-def main(directories: Sequence[Path]) -> None:
+def main(folder: Path) -> None:
     """Show the page that the address names. Show it again whenever the run publishes results."""
-    folders = context.run_names(directories)
-    named = (given(context.RUN) or [""])[-1]
-    folder = folders.get(named, next(iter(folders.values())))
     path = published_path(folder)
-
     pages = {
-        url: st.Page(
-            partial(show, path, folders) if url == _RUNS else partial(show, path), title=title, url_path=url
-        )
-        for url, (show, title) in _PAGES.items()
+        url: st.Page(partial(show, path), title=title, url_path=url) for url, (show, title) in _PAGES.items()
     }
     first, title = next(iter(_PAGES.values()))
     root = st.Page(partial(first, path), title=title, url_path="", default=True)
     page = st.navigation([root, *pages.values()], position="hidden")
-    run = next(name for name, each in folders.items() if each == folder)
     # This comes before anything in the sidebar, which would otherwise get another width.
     st.set_page_config(
-        page_title=f"{page.title} · {run} · prmcal", layout="wide", initial_sidebar_state=_SIDEBAR_WIDTH
+        page_title=f"{page.title} · {folder.name} · prmcal",
+        layout="wide",
+        initial_sidebar_state=_SIDEBAR_WIDTH,
     )
     st.html(Path(__file__).with_name("pages.css"))
     enter_page(page.url_path)
     context.show_links(pages, page, context.context_of(path))
-    context.choose_run(list(folders))
     # This comes before the page, so that a page that fails is drawn again when the run publishes.
     _show(page, path, follow_run(path))
 

@@ -47,8 +47,8 @@ _SECONDS_TO_START = 240
 
 
 @contextmanager
-def background_server(*directories: Path) -> Iterator[str]:
-    """Serve the dashboard of output folders in a separate process, on a free port of this machine.
+def background_server(directory: Path) -> Iterator[str]:
+    """Serve the dashboard of an output folder in a separate process, on a free port of this machine.
 
     Yields
     ------
@@ -63,7 +63,7 @@ def background_server(*directories: Path) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-P", "-m", "prmcal", "dashboard", *map(str, directories)]
+    command = [sys.executable, "-P", "-m", "prmcal", "dashboard", str(directory)]
     process = subprocess.Popen(
         [*command, "--port", str(port), "--headless"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

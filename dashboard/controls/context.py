@@ -1,4 +1,4 @@
-"""The run, the filters and the chosen cell that follow the reader from page to page, and the links between pages."""
+"""The filters and the chosen cell that follow the reader from page to page, and the links between pages."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -49,9 +49,6 @@ def filter_by(names: Mapping[str, list[str]], *kinds: str) -> dict[str, list[str
     }
 
 
-RUN = "run"
-"""The parameter with the short name of a run."""
-
 CHOICES = ("dataset", "llm", "prm", "calibrator")
 """The kinds of plugins of which a reader chooses one, in the order of selects. They are also the parameters."""
 
@@ -87,14 +84,13 @@ class Context:
 
 def context_of(path: Path) -> Context:
     """Read the context from the address, without names that the run with this published copy does not have."""
-    parameters: dict[str, str | Sequence[str]] = {RUN: given(RUN)[-1]} if given(RUN) else {}
     try:
         names = grid_names(path)
         cells: pd.DataFrame = ask(catalog.cells, path)
     except DatabaseError:
-        return Context(parameters)
+        return Context({})
     filters = {kind: [name for name in given(FILTERS[kind]) if name in names[kind]] for kind in KINDS}
-    parameters |= {FILTERS[kind]: kept for kind, kept in filters.items() if kept}
+    parameters = {FILTERS[kind]: kept for kind, kept in filters.items() if kept}
     of_cell = _names_of_cell(cells)
     chosen = {**of_cell, **{kind: given(kind)[-1] for kind in CHOICES if given(kind)}}
     choice = {kind: chosen[kind] for kind in CHOICES if chosen.get(kind) in names[kind]}
@@ -109,29 +105,13 @@ def _names_of_cell(cells: pd.DataFrame) -> dict[str, str]:
     return {kind: row[kind] for row in rows for kind in CHOICES if isinstance(row[kind], str)}
 
 
-def run_names(folders: Sequence[Path]) -> dict[str, Path]:
-    """Return the folders of several runs by their names; by their paths if two have the same name."""
-    folders = list(dict.fromkeys(folder.resolve() for folder in folders))
-    names = [folder.name for folder in folders]
-    return {folder.name if names.count(folder.name) == 1 else str(folder): folder for folder in folders}
-
-
-def choose_run(names: Sequence[str]) -> None:
-    """Show a switch between runs in the sidebar if there are several.
-
-    What names something in the data of one run is dropped on the way to another run.
-    """
-    if len(names) > 1:
-        st.sidebar.selectbox("Run", names, **bound(RUN, names, resets=sorted(_OF_DATA)))
-
-
 def show_links(pages: Mapping[str, StreamlitPage], current: StreamlitPage, context: Context) -> None:
     """Show a link to each page in the sidebar.
 
     The address of each link has the context and what its page showed last, apart from what names something in the data.
     """
     shown: dict[str, dict[str, Any]] = st.session_state.setdefault(_SHOWN, {})
-    shared = {RUN, *FILTERS.values(), *CHOICES}
+    shared = {*FILTERS.values(), *CHOICES}
     here = {name: given(name) for name in st.query_params if name not in shared}
     shown[current.title] = {name: values for name, values in here.items() if name not in _OF_DATA}
     for page in pages.values():

@@ -115,14 +115,11 @@ def ask(
     """Call a query on the published copy at `path`, or return its cached result.
 
     The query is a function of :mod:`prmcal.db.catalog`, or one that takes longer to compute than to read again and asks
-    by itself. Another path among its arguments is that of the published copy of another run. All readers share the
-    result, so nobody may change it in place. Raises a DatabaseError if the copy is missing or cannot be read, or if the
-    query raises one.
+    by itself. All readers share the result, so nobody may change it in place. Raises a DatabaseError if the copy is
+    missing or cannot be read, or if the query raises one.
     """
-    files = [path, *(each for each in arguments if isinstance(each, Path))]
-    known = tuple((str(each), fingerprint(each)) for each in files)
     name = f"{query.__module__}.{query.__qualname__}"
-    found: _T = _answer(name, known, query, (path, *arguments), tuple(map(str, arguments)), dict(named))
+    found: _T = _answer(name, str(path), fingerprint(path), query, arguments, named)
     return found
 
 
@@ -136,17 +133,17 @@ def ask_cells(query: Callable[[Path, str], pd.DataFrame], path: Path, cells: pd.
     )
 
 
-# The fingerprints of files are part of the key of the cache.
+# The fingerprint of the file is part of the key of the cache.
 @st.cache_resource(max_entries=96, show_spinner=False)
 def _answer(
     name: str,
-    files: tuple[tuple[str, tuple[int, int, int] | None], ...],
+    path: str,
+    published: tuple[int, int, int] | None,
     _query: Callable[..., Any],
-    _arguments: tuple[Any, ...],
-    texts: tuple[str, ...],
+    arguments: tuple[Any, ...],
     named: dict[str, Any],
 ) -> Any:
-    return _query(*_arguments, **named)
+    return _query(Path(path), *arguments, **named)
 
 
 SELECT_WIDTH = 260

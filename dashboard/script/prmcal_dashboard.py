@@ -1,6 +1,6 @@
 """The script that Streamlit runs whenever a page is drawn. What the pages show belongs in `prmcal.dashboard.app`.
 
-Its arguments are the output folders of the runs.
+Its argument is the output folder of a run.
 """
 
 import sys
@@ -9,4 +9,4 @@ from pathlib import Path
 from prmcal.dashboard.app import main
 
 if __name__ == "__main__":
-    main([Path(each) for each in sys.argv[1:]])
+    main(Path(sys.argv[1]))

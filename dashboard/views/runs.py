@@ -1,7 +1,5 @@
-"""Page Runs, with the differences between runs."""
+"""Page Runs: progress, failures, first results, jobs, plugins and data sets."""
 
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,57 +10,20 @@ from prmcal.dashboard.charts.curves import adaptive_points, fixed_points, levels
 from prmcal.dashboard.charts.drawn import league_chart, reliability_chart
 from prmcal.dashboard.charts.trajectory import draw, extremes
 from prmcal.dashboard.controls import context
-from prmcal.dashboard.controls.widgets import SELECT_WIDTH, ask, ask_cells, bound, choose_view, show_board
+from prmcal.dashboard.controls.widgets import ask, ask_cells, bound
 from prmcal.dashboard.formats import CAPTIONS, MISSING, escaped, integer
 from prmcal.dashboard.views.shared import show_jobs, show_progress, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import series_of
 from prmcal.db.metrics import RANKING_METRIC
-from prmcal.db.queries.two_cells import RunComparison
-from prmcal.db.run_folder import published_path
-from prmcal.db.statistics.paired import SIGNIFICANCE
-from prmcal.db.text.board import difference_board
-from prmcal.db.text.formats import LEADERBOARDS, duration
-
-
-def show_differences(path: Path, others: Mapping[str, Path]) -> None:
-    """Compare the run that the pages show with another one, cell by cell. The others are folders by their names."""
-    left, right = st.columns(2, vertical_alignment="bottom")
-    name = left.selectbox("Compared with", list(others), width=SELECT_WIDTH, **bound("other", list(others)))
-    with right:
-        table = context.choose_leaderboard(list(LEADERBOARDS))
-    found: RunComparison = ask(catalog.compare_runs, path, published_path(others[name]), table=table)
-    both = found.both
-    paired = both[both["p"].notna()]
-    st.markdown(
-        f"{integer(len(both))} finished cells are in both runs. {integer(len(paired))} were measured on the same "
-        f"questions: {integer((paired['p'] < SIGNIFICANCE).sum())} of them differ significantly. "
-        f"{integer(len(found.only_a))} are only in this run, {integer(len(found.only_b))} only in {escaped(name)}."
-    )
-    if len(both):
-        # The largest differences first. Cells that cannot be paired come last.
-        order = both["difference"].abs().sort_values(ascending=False, kind="stable").index
-        board = difference_board(replace(found, both=both.loc[order]), table, "this run", name)
-        show_board(board, f"differences {name} {table}")
-        st.caption(escaped(board.legend))
-    for title, cells in (("Only in this run", found.only_a), (f"Only in {name}", found.only_b)):
-        if len(cells):
-            with st.expander(f"{escaped(title)}: {integer(len(cells))} cells"):
-                show_table({"Cell": cells["cell_id"]})
-
+from prmcal.db.text.formats import duration
 
 _ALL = "all kinds"
-_THIS, _DIFFERENCES = "This run", "Differences between runs"
 
 
-def show(path: Path, folders: Mapping[str, Path]) -> None:
-    """Show the page for a published database, and the output folders of all runs by their short names."""
+def show(path: Path) -> None:
+    """Show the page for a published database."""
     st.title("Runs")
-    others = {name: folder for name, folder in folders.items() if folder != path.parent}
-    views = [_THIS, _DIFFERENCES]
-    if others and choose_view(views, resets=["kind", "other"]) == _DIFFERENCES:
-        show_differences(path, others)
-        return
     runs = ask(catalog.runs, path)
     if runs.empty:
         st.info("This database has no runs.")

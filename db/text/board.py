@@ -31,9 +31,8 @@ from prmcal.db.text.formats import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from prmcal.db.queries.two_cells import CellComparison, RunComparison
+    from prmcal.db.queries.two_cells import CellComparison
 
-_DIFFERS = "*"
 _MOST_DIFFERING = 5
 """The most rows that a note on differences names."""
 _SYMBOLS = {standing: f" {SYMBOLS[standing]}" for standing in ("best", "tied", "worse")}
@@ -249,40 +248,6 @@ def cost_board(frame: pd.DataFrame) -> Board:
         for name in ("samples", *COSTS, "seconds")
     ]
     return Board((*names, Column(described.title("accuracy"), accuracy, key="accuracy"), *costs), len(names))
-
-
-def difference_board(found: RunComparison, leaderboard: Leaderboard, first: str, other: str) -> Board:
-    """Return the cells that two runs have in common, with the names of the runs as titles of columns."""
-    metric, rows = found.described, found.both.to_dict("records")
-    difference = f"{first} minus {other}"
-    if metric.better == "near zero":
-        difference += ", of the absolute values"
-
-    def column(title: str, value: str, low: str, high: str) -> Column:
-        texts = (
-            "" if missing(row[value]) else estimate(metric.name, row[value], row[low], row[high])
-            for row in rows
-        )
-        return Column(title, tuple(texts), numbers=_numbers(rows, value), whole=True)
-
-    apart = column(difference, "difference", "low", "high")
-    marks = (f" {_DIFFERS}" if row["p"] < SIGNIFICANCE else "" for row in rows)
-    marked = tuple(f"{text}{mark}" for text, mark in zip(apart.values, marks, strict=True))
-    names = _name_columns(found.both, rows)
-    return Board(
-        (
-            *names,
-            column(first, "value_a", "low_a", "high_a"),
-            column(other, "value_b", "low_b", "high_b"),
-            replace(apart, values=marked),
-        ),
-        len(names),
-        title=f"{LEADERBOARDS[leaderboard].title}: {metric.title}, {first} and {other}",
-        legend=f"{metric.title}: {metric.direction}. Values with 95% intervals over questions. {_DIFFERS}: the "
-        f"difference is significant (paired bootstrap, p < {SIGNIFICANCE} after Holm's correction). A difference "
-        "without an interval could not be paired, because the runs have other questions or no artifacts.",
-        cells=tuple(found.both["cell_id"]),
-    )
 
 
 def estimate(

@@ -58,7 +58,6 @@ CalibratorOption = Annotated[str | None, _choose("calibrator")]
 _GRIDS = f"A grid file (YAML), or the name of a shipped grid: {', '.join(shipped_grids())}."
 GridArgument = Annotated[str, argument("GRID", _GRIDS)]
 RunArgument = Annotated[Path, argument("DIR", WORDS["common"]["run"])]
-RunsArgument = Annotated[list[Path], argument("DIR...", WORDS["common"]["runs"])]
 RunOption = Annotated[Path, option("DIR", WORDS["common"]["run"], "--dir")]
 CellArgument = Annotated[str, argument("CELL", WORDS["common"]["cell"])]
 CellOption = Annotated[str | None, option("CELL", WORDS["common"]["cell_option"])]

@@ -16,7 +16,7 @@ from prmcal.harness.serving.access import hosts_of
 
 
 def dashboard(
-    directories: options.RunsArgument,
+    directory: options.RunArgument,
     port: Annotated[int, option("PORT", WORDS["dashboard"]["port"], min=1, max=65535)] = 8501,
     host: Annotated[str, option("HOST", WORDS["dashboard"]["host"])] = "127.0.0.1",
     base_path: Annotated[str, option("PATH", WORDS["dashboard"]["base_path"])] = "",
@@ -25,12 +25,11 @@ def dashboard(
 ) -> None:
     """Open the results in a browser.
 
-    A folder may be empty: the pages fill up when a run writes into it. With several runs, the pages have a switch and
-    show the differences between runs.
+    The folder may be empty: the pages fill up when a run writes into it. To see the results of several runs, join
+    their folders with `prmcal merge`.
     """
     # This process becomes the dashboard, so that whatever ends the command ends the server.
-    for directory in directories:
-        check_folder(directory)
+    check_folder(directory)
     try:
         socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
     except OSError as error:
@@ -43,7 +42,7 @@ def dashboard(
     command += [f"--server.allowedHosts={each}" for each in hosts_of(host, allowed_hosts or ())]
     command += [f"--server.headless={str(headless).lower()}", "--"]
     typer.echo("Reading the results. The address follows when the pages are ready.", err=True)
-    os.execv(sys.executable, [*command, *(str(each.resolve()) for each in directories)])
+    os.execv(sys.executable, [*command, str(directory.resolve())])
 
 
 def report(

@@ -72,10 +72,10 @@ def run_in_progress(directory: Path) -> Iterator[None]:
 
 
 @contextmanager
-def server(*directories: Path) -> Iterator[str]:
-    """Start a dashboard for some folders; yield its address."""
+def server(directory: Path) -> Iterator[str]:
+    """Start a dashboard for a folder; yield its address."""
     pytest.importorskip("streamlit", reason="the extra 'dashboard' is not installed")
-    with background_server(*directories) as address:
+    with background_server(directory) as address:
         yield address
 
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
-import shutil
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from prmcal.dashboard.controls.widgets import link
 from prmcal.db.metrics import cell_id
-from prmcal.db.reader import engine_for
-from prmcal.db.run_folder import database_path
-from prmcal.db.writer import Writer
-from tests.dashboard.conftest import IDLE, SECONDS, drawn, server
+from tests.dashboard.conftest import IDLE, SECONDS, drawn
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 from playwright.sync_api import BrowserContext, Page, expect
@@ -130,36 +125,9 @@ def test_names_that_the_run_does_not_have_are_told_and_ignored(page: Page, addre
         "compare": {"a": "<b>nobody</b>"},
         "scaling": {"prm": "<b>nobody</b>", "C": "7"},
         "trajectories": {"cell": "<b>nobody</b>", "question": "q999"},
-        "runs": {"cell": "<b>nobody</b>", "kind": "none", "run": "nobody"},
+        "runs": {"cell": "<b>nobody</b>", "kind": "none"},
     }.items():
         page.goto(f"{address}/" + link(name, **state))
         page.get_by_role("heading", level=1).wait_for()
         page.get_by_test_id("stAlert").filter(has_text="nobody").first.wait_for()
         expect(page.get_by_test_id("stException")).to_have_count(0)
-
-
-@pytest.fixture(scope="module")
-def two_runs(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a dashboard with two runs. The second has fewer finished cells and one other value."""
-    second = tmp_path_factory.mktemp("pair") / "second"
-    shutil.copytree(run_folder, second)
-    writer = Writer(database_path(second))
-    with engine_for(writer.path).begin() as connection:
-        connection.exec_driver_sql(
-            "UPDATE cells SET status = 'pending' WHERE cell_id LIKE 'calibration/%/temperature/nano-aime'"
-        )
-    writer.publish()
-    with server(run_folder, second) as address:
-        yield address
-
-
-def test_one_server_shows_several_runs_and_their_differences(page: Page, two_runs: str) -> None:
-    page.goto(f"{two_runs}/" + link("calibration", llm="strong"))
-    choose(page, "Run", "second", "stSidebar")
-    page.wait_for_url("**/calibration?llm=strong&run=second")
-    expect(page).to_have_title("Calibration · second · prmcal")
-    go(page, "Runs")
-    page.get_by_text("Differences between runs").click()
-    page.wait_for_url("**/runs?run=second&llm=strong&view=Differences+between+runs")
-    page.get_by_text("9 finished cells are in both runs.").wait_for()
-    page.get_by_text("2 only in run").wait_for()
