@@ -159,38 +159,38 @@ def standings(
     The result has "standing" and "letters", each with an entry per row: see
     :func:`prmcal.db.queries.leaderboard.measurements`.
     """
-    import pandas as pd
-
-    groups = list(_groups(found, described))
-    standing, letters = np.full((2, len(found)), None, dtype=object)
-    rows = np.concatenate(groups or [np.empty(0, dtype=np.intp)])
-    starts = np.cumsum([0, *map(len, groups)])
-    group = np.repeat(np.arange(len(groups)), np.diff(starts))
-    # The places in `rows` by metric and cell. The last ones are for those that are not there.
-    kinds, cells = pd.Index(list(described)), pd.Index(found["cell_id"].unique())
-    places = np.full((len(kinds) + 1, len(cells) + 1), -1)
-    ranked = found.iloc[rows]
-    places[kinds.get_indexer(ranked["metric"]), cells.get_indexer(ranked["cell_id"])] = np.arange(len(rows))
+    groups = [group.tolist() for group in _groups(found, described)]
+    ranked = found[["metric", "cell_id"]].iloc[[row for group in groups for row in group]]
+    ranked["group"] = [number for number, group in enumerate(groups) for _ in group]
+    ranked["rank"] = [rank for group in groups for rank in range(len(group))]
     made = compared[compared["p_adjusted"].notna()]  # Others have too few questions.
-    kind = kinds.get_indexer(made["metric"])
-    pairs = np.sort([places[kind, cells.get_indexer(made[name])] for name in ("cell_a", "cell_b")], axis=0)
-    here = pairs[0] >= 0
-    here[here] = group[pairs[0, here]] == group[pairs[1, here]]
-    first, second = pairs[:, here]
-    real = made["p_adjusted"].to_numpy(np.float64)[here] < SIGNIFICANCE
+    for side in ("a", "b"):
+        of_side = ranked.rename(columns={"cell_id": f"cell_{side}"})
+        made = made.merge(of_side, on=["metric", f"cell_{side}"], suffixes=("_a", "_b"))
+    made = made[made["group_a"] == made["group_b"]]
+    ranks, real = made[["rank_a", "rank_b"]].to_numpy(), made["p_adjusted"] < SIGNIFICANCE
+    pairs: list[dict[tuple[int, int], bool]] = [{} for _ in groups]
+    for group, better, worse, significant in zip(
+        made["group_a"].tolist(),
+        ranks.min(axis=1).tolist(),
+        ranks.max(axis=1).tolist(),
+        real.tolist(),
+        strict=True,
+    ):
+        pairs[group][better, worse] = significant
 
-    of_best = np.isin(first, starts)
-    standing[rows[second[of_best]]] = np.where(real[of_best], "worse", "tied")
-    standing[rows[first[of_best]]] = "best"
-    competing = np.unique([first, second])
-    ends = np.searchsorted(competing, starts).tolist()
-    order = np.argsort(first[real], kind="stable")
-    distinct = np.searchsorted(competing, np.stack([first, second], axis=1)[real][order])
-    of_pairs = np.searchsorted(distinct[:, 0], ends).tolist()
-    for low, high, pair, last in zip(ends, ends[1:], of_pairs, of_pairs[1:], strict=False):
-        apart = frozenset(map(tuple, (distinct[pair:last] - low).tolist()))
-        letters[rows[competing[low:high]]] = tie_letters(high - low, apart) or None
-    return {"standing": standing.tolist(), "letters": letters.tolist()}
+    standing: list[str | None] = [None] * len(found)
+    letters: list[str | None] = [None] * len(found)
+    for rows, own in zip(groups, pairs, strict=True):
+        for (better, worse), significant in own.items():
+            if better == 0:
+                standing[rows[0]] = "best"
+                standing[rows[worse]] = "worse" if significant else "tied"
+        place_of = {rank: place for place, rank in enumerate(sorted({rank for pair in own for rank in pair}))}
+        distinct = frozenset((place_of[a], place_of[b]) for (a, b), significant in own.items() if significant)
+        for rank, text in zip(place_of, tie_letters(len(place_of), distinct), strict=False):
+            letters[rows[rank]] = text
+    return {"standing": standing, "letters": letters}
 
 
 def _groups(found: pd.DataFrame, described: Mapping[str, Metric]) -> Iterator[NDArray[np.intp]]:
