@@ -35,22 +35,43 @@ prmcal.db          where results live: tables, statistics and queries over DuckD
 prmcal.dashboard   the web pages, which only read
 """
 
-import ast
 import importlib
-from pathlib import Path
 from typing import Any
 
 __version__ = "0.2.0"
 
-
-def _modules() -> dict[str, str]:
-    """Return the module of each name, as the file for type checkers says."""
-    told = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-    imports = [each for each in told.body if isinstance(each, ast.ImportFrom)]
-    return {name.name: str(each.module) for each in imports for name in each.names}
-
-
-_HOME = _modules()
+_NAMES = {
+    "harness.audit.audit": ("audit",),
+    "harness.audit.saved": ("load_calibrator",),
+    "harness.cluster.nodes": ("ClusterSettings",),
+    "harness.inference.calibrated_prm": ("CalibratedPRM",),
+    "harness.inference.loading": ("load",),
+    "harness.inference.results": ("PrefixRewards", "Solution", "Trajectory"),
+    "harness.notebook": ("Run", "open_run", "run"),
+    "harness.planning.grid": ("GridSpec",),
+    "registry.contracts.calibrator": ("Calibrator", "FitSupport", "ScoredPrefixes"),
+    "registry.contracts.data": (
+        "Completion",
+        "GenerationRequest",
+        "HiddenStates",
+        "Prefix",
+        "PrefixScores",
+        "Question",
+        "Sampling",
+        "ScoringRequest",
+    ),
+    "registry.contracts.dataset": ("Dataset",),
+    "registry.contracts.metric": ("AbsoluteSum", "Metric", "PrefixRows", "QuestionRatio", "UnderWeights"),
+    "registry.contracts.models": ("LLM", "PRM"),
+    "registry.contracts.pool": ("Pool",),
+    "registry.contracts.strategy": ("Answered", "PoolStrategy", "SearchStrategy", "Setting"),
+    "registry.plugins": ("calibrator", "dataset", "llm", "metric", "prm", "strategy"),
+    "registry.prms.judge": ("JudgePRM",),
+    "registry.prms.transformers": ("TransformersPRM",),
+    "registry.strategies.sequential": ("Drawn", "Outcome", "SequentialRule", "first_at_least"),
+}
+"""The names that each module gives to the package. `__init__.pyi` has the same for type checkers."""
+_HOME = {name: f"prmcal.{module}" for module, names in _NAMES.items() for name in names}
 __all__ = sorted([*_HOME, "__version__"], key=lambda name: (not name.isupper(), name))
 
 
