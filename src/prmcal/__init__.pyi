@@ -51,3 +51,4 @@ from prmcal.registry.strategies.sequential import first_at_least as first_at_lea
 
 __version__: str
 __all__: list[str]
+_HOME: dict[str, str]
