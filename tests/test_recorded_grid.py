@@ -65,13 +65,13 @@ def test_the_shipped_grid_reads_the_recording_in_the_current_folder(tmp_path: Pa
     (tmp_path / "math_cot_100.jsonl").symlink_to(RECORDING)
     planned = prmcal("plan", "recorded", folder=tmp_path)
     assert planned.returncode == 0, planned.stderr
-    assert "36 cells" in planned.stdout
+    assert "25 cells" in planned.stdout
 
 
 def test_every_cell_is_filled(finished: Path) -> None:
     calibration, scaling = table(finished, "calibration"), table(finished, "scaling")
     assert set(calibration["calibrator"]) == CALIBRATORS
-    assert len(scaling) == 20
+    assert len(scaling) == 14
 
 
 @pytest.mark.parametrize("n", range(1, 9))

@@ -208,24 +208,22 @@ def test_the_metadata_says_what_it_is(installed: Installed) -> None:
     assert sum(line.startswith("Classifier: ") for line in lines) >= 5
 
 
-def test_every_kind_of_file_is_in_it(installed: Installed) -> None:
-    names = set(contents(installed.wheel))
-    shipped = {f"prmcal/grids/{path.name}" for path in (ROOT / "grids").glob("*.*")}
-    models = {
-        f"prmcal/registry/nano/{path.relative_to(ROOT / 'registry' / 'nano').as_posix()}"
-        for path in (ROOT / "registry" / "nano" / "models").rglob("*")
-        if path.is_file()
+def test_every_file_of_the_packages_is_in_it_and_no_other(installed: Installed) -> None:
+    shipped = {
+        f"prmcal/{path.relative_to(ROOT).as_posix()}"
+        for package in ("dashboard", "db", "grids", "harness", "registry")
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
     }
-    pools = {f"prmcal/registry/pools/{path.name}" for path in (ROOT / "registry" / "pools").glob("*.parquet")}
-    assert len(pools) > 2
-    assert shipped | models | pools | {"prmcal/py.typed"} <= names
-    assert not [name for name in names if name.startswith(("tests/", "prmcal/tests/", "prmcal/docs/"))]
+    shipped |= {f"prmcal/{path.name}" for path in (ROOT / "src" / "prmcal").glob("*.*")}
+    names = {name for name in contents(installed.wheel) if not name.startswith("prmcal-")}
+    assert names == shipped
 
 
 def test_a_shipped_grid_is_planned_by_its_name(installed: Installed) -> None:
     planned = installed.run("plan", "nano")
     assert planned.returncode == 0, planned.stderr
-    assert "1836 cells" in planned.stdout
+    assert "882 cells" in planned.stdout
 
 
 @pytest.fixture(scope="module")
