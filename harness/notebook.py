@@ -224,7 +224,6 @@ def run(
     plugins: Sequence[str | Path] = (),
     progress: bool = False,
     only: Mapping[str, str | Sequence[str]] | None = None,
-    retry_failed: bool = False,
     max_hours: float | None = None,
     drop_cells: bool = False,
     cluster: ClusterSettings | None = None,
@@ -254,8 +253,6 @@ def run(
     only : mapping of str to str or sequence of str, optional
         Run only what the cells with these names need, by their kind: ``{"llm": "weak", "prm": ["qwen", "shepherd"]}``.
         Kinds are llm, prm, calibrator, dataset and strategy. Other cells stay as they are.
-    retry_failed : bool, default False
-        Run only what the cells need that failed in the latest run of the folder.
     max_hours : float, optional
         End the run after this time, in hours. The cells that are not finished have the status "pending".
     drop_cells : bool, default False
@@ -297,7 +294,6 @@ def run(
             executor,
             stream=sys.stderr if progress else io.StringIO(),
             only=_listed(only or {}),
-            retry_failed=retry_failed,
             max_hours=max_hours,
             drop_cells=drop_cells,
         )

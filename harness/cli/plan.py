@@ -13,7 +13,7 @@ import typer
 
 from prmcal.db.run_folder import LOG_FILE
 from prmcal.db.text.formats import counted, duration, time_left
-from prmcal.errors import DatabaseError, PrmcalError, RunError
+from prmcal.errors import DatabaseError, RunError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.options import WORDS, option
@@ -23,7 +23,7 @@ from prmcal.harness.execution.machine import default_workers, visible_gpus
 from prmcal.harness.jobs.parameters import ALL_GPUS
 from prmcal.harness.planning import gpu_hours
 from prmcal.harness.planning.costs import CostModel, remaining_work, seconds_left
-from prmcal.harness.planning.gpu_hours import ModelCost, Space, model_costs, space_needed
+from prmcal.harness.planning.gpu_hours import ModelCost, model_costs
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Only, Plan
 from prmcal.harness.planning.planner import build_plan
@@ -32,11 +32,6 @@ from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal import text_table, wrapped
-from prmcal.registry.messages import printable
-from prmcal.registry.plugins import llms
-
-_END = 40
-"""In characters. How much of the end of a prompt is shown with its white space."""
 
 
 def plan(
@@ -45,36 +40,18 @@ def plan(
     only: options.OnlyOption = None,
     limit: options.LimitOption = None,
     plugin: options.PluginOption = None,
-    prompt: Annotated[bool, typer.Option("--prompt", help=WORDS["plan"]["prompt"])] = False,
 ) -> None:
     """Show the jobs of a grid and what they cost.
 
-    The costs are samples, tokens, time and disk space. What would make cells fail is shown too. No model is loaded and
+    The costs are samples, tokens and time. What would make cells fail is shown too. No model is loaded and
     nothing is downloaded. Each server gets one request.
     """
     spec = options.read(grid, limit, plugin)
-    typer.echo(render_prompts(spec) if prompt else render_plan(spec, out, options.names_by_kind(only)))
-
-
-def render_prompts(grid: GridSpec) -> str:
-    """Return the prompt of the first question for each LLM, and how it ends. Only tokenizers are loaded."""
-    plan = build_plan(grid, stand_ins=True)
-    data = plan.datasets[0]
-    question = data.questions[0].text
-    parts = [f"The first question of {data.name}, {data.split}:\n{printable(question)}"]
-    for planned in plan.plugins[llms.kind]:
-        try:
-            prompt = planned.reference.build(llms).prompt(question)
-        except PrmcalError as error:
-            parts.append(wrapped(f"The prompt of {planned.name} is not known: {error}"))
-            continue
-        told = f"The prompt of {planned.name}, which ends with {prompt[-_END:]!r}:\n{printable(prompt)}"
-        parts.append(told if prompt else f"{planned.name} does not tell its prompt.")
-    return "\n\n".join(parts)
+    typer.echo(render_plan(spec, out, options.names_by_kind(only)))
 
 
 def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None) -> str:
-    """Return the jobs of a grid by kind, their total, and the estimated time and space.
+    """Return the jobs of a grid by kind, their total, and the estimated time.
 
     Stand-ins take the place of models and data sets that are not on this machine. The artifacts of the folder count as
     done, and their costs are the basis of the estimate of the time.
@@ -88,7 +65,7 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
     refs = (shard.ref for shard in whole.shards())
     done = {} if directory is None else Store(directory).manifests(refs, verify=False)
     work = remaining_work(plan, done, CostModel(whole, done))
-    models, space = model_costs(plan, done), space_needed(plan, done)
+    models = model_costs(plan, done)
     workers = default_workers()
     rows = [
         [
@@ -116,25 +93,11 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
     parts = [text_table(head, rows), wrapped(total)]
     if models and len(known) < len(work):
         parts += [_models(models), wrapped(_wall_time(plan, models)), wrapped(gpu_hours.EXPLANATION)]
-    if space.artifacts:
-        parts.append(wrapped(_space(space)))
     if plan.absent:
         absent = f"Not on this machine: {', '.join(plan.absent)}. The plan includes them"
         parts.append(wrapped(f"{absent}; `prmcal doctor GRID` says what to do."))
     parts += [wrapped(str(each), hanging="  ") for each in plan_problems(grid, plan)]
     return "\n\n".join(parts)
-
-
-def _space(space: Space) -> str:
-    parts = {"hidden states": space.hidden, "solutions": space.solutions, "all else": space.rest}
-    text = f"Disk: about {_gigabytes(space.artifacts)} in the run's folder ("
-    text += ", ".join(f"{name} {_gigabytes(size)}" for name, size in parts.items() if size) + ")"
-    text += f", and {_gigabytes(space.models)} of models to download" if space.models else ""
-    return f"{text}. {gpu_hours.DISK_EXPLANATION}" if space.hidden else text + "."
-
-
-def _gigabytes(size: float) -> str:
-    return f"{size / 1e9:,.0f} GB" if size >= 10e9 else f"{size / 1e9:,.2g} GB"
 
 
 def _wall_time(plan: Plan, models: Sequence[ModelCost]) -> str:
@@ -157,7 +120,7 @@ def _models(models: Sequence[ModelCost]) -> str:
 
 _ADVICE = {
     "interrupted": "To continue, run the same command again. Finished work is kept.",
-    "partial": "The part that was asked for is finished. For the rest, leave out --only and --retry-failed.",
+    "partial": "The part that was asked for is finished. For the rest, leave out --only.",
 }
 
 
@@ -197,11 +160,11 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
     failed_now = failed_cells(plan, failures)
     groups = grouped(failed_now)
     finished = {cell.cell_id for cell in plan.cells if all(shard.ref in done for shard in cell.job.shards)}
-    part = plan.asked_part(record)
+    part = plan.part(plan.cells_with(record.only))
     asked = {shard.ref for shard in part.shards()}
     waiting = [each for each in unfinished if each.ref in asked and each.ref.key not in failures]
     left = seconds_left(waiting, cost, record.workers)
-    log = directory / (record.log or LOG_FILE)
+    log = directory / LOG_FILE
     running = folder.running()
     if running:
         state = "running"

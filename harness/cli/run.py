@@ -34,14 +34,12 @@ def run(
     grid: options.GridArgument,
     out: options.OutOption,
     only: options.OnlyOption = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help=WORDS["run"]["retry_failed"])] = False,
     limit: options.LimitOption = None,
     workers: Annotated[int | None, option("N", WORDS["run"]["workers"], min=1)] = None,
     executor: Annotated[str, option("NAME", WORDS["run"]["executor"])] = "local",
     address: Annotated[str | None, option("HOST:PORT", WORDS["run"]["address"])] = None,
     plugin: options.PluginOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help=WORDS["run"]["quiet"])] = False,
-    log_file: Annotated[Path | None, option("FILE", WORDS["run"]["log_file"])] = None,
     max_hours: Annotated[float | None, option("HOURS", WORDS["run"]["max_hours"])] = None,
     drop_cells: Annotated[bool, typer.Option("--drop-cells", help=WORDS["run"]["drop_cells"])] = False,
 ) -> None:
@@ -67,9 +65,7 @@ def run(
                 files,
                 chosen,
                 stream=io.StringIO() if quiet else None,
-                log_file=log_file,
                 only=options.names_by_kind(only),
-                retry_failed=retry_failed,
                 max_hours=max_hours,
                 drop_cells=drop_cells,
             )
@@ -84,9 +80,6 @@ def run(
 
 def _report(directory: Path, summary: RunSummary, quiet: bool) -> None:
     """Say what was done, what failed, and what to do next."""
-    if not summary.cells:
-        tell(wrapped(f"No cell failed in the latest run in {directory}, so there is nothing to try again."))
-        return
     if not quiet:
         tell(wrapped(_done(summary)))
     if summary.failures:
@@ -121,7 +114,7 @@ def _done(summary: RunSummary) -> str:
         f"{counted(summary.failed_cells, 'cell')} failed. Log: {summary.log}"
     )
     if summary.cells < summary.grid_cells:
-        text += f"\nThe grid has {summary.grid_cells:,} cells. To run all of them, leave out --only and --retry-failed."
+        text += f"\nThe grid has {summary.grid_cells:,} cells. To run all of them, leave out --only."
     return text
 
 

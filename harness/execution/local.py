@@ -49,7 +49,7 @@ class WorkerProcess:
     started : bool
         Whether it has sent a message. If it dies before, no shard is to blame.
     spent : bool
-        True if another process must take its place: its models broke twice in a row, or it broke with one.
+        True if another process must take its place, because a model broke in it.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class WorkerProcess:
         variables: Mapping[str, str] | None = None,
     ) -> None:
         self.started = self.spent = False
-        self._breaks = self._written = 0
+        self._written = 0
         self._output = output
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_bytes(b"")  # An earlier process may have written it.
@@ -114,9 +114,8 @@ class WorkerProcess:
         return self._judged(message) if isinstance(message, Outcome) else message
 
     def _judged(self, outcome: Outcome) -> Outcome:
-        """Count the failures of models in a row. Return an outcome with the root of its failure."""
-        self._breaks = self._breaks + 1 if outcome.broken else 0
-        self.spent = outcome.broken == "process" or self._breaks > 1
+        """Return an outcome with the root of its failure, if a model broke."""
+        self.spent = outcome.broken
         if outcome.failure is None or not outcome.broken:
             return outcome
         lines = self.last_lines(self._written)

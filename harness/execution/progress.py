@@ -101,7 +101,7 @@ class Progress:
             self._log: TextIO = log.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
         except OSError as error:
             raise StorageError(
-                f"The log {log} cannot be written ({error.strerror or error}). Choose another --log-file."
+                f"The log {log} cannot be written ({error.strerror or error}). Choose another --out folder."
             ) from error
         self.write(
             f"prmcal {__version__}: {self._total:,} shards with {workers} workers, of which {self._done:,} were "

@@ -35,10 +35,8 @@ def run_grid(
     plugin_files: Sequence[Path] = (),
     executor: Executor | None = None,
     stream: TextIO | None = None,
-    log_file: Path | None = None,
     *,
     only: Only | None = None,
-    retry_failed: bool = False,
     max_hours: float | None = None,
     drop_cells: bool = False,
 ) -> RunSummary:
@@ -54,12 +52,11 @@ def run_grid(
     Plugin files must be loaded already, and every worker loads them. The executor is by default that of this machine,
     with this number of worker processes. Progress is written to `stream`, by default standard error, and the log to
     ``run.log`` in the folder. With `only`, what the cells with these names need is run, and other cells stay as they
-    are; see :meth:`Plan.cells_with`. With `retry_failed`, what the cells need that failed in the latest run of the
-    folder. If none failed, nothing is done. The run ends after `max_hours`, which are above 0. With
+    are; see :meth:`Plan.cells_with`. The run ends after `max_hours`, which are above 0. With
     `drop_cells`, finished cells that the run would not compute again are deleted from the database, if the grid does
     not have them or they have changed. Their artifacts stay.
     """
-    watch, folder, log = EndWatch(max_hours), RunFolder(directory), log_file or directory / LOG_FILE
+    watch, folder, log = EndWatch(max_hours), RunFolder(directory), directory / LOG_FILE
     here = executor is None
     executor = executor or LocalExecutor(directory, workers, plugin_files, 3600 * grid.shards.time_limit)
     plan = build_plan(grid)
@@ -69,11 +66,9 @@ def run_grid(
         data, environment = grid.model_dump(mode="json"), run_environment()
         if executor.on_gpus:  # Those of a cluster are not on this machine.
             environment["hardware"]["gpus"] = environment["hardware"]["gpus"] or ["GPUs of the cluster"]
-        record = folder.new_record(data, plugin_files, workers, log, only or {}, retry_failed, environment)
-        part = plan.asked_part(record)
+        record = folder.new_record(data, plugin_files, workers, only or {}, environment)
+        part = plan.part(plan.cells_with(record.only))
         recorder = Recorder(folder, plan, folder.store, record)
-        if not part.cells:
-            return recorder.summary(part, 0, watch.seconds, log, None)
         dropped = recorder.lost_cells(part, drop_cells)
         folder.store.remove_leftovers()
         done = folder.store.manifests(shard.ref for shard in plan.shards())
@@ -137,13 +132,12 @@ def rebuild_database(directory: Path) -> int:
 
     Until it is complete, and if the process is killed, readers have the old one.
 
-    Raises a RunError if no grid was run in the folder, or one is running. Raises a DatabaseVersionError if a newer
-    version of prmcal wrote the database. It stays then. Raises a StorageError if the database cannot be replaced.
+    Raises a RunError if no grid was run in the folder, or one is running. Raises a StorageError if the database cannot
+    be replaced.
     """
     folder = RunFolder(directory)
     record = folder.record()
     with folder.lock(), storage_errors(directory):
-        folder.refuse_newer()
         plan = existing_plan(folder)
         for database in (folder.database, folder.published):
             if database.is_dir():

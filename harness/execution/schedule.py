@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from typing import Literal, Self
+from typing import Self
 
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.jobs.job import Shard
@@ -44,8 +44,8 @@ class Outcome:
     """True if it was not computed because a shard that it needs failed."""
     fatal: bool = False
     """True if the run must stop because the machine failed, for example with a full disk."""
-    broken: Literal["", "model", "process"] = ""
-    """The broken part, if another try may succeed: the model, which the worker has closed, or the process with it."""
+    broken: bool = False
+    """True if a model or the worker broke, so that another try in a new process may succeed."""
     log: tuple[str, ...] = ()
     """Lines for the log: repeated requests, warnings, and the traceback of an error."""
 
@@ -55,7 +55,7 @@ class Outcome:
 
         `reason` says how it died, without a full stop, and `lines` are the last ones that it wrote.
         """
-        return cls(ref, failure=Failure(f"{reason}.", "crash"), broken="process", log=tuple(lines))
+        return cls(ref, failure=Failure(f"{reason}.", "crash"), broken=True, log=tuple(lines))
 
 
 @dataclass(slots=True)

@@ -3,7 +3,6 @@
 import logging
 import multiprocessing
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -11,11 +10,10 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from prmcal.errors import ModelBrokenError, StorageError
 from prmcal.harness.execution.ending import Failure
@@ -67,10 +65,7 @@ def end_with(pipe: int) -> None:
 
 
 def run_shard(shard: Shard[Parameters], context: Context) -> Outcome:
-    """Compute a shard and store its artifact. A failure becomes an outcome with a reason.
-
-    If a model broke, all models are closed, so that the next try loads them again.
-    """
+    """Compute a shard and store its artifact. A failure becomes an outcome with a reason."""
     begin, models = time.perf_counter(), context.models_loaded
     with _collected(context.report) as log:
         try:
@@ -88,31 +83,13 @@ def run_shard(shard: Shard[Parameters], context: Context) -> Outcome:
             return Outcome(shard.ref, manifest, log=tuple(log))
         except Exception as error:
             text = "".join(traceback.format_exception(error))
-            outcome = Outcome(
+            return Outcome(
                 shard.ref,
                 failure=Failure.of(error, shard.ref.kind),
                 fatal=isinstance(error, StorageError),
-                broken=_broken(error, text),
+                broken=isinstance(error, ModelBrokenError),
                 log=(*log, text),
             )
-    # The error is gone here. Its frames would keep the memory of the model.
-    if outcome.broken == "model" and not context.drop():
-        outcome = replace(outcome, broken="process")
-    return outcome
-
-
-# After these, every further call on the GPU fails in the same process.
-_POISONED = re.compile(
-    r"AcceleratorError|(CUDA|HIP|NCCL) error|CU(BLAS|DNN)_STATUS|device-side assert|illegal memory access|"
-    "unspecified launch failure"
-)
-
-
-def _broken(error: Exception, text: str) -> Literal["", "model", "process"]:
-    """Return what broke, from an error and its traceback."""
-    if not isinstance(error, ModelBrokenError):
-        return ""
-    return "process" if _POISONED.search(text) else "model"
 
 
 class _Collector(logging.Handler):

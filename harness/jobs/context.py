@@ -3,10 +3,8 @@
 Each worker keeps one context. A model stays loaded until a shard needs another one.
 """
 
-import gc
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from numpy.typing import NDArray
 
-from prmcal.errors import (
-    DataError,
-)
+from prmcal.errors import DataError
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference, QuestionSlice
 from prmcal.harness.jobs.plugin_calls import plugin_guard
@@ -38,7 +34,6 @@ Model = TypeVar("Model", bound=LLM | PRM)
 R = TypeVar("R")
 
 _MADE_BYTES = 64 * 2**20
-_SECONDS_TO_CLOSE = 60.0
 PREFIX = ["question_id", "trajectory", "step"]
 """The columns that identify a prefix of a rollout."""
 _PREFIX, _COUNTS = [*PREFIX, "terminal"], ["successes", "follow_ups"]
@@ -102,29 +97,6 @@ class Models:
         """Return a new calibrator: unfitted, or as it was saved in a folder."""
         calibrator = reference.build(calibrators)
         return calibrator if folder is None else calibrator.load(folder)
-
-    def drop(self, seconds: float = _SECONDS_TO_CLOSE) -> bool:
-        """Let go of the models because one of them broke. They are loaded again when they are asked for.
-
-        Returns False if closing them raised an error or took longer than this, so that their memory may not be free.
-        """
-        with self.lock:
-            held = [model for _, model in self._held.values()]
-            self._held.clear()
-        closed = threading.Event()
-
-        def close() -> None:
-            with suppress(Exception):
-                for model in held:
-                    model.close()
-                closed.set()
-
-        thread = threading.Thread(target=close, daemon=True)
-        thread.start()
-        thread.join(seconds)
-        held.clear()
-        gc.collect()
-        return closed.is_set()
 
     def close(self) -> None:
         """Unload the models. They are loaded again when they are asked for."""

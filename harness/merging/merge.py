@@ -75,9 +75,7 @@ def _record(union: Union) -> RunRecord:
     Plugin files are not named: they would be executed, and may be those of a stranger.
     """
     records = {
-        run.run_id: replace(
-            run, plugin_files=[], log="", sources=[], environment={**ENVIRONMENT, **run.environment}
-        )
+        run.run_id: replace(run, plugin_files=[], sources=[], environment={**ENVIRONMENT, **run.environment})
         for source in union.sources
         for run in (*source.record.sources, source.record)
     }

@@ -10,5 +10,5 @@ plan          the plan, parts of it, its jobs and shards
 preflight     the plugins that will not work
 saved         the plan in the folder of a run
 costs         samples, tokens and seconds
-gpu_hours     the same, and disk and memory, from the sizes of models
+gpu_hours     the same, from the sizes of models
 """

@@ -1,6 +1,5 @@
-"""The work that models are assumed to have, of which nothing is computed yet: tokens, GPU-hours and disk space."""
+"""The work that models are assumed to have, of which nothing is computed yet: tokens and GPU-hours."""
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
@@ -13,7 +12,6 @@ from prmcal.harness.jobs.job import TEXTS, Shard
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.strategy import SearchStrategy
-from prmcal.registry.models.checkpoints import is_on_this_machine, read_config, resolve_checkpoint
 from prmcal.registry.plugins import KINDS, calibrators, prms, strategies
 
 _SHARE_OF_LONGEST = 0.4
@@ -213,68 +211,3 @@ def billions(checkpoint: str) -> float | None:
     """Return the parameters of a model in billions, read from the name of its checkpoint; None if it is not there."""
     sizes = _BILLIONS.findall(checkpoint.replace("_", "-"))
     return float(sizes[-1]) if sizes else None
-
-
-_BYTES_OF_TOKEN = 4
-_BYTES_OF_STATE = 2
-_BYTES_OF_SHARD = 100_000
-_BYTES_OF_PARAMETER = 2
-_WIDTH_OF_A_BILLION = 2048
-
-DISK_EXPLANATION = (
-    f"Stored hidden states take {_BYTES_OF_STATE} bytes x the PRM's width for every token of the measured trajectories "
-    f"and of those that calibrators are fitted to. The width of a PRM that is not on this machine is assumed to be "
-    f"{_WIDTH_OF_A_BILLION:,} x (10^9 parameters)^(1/3). A fit loads the stored states of one LLM and PRM into memory "
-    "as float32, and needs twice this for a short time. Computed states (`hidden: computed`) need no disk. "
-    f"{parameters.KEPT_STATES / 1e9:.1f} GB of them and a batch are in memory."
-)
-
-
-@dataclass(frozen=True)
-class Space:
-    """Bytes on the disk that a plan will take."""
-
-    hidden: float
-    solutions: float
-    rest: float
-    """The artifacts that are not computed yet: hidden states, whole solutions, and the others."""
-    models: float
-    """The weights that are not on this machine."""
-
-    @property
-    def artifacts(self) -> float:
-        """All artifacts that are not computed yet."""
-        return self.hidden + self.solutions + self.rest
-
-
-def space_needed(plan: Plan, done: Collection[ArtifactRef]) -> Space:
-    """Estimate the disk for the remaining work.
-
-    `done` are the finished shards.
-    """
-    whole = Lengths(_longest(plan)).whole
-    widths: dict[str, float] = {}
-    hidden = solutions = rest = 0.0
-    for given in (shard.parameters for shard in plan.shards() if shard.ref not in done):
-        match given:
-            case parameters.HiddenParameters(prm=prm):
-                widths.setdefault(prm.name, _width(prm))
-                # The trajectories of a question share its tokens.
-                tokens = given.size * whole + len(given.data.questions) * _QUESTION_TOKENS
-                hidden += _BYTES_OF_STATE * widths[prm.name] * tokens
-            case parameters.RolloutParameters():
-                solutions += _BYTES_OF_TOKEN * generated_tokens(given)
-            case _:
-                rest += _BYTES_OF_SHARD
-    weights = {each.absent for kind in ("llm", "prm") for each in plan.plugins.get(kind, ())} & {*plan.absent}
-    models = sum(_BYTES_OF_PARAMETER * 1e9 * (billions(each) or 0) for each in weights)
-    return Space(hidden, solutions, rest, models)
-
-
-def _width(prm: parameters.PluginReference) -> float:
-    """Return the width of a PRM's hidden states; 0 if it is not known."""
-    checkpoint = checkpoint_of("prm", prm)
-    if checkpoint and is_on_this_machine(checkpoint):
-        width = read_config(resolve_checkpoint(checkpoint)).get("hidden_size")
-        return float(width) if isinstance(width, int) else 0.0
-    return _WIDTH_OF_A_BILLION * math.cbrt(billions(checkpoint) or 0.0)

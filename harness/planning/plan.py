@@ -11,7 +11,6 @@ from prmcal.db.metrics import Leaderboard, Metric, cell_id
 from prmcal.errors import GridError
 from prmcal.harness.jobs.job import Job, Labels, Name, NoName, Shard, StrategyName, job_key, shard_key
 from prmcal.harness.jobs.parameters import Parameters, PluginReference, ScoreParameters, plain_data
-from prmcal.harness.storage.folder import RunRecord
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.plugin import Plugin, Share
@@ -195,17 +194,6 @@ class Plan:
         used = names | {plugin.absent for plugin in models if plugin.name in names}
         absent = tuple(name for name in self.absent if name in used)
         return replace(self, jobs=tuple(jobs), cells=tuple(cells), absent=absent)
-
-    def asked_part(self, record: RunRecord) -> Self:
-        """Return the part that a run was asked for. It has no cells if none is to be tried again.
-
-        Raises a GridError if no cell has the names that the run was asked for.
-        """
-        cells = self.cells_with(record.only)
-        if record.retried is not None:
-            retried = set(record.retried)
-            cells = [cell for cell in cells if cell.cell_id in retried]
-        return self.part(cells)
 
 
 def _name(cell: Cell, kind: str) -> str:

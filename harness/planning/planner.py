@@ -19,6 +19,7 @@ from prmcal.registry.contracts.models import LLM
 from prmcal.registry.contracts.pool import PER_CALIBRATOR
 from prmcal.registry.contracts.strategy import PoolStrategy, SearchStrategy, Strategy
 from prmcal.registry.plugins import strategies
+from prmcal.registry.splitting import StepSplitting
 
 
 def roles(
@@ -220,6 +221,11 @@ class _Planner(Chain):
         """
         if not isinstance(own, Scored):
             raise GridError(f"The search '{strategy.name}' must have \"scores\" in its 'reads'.")
+        if StepSplitting.of(own.llm.built.splitting).changes_texts:
+            raise GridError(
+                f"A step of the search '{strategy.name}' ends at a blank line, and the LLM '{own.llm.name}' has "
+                "another 'splitting'. Leave this argument out, or run the searches in a grid without this LLM."
+            )
         reads = strategy.built.once_for
         calibrated = own if isinstance(own, Calibrated) and reads in ("calibrator", "level") else None
         calibrator = calibrated.calibrator if calibrated else None

@@ -1,11 +1,11 @@
 """Finding and reading grid files, and their JSON Schema, which editors use for completion and errors.
 
-Messages say where and what is wrong. The schema knows what a field and an argument of
-a plugin may be. What several fields have to do with each other, such as a name that is used twice, only
-:func:`read_grid` checks.
+Messages say where and what is wrong. The schema knows what a field may be. What several fields have to do with each
+other, such as a name that is used twice, only :func:`read_grid` checks. The arguments of plugins are checked when a
+grid is planned.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from prmcal.errors import GridError
 from prmcal.harness.planning.grid import DEFAULT_STRATEGIES, GridSpec
 from prmcal.registry.messages import is_file, meant, reading, shown
 from prmcal.registry.plugins import KINDS
-from prmcal.registry.sources import arguments_model, documented_arguments
 
 _FOLDER = Path(prmcal.grids.__file__).parent
 
@@ -109,11 +108,6 @@ def _suggestion(location: tuple[int | str, ...]) -> str:
         if isinstance(part, str) and hasattr(model, "model_fields") and part in model.model_fields:
             model = _inner(model.model_fields[part].annotation)
     key, fields = str(location[-1]), list(getattr(model, "model_fields", {}))
-    elsewhere = [section for name, section in _sections(GridSpec, "") if name == key]
-    if elsewhere:
-        top = "at the top level" if "" in elsewhere else ""
-        under = " or ".join(f"`{section}`" for section in elsewhere if section)
-        return f"It belongs {' or '.join(filter(None, (top, under and f'under {under}')))}."
     beside = " What a plugin takes belongs under `arguments`." if "arguments" in fields else ""
     return meant(key, fields, f"Known keys: {', '.join(fields)}.{beside}")
 
@@ -121,15 +115,6 @@ def _suggestion(location: tuple[int | str, ...]) -> str:
 def _inner(annotation: Any) -> Any:
     """Return the type of the entries of a list, the type that is not None, or the type itself."""
     return next(iter(getattr(annotation, "__args__", ())), annotation)
-
-
-def _sections(model: Any, section: str) -> Iterator[tuple[str, str]]:
-    """Yield every key of a grid with the section in which it belongs. What is in `parts` is also outside."""
-    for name, field in model.model_fields.items():
-        yield name, section
-        inner = _inner(field.annotation)
-        if name != "parts" and hasattr(inner, "model_fields"):
-            yield from _sections(inner, f"{section}.{name}" if section else name)
 
 
 _ENTRIES = {
@@ -149,8 +134,8 @@ _DRAFT = "http://json-schema.org/draft-07/schema#"  # The newest draft that the 
 def grid_schema() -> dict[str, Any]:
     """Return the JSON Schema of a grid file with the plugins that are registered now.
 
-    An entry of a plugin is its name or a mapping. The arguments of a registered plugin are checked. A plugin that is
-    not registered may have any arguments, since the grid may be run with a plugin file.
+    An entry of a plugin is its name or a mapping. Its arguments are not checked, and it need not be registered, since
+    the grid may be run with a plugin file.
     """
     schema = _for_editors(GridSpec.model_json_schema(ref_template="#/definitions/{model}"))
     definitions = schema.pop("$defs")
@@ -165,8 +150,7 @@ def grid_schema() -> dict[str, Any]:
 
 def _entry(model: dict[str, Any], kind: str) -> dict[str, Any]:
     """Return the schema of an entry of a plugin: a registered name, any other name, or a mapping."""
-    registry = KINDS[kind]
-    names = list(registry.names())
+    names = list(KINDS[kind].names())
     fields = {**model["properties"]}
     fields["plugin"] = {**fields["plugin"], "anyOf": [{"enum": names}, {"type": "string"}]}
     return {
@@ -177,23 +161,6 @@ def _entry(model: dict[str, Any], kind: str) -> dict[str, Any]:
         "properties": fields,
         "required": [name for name in model["required"] if name != "plugin"],
         "additionalProperties": False,
-        "allOf": [_arguments_of(name, registry.get(name)) for name in names],
-    }
-
-
-def _arguments_of(name: str, plugin: type) -> dict[str, Any]:
-    """Return the condition that an entry of a plugin has the arguments of its constructor."""
-    arguments = _for_editors(arguments_model(plugin).model_json_schema())
-    meanings = documented_arguments(plugin)
-    for argument, allowed in arguments["properties"].items():
-        if argument in meanings:
-            allowed["description"] = meanings[argument]
-    named = {"required": ["plugin"], "properties": {"plugin": {"const": name}}}
-    short = {"required": ["name"], "properties": {"name": {"const": name}}, "not": {"required": ["plugin"]}}
-    needed = {"required": ["arguments"]} if arguments.get("required") else {}
-    return {
-        "if": {"anyOf": [named, short]},
-        "then": {"properties": {"arguments": {**arguments, "additionalProperties": False}}, **needed},
     }
 
 

@@ -13,29 +13,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from prmcal.db import run_folder
-from prmcal.errors import DatabaseError, DatabaseVersionError, RunError, StorageError
+from prmcal.errors import RunError, StorageError
 from prmcal.harness.storage.store import Store, storage_errors, write_atomically
 from prmcal.registry.messages import excerpt, shown
-
-_SHOWN_BEFORE = 40
-"""Characters before a wrong one that a message shows."""
-
-
-def check_text(name: str, value: Any) -> None:
-    """Check that JSON data have only text that can be written as UTF-8.
-
-    `name` says what the data are, for the message.
-
-    Raises a ValueError if a text has half of a surrogate pair. Python makes one of each byte of an argument that is not
-    UTF-8.
-    """
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        near = error.object[max(0, error.start - _SHOWN_BEFORE) : error.end].lstrip('"')
-        raise ValueError(
-            f"'{name}' has half of a surrogate pair or a byte that is not UTF-8: {excerpt(near)}"
-        ) from error
 
 
 def first_problem(errors: Sequence[Any]) -> str:
@@ -60,12 +40,6 @@ def one_problem() -> Iterator[None]:
         raise ValueError(first_problem(error.errors())) from error
 
 
-_PATHS = ("plugin_files", "log")
-"""Fields of a record that may have bytes that are not UTF-8, because they are paths and no database has them."""
-
-_PATIENCE = 5.0
-"""Seconds to wait for a program that locks a database."""
-
 # A process that checks whether the folder is locked holds the lock for a moment.
 _ATTEMPTS, _SECONDS_BETWEEN = 5, 0.02
 
@@ -83,12 +57,8 @@ class RunRecord:
     """Start of the run in UTC, in ISO format."""
     workers: int = 1
     """Its worker processes."""
-    log: str = ""
-    """Path of its log, relative to the folder if it is in the folder."""
     only: dict[str, list[str]] = field(default_factory=dict)
     """The names of the cells that it was asked for, by their kind. Empty for all cells."""
-    retried: list[str] | None = None
-    """The ids of the cells that it was asked to try again. None for a run that was not asked for failed cells."""
     environment: dict[str, Any] = field(default_factory=dict)
     """The version of prmcal, the versions of the installed packages, and the hardware, as columns of the database."""
     finished_at: str = ""
@@ -109,25 +79,6 @@ class RunFolder:
         self.store = Store(directory)
         self.database = run_folder.database_path(directory)
         self.published = run_folder.published_path(directory)
-
-    def cells_to_retry(self) -> list[str]:
-        """Return the ids of the cells that failed in the latest run.
-
-        If that run was itself asked for failed cells, those that it did not finish are among them: it may have been
-        interrupted before it tried them. Cells are compared by their ids, because keys change when a plugin is
-        corrected.
-
-        Raises a RunError if no grid was run in the folder. Raises a DatabaseError if the published database cannot be
-        read.
-        """
-        from prmcal.db.catalog import cells
-
-        retried = self.record().retried or []
-        if not self.published.exists():
-            return retried
-        status = cells(self.published).set_index("cell_id")["status"]
-        unfinished = [cell for cell in retried if status.get(cell) != "done"]
-        return sorted({*status.index[status == "failed"], *unfinished})
 
     def results(self) -> Path:
         """Return the path of the published database.
@@ -160,9 +111,6 @@ class RunFolder:
             for each in (record, *record.sources):
                 check_time("started_at", each.started_at)
                 check_time("finished_at", each.finished_at or each.started_at)
-            for name, value in content.items():
-                if name not in _PATHS:
-                    check_text(name, value)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise RunError(
                 f"No grid was run in {self.directory}. Start one: prmcal run GRID --out {self.directory}"
@@ -201,42 +149,24 @@ class RunFolder:
         grid: Mapping[str, Any],
         plugin_files: Sequence[Path],
         workers: int,
-        log: Path,
         only: Mapping[str, Sequence[str]],
-        retry_failed: bool,
         environment: Mapping[str, Any],
     ) -> RunRecord:
-        """Return the record of a run that begins now. `retry_failed` asks for the cells of the latest run that failed.
-
-        Raises a RunError or a DatabaseError if it is not known which cells failed.
-        """
-        absolute, folder = log.resolve(), self.directory.resolve()
+        """Return the record of a run that begins now."""
         return RunRecord(
             grid=dict(grid),
             plugin_files=[str(path.resolve()) for path in plugin_files],
             run_id=secrets.token_hex(6),
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
             workers=workers,
-            # A folder may be moved.
-            log=str(absolute.relative_to(folder) if absolute.is_relative_to(folder) else absolute),
             environment=dict(environment),
             only={kind: list(names) for kind, names in only.items()},
-            retried=self.cells_to_retry() if retry_failed else None,
         )
 
     def write_record(self, record: RunRecord) -> None:
         """Replace the record."""
         # The order of the grid is kept, because the database has the grid as text.
         write_atomically(self.directory / run_folder.RECORD_FILE, json.dumps(asdict(record), indent=1) + "\n")
-
-    def refuse_newer(self) -> None:
-        """Check that no newer version of prmcal wrote the databases. What is damaged or older can be written again.
-
-        Raises a DatabaseVersionError if a database has a layout that this version does not know.
-        """
-        for path in (self.database, self.published):
-            if path.is_file():
-                _refuse_newer(path)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -293,27 +223,6 @@ def check_time(name: str, text: str) -> None:
         datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"its '{name}' is no time: {shown(text)}") from error
-
-
-def _refuse_newer(path: Path) -> None:
-    import sqlalchemy as sa
-
-    from prmcal.db.reader import check_layout, connect, engine_for
-    from prmcal.db.tables import SchemaVersion
-    from prmcal.db.tables.runs import SCHEMA_VERSION
-
-    newer: DatabaseVersionError | None = None
-    with (
-        suppress(DatabaseError, sa.exc.SQLAlchemyError),
-        connect(engine_for(path, read_only=True), path, _PATIENCE) as connection,
-    ):
-        try:
-            check_layout(connection, path)
-        except DatabaseVersionError as error:
-            if (connection.scalar(sa.select(SchemaVersion.version)) or 0) > SCHEMA_VERSION:
-                newer = error
-    if newer is not None:
-        raise newer
 
 
 def _take(file: IO[bytes]) -> None:

@@ -90,10 +90,6 @@ class LLM(Plugin, ABC):
         """
         return False
 
-    def prompt(self, question: str) -> str:
-        """Return what the LLM reads for a bare question, for `prmcal plan --prompt`; empty if it is not known."""
-        return ""
-
     def share_gpus(self, beside: bool) -> None:
         """Leave memory on the GPUs for a PRM `beside` it, or take all of it again. By default nothing happens.
 

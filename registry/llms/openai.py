@@ -1,6 +1,5 @@
 """The LLMs `openai` and `openai-chat`: any server with the completions or the chat completions API of OpenAI."""
 
-import json
 import logging
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -329,10 +328,6 @@ class OpenAIChatLLM(ServedLLM):
                     "completions interface. What needs only whole solutions, such as best-of-n without a calibrator, "
                     "is not affected."
                 )
-
-    def prompt(self, question: str) -> str:
-        """Return the messages of a bare question as JSON. The server's template writes the prompt of them."""
-        return json.dumps(self.asked(Prefix(question))["messages"], ensure_ascii=False, indent=1)
 
     def text_of(self, choice: Mapping[str, Any], request: Mapping[str, Any]) -> str:
         """Return the text of a choice, its thoughts included."""

@@ -1,10 +1,9 @@
-"""Runs of a part of a grid: the cells with certain names, and the cells that failed."""
+"""Runs of a part of a grid: the cells with certain names."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,7 @@ import pytest
 
 import prmcal as face
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.storage.folder import RunFolder, RunRecord
 from tests.conftest import Prmcal
-from tests.db import factory
 from tests.harness.execution.synthetic_grid import SYNTHETIC, grid, run_arguments
 
 BROKEN = """
@@ -116,29 +113,7 @@ def test_failed_cells_are_tried_again_after_their_plugin_was_corrected(
     assert statuses(out, "prm") == {"verifier": {"done"}, "mine": {"failed", "pending"}}
 
     write("pass")
-    again = prmcal(*run, "--retry-failed")
+    again = prmcal(*run, "--only", "llm=weak")
     assert again.returncode == 0, again.stderr
-    assert "3 of 3 cells done" in again.stderr
     assert statuses(out, "prm") == {"verifier": {"done"}, "mine": {"done", "pending"}}
-
-    nothing = prmcal(*run, "--retry-failed")
-    assert nothing.returncode == 0
-    assert "so there is nothing to try again." in " ".join(nothing.stderr.split())
     assert json.loads(prmcal("status", out, "--format", "json").stdout)["state"] == "partial"
-
-
-def test_nothing_failed_in_a_folder_without_a_run(prmcal: Prmcal, tmp_path: Path) -> None:
-    refused = prmcal(*run_arguments(small(tmp_path), tmp_path / "out"), "--retry-failed")
-    assert refused.returncode == ExitCode.BAD_INPUT
-    assert "No grid was run in" in refused.stderr
-
-
-def test_cells_that_an_interrupted_run_did_not_try_again_are_still_to_be_tried(copied_run: Path) -> None:
-    folder = RunFolder(copied_run)
-    record = RunRecord(grid={"name": "nano"}, plugin_files=[], run_id="1", started_at="2026-11-01T00:00:00")
-    folder.write_record(record)
-    assert folder.cells_to_retry() == [factory.FAILED_CELL]
-    cells = face.open_run(copied_run).cells
-    done = cells["cell_id"][cells["status"] == "done"].iloc[0]
-    folder.write_record(replace(record, retried=[done, "calibration/weak/new"]))
-    assert folder.cells_to_retry() == [factory.FAILED_CELL, "calibration/weak/new"]

@@ -38,7 +38,7 @@ def thought(
             **{"follow_ups": 4, "most_prefixes": 4},
         },
         measurement={"measured": 4, "follow_ups": 4, "most_prefixes": 3, "replicates": 100},
-        strategies=[{"name": "beam search", "arguments": {"width": 2, "expansions": 2}}],
+        strategies=["best-of-n"],
         scaling={"samples": 8, "targets": [0.9]},
     )
     done = prmcal(*run_arguments(path, folder / "out", workers=1))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
 from prmcal import LLM, Completion, GenerationRequest, Prefix, Sampling
 from prmcal.harness.jobs.stepping import in_steps, next_steps
-from prmcal.registry.splitting import Splitting
 from prmcal.steps import join_steps, split_steps
 
 SCRIPT = """Okay, x is three. So far so good.
@@ -27,10 +25,8 @@ It is \\boxed{5}."""
 class Scripted(LLM):
     """It knows one text by heart. A token is a word."""
 
-    def __init__(self, splitting: Splitting, opened: bool) -> None:
-        self.splitting = splitting
+    def __init__(self, opened: bool) -> None:
         self.opened = opened
-        self.asked = 0
 
     def opens_thought(self, question: str) -> bool:
         return self.opened
@@ -38,7 +34,6 @@ class Scripted(LLM):
     def generate(
         self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
     ) -> list[list[Completion]]:
-        self.asked += 1
         return [[self._rest(prefix, sampling)] * n for prefix in prefixes]
 
     def _rest(self, prefix: Prefix, sampling: Sampling) -> Completion:
@@ -68,30 +63,7 @@ def searched(llm: LLM) -> list[str]:
 
 
 @pytest.mark.parametrize("opened", [True, False])
-@pytest.mark.parametrize(
-    "splitting",
-    ["blank-line", "after-think", {"least_tokens": 8}, {"rule": "after-think", "least_tokens": 5}],
-)
-def test_the_steps_of_a_search_are_those_of_the_whole_text(splitting: Any, opened: bool) -> None:
-    llm = Scripted(splitting, opened)
+def test_the_steps_of_a_search_are_those_of_the_whole_text(opened: bool) -> None:
+    llm = Scripted(opened)
     (whole,) = in_steps(llm, Prefix("q"), llm.generate([Prefix("q")], 1, Sampling(), 0)[0])
     assert searched(llm) == list(split_steps(whole.text))
-
-
-def test_inside_a_thought_a_step_of_a_search_goes_to_the_next_marker() -> None:
-    llm = Scripted("markers", opened=True)
-    (whole,) = in_steps(llm, Prefix("q"), llm.generate([Prefix("q")], 1, Sampling(), 0)[0])
-    assert searched(llm) == list(split_steps(whole.text))
-    assert len(split_steps(whole.text)) == 5
-
-
-def test_the_completions_of_a_request_go_on_apart_but_in_one_call() -> None:
-    llm = Scripted("after-think", opened=False)
-    requests = [GenerationRequest(Prefix("q"), 3, 1), GenerationRequest(Prefix("other"), 2, 2)]
-    drawn = next_steps(llm, requests, Sampling(max_tokens=500))
-    assert [len(each) for each in drawn] == [3, 2]
-    assert {each.text.rstrip().endswith("</think>") for found in drawn for each in found} == {True}
-    # All words but the first tag's end were generated once, in two pieces.
-    assert {each.tokens for found in drawn for each in found} == {
-        len(SCRIPT.partition("</think>")[0].split()) + 1
-    }

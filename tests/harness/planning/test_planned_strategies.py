@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from prmcal.errors import GridError
 from prmcal.harness.jobs.parameters import FitParameters, SearchParameters
 from prmcal.registry.plugins import strategies
 from tests.harness.planning.synthetic_plans import data, plan, refs
@@ -151,3 +152,9 @@ def test_a_calibrator_can_be_kept_to_some_llms_and_prms() -> None:
     for restriction, kind in (({"prms": ["third"]}, "PRM 'third'"), ({"llms": ["tiny"]}, "LLM 'tiny'")):
         with pytest.raises(ValueError, match=rf"the calibrator 'isotonic' names the {kind}, which the grid"):
             plan(calibrators=[{"name": "isotonic", **restriction}])
+
+
+def test_a_search_needs_steps_that_end_at_blank_lines() -> None:
+    llm = {"name": "whole", "plugin": "thinking-llm", "arguments": {"splitting": "after-think"}}
+    with pytest.raises(GridError, match="the LLM 'whole' has another 'splitting'"):
+        plan(llms=[llm], strategies=["beam search"])

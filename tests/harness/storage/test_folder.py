@@ -1,4 +1,4 @@
-"""The folder of a run: a lock that cannot be written, and databases of a newer version."""
+"""The folder of a run: a lock that cannot be written."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from prmcal.db.reader import engine_for
-from prmcal.db.writer import Writer
-from prmcal.errors import DatabaseVersionError, RunError, StorageError
+from prmcal.errors import RunError, StorageError
 from prmcal.harness.storage.folder import RunFolder
 from tests.conftest import environment
 
@@ -50,23 +48,6 @@ def test_a_lock_that_cannot_be_written_is_one_error_and_leaves_no_folder(tmp_pat
             RunFolder(out).lock(),
         ):
             pass
-
-
-@pytest.mark.parametrize("name", ["results.duckdb", "leaderboard.duckdb"])
-def test_only_a_newer_database_is_refused(tmp_path: Path, name: str) -> None:
-    folder = RunFolder(tmp_path)
-    folder.refuse_newer()
-    Writer(folder.database).publish()
-    folder.refuse_newer()
-    for version in (4, 99):
-        with engine_for(tmp_path / name).begin() as connection:
-            connection.exec_driver_sql(f"UPDATE schema_version SET version = {version}")
-        if version == 4:
-            folder.refuse_newer()
-    with pytest.raises(DatabaseVersionError, match=rf"{name} was written by a newer version of prmcal"):
-        folder.refuse_newer()
-    (tmp_path / name).write_bytes(b"not a database")
-    folder.refuse_newer()
 
 
 def test_a_disk_without_locks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

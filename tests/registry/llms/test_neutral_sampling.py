@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from prmcal import Prefix, Sampling
+from prmcal.registry.llms.prompts import Templated
 from prmcal.registry.plugins import llms
 from tests.registry.llms.completions_server import serving
 
@@ -35,7 +36,7 @@ def test_a_template_keeps_its_last_line_end_and_shows_examples() -> None:
     llm = llms.create(
         "openai", base_url="http://localhost/v1", model="m", chat_template=PLAIN, few_shot=SHOTS
     )
-    assert llm.prompt("2+2?") == "1+1?|2|2+2?\n"
+    assert isinstance(llm, Templated) and llm.prompt("2+2?") == "1+1?|2|2+2?\n"
     chat = llms.create(
         "openai-chat", base_url="http://localhost/v1", model="m", continues="none", few_shot=SHOTS
     )
