@@ -25,12 +25,11 @@ from prmcal.harness.cluster.nodes import (
     connected,
     on_node,
     paths_of,
-    refusal_of,
     slots_of,
 )
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.local import WorkerDiedError, WorkerProcess, after_outcome
-from prmcal.harness.execution.machine import Slot, Worker, hand_out, next_start
+from prmcal.harness.execution.machine import Slot, Worker, hand_out, next_start, too_large
 from prmcal.harness.execution.schedule import Event, Notice, Outcome, Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
@@ -192,9 +191,8 @@ class RayExecutor:
     @property
     def workers(self) -> int:
         """The number of workers that there is room for now."""
-        with_models = sum(slot.models is not False for slot in self._slots())
-        most = self._settings.workers or with_models
-        return max(1, len(self._slots()) - max(0, with_models - most))
+        room = len(self._slots())
+        return max(1, min(room, self._settings.workers or room))
 
     @property
     def nodes(self) -> int:
@@ -222,8 +220,10 @@ class RayExecutor:
         )
         shared = self._ray.put(settings)
         try:
-            most = max(node.gpus for node in self._census.usable.values())
-            yield from schedule.refuse(partial(refusal_of, most=most))
+            if self.on_gpus:
+                most = max(node.gpus for node in self._census.usable.values())
+                where = "the largest node of the cluster has"
+                yield from schedule.refuse(partial(too_large, most=most, where=where))
             while not schedule.finished:
                 yield from self._count_nodes(schedule)
                 self._hand_out(schedule)
@@ -267,8 +267,7 @@ class RayExecutor:
             for each in ended:
                 self._end(each, schedule)
             slot = seat.slots[0]
-            kind = "" if slot.models is not False else "helper "
-            name = f"{self._census.usable[slot.node].name}, {kind}worker {slot.number + 1}"
+            name = f"{self._census.usable[slot.node].name}, worker {slot.number + 1}"
             options = {
                 "num_cpus": 1,
                 "num_gpus": len(seat.gpus),

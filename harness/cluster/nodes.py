@@ -1,6 +1,6 @@
 """The connection to a Ray cluster, and its nodes: their workers, and whether they compute the coordinator's bytes.
 
-A worker has whole GPUs, or one core. Nodes join, leave or fail to start workers while a run goes on.
+A worker has whole GPUs, or one core if no node has GPUs. Nodes join, leave or fail to start workers during a run.
 """
 
 import hashlib
@@ -18,15 +18,10 @@ from typing import Any
 
 import prmcal
 from prmcal.errors import ClusterError
-from prmcal.harness.execution.ending import Failure
-from prmcal.harness.execution.machine import Slot, gpus_of_worker, package_versions, too_large
+from prmcal.harness.execution.machine import Slot, gpus_of_worker, package_versions
 from prmcal.harness.execution.schedule import MOST_TRIES, Notice
-from prmcal.harness.jobs.job import Shard
-from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.planning.gpu_hours import billions, checkpoint_of
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.registry.messages import excerpt
-from prmcal.registry.models.checkpoints import SPREAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +31,7 @@ class ClusterSettings:
     address: str | None = None
     """``HOST:PORT`` of the head node; None for the cluster on this machine, or a new one."""
     workers: int | None = None
-    """The most workers with models; None for as many as there is room for."""
+    """The most workers; None for as many as there is room for."""
 
 
 _SECONDS_TO_CONNECT = 5.0
@@ -223,58 +218,25 @@ def state_of_node(paths: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     return versions, [path for path in paths if not Path(path).exists()]
 
 
-_SMALLEST_ON_A_GPU = 0.5
-"""Billions of parameters above which a model is not run on a processor, unless the grid says so."""
-
-
 def slots_of(nodes: Mapping[str, Node], workers: int | None) -> list[Slot]:
-    """Return the smallest places of workers.
+    """Return the smallest places of workers: every GPU, or every core if no node has GPUs.
 
-    If a node has GPUs, models run on GPUs only: every GPU is a slot. Beside each of them one worker without GPUs
-    computes what needs no model. Nodes without GPUs have a worker on each core.
-
-    `workers` is the most workers that compute models, spread over the nodes. By default there are as many as there is
-    room for.
+    `workers` is the most workers, spread over the nodes. By default there are as many as there is room for.
 
     Raises a ClusterError if there are fewer GPUs than `workers`. Workers do not share GPUs.
     """
     on_gpus = any(node.gpus for node in nodes.values())
-    with_models, others = [], []
+    slots = []
     for node in nodes.values():
-        if not on_gpus:
-            with_models += [Slot(number, node.id) for number in range(node.cpus)]
-            continue
-        count = min(node.gpus, node.cpus)
-        names = [gpus_of_worker([str(gpu) for gpu in range(node.gpus)], count, each) for each in range(count)]
-        with_models += [Slot(number, node.id, gpus, True) for number, gpus in enumerate(names)]
-        left = node.cpus - count
-        others += [
-            Slot(number, node.id, (), False) for number in range(min(left, count) if node.gpus else left)
-        ]
-    if workers is not None and on_gpus and workers > len(with_models):
+        count = min(node.gpus, node.cpus) if on_gpus else node.cpus
+        gpus = [str(gpu) for gpu in range(node.gpus)]
+        slots += [Slot(place, node.id, gpus_of_worker(gpus, count, place)) for place in range(count)]
+    if workers is not None and on_gpus and workers > len(slots):
         raise ClusterError(
-            f"--workers {workers} is too many: the GPUs of the cluster are enough for {len(with_models)}. A worker has "
-            f"whole GPUs. Use --workers {len(with_models)}, or leave it out."
+            f"--workers {workers} is too many: the GPUs of the cluster are enough for {len(slots)}. A worker has whole "
+            f"GPUs. Use --workers {len(slots)}, or leave it out."
         )
-    # Sorted by their numbers, so that the first workers are on different nodes.
-    return [*sorted(with_models), *sorted(others)]
-
-
-def refusal_of(shard: Shard[Parameters], most: int) -> Failure | None:
-    """Return why no node can compute a shard, if the largest has `most` GPUs; None if one can."""
-    if most:
-        return too_large(shard, most, "the largest node of the cluster has")
-    for kind, model in shard.models:
-        device, size = str(model.arguments.get("device", "")), billions(checkpoint_of(kind, model)) or 0.0
-        large = size >= _SMALLEST_ON_A_GPU and device != "cpu"
-        if large or device.startswith(("cuda", SPREAD)) or model.gpus > 1:
-            its_size = f" has {size:g} billion parameters and" if size else ""
-            return Failure(
-                f"{model.name}{its_size} needs a GPU, and no node of the cluster has one. Add nodes with GPUs, or set "
-                "'device: cpu' among its arguments in the grid file.",
-                "input",
-            )
-    return None
+    return sorted(slots)  # By their numbers, so that the first workers are on different nodes.
 
 
 _SECONDS_BETWEEN_COUNTS = 2.0

@@ -128,8 +128,6 @@ class Slot:
     """The id of the node; empty on one machine."""
     gpus: tuple[str, ...] = ()
     """The names of its GPUs."""
-    models: bool | None = None
-    """True for shards that need a model, False for those that need none, None for both."""
 
 
 def slots_of_machine(gpus: Sequence[str], workers: int) -> list[Slot]:
@@ -143,21 +141,16 @@ class Seat:
 
     slots: tuple[Slot, ...]
     takes: Container[int]
-    """The numbers of GPUs that the shards with a model need that it computes. Others would need another seat."""
+    """The numbers of GPUs that the shards need that it computes, 0 for no model. Others would need another seat."""
 
     @property
     def gpus(self) -> tuple[str, ...]:
         """The names of its GPUs."""
         return _gpus(self.slots)
 
-    @property
-    def models(self) -> bool | None:
-        """The shards that it computes; see `Slot.models`."""
-        return self.slots[0].models
-
     def fits(self, needed: int) -> bool:
-        """Return whether it computes shards that need this number of GPUs, 0 for shards without a model."""
-        return self.models is not False and needed in self.takes if needed else self.models is not True
+        """Return whether it computes shards that need this number of GPUs."""
+        return needed in self.takes
 
 
 @dataclass(eq=False, kw_only=True)
@@ -203,7 +196,7 @@ def next_start(
     It is asked for after `hand_out`, so that no idle worker finds a shard. Returns None if no worker is to be started.
 
     The ready shards of the schedule decide which workers are needed. `slots` are all that may be used, the preferred
-    ones first, and `most` is the most workers that compute models, by default as many as there is room for.
+    ones first, and `most` is the most workers, by default as many as there is room for.
     """
     for needed, ready in schedule.ready().items():
         if ready > sum(not each.ready and each.seat.fits(needed) for each in workers):
@@ -219,8 +212,7 @@ def _seat(
     holders = {slot: worker for worker in workers for slot in worker.seat.slots}
     nodes: dict[str, list[Slot]] = {}
     for slot in slots:
-        if slot.models is None or slot.models == (needed > 0):
-            nodes.setdefault(slot.node, []).append(slot)
+        nodes.setdefault(slot.node, []).append(slot)
     choices = []
     for own in nodes.values():
         free = [slot for slot in own if slot not in holders]
@@ -232,8 +224,8 @@ def _seat(
     if not choices:
         return None
     seat, ended_workers = min(choices, key=lambda choice: (len(choice[1]), choice[0].slots[0].number))
-    if most is not None and seat.models is not False:
-        others = [each for each in workers if each.seat.models is not False and each not in ended_workers]
+    if most is not None:
+        others = [each for each in workers if each not in ended_workers]
         surplus = len(others) - most + 1
         more = [each for each in others if each.idle][: max(0, surplus)]
         if len(more) < surplus:
@@ -253,7 +245,7 @@ def _enough(needed: int, slots: Sequence[Slot], there: int) -> Seat | None:
         chosen.append(slot)
         room = len(_gpus(chosen))
         if room >= target:
-            takes = {*range(before + 1, room + 1), *([ALL_GPUS] if room == there else [])}
+            takes = {0, *range(before + 1, room + 1), *([ALL_GPUS] if room == there else [])}
             return Seat(tuple(chosen), takes if there else range(ALL_GPUS + 1))
     return None
 

@@ -5,29 +5,17 @@ from __future__ import annotations
 import re
 import sys
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal.errors import ClusterError
-from prmcal.harness.cluster.nodes import Node, connected, refusal_of, slots_of
+from prmcal.harness.cluster.nodes import Node, connected, slots_of
+from prmcal.harness.execution.machine import too_large
 from prmcal.harness.jobs.job import Shard
-from prmcal.harness.jobs.parameters import QuestionSlice, ScoreParameters
-from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.jobs.parameters import PluginReference, QuestionSlice, ScoreParameters
 from prmcal.harness.storage.store import ArtifactRef
-from prmcal.registry.plugins import load_plugin_file
-from tests.conftest import PLUGINS
-
-
-def grid(**arguments: Any) -> GridSpec:
-    """A grid with a PRM on vLLM."""
-    load_plugin_file(PLUGINS / "synthetic.py")
-    data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
-    prm = {"name": "large", "plugin": "qwen-vllm", "arguments": {"checkpoint": "nano:prm"} | arguments}
-    return GridSpec.model_validate(data | {"prms": [prm]})
 
 
 def cluster(*sizes: tuple[int, int]) -> dict[str, Node]:
@@ -35,20 +23,15 @@ def cluster(*sizes: tuple[int, int]) -> dict[str, Node]:
     return {f"n{i}": Node(f"n{i}", f"node-{i}", cpus, gpus) for i, (cpus, gpus) in enumerate(sizes)}
 
 
-def test_without_gpus_every_core_has_a_worker_for_everything() -> None:
+def test_without_gpus_every_core_has_a_worker() -> None:
     slots = slots_of(cluster((2, 0), (3, 0), (0, 0)), None)
-    assert (
-        sorted((slot.node, slot.gpus, slot.models) for slot in slots)
-        == [("n0", (), None)] * 2 + [("n1", (), None)] * 3
-    )
+    assert sorted((slot.node, slot.gpus) for slot in slots) == [("n0", ())] * 2 + [("n1", ())] * 3
 
 
-def test_with_gpus_models_run_on_gpus_and_the_rest_beside_them() -> None:
+def test_with_gpus_every_gpu_has_a_worker_and_the_first_ones_are_on_different_nodes() -> None:
     slots = slots_of(cluster((8, 2), (16, 3), (3, 0)), None)
-    assert [slot.node for slot in slots if slot.models] == ["n0", "n1", "n0", "n1", "n1"]
-    others = [slot.node for slot in slots if slot.models is False]
-    assert {node: others.count(node) for node in set(others)} == {"n0": 2, "n1": 3, "n2": 3}
-    assert all(len(slot.gpus) == (slot.models is True) for slot in slots)
+    assert [slot.node for slot in slots] == ["n0", "n1", "n0", "n1", "n1"]
+    assert all(len(slot.gpus) == 1 for slot in slots)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=5))
@@ -70,22 +53,11 @@ def test_workers_do_not_share_gpus() -> None:
         slots_of(cluster((8, 2)), 3)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "gpus", "message"),
-    [
-        ({"tensor_parallel": 2}, 0, "large needs a GPU, and no node of the cluster has one"),
-        ({"checkpoint": "Qwen/Qwen2.5-Math-PRM-7B"}, 0, "large has 7 billion parameters and needs a GPU"),
-        ({"device": "cuda"}, 0, "large needs a GPU"),
-        ({"tensor_parallel": 4}, 2, "spread over 4 GPUs, and the largest node of the cluster has 2"),
-        ({"checkpoint": "Qwen/Qwen2.5-Math-PRM-7B", "device": "cpu"}, 0, ""),
-        ({}, 0, ""),
-        ({"tensor_parallel": 2}, 2, ""),
-    ],
-)
-def test_models_that_the_cluster_cannot_hold(arguments: dict[str, Any], gpus: int, message: str) -> None:
-    prm = grid(**arguments).prms[0].reference()
+@pytest.mark.parametrize(("size", "message"), [(4, "spread over 4 GPUs, and the node has 2"), (2, "")])
+def test_models_that_the_cluster_cannot_hold(size: int, message: str) -> None:
+    prm = PluginReference("large", "qwen-vllm", {"checkpoint": "nano:prm", "tensor_parallel": size})
     score = ScoreParameters(prm, QuestionSlice(prm, "test", range(1)), range(1))
-    why = refusal_of(Shard(ArtifactRef("score", "0"), score, {}, "prm:large"), gpus)
+    why = too_large(Shard(ArtifactRef("score", "0"), score, {}, "prm:large"), 2, "the node has")
     assert re.search(message, why.reason) if why else not message
 
 

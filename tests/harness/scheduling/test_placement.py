@@ -91,8 +91,8 @@ def test_a_large_model_has_its_gpus_whatever_the_number_of_workers(workers: int)
 
 def test_a_node_that_is_too_small_gets_no_large_model() -> None:
     slots = [
-        Slot(0, "small", ("0",), True),
-        *(Slot(number, "large", (str(number),), True) for number in range(4)),
+        Slot(0, "small", ("0",)),
+        *(Slot(number, "large", (str(number),)) for number in range(4)),
     ]
     stints = simulated(planned([(4, False), (1, False), (4, False)]), (), slots, lambda shard: 1.0)
     assert [len(each.gpus) for each in stints if "4" in each.shard.resource] == [4, 4]
