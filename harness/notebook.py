@@ -224,7 +224,6 @@ def run(
     plugins: Sequence[str | Path] = (),
     progress: bool = False,
     only: Mapping[str, str | Sequence[str]] | None = None,
-    max_hours: float | None = None,
     drop_cells: bool = False,
     cluster: ClusterSettings | None = None,
 ) -> Run:
@@ -253,8 +252,6 @@ def run(
     only : mapping of str to str or sequence of str, optional
         Run only what the cells with these names need, by their kind: ``{"llm": "weak", "prm": ["qwen", "shepherd"]}``.
         Kinds are llm, prm, calibrator, dataset and strategy. Other cells stay as they are.
-    max_hours : float, optional
-        End the run after this time, in hours. The cells that are not finished have the status "pending".
     drop_cells : bool, default False
         Whether finished cells are deleted from the database that the grid no longer has, or that have changed and that
         `only` leaves out. Their artifacts stay.
@@ -294,7 +291,6 @@ def run(
             executor,
             stream=sys.stderr if progress else io.StringIO(),
             only=_listed(only or {}),
-            max_hours=max_hours,
             drop_cells=drop_cells,
         )
     if summary.ending in ("SIGINT", "SIGTERM", "SIGHUP"):

@@ -51,8 +51,6 @@ class ExitCode(IntEnum):
     FAILED_CHECKS = 4
     """A check of `prmcal check` or `prmcal rebuild --check` failed, a grid needs what `prmcal doctor` did not find, or
     the PRM of `prmcal train-prm` ranks too badly."""
-    TIME_OVER = 5
-    """The run reached --max-hours before it was finished. Finished work is kept."""
     HUNG_UP = 129
     """SIGHUP: the terminal was closed. Finished work is kept."""
     INTERRUPTED = 130
@@ -63,7 +61,7 @@ class ExitCode(IntEnum):
 
 EXPLANATION = (
     "Exit codes: 0 done, 2 bad input, 3 cells or questions failed (run, status, ask), 4 checks failed (check, doctor, "
-    "train-prm, rebuild), 5 not finished within --max-hours, 130 interrupted, 143 ended by SIGTERM (129 by SIGHUP)."
+    "train-prm, rebuild), 130 interrupted, 143 ended by SIGTERM (129 by SIGHUP)."
 )
 
 

@@ -23,7 +23,6 @@ from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import wrapped
 
 _ENDINGS: dict[Ending, tuple[ExitCode, str]] = {
-    "max-hours": (ExitCode.TIME_OVER, "The run has reached --max-hours."),
     "SIGINT": (ExitCode.INTERRUPTED, "Interrupted."),
     "SIGTERM": (ExitCode.TERMINATED, "The run was ended by SIGTERM."),
     "SIGHUP": (ExitCode.HUNG_UP, "The run was ended by SIGHUP."),
@@ -40,7 +39,6 @@ def run(
     address: Annotated[str | None, option("HOST:PORT", WORDS["run"]["address"])] = None,
     plugin: options.PluginOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help=WORDS["run"]["quiet"])] = False,
-    max_hours: Annotated[float | None, option("HOURS", WORDS["run"]["max_hours"])] = None,
     drop_cells: Annotated[bool, typer.Option("--drop-cells", help=WORDS["run"]["drop_cells"])] = False,
 ) -> None:
     """Run a grid.
@@ -66,7 +64,6 @@ def run(
                 chosen,
                 stream=io.StringIO() if quiet else None,
                 only=options.names_by_kind(only),
-                max_hours=max_hours,
                 drop_cells=drop_cells,
             )
         _report(out, summary, quiet)

@@ -27,7 +27,6 @@ from prmcal.harness.cluster.nodes import (
     paths_of,
     slots_of,
 )
-from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.local import WorkerDiedError, WorkerProcess, after_outcome
 from prmcal.harness.execution.machine import Slot, Worker, hand_out, next_start, too_large
 from prmcal.harness.execution.schedule import Event, Notice, Outcome, Schedule
@@ -57,8 +56,6 @@ class ActorSettings:
     """The copies of plugin files in `directory`, by the absolute paths of the files."""
     modules: Path
     """The folder in `directory` with copies of the modules that the plugin files import."""
-    time_limit: float
-    """The longest time of a shard in seconds."""
 
 
 class NodeWorker:
@@ -95,18 +92,11 @@ class NodeWorker:
         process = self._living_process()
         try:
             process.send(shard)
-            begin = time.monotonic()
-            while True:
-                if process.connection.poll(_SECONDS_BETWEEN_LOOKS):
-                    message = process.receive(shard)
-                    if isinstance(message, Outcome):
-                        if process.spent:
-                            self.close()
-                        return message
-                if time.monotonic() - begin > self._settings.time_limit:
-                    self.close()
-                    failure = Failure.of_time(self._settings.time_limit)
-                    return Outcome(shard.ref, failure=failure, log=process.last_lines())
+            while not isinstance(message := process.receive(shard), Outcome):
+                continue  # A line about the progress.
+            if process.spent:
+                self.close()
+            return message
         except WorkerDiedError as death:
             self.close()
             lines = process.last_lines()
@@ -216,7 +206,6 @@ class RayExecutor:
             token=token,
             plugin_files=copied_plugins(self._plugin_files, plugins),
             modules=plugins / "modules",
-            time_limit=self._grid.shards.time_limit * 3600,
         )
         shared = self._ray.put(settings)
         try:

@@ -1,7 +1,6 @@
-"""The end of a run and of its shards: signals, the time limit, failures and what to do about them, and the summary."""
+"""The end of a run and of its shards: signals, failures and what to do about them, and the summary."""
 
 import json
-import math
 import re
 import signal
 import threading
@@ -15,14 +14,13 @@ from typing import Any, Literal, Self, cast
 from pydantic import TypeAdapter
 
 from prmcal.db.run_folder import FAILURES_FILE
-from prmcal.db.text.formats import duration
 from prmcal.errors import FaultyPluginError, ModelBrokenError, NoAnswerError, PluginFailedError, PrmcalError
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import write_atomically
 from prmcal.registry.messages import excerpt, message_of
 
-Ending = Literal["SIGINT", "SIGTERM", "SIGHUP", "max-hours"]
-"""The causes that end a run: Ctrl-C, a scheduler, a terminal that was closed, or the limit of its time."""
+Ending = Literal["SIGINT", "SIGTERM", "SIGHUP"]
+"""The signals that end a run: of Ctrl-C, a scheduler, or a terminal that was closed."""
 
 _SIGNALS: tuple[Ending, ...] = ("SIGINT", "SIGTERM", "SIGHUP")
 
@@ -50,7 +48,7 @@ class RunSummary:
     log: Path
     """The log of the run."""
     ending: Ending | None = None
-    """The reason that ended the run before its work was done."""
+    """The signal that ended the run before its work was done."""
 
 
 class EndWatch:
@@ -58,19 +56,17 @@ class EndWatch:
 
     Inside the block, the first signal is noticed and has no other effect. The next one, a second later or more, has the
     effect that it has outside. A signal that is ignored, such as SIGHUP after ``nohup``, stays ignored. Only the main
-    thread can notice signals. In other threads only the time counts.
+    thread can notice signals.
 
-    After `hours`, from now on, the run ends.
-
-    Raises a PrmcalError if this time is not above 0.
+    Attributes
+    ----------
+    ending : Ending or None
+        The signal that ends the run; None as long as it may go on.
     """
 
-    def __init__(self, hours: float | None = None) -> None:
-        if hours is not None and not hours > 0:
-            raise PrmcalError(f"The time of a run (--max-hours) must be a number above 0. Got {hours:g}.")
+    def __init__(self) -> None:
         self._begin = time.monotonic()
-        self._seconds = math.inf if hours is None else hours * 3600
-        self._noticed: Ending | None = None
+        self.ending: Ending | None = None
         self._since = 0.0
         self._before: dict[int, Any] = {}
 
@@ -78,13 +74,6 @@ class EndWatch:
     def seconds(self) -> float:
         """Seconds that the run has taken so far."""
         return time.monotonic() - self._begin
-
-    @property
-    def ending(self) -> Ending | None:
-        """The cause that ends the run; None as long as it may go on."""
-        if self._noticed is None and self.seconds >= self._seconds:
-            return "max-hours"
-        return self._noticed
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -102,17 +91,17 @@ class EndWatch:
 
     def _notice(self, number: int, _frame: object) -> None:
         now = time.monotonic()
-        if self._noticed is None:
-            self._noticed = cast(Ending, signal.Signals(number).name)
+        if self.ending is None:
+            self.ending = cast(Ending, signal.Signals(number).name)
             self._since = now
         elif now - self._since >= _SECONDS_OF_ONE_SIGNAL:
             self.__exit__()
             signal.raise_signal(number)
 
 
-Cause = Literal["network", "model", "plugin", "input", "crash", "time", "error"]
+Cause = Literal["network", "model", "plugin", "input", "crash", "error"]
 """The part that failed: the network of a plugin, a model that broke, a plugin, an input such as a damaged file, the
-worker process, a shard that took too long, or prmcal."""
+worker process, or prmcal."""
 
 _ADVICE: dict[Cause, str] = {
     "network": "Check the server, then run the same command again. It tries only the failed cells again.",
@@ -122,8 +111,6 @@ _ADVICE: dict[Cause, str] = {
     "input": "When this is corrected, run the same command again. It tries only the failed cells again.",
     "crash": "The process ran out of memory, or native code crashed. {log} has the last lines that it wrote. Try again "
     "with fewer --workers.",
-    "time": "If the plugin does not hang, raise 'shards.time_limit' in the grid file, or make shards smaller. Then run "
-    "the same command again.",
     "error": "This is an error in prmcal or in one of its libraries. The traceback is in {log}.",
 }
 
@@ -143,11 +130,6 @@ class Failure:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", excerpt(self.reason, _LONGEST_REASON))
-
-    @classmethod
-    def of_time(cls, seconds: float) -> Self:
-        """Return the failure of a shard that took longer than it may."""
-        return cls(f"It took longer than {duration(seconds)}, the time limit of a shard.", "time")
 
     @classmethod
     def of(cls, error: Exception, kind: str) -> Self:

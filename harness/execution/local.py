@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import shutil
 import signal
-import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,7 +18,6 @@ from typing import Protocol
 from prmcal.db.run_folder import workers_folder
 from prmcal.errors import RunError
 from prmcal.harness.execution import machine
-from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.schedule import MOST_TRIES, Event, Notice, Outcome, Schedule
 from prmcal.harness.execution.worker import ONE_THREAD, serve, starting_with
 from prmcal.harness.jobs.job import Shard
@@ -166,8 +164,7 @@ class LocalExecutor:
     """Run shards in processes on this machine. Each process keeps its model loaded while there is work for it.
 
     Each of at most `workers` processes loads the plugin files. They share the GPUs evenly, except that one whose models
-    need more has the GPUs of several. A shard that takes longer than
-    `time_limit` seconds fails.
+    need more has the GPUs of several.
     """
 
     def __init__(
@@ -175,12 +172,10 @@ class LocalExecutor:
         directory: Path,
         workers: int,
         plugin_files: Sequence[Path] = (),
-        time_limit: float = float("inf"),
     ) -> None:
         self.directory = directory
         self.workers = workers
         self.plugin_files = tuple(plugin_files)
-        self.time_limit = time_limit
         self._gpus = machine.visible_gpus()
         self.on_gpus = bool(self._gpus)
         self._slots = machine.slots_of_machine(self._gpus, workers)
@@ -243,7 +238,7 @@ class LocalExecutor:
             self._end(worker, schedule)
 
     def _look_at(self, worker: _Worker, ready: bool, schedule: Schedule) -> list[Outcome | Notice]:
-        """Read a message of a worker, and end it if it died or takes too long. Return the events to be reported."""
+        """Read a message of a worker, and end it if it died. Return the events to be reported."""
         shard = worker.shard
         if shard is None:
             if ready:
@@ -265,10 +260,6 @@ class LocalExecutor:
                     self._end(worker, schedule)
                 return after_outcome(schedule, message, worker.name)
             schedule.notes[shard.ref] = message
-        if time.monotonic() - schedule.started[shard.ref] > self.time_limit:
-            self._end(worker, schedule)
-            failure = Failure.of_time(self.time_limit)
-            return list(schedule.finish(Outcome(shard.ref, failure=failure, log=worker.process.last_lines())))
         return []
 
     def _after_failed_start(

@@ -37,7 +37,6 @@ def run_grid(
     stream: TextIO | None = None,
     *,
     only: Only | None = None,
-    max_hours: float | None = None,
     drop_cells: bool = False,
 ) -> RunSummary:
     """Run a grid in a folder. Finished shards in the folder are reused.
@@ -46,19 +45,17 @@ def run_grid(
 
     Raises a GridError if no cell has the names. Raises a RunError if the folder is locked or belongs to another grid,
     or finished cells would be deleted without `drop_cells`: the grid does not have them, or they have changed and the
-    run is not asked for them. Raises a PrmcalError if `max_hours` is out of range. Raises a StorageError if the disk is
-    full. Finished shards are kept.
+    run is not asked for them. Raises a StorageError if the disk is full. Finished shards are kept.
 
     Plugin files must be loaded already, and every worker loads them. The executor is by default that of this machine,
     with this number of worker processes. Progress is written to `stream`, by default standard error, and the log to
     ``run.log`` in the folder. With `only`, what the cells with these names need is run, and other cells stay as they
-    are; see :meth:`Plan.cells_with`. The run ends after `max_hours`, which are above 0. With
-    `drop_cells`, finished cells that the run would not compute again are deleted from the database, if the grid does
-    not have them or they have changed. Their artifacts stay.
+    are; see :meth:`Plan.cells_with`. With `drop_cells`, finished cells that the run would not compute again are deleted
+    from the database, if the grid does not have them or they have changed. Their artifacts stay.
     """
-    watch, folder, log = EndWatch(max_hours), RunFolder(directory), directory / LOG_FILE
+    watch, folder, log = EndWatch(), RunFolder(directory), directory / LOG_FILE
     here = executor is None
-    executor = executor or LocalExecutor(directory, workers, plugin_files, 3600 * grid.shards.time_limit)
+    executor = executor or LocalExecutor(directory, workers, plugin_files)
     plan = build_plan(grid)
     plan.cells_with(only or {})  # A wrong name is an error before the folder is touched.
     with folder.lock():

@@ -70,15 +70,13 @@ class ScalingSpec(Section):
 
 
 class ShardSpec(Section):
-    """The size of a shard, the unit of work and of resume, and its longest time. Another size gives other samples."""
+    """The size of a shard, the unit of work and of resume. Another size gives other samples."""
 
     questions: Number = 50
     """The number of questions of a shard."""
     trajectories: Number | None = None
     """The number of trajectories of each question in a shard. By default 8. For the LLM `vllm`, whose engine is fast
     with thousands of texts at once, 32 after the first 8."""
-    time_limit: FinitePositive = 24.0
-    """The longest time of a shard in hours. A shard that takes longer fails, because its plugin seems to hang."""
 
     @property
     def block(self) -> int:

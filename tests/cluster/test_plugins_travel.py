@@ -50,7 +50,6 @@ def test_a_plugin_and_its_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         token="",
         plugin_files=copies,
         modules=modules,
-        time_limit=600.0,
     )
     shutil.rmtree(here)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(here)])

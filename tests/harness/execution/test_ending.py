@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 import prmcal as face
-from prmcal.errors import PrmcalError
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.execution import ending
 from prmcal.harness.execution.ending import EndWatch
@@ -71,29 +69,6 @@ def test_a_signal_to_all_processes_ends_a_run_cleanly(tmp_path: Path, prmcal: Pr
     assert status["cells"]["done"] > 0 < status["cells"]["pending"]
     published = face.open_run(out).cells["status"].value_counts()
     assert published["done"] > 0 < published["pending"]
-
-
-def test_the_time_of_a_run_ends_in_the_middle_of_a_shard(tmp_path: Path, prmcal: Prmcal) -> None:
-    path, out = grid(tmp_path, llms=[ENDLESS]), tmp_path / "out"
-    ended = prmcal(*run_arguments(path, out), "--max-hours", "0.0001")
-    assert ended.returncode == ExitCode.TIME_OVER
-    assert ended.stderr.splitlines()[-1] == f"The run has reached --max-hours. {CONTINUE}"
-    assert json.loads(prmcal("status", out, "--format", "json").stdout)["state"] == "interrupted"
-
-
-@pytest.mark.parametrize("hours", [0.0, -1.0, float("nan")])
-def test_a_time_must_be_above_0(hours: float, tmp_path: Path) -> None:
-    with pytest.raises(PrmcalError, match=r"\(--max-hours\) must be a number above 0\. Got"):
-        face.run(grid(tmp_path), tmp_path / "out", plugins=[SYNTHETIC], max_hours=hours)
-
-
-def test_in_another_thread_only_the_time_ends_a_run(tmp_path: Path) -> None:
-    data: dict[str, Any] = yaml.safe_load(grid(tmp_path, llms=[ENDLESS]).read_text())
-    with ThreadPoolExecutor() as threads:
-        asked = threads.submit(
-            face.run, data, tmp_path / "out", workers=1, plugins=[SYNTHETIC], max_hours=1e-4
-        )
-        assert set(asked.result().cells["status"]) == {"pending"}
 
 
 def test_a_script_ends_as_the_signal_ends_it_after_the_work_is_recorded(tmp_path: Path) -> None:
@@ -159,8 +134,3 @@ def test_an_ignored_signal_stays_ignored_and_other_threads_set_no_handlers(handl
 
     with ThreadPoolExecutor() as threads:
         threads.submit(watching).result()
-
-
-def test_time_is_over_at_the_deadline() -> None:
-    assert EndWatch(1e-12).ending == "max-hours"
-    assert EndWatch(1).ending is None
