@@ -92,7 +92,7 @@ class NodeWorker:
         process = self._living_process()
         try:
             process.send(shard)
-            while not isinstance(message := process.receive(shard), Outcome):
+            while not isinstance(message := process.receive(), Outcome):
                 continue  # A line about the progress.
             if process.spent:
                 self.close()

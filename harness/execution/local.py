@@ -97,7 +97,7 @@ class WorkerProcess:
         except OSError as error:
             raise WorkerDiedError(self._death()) from error
 
-    def receive(self, shard: Shard[Parameters]) -> Outcome | str:
+    def receive(self) -> Outcome | str:
         """Return the next message about its shard: a line about the progress, or the outcome.
 
         Raises a WorkerDiedError if it has ended, or its message cannot be understood.
@@ -193,11 +193,8 @@ class LocalExecutor:
                 ready = wait([w.process.connection for w in self._running], timeout=_SECONDS_BETWEEN_LOOKS)
                 if not ready:
                     yield None
-                events = [
-                    event
-                    for worker in list(self._running)
-                    for event in self._look_at(worker, worker.process.connection in ready, schedule)
-                ]
+                told = [worker for worker in self._running if worker.process.connection in ready]
+                events = [event for worker in told for event in self._look_at(worker, schedule)]
                 # This comes before the outcomes are recorded, so that no worker waits for the database.
                 self._hand_out(schedule)
                 yield from events
@@ -237,30 +234,28 @@ class LocalExecutor:
             schedule.put_back(shard.ref)
             self._end(worker, schedule)
 
-    def _look_at(self, worker: _Worker, ready: bool, schedule: Schedule) -> list[Outcome | Notice]:
+    def _look_at(self, worker: _Worker, schedule: Schedule) -> list[Outcome | Notice]:
         """Read a message of a worker, and end it if it died. Return the events to be reported."""
         shard = worker.shard
         if shard is None:
-            if ready:
-                self._end(worker, schedule)
+            self._end(worker, schedule)
             return []
-        if ready:
-            try:
-                message = worker.process.receive(shard)
-            except WorkerDiedError as death:
-                self._end(worker, schedule)
-                if not worker.process.started:
-                    return self._after_failed_start(schedule, shard, str(death), worker.process.last_lines())
-                died = Outcome.of_death(shard.ref, str(death), worker.process.last_lines())
-                return after_outcome(schedule, died, worker.name)
-            self._failed_starts = 0
-            if isinstance(message, Outcome):
-                worker.shard = schedule.workers[worker.name] = None
-                if worker.process.spent:
-                    self._end(worker, schedule)
-                return after_outcome(schedule, message, worker.name)
+        try:
+            message = worker.process.receive()
+        except WorkerDiedError as death:
+            self._end(worker, schedule)
+            if not worker.process.started:
+                return self._after_failed_start(schedule, shard, str(death), worker.process.last_lines())
+            died = Outcome.of_death(shard.ref, str(death), worker.process.last_lines())
+            return after_outcome(schedule, died, worker.name)
+        self._failed_starts = 0
+        if isinstance(message, str):
             schedule.notes[shard.ref] = message
-        return []
+            return []
+        worker.shard = schedule.workers[worker.name] = None
+        if worker.process.spent:
+            self._end(worker, schedule)
+        return after_outcome(schedule, message, worker.name)
 
     def _after_failed_start(
         self, schedule: Schedule, shard: Shard[Parameters], reason: str, lines: Sequence[str]

@@ -6,7 +6,7 @@ and not from the names that a grid gives to its plugins: the planner puts their 
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BeforeValidator, InstanceOf
@@ -67,10 +67,13 @@ class Parameters:
     """Part of every key. Raise it when the same inputs give another output."""
     decisive: ClassVar[tuple[str, ...]] = ()
     """Fields that the key contains. The planner adds what decides the output besides, such as the questions."""
-    left_out: ClassVar[tuple[str, ...]] = ()
-    """Fields that the key and the database get only if they have a value."""
     data: QuestionSlice
     """The questions that the shard is about."""
+
+    @classmethod
+    def optional(cls) -> set[str]:
+        """Return the fields with a default. The key and the database get them only if they have a value."""
+        return {each.name for each in fields(cls) if each.default is not MISSING}  # type: ignore[arg-type]
 
     @property
     def size(self) -> int:
@@ -79,13 +82,11 @@ class Parameters:
         return math.prod(map(len, [self.data.questions, *ranges]))
 
     def stored(self) -> dict[str, Any]:
-        """Return the parameters as JSON data for the database. The fields of `data` stand beside the other fields.
-
-        Fields of `left_out` are not part of it if they are None or empty.
-        """
+        """Return the parameters as JSON data for the database. The fields of `data` stand beside the other fields."""
         found: dict[str, Any] = {}
+        optional = self.optional()
         for name, value in vars(self).items():
-            if name in self.left_out and not value:
+            if name in optional and not value:
                 continue
             if isinstance(value, QuestionSlice):
                 found |= {
@@ -126,7 +127,6 @@ class RolloutParameters(GeneratingParameters):
     kind = "rollout"
     version = 2
     decisive = ("llm", "trajectories", "sampling", "prefer_answered")
-    left_out = ("prefer_answered",)
     llm: PluginReference
     data: QuestionSlice
     trajectories: Range
@@ -144,8 +144,10 @@ class SuccessParameters(GeneratingParameters):
 
     kind = "success"
     version = 2
-    left_out = ("most_prefixes", "first_prefixes", "prefer_answered")
-    decisive = ("llm", "trajectories", "follow_ups", "sampling", *left_out)
+    decisive = (
+        *("llm", "trajectories", "follow_ups", "sampling"),
+        *("most_prefixes", "first_prefixes", "prefer_answered"),
+    )
     llm: PluginReference
     data: QuestionSlice
     trajectories: Range
@@ -219,7 +221,6 @@ class FitParameters(CalibratorParameters):
     kind = "fit"
     version = 3
     decisive = ("calibrator", "terminal")
-    left_out = ("most_prefixes",)
     terminal: bool
     most_prefixes: int | None = None
 
@@ -231,7 +232,6 @@ class CalibratedParameters(CalibratorParameters):
     kind = "calibrated"
     version = 2
     decisive = ("calibrator", "levels")
-    left_out = ("levels",)
     levels: tuple[float, ...] = ()
     """The levels beta of the grid that are not among the calibrator's own, ascending. Empty unless it predicts any
     level."""
@@ -244,19 +244,18 @@ class SearchParameters(GeneratingParameters):
     kind = "search"
     version = 2
     decisive = ("llm", "prm", "calibrator", "strategy", "sampling", "target", "level")
-    left_out = ("calibrator",)
     sampling: Sampling
     target: float | None
     level: float | None
     """The target probability C and the level beta, each in (0, 1), if the strategy has one."""
     llm: PluginReference
     prm: PluginReference
-    calibrator: PluginReference | None
-    """The calibrator whose rewards the strategy reads or ranks by; None if it uses only scores."""
     strategy: PluginReference
     candidates: int
     """The most steps that are drawn in one round for a question: K x M."""
     data: QuestionSlice
+    calibrator: PluginReference | None = None
+    """The calibrator whose rewards the strategy reads or ranks by; None if it uses only scores."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,7 +116,6 @@ class Chain:
     ) -> Job[parameters.RolloutParameters]:
         """Sample and grade some trajectories of a data set."""
         calibrating = data is self.resolved.calibration
-        preferring = self.grid.calibration.given("prefer_answered") if calibrating else {}
         shards = [
             make_shard(
                 parameters.RolloutParameters,
@@ -125,7 +124,7 @@ class Chain:
                     "data": questions,
                     "trajectories": block,
                     "sampling": self._sampling,
-                    **preferring,
+                    "prefer_answered": self.grid.calibration.prefer_answered if calibrating else None,
                 },
                 {"data": data.key(questions), **self._seed},
                 {},
@@ -151,7 +150,6 @@ class Chain:
         if data.followed_up is not None:
             return self._published(llm, data, measured, spec.follow_ups)
         rollout = self.rollout(llm, data, self.blocks(trajectories, llm))
-        chosen = spec.given(*parameters.SuccessParameters.left_out)
         shards = [
             make_shard(
                 parameters.SuccessParameters,
@@ -161,7 +159,9 @@ class Chain:
                     "trajectories": first,
                     "follow_ups": block,
                     "sampling": self._sampling,
-                    **chosen,
+                    "most_prefixes": spec.most_prefixes,
+                    "first_prefixes": spec.first_prefixes,
+                    "prefer_answered": spec.prefer_answered,
                 },
                 self._seed,
                 {"rollout": [source.ref]},

@@ -257,7 +257,7 @@ def make_shard(
     identity = {
         name: as_identity(fields.get(name))
         for name in kind.decisive
-        if fields.get(name) or name not in kind.left_out
+        if fields.get(name) or name not in kind.optional()
     } | dict(decisive)
     ref = ArtifactRef(kind.kind, shard_key(kind.kind, kind.version, identity, inputs))
     parameters = kind(**{name: as_reference(value) for name, value in fields.items()})

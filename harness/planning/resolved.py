@@ -278,7 +278,7 @@ def _check_followed_up(grid: ResolvedGrid) -> None:
     for data in filter(lambda each: each.followed_up is not None, grid.datasets):
         part = "calibration" if data is grid.calibration else "measurement"
         name = data.dataset.name
-        for option in SuccessParameters.left_out:
+        for option in sorted(SuccessParameters.optional()):
             if getattr(getattr(grid.spec, part), option):
                 raise GridError(
                     f"The data set '{name}' has the success rates of its prefixes, so none of them is followed up. "

@@ -35,10 +35,6 @@ class Section(BaseModel):
     # The texts below the fields are their descriptions in the reference of the grid file and in its JSON Schema.
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
-    def given(self, *names: str) -> dict[str, Any]:
-        """Return the fields with these names that have a value."""
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
-
 
 class SamplingSpec(Section):
     """The sampling of every LLM of the grid."""
