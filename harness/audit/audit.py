@@ -195,10 +195,10 @@ def _contents(found: Audit, directory: str | None) -> dict[str, Any]:
         "verdict": [
             verdict.trust(values),
             verdict.repair(values),
-            *([verdict.better_rules(ways), verdict.promised(ways)] if ways else []),
+            *([verdict.promised(ways)] if ways else []),
         ],
         "reading": rows.reading,
-        "health": list(verdict.health(rows, values)),
+        "warnings": [*([rows.alarm] if rows.alarm else []), *verdict.few(values)],
         "errors": " ".join(
             [
                 f"Calibration error {quantity(values.error)}. Brier score {quantity(values.brier)}.",

@@ -14,8 +14,6 @@ from prmcal.harness.audit.scored import Scored
 from prmcal.harness.terminal import text_table, wrapped
 
 _FEW = 40
-_MANY = 0.2  # share of scores
-_LEAST_OPEN = 10  # questions
 
 
 def verdict(found: Scored, measured: Measured, choices: Choices | None, width: int | None = None) -> str:
@@ -53,29 +51,6 @@ def few(measured: Measured) -> Iterator[str]:
     questions = measured.signed_error.questions
     if questions < _FEW:
         yield f"Only {counted(questions, 'question')}: the intervals are wide."
-
-
-def health(found: Scored, measured: Measured) -> Iterator[tuple[bool, str]]:
-    """Yield what to know of the file before its numbers, and whether each is as it should be."""
-    labels, rewards = found.solutions["label"].astype(float), found.prefixes["reward"]
-    if found.alarm:
-        yield False, found.alarm
-    scarce = next(few(measured), None)
-    yield scarce is None, scarce or f"{measured.signed_error.questions:,} questions have scores and labels."
-    none = int(found.solutions["score"].isna().sum())
-    if none:
-        yield False, f"{none:,} of {counted(len(labels), 'solution')} have no score for the whole solution."
-    common = float(rewards.value_counts(normalize=True).max())
-    if common >= _MANY:
-        yield False, f"{common:.0%} of the prefixes have the same score. It orders little."
-    shares = labels.groupby(found.solutions["question"]).mean().dropna()
-    if len(shares):
-        right, wrong = int((shares == 1).sum()), int((shares == 0).sum())
-        yield (
-            len(shares) - right - wrong >= _LEAST_OPEN,
-            f"Questions with only right solutions: {right:,}, with only wrong ones: {wrong:,}. A choice between "
-            f"solutions matters on the other {len(shares) - right - wrong:,}.",
-        )
 
 
 def trust(measured: Measured) -> str:
@@ -148,18 +123,6 @@ def compared(choices: Choices) -> str:
         f"setting is '{choices.fixed}'. A rule is compared with the setting of its cost that wins on the other half of "
         "the questions."
     )
-
-
-def better_rules(choices: Choices) -> str:
-    """Return the sentence that says which rules gain against the best fixed setting."""
-    gains = [
-        f"'{row.name}' {quantity(row.against, signed=True)}"
-        for row in choices.rows
-        if row.against is not None and row.against.low > 0
-    ]
-    if not gains:
-        return "No rule is clearly more accurate than the best fixed setting of its cost."
-    return f"More accurate than the best fixed setting of equal cost: {', '.join(gains)}."
 
 
 def promised(choices: Choices) -> str:

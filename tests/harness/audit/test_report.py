@@ -14,7 +14,7 @@ from prmcal.harness.audit.audit import Audit, audit
 from tests.conftest import ROOT
 from tests.harness.audit import files
 
-SECTIONS = ["verdict", "health", "right", "repair", "choose", "limits", "use"]
+SECTIONS = ["verdict", "reading", "right", "repair", "choose", "limits", "use"]
 TABLES = {
     "reliability": ["series", "score", "right", "right_low", "right_high", "prefixes"],
     "steps": ["part", "error", "error_low", "error_high"],
@@ -59,8 +59,8 @@ def test_the_page_has_the_answer_and_loads_nothing(shipped: Audit, tmp_path: Pat
     assert parts.sections == SECTIONS
     assert all(each.startswith("#") for each in parts.loaded)
     assert parts.tags.count("svg") == len(TABLES)
-    assert "The scores are too high" in text[: text.index('id="health"')]
-    assert "40 questions" in text[text.index('id="health"') : text.index('id="right"')]
+    assert "The scores are too high" in text[: text.index('id="reading"')]
+    assert "40 questions" in text[text.index('id="reading"') : text.index('id="right"')]
     assert f"prmcal apply {tmp_path} FILE" in text
     for name in TABLES:
         svg = (tmp_path / f"{name}.svg").read_text(encoding="utf-8")
