@@ -144,26 +144,25 @@ def pools(
     """List pools of recorded samples.
 
     A shipped pool is the file pool:NAME of `prmcal audit` and of the plugin `recorded`. `prmcal run pools` compares all
-    strategies and calibrators on all of them. BEST is the accuracy of the best-scored of all samples of a question, and
-    AUC the chance that a right sample of a question has a higher score than a wrong one.
+    strategies and calibrators on all of them.
     """
     typer.echo("\n\n".join(_listed(files)))
 
 
 def _listed(files: list[Path] | None) -> list[str]:
     """Return a table of pools and what each is, in at most 80 columns if names are short."""
-    from prmcal.registry.reading.pools import read_pool, shipped_pools, summaries
+    from prmcal.registry.reading.pools import read_pool, shipped_pools
 
     named = {path.stem: path for path in files} if files else shipped_pools()
     rows, notes = [], []
     for name, path in named.items():
-        for place, each in enumerate(summaries(path)):
-            numbers = (each.pass_at_1, each.best_of_n, each.auc)
-            size = f"{each.questions}x{each.samples}"
-            shown = ["-" if value is None else f"{value:.3f}" for value in numbers]
-            rows.append(["" if place else name, each.llm, each.score, size, *shown])
-        card, _ = read_pool(path)
+        card, table = read_pool(path)
+        for place, (llm, samples) in enumerate(table.groupby("llm", sort=False)):
+            questions = samples["question"].nunique()
+            size = f"{questions}x{len(samples) // questions}"
+            right = f"{samples['correct'].mean():.3f}"
+            rows.append(["" if place else name, str(llm), ", ".join(card.scores), size, right])
         notes.append(
             wrapped(f"{name}: {card.title} Licence: {card.licence}. Source: {card.source}.", hanging="  ")
         )
-    return [text_table(["pool", "LLM", "score", "size", "pass@1", "best", "AUC"], rows), *notes]
+    return [text_table(["pool", "LLM", "scores", "size", "pass@1"], rows), *notes]

@@ -5,17 +5,15 @@ reads it, and ``pool:NAME`` stands for the path of a shipped one.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
-from scipy.stats import rankdata
 
 from prmcal.errors import DataError
-from prmcal.registry.contracts.metric import PrefixRows
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.messages import reading
 
@@ -43,23 +41,6 @@ class Card:
     """``probability`` if the scores are in [0, 1], otherwise ``logit``: a larger one is better."""
     cost: str = ""
     """The unit of the column `cost`; empty without such a column."""
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The numbers of one LLM and one score of a pool."""
-
-    llm: str
-    score: str
-    questions: int
-    samples: int
-    pass_at_1: float
-    best_of_n: float
-    """The accuracy of the sample with the best score among all samples of a question."""
-    auc: float | None
-    """The AUROC within questions; None if no question has both right and wrong samples."""
-    votes: bool
-    """True if the samples have answers to compare."""
 
 
 def shipped_pools() -> dict[str, Path]:
@@ -122,28 +103,3 @@ def pool_of(rows: "pd.DataFrame", score: str = "score") -> tuple[list[str], Pool
 
     answers = matrix("prediction").astype(np.int64) if "prediction" in rows else None
     return questions, Pool(matrix("correct"), answers, scores=matrix(score).astype(np.float64))
-
-
-def summaries(path: Path) -> Iterator[Summary]:
-    """Yield the numbers of each LLM and score of a pool."""
-    from prmcal.registry.metrics.scores import AUROCWithin
-    from prmcal.registry.strategies.best_of import best_of_n
-
-    card, table = read_pool(path)
-    for llm, rows in table.groupby("llm", sort=False):
-        for score in card.scores:
-            questions, pool = pool_of(rows, score)
-            right = pool.correct.ravel().astype(np.int64)
-            owner = np.repeat(np.arange(len(questions)), pool.size)
-            ranks = rankdata(pool.scores) / pool.scores.size
-            areas = AUROCWithin().measure(PrefixRows(ranks.ravel(), right, np.ones_like(right), owner))
-            yield Summary(
-                str(llm),
-                score,
-                pool.questions,
-                pool.size,
-                float(right.mean()),
-                float(best_of_n(pool.scores, pool.correct, [pool.size]).mean()),
-                None if areas is None else float(areas.sums.sum() / areas.counts.sum()),
-                "prediction" in rows,
-            )
