@@ -18,7 +18,8 @@ from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.plugin_calls import checked_scores, plugin_guard
 from prmcal.harness.jobs.stepping import stored
 from prmcal.registry.contracts.data import GIVEN, Completion, Prefix, PrefixScores, Question, ScoringRequest
-from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset
+from prmcal.registry.contracts.dataset import Dataset
+from prmcal.registry.datasets.success_rates import SuccessRates
 from prmcal.registry.grading import Verdict
 from prmcal.registry.grading.extraction import Answer
 from prmcal.registry.network import patiently
@@ -209,7 +210,7 @@ def compute_imported(shard: Shard[parameters.ImportedParameters], context: Conte
     """
     given = shard.parameters
     dataset, llm = context.dataset(given.data.dataset), given.llm.name
-    if not isinstance(dataset, FollowedUpDataset):
+    if not isinstance(dataset, SuccessRates):
         raise PluginFailedError(f"The data set '{given.data.dataset.name}' has no success rates.")
     published = dataset.trajectories(llm, given.follow_ups.stop, given.data.split)
     drawn, counts = [], []

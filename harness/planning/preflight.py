@@ -8,8 +8,9 @@ from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
 from prmcal.registry.contracts.data import Question
-from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset
+from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.plugin import Plugin
+from prmcal.registry.datasets.success_rates import SuccessRates
 
 Questions = dict[tuple[str, str], tuple[Dataset, Sequence[Question]]]
 """The data sets of a grid with their questions, by their names in the grid and the splits."""
@@ -44,7 +45,7 @@ def asked_solutions(grid: GridSpec, questions: Questions, plugin: str) -> dict[s
         tests = [(each, part.scaling.samples) for each in part.datasets]
         for spec, count in [(part.calibration, part.calibration.trajectories), *tests] if named else []:
             dataset, known = questions.get((spec.name, spec.split), (None, ()))
-            for each in () if isinstance(dataset, FollowedUpDataset) else known:
+            for each in () if isinstance(dataset, SuccessRates) else known:
                 asked[each.text] = max(count, asked.get(each.text, 0))
     return asked
 

@@ -17,12 +17,13 @@ from prmcal.harness.planning.settings import DatasetSpec, PluginSpec
 from prmcal.harness.storage.store import content_key
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import Question
-from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset, content_hash
+from prmcal.registry.contracts.dataset import Dataset, content_hash
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.results import check_questions
 from prmcal.registry.contracts.strategy import Strategy
+from prmcal.registry.datasets.success_rates import SuccessRates
 from prmcal.registry.models.checkpoints import is_on_this_machine
 from prmcal.registry.plugins import Registry, calibrators, datasets, llms, metrics, prms, strategies
 
@@ -94,9 +95,9 @@ class GridQuestions:
     _hashes: dict[range, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
-    def followed_up(self) -> FollowedUpDataset | None:
+    def followed_up(self) -> SuccessRates | None:
         """The data set if it has success rates, so that nothing is sampled of it; None otherwise."""
-        return self.dataset.built if isinstance(self.dataset.built, FollowedUpDataset) else None
+        return self.dataset.built if isinstance(self.dataset.built, SuccessRates) else None
 
     @property
     def whole(self) -> QuestionSlice:

@@ -6,7 +6,8 @@ from prmcal.errors import DataError
 from prmcal.registry.conformance.plugin import expect, failed, further_checks
 from prmcal.registry.contracts import results
 from prmcal.registry.contracts.data import Question
-from prmcal.registry.contracts.dataset import Dataset, FollowedUpDataset
+from prmcal.registry.contracts.dataset import Dataset
+from prmcal.registry.datasets.success_rates import SuccessRates
 from prmcal.registry.grading import Grading
 
 _MOST = 200
@@ -27,7 +28,7 @@ def _first(plugin: Dataset, split: str) -> list[Question]:
 
 def _filled(plugin: Dataset) -> tuple[str, ...]:
     """The splits that must have questions. A file of success rates may have those of one split only."""
-    return plugin.splits[:1] if isinstance(plugin, FollowedUpDataset) else plugin.splits
+    return plugin.splits[:1] if isinstance(plugin, SuccessRates) else plugin.splits
 
 
 def check_splits_and_grading(plugin: Dataset) -> None:
@@ -46,7 +47,7 @@ def check_every_split_has_questions(plugin: Dataset) -> None:
         expect(len(questions) > 0, "the split must have", split=split)
         for question in questions:
             expect(question.text.strip(), "question of must have", question=question)
-            answered = bool(question.answer.strip()) or isinstance(plugin, FollowedUpDataset)
+            answered = bool(question.answer.strip()) or isinstance(plugin, SuccessRates)
             expect(answered, "question of must have an", question=question)
             expect("\\boxed" not in question.answer, "the answer of question", question=question)
 
@@ -89,7 +90,7 @@ def check_unknown_splits_and_counts_are_refused(plugin: Dataset) -> None:
 
 def check_grading(plugin: Dataset) -> None:
     """The reference answer in a box is correct, another answer is incorrect, and no box is unparsed."""
-    if isinstance(plugin, FollowedUpDataset):  # Success rates have no answers.
+    if isinstance(plugin, SuccessRates):  # Success rates have no answers.
         return
     for question in filter(lambda each: each.answer, _first(plugin, plugin.splits[-1])):
         cases = (

@@ -3,9 +3,8 @@
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import astuple
 
 from prmcal.errors import DataError
 from prmcal.registry.contracts.data import Question
@@ -63,47 +62,6 @@ class Dataset(Plugin, ABC):
         """The version of the grader, part of the keys of all graded work. It changes when a verdict can change."""
         version = grader_version(self.grading)
         return version if self.answers == BOXED else f"{version}, answers {json.dumps(self.answers)}"
-
-
-@dataclass(frozen=True, slots=True)
-class FollowedUp:
-    """A trajectory whose prefixes were followed up."""
-
-    steps: tuple[str, ...]
-    counts: Mapping[int, tuple[int, int]]
-    """k successes of n follow-ups for each prefix that was followed up, by its number of steps t."""
-
-
-class FollowedUpDataset(Dataset):
-    """Questions with trajectories of LLMs whose prefixes were followed up already, to fit and to measure calibrators.
-
-    Nothing is generated or graded, so its questions need no answers. Whole solutions are not part of it, so no strategy
-    can be run on it.
-    """
-
-    splits: tuple[str, ...] = ("calibration",)
-
-    @abstractmethod
-    def content(self, llm: str) -> Any:
-        """Return JSON data that identifies the data of an LLM, for the job keys."""
-
-    @abstractmethod
-    def trajectories(
-        self, llm: str, follow_ups: int, split: str = "calibration"
-    ) -> Mapping[str, Sequence[FollowedUp]]:
-        """Return the trajectories of an LLM, by the text of their question.
-
-        Raises a DataError if there are no trajectories of this LLM, or the data is invalid.
-
-        Parameters
-        ----------
-        llm : str
-            The LLM's name in the grid.
-        follow_ups : int
-            How many follow-ups a prefix had, if the data does not say.
-        split : str, default="calibration"
-            One of `splits`.
-        """
 
 
 def content_hash(questions: Sequence[Question]) -> str:

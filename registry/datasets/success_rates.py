@@ -9,7 +9,7 @@ from typing import Any
 
 from prmcal.errors import DataError, PluginFailedError
 from prmcal.registry.contracts.data import Completion, Prefix, Question, Sampling
-from prmcal.registry.contracts.dataset import FollowedUp, FollowedUpDataset
+from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.models import LLM
 from prmcal.registry.contracts.plugin import Count
 from prmcal.registry.datasets.jsonl import first_questions
@@ -41,9 +41,20 @@ class PublishedLLM(LLM):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class FollowedUp:
+    """A trajectory whose prefixes were followed up."""
+
+    steps: tuple[str, ...]
+    counts: Mapping[int, tuple[int, int]]
+    """k successes of n follow-ups for each prefix that was followed up, by its number of steps t."""
+
+
 @dataclass(eq=False)
-class SuccessRates(FollowedUpDataset):
-    """Published prefixes with their success rates. The LLM is not loaded and generates nothing.
+class SuccessRates(Dataset):
+    """Published prefixes with their success rates, to fit and to measure calibrators.
+
+    The LLM is not loaded and generates nothing. Nothing is graded, so the questions need no answers.
 
     A record has a `question`, a `reasoning_prefix` (steps with blank lines between them, empty for the bare question)
     and a `success_prob`. The calibration set published with the paper and the files of `prmcal export` have
@@ -84,7 +95,7 @@ class SuccessRates(FollowedUpDataset):
         }
 
     def content(self, llm: str) -> list[str]:
-        """Return the name of the LLM, which selects rows of its files, and the hashes of its files that are here."""
+        """Return what identifies the data of an LLM: its name, which selects rows, and the hashes of its files here."""
         return [llm, *(file_hash(path) if is_file(path) else "absent" for path in self._paths(llm))]
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
@@ -106,7 +117,11 @@ class SuccessRates(FollowedUpDataset):
     def trajectories(
         self, llm: str, follow_ups: int, split: str = "calibration"
     ) -> Mapping[str, Sequence[FollowedUp]]:
-        """See :meth:`prmcal.registry.contracts.dataset.FollowedUpDataset.trajectories`."""
+        """Return the trajectories of an LLM, given by its name in the grid, by the text of their question.
+
+        `follow_ups` is how many a prefix had, if the data does not say. Raises a DataError if there are no trajectories
+        of this LLM, or the data is invalid.
+        """
         if llm not in self.files:
             raise DataError(
                 f"The data set 'success-rates' has no file for the LLM '{llm}'. "

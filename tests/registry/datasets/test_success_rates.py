@@ -10,16 +10,16 @@ import pytest
 
 from prmcal.errors import DataError, InvalidArgumentsError
 from prmcal.registry.conformance import checks_of
-from prmcal.registry.contracts.dataset import FollowedUpDataset
+from prmcal.registry.datasets.success_rates import SuccessRates
 from prmcal.registry.plugins import datasets
 
 TREE = [("", 0.5), ("a", 0.75), ("a\n\nb", 1.0), ("c", 0.25), ("", 0.375)]
 
 
-def built(tmp_path: Path, records: list[Any]) -> FollowedUpDataset:
+def built(tmp_path: Path, records: list[Any]) -> SuccessRates:
     (tmp_path / "data.json").write_text(json.dumps(records))
     plugin = datasets.create("success-rates", files={"llm": str(tmp_path / "data.json")})
-    assert isinstance(plugin, FollowedUpDataset)
+    assert isinstance(plugin, SuccessRates)
     return plugin
 
 
