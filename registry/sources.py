@@ -16,7 +16,6 @@ import hashlib
 import importlib.util
 import inspect
 import json
-import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
@@ -209,20 +208,9 @@ def arguments_model(cls: type) -> type[BaseModel]:
 
 
 def documented_arguments(cls: type) -> dict[str, str]:
-    """Return what a class and its bases say about each constructor argument, in one line each.
-
-    It reads the section "Parameters" in the format of numpydoc, and the texts below fields.
-    """
+    """Return what a class and its bases say about each constructor argument in the texts below fields."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        text = inspect.cleandoc(base.__doc__ or "")
-        section = re.search(
-            r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+$|\Z)", text, flags=re.DOTALL | re.MULTILINE
-        )
-        for names, meaning in re.findall(
-            r"^(\S[^:\n]*) :[^\n]*((?:\n(?: +[^\n]*)?)*)", section[1] if section else "", flags=re.MULTILINE
-        ):
-            found |= {name.strip(): " ".join(meaning.split()) for name in names.split(",")}
         found |= _texts_below_fields(base)
     taken = inspect.signature(cls).parameters
     return {name: text for name, text in found.items() if name in taken}

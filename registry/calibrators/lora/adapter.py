@@ -24,15 +24,6 @@ class QuantileAdapter(QuantileLora):
     Nothing is trained. ``fit`` only measures the losses on the calibration data. The adapter belongs to
     Qwen2.5-Math-PRM-7B and to the language model that it was trained for.
 
-    Parameters
-    ----------
-    adapter : str or dict of str to str
-        A folder that PEFT wrote, with ``adapter_config.json`` and ``adapter_model.safetensors``, or a hub id such as
-        ``young-j-park/Qwen2.5-Math-PRM-7B-calibrated-Llama-3.2-1B-Instruct``. In a grid with several LLMs, it is the
-        adapter of each, by its name in the grid.
-    quantiles : sequence of float, default (0.1, 0.5, 0.9)
-        The levels of the outputs, ascending in (0, 1).
-
     Notes
     -----
     The paper's code initialises the head with the difference of the PRM's two outputs. This is not in the adapter's
@@ -47,6 +38,13 @@ class QuantileAdapter(QuantileLora):
     """
 
     training_passes = 0
+
+    adapter: str | dict[str, str]
+    """A folder that PEFT wrote, with ``adapter_config.json`` and ``adapter_model.safetensors``, or a hub id such as
+    ``young-j-park/Qwen2.5-Math-PRM-7B-calibrated-Llama-3.2-1B-Instruct``. In a grid with several LLMs, it is the
+    adapter of each, by its name in the grid."""
+    quantiles: Quantiles
+    """The levels of the outputs, ascending in (0, 1)."""
 
     def __init__(self, adapter: str | dict[str, str], quantiles: Quantiles = (0.1, 0.5, 0.9)) -> None:
         super().__init__(quantiles=quantiles)
