@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -191,22 +192,8 @@ class JudgePRM(TransformersPRM):
     def _server(self) -> JudgeServer | None:
         if self.base_url is None:
             return None
-        return JudgeServer(
-            judge_name=self.plugin_name,
-            chat=self.chat,
-            system_prompt=self.system_prompt,
-            top_logprobs=self.top_logprobs,
-            max_tokens=self.max_tokens,
-            right=self.right,
-            wrong=self.wrong,
-            fields=self.fields,
-            base_url=self.base_url,
-            model=self.model,
-            key_variable=self.key_variable,
-            concurrency=self.concurrency,
-            timeout=self.timeout,
-            patience=self.patience,
-        )
+        names = {each.name for each in dataclasses.fields(JudgeServer)} - {"judge_name"}
+        return JudgeServer(judge_name=self.plugin_name, **{name: getattr(self, name) for name in names})
 
     def _question(self, question: str, steps: Sequence[str]) -> str:
         return filled(self.template, question, steps)
