@@ -236,29 +236,22 @@ def _pool(bare: PrefixRewards, drawn: Sequence[Trajectory], size: int, level: fl
 
     The pool has `size` trajectories. Those that are not drawn have no answer, and NaN. `level` is that of `rewards`.
     """
-    levels = bare.levels
     longest = max((len(trajectory.rewards.point) for trajectory in drawn), default=1)
     answers = np.full((1, size), -1, dtype=np.int64)
     scores, step_scores = np.full((1, size), np.nan), np.full((1, size, longest), np.nan)
-    step_rewards = np.full((1, size, longest, len(levels)), np.nan)
-    trajectory_rewards = np.full((1, size, len(levels)), np.nan)
     numbers: dict[str, int] = {}
     for place, trajectory in enumerate(drawn):
         if trajectory.answer is not None:
             answers[0, place] = numbers.setdefault(trajectory.answer, len(numbers))
-        log_odds, quantiles = trajectory.rewards.arrays
-        scores[0, place], trajectory_rewards[0, place] = log_odds[-1], quantiles[-1]
+        log_odds = np.array(trajectory.rewards.log_odds, np.float64)
+        scores[0, place] = log_odds[-1]
         step_scores[0, place, : len(log_odds)] = log_odds
-        step_rewards[0, place, : len(quantiles)] = quantiles
-    of_question = bare.arrays[1][:1]
-    read = 0 if level is None else int(np.argmin(np.abs(np.array(levels) - level)))
+    read = 0 if level is None else int(np.argmin(np.abs(np.array(bare.levels) - level)))
+    of_question = bare.quantiles[0]
     return Pool(
         np.zeros((1, size), dtype=np.bool_),
         answers,
         scores=scores,
-        rewards=of_question[:, read],
+        rewards=np.array([np.nan if of_question is None else of_question[read]]),
         step_scores=step_scores,
-        trajectory_rewards=trajectory_rewards,
-        step_rewards=step_rewards,
-        levels=levels,
     )

@@ -2,10 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from prmcal.arrays import Floats
-
 
 @dataclass(frozen=True)
 class PrefixRewards:
@@ -26,12 +22,6 @@ class PrefixRewards:
     otherwise, so their calibrated rewards mean little."""
     tokens: int = 0
     """Tokens that the PRM read."""
-
-    @property
-    def arrays(self) -> tuple[Floats, Floats]:
-        """The log-odds, of shape (T + 1,), and the quantiles, of shape (T + 1, levels), float64, with NaN for None."""
-        too_long = (np.nan,) * len(self.levels)
-        return np.array(self.log_odds, np.float64), np.array([row or too_long for row in self.quantiles])
 
     @property
     def before_answer(self) -> tuple[float | None, float | None, float | None]:

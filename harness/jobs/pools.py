@@ -13,7 +13,7 @@ from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import TUNING, Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.registry.contracts.data import GIVEN, Level, Question
-from prmcal.registry.contracts.pool import PER_CALIBRATOR, Pool
+from prmcal.registry.contracts.pool import Pool
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,23 +175,19 @@ def pool_of(
         return context.made_of(shard, f"{prefix}{role}", name, make, *args)
 
     arrays: dict[str, Floats] = {}
-    levels: tuple[float, ...] = ()
     if "scores" in reads:
         arrays["scores"] = table("score", "rewards", scores_of_whole, trajectories.correct.shape[1])
     if "step_scores" in reads:
-        arrays["step_scores"] = table("score", "rewards", _arranged, "logit", trajectories)
+        arrays["step_scores"] = table("score", "rewards", _step_scores, trajectories)
     if "rewards" in reads and level is not None:
         at_levels = table("calibrated", "calibrated_rewards", bare_rewards, trajectories.question_ids)
         predicted = table("calibrated", "calibrated_rewards", levels_of)
         at_level = at_levels[:, np.isclose(predicted, level)]
         # Without any prefix that the PRM can read, there is no level either.
         arrays["rewards"] = at_level[:, 0] if at_level.size else np.full(len(at_level), np.nan)
-    for name in PER_CALIBRATOR.intersection(reads):
-        levels = table("pool_rewards", "calibrated_rewards", levels_of)
-        arrays[name] = table("pool_rewards", "calibrated_rewards", _at_levels, name, trajectories)
     if "success" in reads:
         arrays["success"] = table("success", "successes", success_rates, trajectories)
-    return Pool(trajectories.correct, trajectories.answers, levels=levels, **arrays)
+    return Pool(trajectories.correct, trajectories.answers, **arrays)
 
 
 def bare_rewards(rewards: pd.DataFrame, question_ids: NDArray[Any]) -> Floats:
@@ -224,25 +220,12 @@ def levels_of(rewards: pd.DataFrame) -> tuple[float, ...]:
     return tuple(float(level) for level in np.unique(rewards["level"]))
 
 
-def _at_levels(rewards: pd.DataFrame, name: str, trajectories: GradedTrajectories) -> Floats:
-    """Return the rewards at all levels, ascending, that `reads` calls by this name."""
-    levels = (rewards[rewards["level"] == level] for level in levels_of(rewards))
-    at_levels = np.stack([_arranged(table, "reward", trajectories) for table in levels], axis=-1)
-    if name != "trajectory_rewards":
-        return at_levels
-    # A whole trajectory that is too long for the PRM has no row.
-    steps = at_levels.shape[2]
-    places = np.minimum(trajectories.steps, steps - 1)[..., None, None]
-    last = np.take_along_axis(at_levels, places, axis=2)[:, :, 0]
-    return np.where((trajectories.steps < steps)[..., None], last, np.nan)
-
-
-def _arranged(table: pd.DataFrame, column: str, trajectories: GradedTrajectories) -> Floats:
-    """Return values of prefixes by question, trajectory and step; NaN where there is none."""
+def _step_scores(table: pd.DataFrame, trajectories: GradedTrajectories) -> Floats:
+    """Return logits of prefixes by question, trajectory and step; NaN where there is none."""
     kept = table[table["trajectory"] < trajectories.correct.shape[1]]
     rows = np.searchsorted(trajectories.question_ids, kept["question_id"].to_numpy())
     steps = kept["step"].to_numpy(np.int64)
     longest = int(steps.max(initial=0))
     found = np.full((*trajectories.correct.shape, longest + 1), np.nan)
-    found[rows, kept["trajectory"].to_numpy(np.int64), steps] = kept[column].to_numpy(np.float64)
+    found[rows, kept["trajectory"].to_numpy(np.int64), steps] = kept["logit"].to_numpy(np.float64)
     return found

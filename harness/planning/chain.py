@@ -59,8 +59,6 @@ class Calibrated(Scored):
     """The job that fitted the calibrator."""
     rewards: Job[parameters.CalibratedParameters]
     """The rewards of the prefixes of measured trajectories."""
-    pool_rewards: Job[parameters.CalibratedParameters] | None = None
-    """The rewards of the prefixes of all trajectories; None unless a strategy of the grid reads them."""
     level: float | None = None
     """The level beta at which a strategy reads them; None for all levels."""
 

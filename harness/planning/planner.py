@@ -16,7 +16,6 @@ from prmcal.harness.planning.settings import PluginSpec
 from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.models import LLM
-from prmcal.registry.contracts.pool import PER_CALIBRATOR
 from prmcal.registry.contracts.strategy import PoolStrategy, SearchStrategy, Strategy
 from prmcal.registry.plugins import strategies
 from prmcal.registry.splitting import StepSplitting
@@ -32,13 +31,10 @@ def roles(
     """
     jobs: dict[str, Job[parameters.Parameters]] = {"rollout": tested.rollout}
     reads = set(strategy.reads)
-    if isinstance(tested, Scored) and reads & {"scores", "step_scores", *PER_CALIBRATOR}:
+    if isinstance(tested, Scored) and reads & {"scores", "step_scores"}:
         jobs["score"] = tested.scores
-    if isinstance(tested, Calibrated):
-        if "rewards" in reads:
-            jobs["calibrated"] = tested.rewards
-        if reads & PER_CALIBRATOR and tested.pool_rewards is not None:
-            jobs["pool_rewards"] = tested.pool_rewards
+    if isinstance(tested, Calibrated) and "rewards" in reads:
+        jobs["calibrated"] = tested.rewards
     if "success" in reads:
         jobs["success"] = tested.success
     if tuning is not None and isinstance(strategy, PoolStrategy) and strategy.tuned:
@@ -112,7 +108,6 @@ class _Planner(Chain):
         self.cells.append(plan.Cell("calibration", calibrated.labels, metrics))
         calibrated = self.ranking(calibrated, ranking)
         self._curves(calibrated)
-        calibrated = replace(calibrated, pool_rewards=self._pool_rewards(calibrated))
         for level in [None, *self._levels(calibrated.calibrator.built)]:
             self._strategies(replace(calibrated, level=level), tuning)
             self._league(replace(calibrated, level=level), tuning)
@@ -125,25 +120,11 @@ class _Planner(Chain):
         if not any(
             isinstance(strategy.built, PoolStrategy)
             and strategy.built.tuned
-            and PER_CALIBRATOR.union({"rewards"}).intersection(strategy.built.reads)
+            and "rewards" in strategy.built.reads
             for strategy in self._run_for(labels)
         ):
             return fitted
-        calibrated = self.calibrated(calibrator, fitted, fit)
-        return replace(calibrated, pool_rewards=calibrated.rewards)
-
-    def _pool_rewards(self, calibrated: Calibrated) -> Job[parameters.CalibratedParameters] | None:
-        """Plan the rewards of all trajectories of the pool, if a strategy reads them."""
-        strategies = self._run_for(calibrated.labels)
-        if not any(PER_CALIBRATOR.intersection(strategy.built.reads) for strategy in strategies):
-            return None
-        samples, calibrator = self.grid.scaling.samples, calibrated.calibrator
-        if calibrated.measured == samples:
-            return calibrated.rewards
-        every = replace(calibrated, measured=samples)
-        if calibrator.built.reads == "hidden" and self.grid.hidden == "stored":
-            every = replace(every, hidden=self.hidden(every))
-        return self.rewards(calibrator, every, calibrated.fit)
+        return self.calibrated(calibrator, fitted, fit)
 
     def _levels(self, calibrator: Calibrator) -> list[float]:
         """Return the levels beta of the grid. A point estimate has only one, the median, which is used for all."""

@@ -4,18 +4,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import logit
 
 from prmcal.arrays import Floats
 from prmcal.registry.conformance.plugin import expect, further_checks
 from prmcal.registry.contracts import results
-from prmcal.registry.contracts.pool import PER_CALIBRATOR, PER_TRAJECTORY, READS, Pool
+from prmcal.registry.contracts.pool import PER_TRAJECTORY, READS, Pool
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, SearchStrategy, Setting, Strategy
 from prmcal.registry.strategies.best_of import pass_at_n
 
 _QUESTIONS, _SIZE, _STEPS, _TARGET = 30, 16, 4, 0.9
 _CALIBRATION_SIZE = 4
-_LEVELS = (0.1, 0.5, 0.9)
 # The allowed difference for a strategy that draws at random with a fixed seed.
 _ERROR = 0.02
 _ROUNDING = 1e-9
@@ -36,8 +35,6 @@ def _arrays(seed: int = 0) -> dict[str, NDArray[Any]]:
         "scores": scores,
         "step_scores": steps,
         "rewards": rewards,
-        "trajectory_rewards": _at_levels(expit(scores)),
-        "step_rewards": _at_levels(expit(steps)),
         "success": chance,
     }
 
@@ -51,15 +48,9 @@ def _step_scores(scores: Floats, bare: Floats, random: np.random.Generator) -> F
     return np.where(numbers < last, steps, np.where(numbers == last, scores[..., None], np.nan))
 
 
-def _at_levels(rewards: Floats) -> Floats:
-    return np.asarray(np.clip(rewards[..., None] + np.array([-0.1, 0.0, 0.1]), 0, 1), dtype=np.float64)
-
-
 def _pool(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]]) -> Pool:
     """A pool with only what the strategy declares."""
     declared: dict[str, Any] = {name: arrays[name] for name in READS if name in plugin.reads}
-    if PER_CALIBRATOR.intersection(plugin.reads):
-        declared["levels"] = _LEVELS
     return Pool(arrays["correct"], arrays["answers"], **declared)
 
 

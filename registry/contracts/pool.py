@@ -7,14 +7,11 @@ from numpy.typing import NDArray
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.errors import DataError, PluginFailedError
 
-Reads = Literal["scores", "step_scores", "rewards", "trajectory_rewards", "step_rewards", "success"]
+Reads = Literal["scores", "step_scores", "rewards", "success"]
 READS: tuple[Reads, ...] = get_args(Reads)
 SCORES: tuple[Reads, ...] = ("scores",)
 
-PER_CALIBRATOR: frozenset[str] = frozenset(("trajectory_rewards", "step_rewards"))
-"""The arrays that a calibrator gives at all of its levels."""
-
-PER_TRAJECTORY: frozenset[str] = frozenset(("scores", "step_scores", "trajectory_rewards", "step_rewards"))
+PER_TRAJECTORY: frozenset[str] = frozenset(("scores", "step_scores"))
 """The arrays with a value for every trajectory, along the second axis."""
 
 
@@ -40,8 +37,7 @@ class Pool:
     `success`: these serve to compute its expected results, and reference points.
 
     Scores are log-odds of the PRM itself. Rewards are probabilities in [0, 1] of a fitted calibrator. Where the input
-    is too long for the PRM, both are NaN. The last axis of rewards at all levels has one entry for each of ``levels``.
-    Strategies share the arrays, so none may write to them.
+    is too long for the PRM, both are NaN. Strategies share the arrays, so none may write to them.
 
     Parameters
     ----------
@@ -60,17 +56,10 @@ class Pool:
     step_scores : ndarray of shape (questions, M, T + 1), float64, optional
         Score of each trajectory after t steps. The entry at t = 0 belongs to the bare question. T is the number of
         steps of the longest trajectory. Entries after the last step of a trajectory are NaN.
-    trajectory_rewards : ndarray of shape (questions, M, L), float64, optional
-        Rewards of each whole trajectory.
-    step_rewards : ndarray of shape (questions, M, T + 1, L), float64, optional
-        Rewards of each trajectory after t steps, arranged as `step_scores`.
-    levels : tuple of float
-        The L quantile levels beta of the rewards at all levels, ascending.
     """
 
-    scores, step_scores, rewards = _Declared(), _Declared(), _Declared()
-    trajectory_rewards, step_rewards = _Declared(), _Declared()
-    success = _Declared()
+    scores, step_scores = _Declared(), _Declared()
+    rewards, success = _Declared(), _Declared()
 
     def __init__(
         self,
@@ -80,20 +69,14 @@ class Pool:
         rewards: Floats | None = None,
         success: Floats | None = None,
         step_scores: Floats | None = None,
-        trajectory_rewards: Floats | None = None,
-        step_rewards: Floats | None = None,
-        levels: tuple[float, ...] = (),
     ) -> None:
         self.correct = correct
         self._answers = answers
-        self.levels = levels
         self._given: dict[str, Floats | None] = {
             "scores": scores,
             "rewards": rewards,
             "success": success,
             "step_scores": step_scores,
-            "trajectory_rewards": trajectory_rewards,
-            "step_rewards": step_rewards,
         }
 
     @property
@@ -128,7 +111,6 @@ class Pool:
         return Pool(
             self.correct[questions][:, trajectories],
             None if self._answers is None else self._answers[questions][:, trajectories],
-            levels=self.levels,
             **parts,
         )
 
@@ -138,4 +120,4 @@ class Pool:
 
     def with_grades(self, correct: Bools) -> "Pool":
         """Return the same trajectories with other grades, of shape (questions, M)."""
-        return Pool(correct, self._answers, levels=self.levels, **self._given)
+        return Pool(correct, self._answers, **self._given)

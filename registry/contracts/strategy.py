@@ -12,7 +12,7 @@ import numpy as np
 
 from prmcal.arrays import Floats, Ints
 from prmcal.registry.contracts.plugin import Count, Plugin
-from prmcal.registry.contracts.pool import PER_CALIBRATOR, SCORES, Pool, Reads
+from prmcal.registry.contracts.pool import SCORES, Pool, Reads
 
 OnceFor = Literal["data", "prm", "calibrator", "level"]
 
@@ -72,13 +72,11 @@ class Strategy(Plugin, ABC):
     def once_for(self) -> OnceFor:
         """The choice for which it is run once.
 
-        "data": each LLM and data set. "prm": also each PRM, if it reads scores. "calibrator": also each calibrator, if
-        it reads rewards at all levels. "level": also each level beta of the calibrator, if it reads `rewards`.
+        "data": each LLM and data set. "prm": also each PRM, if it reads scores. "calibrator": also each calibrator, for
+        a search that ranks by its median. "level": also each level beta of the calibrator, if it reads `rewards`.
         """
         if "rewards" in self.reads:
             return "level"
-        if PER_CALIBRATOR.intersection(self.reads):
-            return "calibrator"
         return "prm" if {"scores", "step_scores"}.intersection(self.reads) else "data"
 
 

@@ -1,7 +1,7 @@
 """The strategies that vote: majority vote and weighted best-of-n, and the exact accuracy of a majority."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy.special import comb, expit, gammaln
@@ -36,38 +36,15 @@ class WeightedBestOfN(FixedBudget, RanksByScore):
     citation = "Li et al. (2023), ACL, arXiv:2206.02336"
     reads = SCORES
 
-    weights: Literal["raw", "calibrated"] = "raw"
-    """The rewards: those of the PRM itself, or the calibrated ones of whole trajectories at the level nearest to the
-    median."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.weights == "calibrated":
-            self.reads = ("trajectory_rewards",)
-
-    def check_arguments(self) -> None:
-        """Raise ValueError if steps are to be aggregated of rewards that exist for whole trajectories only."""
-        if self.weights == "calibrated" and self.aggregate != "last":
-            raise ValueError(
-                f"'aggregate' must be 'last' if 'weights' is 'calibrated'. Got {self.aggregate!r} instead."
-            )
-
     def accuracies(self, pool: Pool, counts: Ints) -> tuple[Floats, Floats]:
         """Compute the mean over the shared orders."""
-        return _over_orders(pool, self._weights(pool), counts)
+        weights = np.nan_to_num(expit(self.scores_of(pool)), nan=0.0)
+        return _over_orders(pool, np.asarray(weights, dtype=np.float64), counts)
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides its output. With the whole pool it is what it was before `weights` and orders came."""
+        """Return what decides its output. With the whole pool it is what it was before orders came."""
         known = super().identity()
-        if self.weights == "raw":
-            known["arguments"].pop("weights", None)
-        return known if self.samples or self.weights != "raw" else {**known, "version": "1"}
-
-    def _weights(self, pool: Pool) -> Floats:
-        if self.weights == "raw":
-            return np.asarray(np.nan_to_num(expit(self.scores_of(pool)), nan=0.0), dtype=np.float64)
-        middle = int(np.argmin(np.abs(np.array(pool.levels) - 0.5)))
-        return np.nan_to_num(pool.trajectory_rewards[..., middle], nan=0.0)
+        return known if self.samples else {**known, "version": "1"}
 
 
 def _over_orders(pool: Pool, weights: Floats | None, counts: Ints) -> tuple[Floats, Floats]:

@@ -14,7 +14,7 @@ import yaml
 from tests.conftest import PLUGINS, Prmcal
 
 QUESTIONS, POOL, CALIBRATION, MEASURED = 30, 8, 40, 4
-LEVELS = [0.1, 0.5]
+LEVEL = 0.1
 
 # It writes what it is given to a folder of its own.
 WITNESS = """
@@ -27,7 +27,7 @@ from prmcal.registry.contracts.pool import READS
 
 
 def write(path, pool):
-    np.savez(path, correct=pool.correct, levels=pool.levels, **{name: getattr(pool, name) for name in READS})
+    np.savez(path, correct=pool.correct, **{name: getattr(pool, name) for name in READS})
 
 
 @strategy("witness")
@@ -61,7 +61,7 @@ def out(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
         ],
         "datasets": [{"name": "synthetic-questions", "questions": QUESTIONS}],
         "measurement": {"measured": MEASURED, "follow_ups": 4, "replicates": 100},
-        "scaling": {"samples": POOL, "targets": [0.9], "levels": [0.1]},
+        "scaling": {"samples": POOL, "targets": [0.9], "levels": [LEVEL]},
     }
     (folder / "witness.py").write_text(WITNESS)
     path = folder / "grid.yaml"
@@ -114,20 +114,16 @@ def test_scores_of_steps_end_with_that_of_the_whole_trajectory(
         assert pool["scores"][place, trajectory] == scores[-1]
 
 
-def test_rewards_are_those_of_its_calibrator_at_all_levels(
-    seen: tuple[str, Mapping[str, Any]],
+def test_rewards_are_those_of_the_bare_question_at_its_level(
+    seen: tuple[str, Mapping[str, Any]], tables: dict[str, pd.DataFrame]
 ) -> None:
-    _, pool = seen
-    np.testing.assert_array_equal(pool["levels"], LEVELS)
-    steps, whole = pool["step_rewards"], pool["trajectory_rewards"]
-    assert steps.shape[-1] == whole.shape[-1] == len(LEVELS)
-    assert (np.diff(whole, axis=-1) >= 0).all()
-    np.testing.assert_array_equal(pool["rewards"], steps[:, 0, 0, 0])
-    last = np.isfinite(steps[..., 0]).sum(axis=2) - 1
-    np.testing.assert_array_equal(np.take_along_axis(steps, last[..., None, None], axis=2)[:, :, 0], whole)
-    np.testing.assert_array_equal(np.isfinite(steps[..., 0]), np.isfinite(pool["step_scores"]))
-    order = np.argsort(pool["scores"].ravel(), kind="stable")
-    assert (np.diff(whole[..., 1].ravel()[order]) >= -1e-9).all()
+    split, pool = seen
+    rows = tables["calibrated_rewards"]
+    bare = rows[
+        rows["question_id"].str.startswith(f"{split}-") & (rows["step"] == 0) & (rows["level"] == LEVEL)
+    ]
+    expected = bare.groupby("question_id")["reward"].first().sort_index()
+    np.testing.assert_array_equal(pool["rewards"], expected)
 
 
 def test_success_rates_are_those_of_its_questions(
@@ -138,14 +134,3 @@ def test_success_rates_are_those_of_its_questions(
     own = rows[rows["question_id"].str.startswith(f"{split}-") & (rows["step"] == 0)]
     sums = own.groupby("question_id")[["successes", "follow_ups"]].sum().sort_index()
     np.testing.assert_allclose(pool["success"], sums["successes"] / sums["follow_ups"])
-
-
-def test_rewards_of_all_trajectories_are_computed_only_where_they_are_read(
-    tables: dict[str, pd.DataFrame],
-) -> None:
-    rows = tables["calibrated_rewards"]
-    beyond = rows[rows["question_id"].str.startswith("test-") & (rows["trajectory"] >= MEASURED)]
-    # The other calibrator, whose rewards no strategy reads, has the level 0.5 too.
-    for _, prefix in beyond.groupby(["question_id", "trajectory", "step"]):
-        assert sorted(prefix["level"]) == LEVELS
-    assert beyond["trajectory"].max() == POOL - 1

@@ -107,20 +107,6 @@ def test_weighted_votes_in_every_draw_from_a_small_pool() -> None:
             assert found.order_error is None
 
 
-def test_calibrated_rewards_can_be_the_weights() -> None:
-    answers = np.array([[0, 1, 1]])
-    rewards = np.array([[[0.1, 0.9, 0.95], [0.3, 0.3, 0.9], [0.4, 0.4, 0.9]]])
-    pool = Pool(answers == 0, answers, trajectory_rewards=rewards, levels=(0.1, 0.5, 0.9))
-    assert answer("weighted best-of-n", pool, 3, weights="calibrated").accuracy.tolist() == [1.0]
-    upper = Pool(answers == 0, answers, trajectory_rewards=rewards[..., 2:], levels=(0.9,))
-    assert answer("weighted best-of-n", upper, 3, weights="calibrated").accuracy.tolist() == [0.0]
-    assert strategies.create("weighted best-of-n", weights="calibrated").once_for == "calibrator"
-    with pytest.raises(
-        InvalidArgumentsError, match="'aggregate' must be 'last' if 'weights' is 'calibrated'"
-    ):
-        strategies.create("weighted best-of-n", weights="calibrated", aggregate="min")
-
-
 def test_a_fixed_budget_has_a_curve_over_numbers_of_samples() -> None:
     pool = random_pool(10, size=8)
     for name in ("pass@N", "best-of-n", "majority vote", "weighted best-of-n"):
@@ -136,8 +122,7 @@ def test_a_fixed_budget_has_a_curve_over_numbers_of_samples() -> None:
 def test_votes_with_the_whole_pool_keep_their_identity() -> None:
     known = {"plugin": "weighted best-of-n", "version": "1", "arguments": {"samples": None}}
     assert strategies.create("weighted best-of-n").identity() == known
-    for arguments in ({"samples": 4}, {"weights": "calibrated"}):
-        assert strategies.create("weighted best-of-n", **arguments).identity()["version"] == "2"
+    assert strategies.create("weighted best-of-n", samples=4).identity()["version"] == "2"
 
 
 def test_reference_points_cost_what_ias_does() -> None:
