@@ -5,7 +5,6 @@ The data are synthetic scores and hidden states, or prefixes of the nano PRM.
 
 import copy
 import inspect
-import json
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -191,11 +190,6 @@ def check_reads_and_levels(plugin: Calibrator) -> None:
     expect(ascending, "levels must ascend within", levels=levels)
 
 
-def check_fit_returns_self(plugin: Calibrator) -> None:
-    """``fit`` returns the calibrator, so that calls can be chained."""
-    fitted_to(plugin, calibration_data(plugin))
-
-
 def check_prediction_needs_a_fit(plugin: Calibrator) -> None:
     """``predict`` raises PluginFailedError if the calibrator has something to fit and is not fitted."""
     try:
@@ -314,8 +308,6 @@ def check_save_and_load(plugin: Calibrator) -> None:
     """A loaded calibrator predicts the same to the bit. Its files are safetensors and JSON."""
     fitted = fitted_to(plugin, calibration_data(plugin))
     features = joined(calibration_data(plugin, 50, seed=1).features, extremes(plugin))
-    if type(plugin).save is Calibrator.save:
-        _require_state(fitted)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "calibrator"
         fitted.save(folder)
@@ -332,16 +324,6 @@ def check_save_and_load(plugin: Calibrator) -> None:
         raise failed("predict() after load() needs", value=lost.strip("_"), lost=lost) from error
     gap = np.abs(before - after).max()
     expect(gap == 0, "a loaded calibrator must", gap=gap)
-
-
-def _require_state(fitted: Calibrator) -> None:
-    """Fail unless every fitted attribute can be written."""
-    for name, value in vars(fitted).items():
-        if name.endswith("_") and not isinstance(value, np.ndarray):
-            try:
-                json.dumps(value)
-            except (TypeError, ValueError) as error:
-                raise failed("save() writes arrays of", name=name, value=value) from error
 
 
 def check_permuted_labels_give_no_skill(plugin: Calibrator) -> None:

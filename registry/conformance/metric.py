@@ -7,7 +7,6 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from prmcal.arrays import Floats
 from prmcal.registry.conformance.plugin import expect, expect_array, further_checks
 from prmcal.registry.contracts import metric
 
@@ -31,42 +30,36 @@ def _rows(seed: int = 0, levels: bool = True) -> metric.PrefixRows:
     return metric.PrefixRows(median, successes, follow_ups, question, terminal, (0.1, 0.5, 0.9), quantiles)
 
 
-def _value(plugin: metric.Metric, rows: metric.PrefixRows, weights: Floats | None = None) -> float | None:
-    """The value under weights of the questions, after a check of what the metric returns."""
+def _value(plugin: metric.Metric, rows: metric.PrefixRows) -> float | None:
+    """The value, after a check of what the metric returns."""
     measured: Any = plugin.measure(rows)
     if measured is None:
         return None
-    used = np.ones((1, len(rows.question_ids))) if weights is None else weights[None]
-    values = _values(measured, rows, used)
-    expect(np.isfinite(values).all(), "the metric must be")
-    return float(values[0])
+    value = float(_value_of(measured, rows))
+    expect(np.isfinite(value), "the metric must be")
+    return value
 
 
-def _values(measured: Any, rows: metric.PrefixRows, weights: Floats) -> Any:
-    """The values under rows of weights: (resamples, questions) gives (resamples,)."""
-    questions = weights.shape[1]
+def _value_of(measured: Any, rows: metric.PrefixRows) -> Any:
+    questions = len(rows.question_ids)
     if isinstance(measured, metric.QuestionRatio):
         for name, values in (("sums", measured.sums), ("counts", measured.counts)):
             expect_array(f"'{name}' of the QuestionRatio", values, np.floating)
             expect(values.shape == (questions,), "of the questionratio must", name=name, values=values)
         expect((measured.counts >= 0).all() and measured.counts.sum() > 0, "the counts of the")
-        # A resample without any count has the overall value.
-        counts = weights @ measured.counts
-        whole = measured.sums.sum() / measured.counts.sum()
-        return np.divide(weights @ measured.sums, counts, out=np.full(len(weights), whole), where=counts > 0)
+        return measured.sums.sum() / measured.counts.sum()
     if isinstance(measured, (metric.AbsoluteSum, metric.UnderWeights)):
         is_sum = isinstance(measured, metric.AbsoluteSum)
-        name = "errors" if is_sum else "values"
+        name, weights = "errors" if is_sum else "values", np.ones((1, questions))
         found = getattr(measured, name)(weights)
         expect_array(f"The result of {name}()", found, np.floating)
         right = found.ndim == 1 + is_sum and len(found) == len(weights)
         expect(right, "must return an array", name=name, weights=weights, found=found)
-        return np.abs(found).sum(axis=1) if is_sum else found
+        return np.abs(found[0]).sum() if is_sum else found[0]
     expect(isinstance(measured, np.ndarray), "measure() must return got", measured=measured)
     expect_array("The result of measure()", measured, np.floating)
     expect(measured.shape == rows.reward.shape, "measure() must return one", rows=rows, measured=measured)
-    by_row = weights[:, rows.question_index]
-    return (by_row @ measured) / by_row.sum(axis=1)
+    return measured.mean()
 
 
 def check_words(plugin: metric.Metric) -> None:
@@ -115,22 +108,6 @@ def check_the_prefixes_are_not_changed(plugin: metric.Metric) -> None:
         expect(
             np.array_equal(getattr(rows, name), getattr(given, name)), "measure() must not change", name=name
         )
-
-
-def check_a_question_without_weight_does_not_count(plugin: metric.Metric) -> None:
-    """A question with the weight 0 does not count, and larger weights give a finite value."""
-    rows = _rows()
-    measured = plugin.measure(rows)
-    if not isinstance(measured, (metric.UnderWeights, metric.AbsoluteSum)):
-        return
-    doubled = _value(plugin, rows, np.full(_QUESTIONS, 2.0))
-    whole = _value(plugin, rows)
-    expect(doubled is not None and whole is not None, "the metric must be finite")
-    without = np.ones(_QUESTIONS)
-    without[0] = 0
-    kept = rows.question_index != 0
-    left, dropped = _value(plugin, rows, without), _value(plugin, _taken(rows, np.flatnonzero(kept)))
-    expect(_near(left, dropped), "a question with the", left=left, dropped=dropped)
 
 
 def check_extreme_prefixes(plugin: metric.Metric) -> None:

@@ -50,7 +50,6 @@ _FEATURES = {
 }
 _FIELDS = ("states", "parents", "leaves", "logit", "prm", "prefixes")
 _LONGEST_MESSAGE = 1000
-_CHANGING = ("append", "extend", "insert", "pop", "remove", "reverse", "sort", "clear")
 
 
 def explained(cls: type[Plugin], error: BaseException) -> str:
@@ -71,14 +70,10 @@ def _remedy(cls: type[Plugin], error: BaseException) -> str:
         return f"Install {error.name}, and name it in 'packages'."
     if not isinstance(error, (AttributeError, TypeError)):
         return ""
-    if "NoneType" in str(error) and not getattr(cls, "targeted", True):
-        return "Without 'targeted', the target is None. Write targeted = True, or do without the target."
     owner, name = getattr(error, "obj", None), getattr(error, "name", None) or ""
     for kind, content in _FEATURES.items():
         if kind in f"{type(owner).__name__} {error}":
             return f"The features are {kind}, not an array. {content}. Write features.logit for the scores."
-    if isinstance(owner, (tuple, str)) and name in _CHANGING:
-        return "The arguments are tuples, which cannot be changed. Make a copy with list(...)."
     if isinstance(owner, np.ndarray) and name in _FIELDS:
         return (
             "The features are an array, because of 'reads'. Write reads = \"hidden\" for HiddenStates, or "
@@ -141,14 +136,6 @@ def expect_array(what: str, values: Any, dtype: type[np.generic]) -> None:
         dtype="float64" if dtype is np.floating else np.dtype(dtype).name,
         found=found,
     )
-
-
-def check_class_attributes(plugin: Plugin) -> None:
-    """`version` is a string and `packages` is a tuple of strings."""
-    version, packages = plugin.version, plugin.packages
-    expect(isinstance(version, str) and bool(version.strip()), "version must be a", version=version)
-    words = isinstance(packages, (tuple, list)) and all(isinstance(each, str) for each in packages)
-    expect(words, "packages must be a", packages=packages)
 
 
 def check_arguments_are_annotated(plugin: Plugin) -> None:
@@ -244,7 +231,6 @@ def _parameters(plugin: Plugin) -> list[inspect.Parameter]:
 
 
 DECLARATIONS = (
-    check_class_attributes,
     check_arguments_are_annotated,
     check_defaults_are_valid,
     check_arguments_are_stored,

@@ -40,11 +40,6 @@ class OneLevelAsANumber(Sound):
     levels = 0.5
 
 
-@mistake("class attributes", 'Write version = "1"')
-class VersionAsANumber(Sound):
-    version = 2
-
-
 @mistake("arguments are stored", r"Write self\.bins = bins in __init__")
 class RenamedArgument(Sound):
     def __init__(self, bins: int = 10) -> None:
@@ -99,7 +94,7 @@ class GroupedWithoutQuestions(Sound):
     grouped = True
 
 
-@mistake("fit returns self", "Got NoneType. Write `return self` in its last line")
+@mistake("in range", "Got NoneType. Write `return self` in its last line")
 class FitReturnsNothing(Sound):
     def fit(self, features, k, n):
         super().fit(features, k, n)
@@ -116,14 +111,7 @@ class NoUnderscore(Calibrator):
         return np.full((len(features), 1), self.mean)
 
 
-@mistake("save and load", r"self\.line_ is a Polynomial. Write its numbers as arrays")
-class StateOfAnObject(Sound):
-    def fit(self, features, k, n):
-        self.line_ = np.polynomial.Polynomial([0.0, 1.0])
-        return super().fit(features, k, n)
-
-
-@mistake("fit returns self", r"Store the result as self\.slope_")
+@mistake("in range", r"Store the result as self\.slope_")
 class FitOverwritesAnArgument(Sound):
     def __init__(self, slope: float = 1.0) -> None:
         self.slope = slope
@@ -211,7 +199,7 @@ class NotForOneRow(Sound):
         return super().fit(features, k, n)
 
 
-@mistake("fit returns self", 'Write reads = "hidden" for HiddenStates')
+@mistake("in range", 'Write reads = "hidden" for HiddenStates')
 class ArrayInsteadOfHiddenStates(Sound):
     def fit(self, features, k, n):
         self.width_ = features.states.shape[1]

@@ -80,15 +80,6 @@ class LogarithmOf0(Sound):
             return -np.log(np.maximum(rows.reward, 1e-9 * (rows.success_rate > 0)))
 
 
-@mistake("a question without weight does not count", "by their weights")
-class IgnoresWeights(Sound):
-    """Largest error of a question."""
-
-    def measure(self, rows):
-        errors = rows.totals(np.abs(rows.reward - rows.success_rate))
-        return UnderWeights(lambda weights: np.full(len(weights), errors.sum()))
-
-
 @mistake("it measures prefixes", "an array of shape .*resamples")
 class OneResample(Sound):
     """Mean error."""

@@ -110,13 +110,6 @@ class RaisesForLongInput(Sound):
         return super().one(question, steps)
 
 
-@mistake("one score per prefix", r"arguments are tuples.* Make a copy with list\(\.\.\.\)")
-class AddsAStep(Sound):
-    def one(self, question, steps):
-        steps.append("The end.")
-        return super().one(question, steps)
-
-
 @mistake("methods take", "Write return, not yield")
 class YieldsScores(Sound):
     def score(self, question, trajectories):

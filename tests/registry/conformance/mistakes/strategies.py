@@ -79,14 +79,6 @@ class SortsThePool(Sound):
         return super().answer(pool, setting)
 
 
-@mistake("it works", "Write targeted = True")
-class TargetWithoutTargeted(Sound):
-    def answer(self, pool, setting):
-        if setting.target > 0.5:
-            return super().answer(pool, setting)
-        return super().answer(pool, setting)
-
-
 @mistake("accuracy does not exceed", "choice does not depend on 'correct'")
 class KnowsTheAnswers(Sound):
     def answer(self, pool, setting):
