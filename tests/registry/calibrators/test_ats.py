@@ -131,15 +131,6 @@ def test_fitted_twice_is_the_same_to_the_bit_and_leaves_random_numbers_alone() -
     assert other.weights_.tobytes() != first.weights_.tobytes()
 
 
-def test_a_prefix_is_predicted_the_same_alone_and_among_others() -> None:
-    features, k, n = world(30, 10)
-    fitted = ats(**SMALL).fit(features, k, n)
-    together = fitted.predict(features)
-    alone = np.concatenate([fitted.predict(features[row : row + 1]) for row in range(0, len(features), 7)])
-    np.testing.assert_allclose(alone, together[::7], atol=1e-12, rtol=0)
-    assert fitted.predict(features[:0]).shape == (0, 1)
-
-
 def test_what_other_prefixes_hold_is_not_fitted_to() -> None:
     features, k, n = world(40, 11)
     some = slice(0, len(features) // 2)

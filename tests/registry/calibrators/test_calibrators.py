@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
-from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError
+from prmcal.errors import DataError, PluginFailedError
 from prmcal.registry.calibrators.logit import TemperatureScaling
 from prmcal.registry.calibrators.reward import HistogramBinning
 from prmcal.registry.contracts.calibrator import Calibrator
@@ -231,20 +231,3 @@ def test_quantile_bins_hold_equal_numbers_of_follow_ups() -> None:
     tied = np.append(np.full(90, logit(0.9)), 0.1)
     calibrator.fit(np.clip(tied, 0, 1), np.ones(91, dtype=int), np.full(91, 2))
     assert len(calibrator.success_rates_) < 4 and (np.diff(calibrator.edges_) > 0).all()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"bins": 0}, r"The 'bins' parameter of the .* must be greater than or equal to 1\. Got 0 instead\."),
-        ({"bins": "many"}, "'bins' parameter of the calibrator 'histogram'"),
-        (
-            {"strategy": "kmeans"},
-            "'strategy' parameter of the calibrator 'histogram'.*'uniform' or 'quantile'",
-        ),
-        ({"bin": 3}, "Did you mean 'bins'"),
-    ],
-)
-def test_histogram_refuses_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidArgumentsError, match=message):
-        calibrators.create("histogram", **arguments)

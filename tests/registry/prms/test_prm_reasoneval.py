@@ -147,20 +147,6 @@ def test_one_pass_equals_separate_passes(read_at: str, any_folder: Path) -> None
             assert abs(scores.reward[count] - 1 / (1 + np.exp(-expected))) < 1e-5
 
 
-def test_the_quirk_belongs_to_tokenizers_whose_pad_token_begins_every_text(
-    folder: Path, folder_34b: Path
-) -> None:
-    for where, differs in ((folder, True), (folder_34b, False)):
-        first, second = (
-            create(where, read_at=each).prefix_ids("1?", ("2+2=4",)) for each in ("reference", "end")
-        )
-        assert first is not None
-        assert second is not None
-        assert (first == second[:-1]) if differs else (first == second)
-        assert (second[0], second.count(1)) == (1, 1)
-        assert 2 not in second
-
-
 @pytest.mark.parametrize("fields", [{"use_bias": True}, {"bias": True, "score_dim": 3}])
 def test_a_head_with_a_bias_is_read_if_the_configuration_says_so(
     fields: dict[str, Any], one_thread: None, tmp_path: Path

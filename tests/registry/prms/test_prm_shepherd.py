@@ -88,19 +88,6 @@ def test_one_pass_equals_separate_passes(markers: str, any_folder: Path) -> None
     assert np.ptp(rewards) > 0.01
 
 
-def test_the_scores_of_one_pass_are_those_at_every_tag_of_the_whole_text(folder: Path) -> None:
-    """As the model card computes them: one text with a tag behind each step, read at each tag."""
-    model = AutoModelForCausalLM.from_pretrained(folder).eval()
-    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-    steps = TRAJECTORIES[1]
-    ids = tokenizer(text_of(QUESTION, steps, "every"), return_tensors="pt").input_ids
-    answers = tokenizer("+ -", add_special_tokens=False).input_ids
-    with torch.no_grad():
-        rewards = model(input_ids=ids).logits[:, :, answers].softmax(-1)[:, :, 0]
-    at_tags = rewards[ids == tokenizer("ки").input_ids[-1]]
-    np.testing.assert_allclose(create(folder).score(QUESTION, [steps])[0].reward[1:], at_tags, atol=1e-5)
-
-
 def test_the_bias_of_a_head_is_kept(one_thread: None, tmp_path: Path) -> None:
     from transformers import PhiConfig, PhiForCausalLM
 
@@ -155,12 +142,6 @@ def test_a_tokenizer_without_the_tag_is_refused(folder: Path, tmp_path: Path) ->
         PluginFailedError, match=r"has no token 'ки', which the PRM 'shepherd' needs. It splits the text"
     ):
         create(tmp_path).score(QUESTION, TRAJECTORIES)
-
-
-@pytest.mark.parametrize("answer", ["yes", "☺"])
-def test_an_answer_of_several_tokens_is_refused(answer: str, folder: Path) -> None:
-    with pytest.raises(PluginFailedError, match=f"has no token '{answer}'"):
-        create(folder, plus=answer).score(QUESTION, TRAJECTORIES)
 
 
 def test_scaled_logits_are_refused(one_thread: None, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from hypothesis.extra.numpy import arrays
 from scipy.special import expit
 
 from prmcal.errors import InvalidArgumentsError
-from prmcal.registry.conformance import parametrize_with_checks
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
@@ -47,19 +46,6 @@ def test_scores_are_what_their_names_say(steps: Floats) -> None:
     assert one(steps, "sum-logit") == pytest.approx(steps.sum(), abs=1e-9)
     assert expit(one(steps, "mean")) == pytest.approx(rewards.mean(), rel=1e-9)
     assert expit(one(steps, "product")) == pytest.approx(rewards.prod(), rel=1e-6)
-
-
-@given(arrays(np.float64, st.integers(1, 6), elements=LOG_ODDS), st.permutations(range(6)))
-def test_all_but_the_last_forget_the_order_of_the_steps(steps: Floats, order: list[int]) -> None:
-    shuffled = steps[[i for i in order if i < len(steps)]]
-    for aggregate in OTHERS:
-        assert one(shuffled, aggregate) == pytest.approx(one(steps, aggregate), rel=1e-9, abs=1e-9)
-
-
-@given(arrays(np.float64, st.integers(2, 6), elements=LOG_ODDS))
-def test_product_is_below_min_is_below_mean(steps: Floats) -> None:
-    assert one(steps, "product") <= one(steps, "min") + 1e-9
-    assert one(steps, "min") <= one(steps, "mean") + 1e-9 <= steps.max() + 2e-9
 
 
 @given(LOG_ODDS)
@@ -100,14 +86,6 @@ def test_strategies_rank_by_it(aggregate: Aggregate) -> None:
         )
         assert ranked.answer(pool, setting).accuracy == pytest.approx(plain.answer(direct, setting).accuracy)
     assert (best_of_n(own, pool.correct, [4]) != best_of_n(scores, pool.correct, [4])).any()
-
-
-@parametrize_with_checks(
-    [strategies.create(name, aggregate="mean") for name in ("best-of-n", "weighted best-of-n")]
-)
-def test_strategies_that_aggregate_conform(plugin: PoolStrategy, check: object) -> None:
-    assert callable(check)
-    check(plugin)
 
 
 @pytest.mark.parametrize("name", RANKING)

@@ -89,8 +89,3 @@ def test_new_questions_get_the_accuracy_and_the_samples_of_the_pool(name: str) -
     margin = 5 * np.sqrt(0.25 / len(tries)) + 0.01
     assert abs(right.mean() - promised.accuracy.mean()) < margin
     assert abs(samples.mean() - promised.samples.mean()) < 5 * samples.std() / np.sqrt(len(tries)) + 0.01
-
-
-@pytest.mark.parametrize("name", ["oracle IAS", "pass@N", "random budget", "fixed n of equal cost"])
-def test_reference_points_say_that_they_cannot_answer_new_questions(name: str) -> None:
-    assert strategies.create(name).reference

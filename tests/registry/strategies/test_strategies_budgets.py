@@ -74,11 +74,3 @@ def test_each_question_gets_its_own_budget() -> None:
         assert result.pass_at_samples[question] == pass_at_n(correct[own], [n])[0, 0]
     assert result.samples.max() <= 48
     assert len(set(result.samples)) > 5
-
-
-def test_a_question_without_hope_makes_it_the_fixed_budget() -> None:
-    generator = np.random.default_rng(5)
-    scores, correct = generator.normal(size=(20, 64)), generator.random((20, 64)) < 0.3
-    result = adaptive(np.zeros(20), scores, correct, 0.99, 64)
-    np.testing.assert_array_equal(result.accuracy, best_of_n(scores, correct, [64])[:, 0])
-    assert (result.samples == 64).all()

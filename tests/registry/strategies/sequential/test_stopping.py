@@ -27,7 +27,6 @@ from prmcal.registry.strategies.stopping import (
     FirstGoodEnough,
     ScoreEvidence,
 )
-from prmcal.registry.strategies.votes import majority_of_n
 from tests.arrays import Floats, Ints
 from tests.registry.create import create_as
 from tests.registry.strategies.sequential.every_order import (
@@ -112,13 +111,6 @@ def test_early_stopping_in_every_order() -> None:
         rule.follow = lambda drawn, points, own=every: own.follow(drawn, (float(own.window),))
         stops = compare(rule, pool, (1.0,), value, most_frequent_is_right)
         assert len(np.unique(stops)) > 1
-
-
-def test_a_rule_that_never_stops_is_a_majority_vote() -> None:
-    pool = world(4, 12, 12)
-    result = AdaptiveConsistency(confidence=1 - exp(-40)).answer(pool, Setting(12))
-    assert result.samples.tolist() == [12.0] * 12
-    assert result.accuracy == pytest.approx(majority_of_n(pool.answers, pool.correct, 12))
 
 
 def test_curves_go_from_few_to_many_samples() -> None:
