@@ -19,8 +19,6 @@ from prmcal.steps import (
 )
 
 BLANK_LINE = "blank-line"
-BY_LINE = ("lines", "sentences")
-"""The rules with which every line ends a step."""
 
 _Count = Annotated[int, Field(ge=1)]
 
