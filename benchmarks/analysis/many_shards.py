@@ -68,7 +68,7 @@ def hand_out(plan: Plan, workers: int) -> None:
         while idle and (shard := schedule.take(loaded[idle[0]])):
             worker = idle.popleft()
             loaded[worker] = shard.resource or loaded[worker]
-            running.append((worker, Outcome(shard.ref, Manifest({}, 1.0, shard.size))))
+            running.append((worker, Outcome(shard.ref, Manifest({}, 1.0))))
         worker, outcome = running.popleft()
         idle.append(worker)
         schedule.finish(outcome)
@@ -90,7 +90,7 @@ def record(plan: Plan, folder: RunFolder, record: RunRecord) -> None:
     recorder = Recorder(folder, plan, Store(folder.directory), record)
     recorder.begin({})
     for shard in plan.shards():
-        recorder.note(Outcome(shard.ref, Manifest({}, 1.0, shard.size)))
+        recorder.note(Outcome(shard.ref, Manifest({}, 1.0)))
 
 
 def measure(shards: int) -> tuple[int, dict[str, float], float]:

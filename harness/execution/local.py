@@ -174,7 +174,6 @@ class LocalExecutor:
         plugin_files: Sequence[Path] = (),
     ) -> None:
         self.directory = directory
-        self.workers = workers
         self.plugin_files = tuple(plugin_files)
         self._gpus = machine.visible_gpus()
         self.on_gpus = bool(self._gpus)

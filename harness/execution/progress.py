@@ -170,12 +170,6 @@ class Progress:
                 self._live.stop()
         self._log.close()
 
-    def seconds_left(self, schedule: Schedule) -> float | None:
-        """Return the seconds until the work is done; None if they are not known yet. It looks at all shards."""
-        now = time.monotonic()
-        elapsed = {ref: now - begin for ref, begin in schedule.started.items()}
-        return seconds_left(schedule.unfinished, self._cost, self._workers, elapsed)
-
     def _state(self, schedule: Schedule) -> str:
         """Return how much is done and how long the rest takes, such as "41% (80 of 196 shards), about 2 min left"."""
         share = self._done / self._total if self._total else 1.0
@@ -184,7 +178,9 @@ class Progress:
             parts.append(f"{self._failed:,} failed")
         if self._estimates.due:
             with self._estimates.work():
-                left = self.seconds_left(schedule)
+                now = time.monotonic()
+                elapsed = {ref: now - begin for ref, begin in schedule.started.items()}
+                left = seconds_left(schedule.unfinished, self._cost, self._workers, elapsed)
             self._end = None if left is None else time.monotonic() + left
         if self._end is not None and not schedule.finished:
             parts.append(f"about {duration(max(0.0, self._end - time.monotonic()))} left")

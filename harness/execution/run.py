@@ -1,8 +1,10 @@
 """Run a grid: lock the folder, plan, compute the missing shards, record the results. Or do a part of this again."""
 
+import secrets
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import TextIO
@@ -21,7 +23,7 @@ from prmcal.harness.planning.plan import Only
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.preflight import plan_problems
 from prmcal.harness.planning.saved import existing_plan
-from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import storage_errors
 
 _ASIDE = ".rebuilt"
@@ -60,10 +62,18 @@ def run_grid(
     plan.cells_with(only or {})  # A wrong name is an error before the folder is touched.
     with folder.lock():
         folder.claim(grid.name)
-        data, environment = grid.model_dump(mode="json"), run_environment()
+        environment = run_environment()
         if executor.on_gpus:  # Those of a cluster are not on this machine.
             environment["hardware"]["gpus"] = environment["hardware"]["gpus"] or ["GPUs of the cluster"]
-        record = folder.new_record(data, plugin_files, workers, only or {}, environment)
+        record = RunRecord(
+            grid=grid.model_dump(mode="json"),
+            plugin_files=[str(path.resolve()) for path in plugin_files],
+            run_id=secrets.token_hex(6),
+            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            workers=workers,
+            only={kind: list(names) for kind, names in (only or {}).items()},
+            environment=environment,
+        )
         part = plan.part(plan.cells_with(record.only))
         recorder = Recorder(folder, plan, folder.store, record)
         dropped = recorder.lost_cells(part, drop_cells)

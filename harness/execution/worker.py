@@ -66,17 +66,15 @@ def end_with(pipe: int) -> None:
 
 def run_shard(shard: Shard[Parameters], context: Context) -> Outcome:
     """Compute a shard and store its artifact. A failure becomes an outcome with a reason."""
-    begin, models = time.perf_counter(), context.models_loaded
+    begin = time.perf_counter()
     with _collected(context.report) as log:
         try:
             output = compute(shard, context)
             figures = {
                 "seconds": round(time.perf_counter() - begin, 3),
-                "size": shard.size,
                 "samples": output.samples,
                 "generated_tokens": output.generated_tokens,
                 "scored_tokens": output.scored_tokens,
-                "loading": context.models_loaded > models,
             }
             manifest = context.store.write(shard.ref, lambda folder: _write(output, folder), figures)
             context.store.drop_checkpoints(shard.ref)

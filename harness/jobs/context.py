@@ -64,13 +64,10 @@ class Models:
     Attributes
     ----------
     lock : RLock
-    models_loaded : int
-        The number of models that were loaded so far.
     """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.models_loaded = 0
         self._held: dict[str, tuple[PluginReference, Any]] = {}
 
     def llm(self, reference: PluginReference, beside: bool = False) -> LLM:
@@ -87,7 +84,6 @@ class Models:
                 self._held.pop(kind)[1].close()
         if registry.kind not in self._held:
             self._held[registry.kind] = reference, reference.build(registry)
-            self.models_loaded += 1
         if "llm" in self._held:
             self._held["llm"][1].share_gpus(beside)
         model: Model = self._held[registry.kind][1]

@@ -3,9 +3,8 @@
 import fcntl
 import json
 import os
-import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -143,25 +142,6 @@ class RunFolder:
             raise RunError(
                 f"{self.directory} holds files that are not from a run. Choose a new or an empty --out folder."
             )
-
-    def new_record(
-        self,
-        grid: Mapping[str, Any],
-        plugin_files: Sequence[Path],
-        workers: int,
-        only: Mapping[str, Sequence[str]],
-        environment: Mapping[str, Any],
-    ) -> RunRecord:
-        """Return the record of a run that begins now."""
-        return RunRecord(
-            grid=dict(grid),
-            plugin_files=[str(path.resolve()) for path in plugin_files],
-            run_id=secrets.token_hex(6),
-            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            workers=workers,
-            environment=dict(environment),
-            only={kind: list(names) for kind, names in only.items()},
-        )
 
     def write_record(self, record: RunRecord) -> None:
         """Replace the record."""

@@ -26,17 +26,17 @@ def test_a_shard_takes_as_long_as_finished_ones_of_its_kind_for_its_size(plan: P
     rollouts, scores = shards_of(plan, "rollout"), shards_of(plan, "score")
     cost = CostModel(plan, {})
     assert cost.seconds(rollouts) is None
-    cost.learn(rollouts[0].ref, Manifest({}, 3.0, rollouts[0].size))
+    cost.learn(rollouts[0].ref, Manifest({}, 3.0))
     size = sum(shard.size for shard in rollouts)
     assert cost.seconds(rollouts) == pytest.approx(3 * size / rollouts[0].size)
     assert cost.seconds(scores) is not None  # from other shards with a model
-    cost.learn(scores[0].ref, Manifest({}, 0.5, scores[0].size))
+    cost.learn(scores[0].ref, Manifest({}, 0.5))
     assert cost.seconds(scores[:1]) == pytest.approx(0.5)
 
 
 def test_the_first_shards_alone_give_no_time_left(plan: Plan) -> None:
     rollout, *left = plan.shards()
-    cost = CostModel(plan, {rollout.ref: Manifest({}, 1.0, rollout.size)})
+    cost = CostModel(plan, {rollout.ref: Manifest({}, 1.0)})
     assert (cost.seconds(left) or 0.0) > 19
     assert seconds_left(left, cost, 2) is None
     assert seconds_left(shards_of(plan, rollout.ref.kind)[1:2], cost, 2) is not None
@@ -44,7 +44,7 @@ def test_the_first_shards_alone_give_no_time_left(plan: Plan) -> None:
 
 def test_the_time_left_is_that_of_all_workers_or_of_the_longest_shard(plan: Plan) -> None:
     shards = list(plan.shards())
-    cost = CostModel(plan, {shard.ref: Manifest({}, 0.5, shard.size) for shard in shards[::2]})
+    cost = CostModel(plan, {shard.ref: Manifest({}, 0.5) for shard in shards[::2]})
     left = shards[1::2]
     seconds = {shard.ref: cost.seconds([shard]) or 0.0 for shard in left}
     total, longest = sum(seconds.values()), max(seconds, key=lambda ref: seconds[ref])
@@ -57,7 +57,7 @@ def test_the_time_left_is_that_of_all_workers_or_of_the_longest_shard(plan: Plan
 def test_the_tokens_that_are_left_follow_those_of_finished_shards(plan: Plan) -> None:
     first, *_ = shards_of(plan, "rollout")
     assumed = next(each for each in remaining_work(plan, (), CostModel(plan, {})) if each.kind == "rollout")
-    finished = Manifest({}, 1.0, first.size, samples=first.size, generated_tokens=9 * first.size)
+    finished = Manifest({}, 1.0, samples=first.size, generated_tokens=9 * first.size)
     cost = CostModel(plan, {first.ref: finished})
     left = next(each for each in remaining_work(plan, {first.ref}, cost) if each.kind == "rollout")
     assert left.samples == assumed.samples - first.size
