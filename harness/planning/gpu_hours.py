@@ -142,24 +142,16 @@ Work = tuple[Literal["llm", "prm"], parameters.PluginReference, Task, float]
 
 def assumed_work(plan: Plan) -> Iterator[tuple[Shard[parameters.Parameters], list[Work]]]:
     """Yield each shard of a plan, and what its models do."""
-    longest = _longest(plan)
+    generating = (
+        shard.parameters
+        for shard in plan.shards()
+        if isinstance(shard.parameters, parameters.GeneratingParameters)
+    )
+    longest = next((given.sampling.max_tokens for given in generating), _LONGEST)
     llms = {each.name: Lengths.of(each.reference, longest) for each in plan.plugins.get("llm", ())}
     for shard in plan.shards():
         lengths = llms.get(plan.job_of(shard.ref).labels.llm, Lengths(longest))
         yield shard, list(_work(shard, lengths))
-
-
-def _longest(plan: Plan) -> int:
-    """Return the grid's max_tokens; that of the paper if nothing is generated."""
-    generating = (each.parameters for each in plan.shards())
-    return next(
-        (
-            each.sampling.max_tokens
-            for each in generating
-            if isinstance(each, parameters.GeneratingParameters)
-        ),
-        _LONGEST,
-    )
 
 
 def _work(shard: Shard[parameters.Parameters], lengths: Lengths) -> Iterator[Work]:
