@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TextIO
 
 from prmcal.db.run_folder import FAILURES_FILE, LOG_FILE, RECORD_FILE
-from prmcal.errors import StorageError
 from prmcal.harness.execution.ending import Ending, EndWatch, RunSummary, read_failures
 from prmcal.harness.execution.local import Executor, LocalExecutor
 from prmcal.harness.execution.machine import run_environment
@@ -146,9 +145,6 @@ def rebuild_database(directory: Path) -> int:
     record = folder.record()
     with folder.lock(), storage_errors(directory):
         plan = existing_plan(folder)
-        for database in (folder.database, folder.published):
-            if database.is_dir():
-                _remove(database)
         aside = directory / _ASIDE
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir()
@@ -158,19 +154,10 @@ def rebuild_database(directory: Path) -> int:
             recorder.begin(folder.store.manifests(shard.ref for shard in plan.shards()))
             recorder.note_failures(read_failures(directory))
             recorder.end()
-            _remove(folder.database.with_name(folder.database.name + ".wal"))
+            folder.database.with_name(folder.database.name + ".wal").unlink(missing_ok=True)
             records = (aside / name for name in (FAILURES_FILE, RECORD_FILE))
             for path in (*(each for each in records if each.exists()), fresh.database, fresh.published):
                 path.replace(directory / path.name)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     return len(plan.cells)
-
-
-def _remove(file: Path) -> None:
-    try:
-        file.unlink(missing_ok=True)
-    except OSError as error:
-        raise StorageError(
-            f"{file} cannot be deleted ({error.strerror or error}). Remove it, and run the same command again."
-        ) from error

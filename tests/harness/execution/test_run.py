@@ -81,13 +81,6 @@ def test_the_database_is_rebuilt_from_the_artifacts(prmcal: Prmcal, finished: tu
     rebuilt = prmcal("rebuild", out)
     assert rebuilt.returncode == 0, rebuilt.stderr
     assert exported(out) == before
-    (out / "results.duckdb").unlink()
-    (out / "results.duckdb").mkdir()
-    refused = prmcal("rebuild", out)
-    assert refused.returncode == 2
-    assert "results.duckdb cannot be deleted (Is a directory). Remove it" in " ".join(refused.stderr.split())
-    (out / "results.duckdb").rmdir()
-    assert prmcal("rebuild", out).returncode == 0
 
 
 def test_plan_and_status_tell_what_is_left(
