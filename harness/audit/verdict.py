@@ -29,12 +29,7 @@ def verdict(found: Scored, measured: Measured, choices: Choices | None, width: i
     ]
     if choices is not None:
         rows = [
-            [
-                row.name,
-                quantity(row.accuracy),
-                f"{row.samples:.1f}",
-                quantity(row.against, signed=True),
-            ]
+            [row.name, quantity(row.accuracy), f"{row.samples:.1f}", quantity(row.against, signed=True)]
             for row in choices.rows
         ]
         table = text_table(["choice", "accuracy", "samples", "against the best fixed setting"], rows, width)

@@ -167,12 +167,7 @@ class LocalExecutor:
     need more has the GPUs of several.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        workers: int,
-        plugin_files: Sequence[Path] = (),
-    ) -> None:
+    def __init__(self, directory: Path, workers: int, plugin_files: Sequence[Path] = ()) -> None:
         self.directory = directory
         self.plugin_files = tuple(plugin_files)
         self._gpus = machine.visible_gpus()

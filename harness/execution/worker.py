@@ -120,12 +120,7 @@ def _collected(report: Callable[[str], None]) -> Iterator[list[str]]:
 _LONGEST_LINE = 200
 
 
-def serve(
-    connection: Connection,
-    directory: Path,
-    plugin_files: Sequence[Path],
-    output: Path,
-) -> None:
+def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path], output: Path) -> None:
     """Run the shards that arrive until the connection closes or the process that started this one ends.
 
     The worker sends an empty line when it has started, lines about the progress of a shard, which are cut after 200

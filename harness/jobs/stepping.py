@@ -12,14 +12,7 @@ from prmcal.registry.contracts.models import LLM
 from prmcal.registry.contracts.results import check_completions, require_length
 from prmcal.registry.network import patiently
 from prmcal.registry.splitting import StepSplitting, split_text
-from prmcal.steps import (
-    STEP_SEPARATOR,
-    THOUGHT_BEGINS,
-    in_thought,
-    stored_text,
-    text_so_far,
-    without_marks,
-)
+from prmcal.steps import STEP_SEPARATOR, THOUGHT_BEGINS, in_thought, stored_text, text_so_far, without_marks
 
 
 def in_steps(llm: LLM, prefix: data.Prefix, completions: Sequence[data.Completion]) -> list[data.Completion]:

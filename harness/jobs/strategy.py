@@ -13,11 +13,7 @@ from prmcal.harness.jobs import pools
 from prmcal.harness.jobs.calibration_metrics import MetricOf, mean_of, question_output
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
-from prmcal.harness.jobs.parameters import (
-    LeagueParameters,
-    SearchResultsParameters,
-    StrategyParameters,
-)
+from prmcal.harness.jobs.parameters import LeagueParameters, SearchResultsParameters, StrategyParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.registry.contracts.results import check_answered
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting

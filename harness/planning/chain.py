@@ -212,11 +212,7 @@ class Chain:
         shards = [
             make_shard(
                 parameters.ScoreParameters,
-                {
-                    "prm": prm,
-                    "data": source.parameters.data,
-                    "trajectories": source.parameters.trajectories,
-                },
+                {"prm": prm, "data": source.parameters.data, "trajectories": source.parameters.trajectories},
                 {},
                 {"rollout": [source.ref]},
                 f"prm:{prm.name}",

@@ -154,11 +154,7 @@ class _Planner(Chain):
                     self.cells.append(cell)
 
     def _strategy(
-        self,
-        strategy: plan.PlannedPlugin[Strategy],
-        tested: Sampled,
-        tuning: Sampled,
-        target: float | None,
+        self, strategy: plan.PlannedPlugin[Strategy], tested: Sampled, tuning: Sampled, target: float | None
     ) -> Job[parameters.Parameters]:
         """Plan what measures a strategy: a job over the pool, or a search and the baseline of its budget."""
         if _is_search(strategy):
