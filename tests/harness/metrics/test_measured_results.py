@@ -40,7 +40,7 @@ RESAMPLING = Bootstrap(200, 3)
 
 def shard(store: Store, parameters: Any, tables: dict[str, dict[str, pd.DataFrame]]) -> Shard[Any]:
     """A shard whose inputs are these tables, by role and name."""
-    figures = {"seconds": 0.0, "size": 1, "samples": 0, "generated_tokens": 0, "scored_tokens": 0}
+    figures = {"seconds": 0.0, "samples": 0, "generated_tokens": 0, "scored_tokens": 0}
     for role, named in tables.items():
         store.write(ArtifactRef(role, "key"), partial(write, named), figures)
     inputs = {role: (ArtifactRef(role, "key"),) for role in tables}
