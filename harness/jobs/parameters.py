@@ -7,6 +7,7 @@ and not from the names that a grid gives to its plugins: the planner puts their 
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cache
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BeforeValidator, InstanceOf
@@ -71,6 +72,7 @@ class Parameters:
     """The questions that the shard is about."""
 
     @classmethod
+    @cache
     def optional(cls) -> set[str]:
         """Return the fields with a default. The key and the database get them only if they have a value."""
         return {each.name for each in fields(cls) if each.default is not MISSING}  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import FrameType
 
 from prmcal.harness.jobs.job import Job, Labels, Shard
@@ -12,6 +13,7 @@ from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef
 
 
+@dataclass(frozen=True)
 class AnyParameters(Parameters):
     kind = "any"
 
