@@ -164,11 +164,11 @@ class Run:
         """
         return catalog.prefixes(self._published, self._cell(cell), question_id)
 
-    def compare(self, a: str | int, b: str | int, metric: str | None = None) -> CellComparison:
-        """Compare two cells of one leaderboard and one data set on the same questions, by one metric or by all.
+    def compare(self, a: str | int, b: str | int) -> CellComparison:
+        """Compare two cells of one leaderboard and one data set on the same questions.
 
         Raises an UnknownCellError or an IncomparableCellsError if a name means no cell or several, or the cells cannot
-        be compared by this metric.
+        be compared.
 
         Returns
         -------
@@ -176,27 +176,7 @@ class Run:
             Its `table` has one row per metric: the values of both cells, A - B with its 95% interval, and the p value.
             Its `differing` has the questions on which they differ most.
         """
-        return catalog.compare_cells(self._published, self._cell(a), self._cell(b), metric)
-
-    def report(self, out: str | Path) -> Path:
-        """Write a report with tables and figures, as ``prmcal report`` does. Return its folder.
-
-        Raise StorageError if `out` has other files than a report, or cannot be written.
-        """
-        from prmcal.harness.report import write_report
-
-        write_report(self.directory, Path(out))
-        return Path(out)
-
-    def export(self, page: str | Path) -> Path:
-        """Write the results as one page, whose name ends in ``.html``, as ``prmcal export`` does. Return its path.
-
-        Raise StorageError if it cannot be written.
-        """
-        from prmcal.harness.site import write_page
-
-        write_page(self.directory, Path(page))
-        return Path(page)
+        return catalog.compare_cells(self._published, self._cell(a), self._cell(b))
 
     @property
     def _published(self) -> Path:

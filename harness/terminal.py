@@ -1,17 +1,14 @@
-"""Text that fits the terminal: its size, wrapped and cut text, tables that leave out columns, and the pager."""
+"""Text that fits the terminal: its size, wrapped and cut text, and tables that leave out columns."""
 
 import itertools
 import re
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import typer
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.pager import SystemPager
 from rich.text import Text
 
 from prmcal.db.text.board import Column
@@ -157,11 +154,3 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
         set_cell_size(cut(each, width) if cell_len(each) > width else each, width)
         for each, width in zip(row, widths, strict=True)
     ).rstrip()
-
-
-def show(text: str, pager: bool = True) -> None:
-    """Print a text. If it is longer than the terminal, show it in the pager (the variable PAGER, or ``less``)."""
-    if pager and sys.stdout.isatty() and text.count("\n") >= shutil.get_terminal_size(_PIPE).lines:
-        SystemPager().show(text)
-    else:
-        typer.echo(text.removesuffix("\n"))

@@ -27,7 +27,6 @@ VIEWS = {
     "leaderboard-costs": link("leaderboard", table="Costs"),
     "calibration": link("calibration"),
     "calibration-calibrators": link("calibration", view="Calibrators"),
-    "calibration-all": link("calibration", view="All LLMs and data sets"),
     "scaling": link("scaling"),
     "scaling-equal-cost": link("scaling", view="Equal cost"),
     "scaling-difficulty": link("scaling", view="Difficulty"),

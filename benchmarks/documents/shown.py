@@ -9,8 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from prmcal.db.text.formats import markdown_grid
-
 _WIDTH = 120
 
 
@@ -43,7 +41,8 @@ def kept_in(folder: Path, name: str) -> pd.DataFrame:
 def markdown(table: pd.DataFrame) -> str:
     """Return a table of text in Markdown."""
     rows = [[str(value) for value in row] for row in table.itertuples(index=False)]
-    return markdown_grid(list(table.columns), rows, left=len(table.columns))
+    lines = [list(table.columns), ["---"] * len(table.columns), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def paragraph(*lines: str) -> str:

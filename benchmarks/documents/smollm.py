@@ -56,7 +56,7 @@ def _differences(run: Any, boards: dict[str, pd.DataFrame]) -> list[dict[str, An
     found = []
 
     def compare(metric: str, prm: str, a: str, first: str, b: str, second: str) -> None:
-        row = run.compare(first, second, metric).table.iloc[0]
+        row = run.compare(first, second).table.set_index("metric").loc[metric]
         values = {
             "difference": row["difference"],
             "difference_low": row["low"],

@@ -7,17 +7,16 @@ import pandas as pd
 
 from prmcal.db import charts
 
-_SQUARE, _SMALL_HEIGHT, _HISTOGRAM_HEIGHT = 320, 220, 120
+_SQUARE, _HISTOGRAM_HEIGHT = 320, 120
 _AXIS_WIDTH = 30  # pixels left of an axis, so that charts above each other are aligned
 _PREFIXES = alt.Tooltip("count:Q", title="prefixes", format=",")
 _SHIFT = 0.018  # between points at the same place, which would otherwise hide each other
 
 
-def reliability_chart(bins: pd.DataFrame, series: charts.Series, *, small: bool = False) -> charts.Layers:
+def reliability_chart(bins: pd.DataFrame, series: charts.Series) -> charts.Layers:
     """Draw success rates against rewards, with the diagonal of perfect calibration.
 
-    `bins` has the columns calibrator, lower, upper, count, mean_reward, mean_success, low and high. A `small` chart
-    stands beside others of its kind.
+    `bins` has the columns calibrator, lower, upper, count, mean_reward, mean_success, low and high.
     """
     shown = charts.legend() if len(series.names) > 1 else None
     numbers = charts.tooltips(["calibrator"], ["mean_reward", "mean_success", "low", "high"], None)
@@ -29,7 +28,7 @@ def reliability_chart(bins: pd.DataFrame, series: charts.Series, *, small: bool 
     y = alt.Y("mean_success:Q", scale=charts.UNIT, title="Success rate", axis=alt.Axis(minExtent=_AXIS_WIDTH))
     lines = base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=series.dash("calibrator", shown))
     points = charts.intervals(base, y, shape=series.shape("calibrator", shown))
-    return alt.layer(charts.diagonal(), lines, *points).properties(height=_SMALL_HEIGHT if small else _SQUARE)
+    return alt.layer(charts.diagonal(), lines, *points).properties(height=_SQUARE)
 
 
 def prefix_histogram(bins: pd.DataFrame, series: charts.Series) -> alt.Chart:

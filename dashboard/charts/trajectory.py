@@ -11,7 +11,7 @@ import streamlit as st
 from prmcal.dashboard.formats import integer, number
 from prmcal.db.charts import GREY, INK, UNIT, Layers, Series, curves, legend, on_dark
 from prmcal.db.queries.trajectories import MEDIAN
-from prmcal.db.statistics.budgets import verdict, whole_samples_needed
+from prmcal.db.statistics.budgets import verdict
 from prmcal.steps import split_steps
 
 # The column of the DataFrame, the colour and the dashes of the line, by the name in the legend. The calibrated reward
@@ -21,7 +21,7 @@ _SERIES: dict[str, tuple[str, str, list[int]]] = {
     "calibrated reward (median)": ("calibrated", "", [1, 0]),
     "success rate (Monte Carlo)": ("success", INK, [2, 3]),
 }
-_HEIGHT, _BUDGET_HEIGHT = 420, 260
+_HEIGHT = 420
 
 
 def rewards_chart(table: pd.DataFrame, colour: str) -> Layers:
@@ -38,22 +38,11 @@ def rewards_chart(table: pd.DataFrame, colour: str) -> Layers:
     return alt.layer(
         *bands,
         intervals.encode(x=x, y=_probability("low", title), y2="high:Q"),
-        *_lines(table, colour, _probability("value", title), legend()),
+        *_lines(table, colour, _probability("value", title)),
     ).properties(height=_HEIGHT)
 
 
-def budgets_chart(table: pd.DataFrame, colour: str, target: float) -> Layers:
-    """Draw the samples needed for target probability `target`, computed from the series of :func:`rewards_chart`."""
-    samples = alt.Y(
-        "samples:Q",
-        scale=alt.Scale(type="log"),
-        title=f"Samples for C = {target:g}",
-        axis=alt.Axis(tickCount=4, format="~s"),
-    )
-    return alt.layer(*_lines(table, colour, samples, None)).properties(height=_BUDGET_HEIGHT)
-
-
-def _lines(table: pd.DataFrame, colour: str, y: alt.Y, shown_legend: alt.Legend | None) -> list[alt.Chart]:
+def _lines(table: pd.DataFrame, colour: str, y: alt.Y) -> list[alt.Chart]:
     shown = [title for title, (name, *_) in _SERIES.items() if table[name].notna().any()] or [*_SERIES][:1]
     rows = pd.concat([_rows(table, title) for title in shown]).dropna(subset=["value"])
     style = Series(
@@ -62,16 +51,15 @@ def _lines(table: pd.DataFrame, colour: str, y: alt.Y, shown_legend: alt.Legend 
         [_SERIES[title][2] for title in shown],
         ["circle"] * len(shown),
     )
-    formats = {"step:Q": "d", "value:Q": ".3f", "samples:Q": ",.0f"}
+    formats = {"step:Q": "d", "value:Q": ".3f"}
     tooltip = [alt.Tooltip("series:N"), *(alt.Tooltip(name, format=each) for name, each in formats.items())]
     base = alt.Chart(rows).encode(x=_steps(table))
-    return curves(base, y, style, shown_legend, point=60, tooltip=tooltip)
+    return curves(base, y, style, legend(), point=60, tooltip=tooltip)
 
 
 def _rows(table: pd.DataFrame, title: str) -> pd.DataFrame:
     name = _SERIES[title][0]
-    samples = table[f"budget_{name}"]
-    return pd.DataFrame({"step": table["step"], "series": title, "value": table[name], "samples": samples})
+    return pd.DataFrame({"step": table["step"], "series": title, "value": table[name]})
 
 
 def _steps(table: pd.DataFrame) -> alt.X:
@@ -107,13 +95,13 @@ def _exact_interval(k: float, n: float) -> tuple[float, float]:
     return found.low, found.high
 
 
-def step_table(prefixes: pd.DataFrame, trajectory: int, target: float) -> pd.DataFrame:
-    """Return one row for each prefix of a trajectory, with the budgets that its rewards and success rate imply for C.
+def step_table(prefixes: pd.DataFrame, trajectory: int) -> pd.DataFrame:
+    """Return one row for each prefix of a trajectory, with its rewards and its success rate.
 
     `prefixes` are those of a question, as :func:`prmcal.db.catalog.prefixes` returns them. The columns are step,
     reward, over_long, successes, follow_ups, terminal; calibrated (the median), band_low and band_high (the lowest and
-    the highest quantile); success with its interval low and high, which has width 0 where the prefix contains the final
-    answer; and the samples needed: budget_reward, budget_calibrated and budget_success. Unknown values are missing.
+    the highest quantile); and success with its interval low and high, which has width 0 where the prefix contains the
+    final answer. Unknown values are missing.
     """
     own = prefixes[prefixes["trajectory"] == trajectory]
     table = own.drop_duplicates("step").set_index("step")[
@@ -131,9 +119,6 @@ def step_table(prefixes: pd.DataFrame, trajectory: int, target: float) -> pd.Dat
     certain = table["terminal"].eq(True).to_numpy(dtype=bool, na_value=False)
     ends = np.array([_exact_interval(*each) for each in zip(k, n, strict=True)]).reshape(-1, 2)
     table[["low", "high"]] = np.where(certain[:, None], table[["success"]], ends)
-    for name in ("reward", "calibrated", "success"):
-        chances = table[name].to_numpy(dtype=np.float64, na_value=np.nan)
-        table[f"budget_{name}"] = whole_samples_needed(chances, target)
     return table.reset_index()
 
 
@@ -207,14 +192,14 @@ def gain_of(row: Any, most: int, among: int, best: bool) -> str:
     return f"{text} {chosen} interval holds for all {among} at once." if among > 1 else text
 
 
-def along(table: pd.DataFrame, prefix: str = "", text: Callable[[float], str] = number) -> str:
-    """Return what the series of a trajectory begin and end with. The prefix of budgets is ``budget_``.
+def along(table: pd.DataFrame) -> str:
+    """Return what the series of a trajectory begin and end with.
 
     `table` is that of :func:`step_table`.
     """
-    known = {title: table[f"{prefix}{column}"].dropna() for column, title in _NAMED.items()}
+    known = {title: table[column].dropna() for column, title in _NAMED.items()}
     parts = [
-        f"{title} goes from {text(values.iloc[0])} to {text(values.iloc[-1])}"
+        f"{title} goes from {number(values.iloc[0])} to {number(values.iloc[-1])}"
         for title, values in known.items()
         if len(values)
     ]

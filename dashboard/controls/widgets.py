@@ -195,10 +195,10 @@ def choose_row(shown: pd.DataFrame, key: str, parameters: Mapping[str, str | Non
     )
 
 
-def choose_target(targets: Sequence[float], parameter: str, about: str) -> float:
+def choose_target(targets: Sequence[float], about: str) -> float:
     """Let the reader choose the target probability C. `about` explains it."""
     target = st.select_slider(
-        "Target probability C", targets, **bound(parameter, targets, TARGET, text="{:g}".format), help=about
+        "Target probability C", targets, **bound("C", targets, TARGET, text="{:g}".format), help=about
     )
     return float(target)
 

@@ -1,4 +1,4 @@
-"""Page Calibration: one cell, all calibrators of one group, or one calibrator with all LLMs and data sets."""
+"""Page Calibration: one cell, or all calibrators of one group."""
 
 from pathlib import Path
 from typing import Any
@@ -205,37 +205,6 @@ def _metric_table(detail: CellDetail, described: Metrics) -> None:
     )
 
 
-_IN_A_ROW = 3
-
-
-def show_small_multiples(path: Path, cells: pd.DataFrame, grid: dict[str, list[str]]) -> None:
-    """Show a reliability diagram for each LLM and data set."""
-    place = choose(path, ("prm", "calibrator"), "calibration")
-    if place is None:
-        return
-    chosen = cells[(cells["prm"] == place["prm"]) & (cells["calibrator"] == place["calibrator"])]
-    for dataset in grid["dataset"]:
-        st.header(escaped(dataset))
-        own = list(chosen[chosen["dataset"] == dataset].itertuples())
-        for first in range(0, len(own), _IN_A_ROW):
-            for column, row in zip(st.columns(_IN_A_ROW), own[first : first + _IN_A_ROW], strict=False):
-                with column:
-                    _diagram(path, row, dataset, grid)
-    st.caption(f"{CAPTIONS['reliability']} {CAPTIONS['bins']}")
-
-
-def _diagram(path: Path, row: Any, dataset: str, grid: dict[str, list[str]]) -> None:
-    st.markdown(f"**{escaped(row.llm)}**")
-    if row.status != "done":
-        st.info(f"{escaped(row.llm)}: {row.status}")
-        return
-    bins = ask(catalog.reliability, path, cell_id=row.cell_id)
-    series = series_of(grid["calibrator"], [row.calibrator])
-    diagram = charts.reliability_chart(bins.assign(calibrator=row.calibrator), series, small=True)
-    draw(diagram, f"{row.llm} on {dataset}: {bin_errors(bins)}")
-    draw(charts.prefix_histogram(bins, series), f"{row.llm} on {dataset}: {bin_counts(bins)}")
-
-
 def show(path: Path) -> None:
     """Show the page for a published database."""
     st.title("Calibration")
@@ -246,6 +215,5 @@ def show(path: Path) -> None:
     views = {
         "One cell": show_cell,
         "Calibrators": show_calibrators,
-        "All LLMs and data sets": show_small_multiples,
     }
     views[choose_view(list(views))](path, cells, grid_names(path))

@@ -1,4 +1,4 @@
-"""Page Runs: progress, failures, first results, jobs, plugins and data sets."""
+"""Page Runs: progress, failures, jobs, plugins and data sets."""
 
 from pathlib import Path
 from typing import Any
@@ -6,16 +6,10 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.curves import adaptive_points, fixed_points, levels_of, likest, rows_of_group
-from prmcal.dashboard.charts.drawn import league_chart, reliability_chart
-from prmcal.dashboard.charts.trajectory import draw, extremes
-from prmcal.dashboard.controls import context
-from prmcal.dashboard.controls.widgets import ask, ask_cells, bound
-from prmcal.dashboard.formats import CAPTIONS, MISSING, escaped, integer
+from prmcal.dashboard.controls.widgets import ask, bound
+from prmcal.dashboard.formats import MISSING, escaped, integer
 from prmcal.dashboard.views.shared import show_jobs, show_progress, show_table
 from prmcal.db import catalog
-from prmcal.db.charts import series_of
-from prmcal.db.metrics import RANKING_METRIC
 from prmcal.db.text.formats import duration
 
 _ALL = "all kinds"
@@ -30,7 +24,6 @@ def show(path: Path) -> None:
         return
     show_progress(path)
     _failures(ask(catalog.cells, path))
-    _so_far(path)
     _history(runs)
     _jobs(path)
     _plugins_and_datasets(path)
@@ -43,51 +36,6 @@ def _failures(cells: pd.DataFrame) -> None:
         st.header("Failed")
         reasons = failed.groupby("reason", sort=False)["cell_id"].agg(["size", "first"]).reset_index()
         show_table({"Cells": reasons["size"], "Such as": reasons["first"], "Reason": reasons["reason"]})
-
-
-def _so_far(path: Path) -> None:
-    """Show calibration and accuracy at a place. The page is drawn again as results come in."""
-    cells = ask(catalog.leaderboard, path, table="calibration")
-    done = cells[cells["status"] == "done"]
-    if done.empty:
-        return
-    st.header("Results so far")
-    st.markdown(f"{integer(len(done))} of {integer(len(cells))} calibration cells are done.")
-    place = context.choose_group(path, "calibration")
-    here = rows_of_group(done, place) if place else done.head(0)
-    if here.empty:
-        st.info("No calibrator has been measured yet for this data set, LLM and PRM.")
-        return
-    assert place is not None
-    best = likest(here, {}, ask(catalog.metrics, path)[RANKING_METRIC]).iloc[:1]
-    before = here[here["calibrator"].isin(ask(catalog.with_role, path, role="baseline"))]
-    shown = pd.concat([before, best]).drop_duplicates("cell_id")
-    calibrators = context.grid_names(path)["calibrator"]
-    left, right = st.columns(2)
-    with left:
-        finding = extremes("Brier score", shown["calibrator"], shown[RANKING_METRIC])
-        draw(
-            reliability_chart(
-                ask_cells(catalog.reliability, path, shown),
-                series_of(calibrators, set(shown["calibrator"])),
-            ),
-            finding,
-        )
-        st.caption(CAPTIONS["reliability"])
-    with right:
-        pool = ask(catalog.exact_curves, path, **place)
-        if pool is None:
-            st.info("The accuracy has not been measured yet for this data set, LLM and PRM.")
-            return
-        own = adaptive_points(pool, list(shown["calibrator"]), levels_of(pool)[0])
-        points = pd.concat([fixed_points(pool), own]).rename(columns={"series": "entry", "n": "questions"})
-        points = points.rename(columns=lambda name: name.replace("cost", "samples"))
-        highest = points.groupby("entry")["accuracy"].max()
-        draw(
-            league_chart(points, series_of(calibrators, set(points["entry"]))),
-            extremes("Highest accuracy", highest.index, highest),
-        )
-        st.caption("Accuracy of best-of-n with a fixed n, and of best-of-n + IAS, with 95% bands.")
 
 
 def _history(runs: pd.DataFrame) -> None:

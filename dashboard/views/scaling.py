@@ -45,7 +45,7 @@ class _Place:
             left, right = st.columns([3, 2])
         with left:
             about = "IAS draws so many samples that at least one of them is correct with probability C"
-            target = choose_target(curves.TARGETS, "C", about)
+            target = choose_target(curves.TARGETS, about)
         with right:
             return target, self.choose_level()
 

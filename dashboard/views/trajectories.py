@@ -12,7 +12,7 @@ from prmcal.dashboard.charts import trajectory as charts
 from prmcal.dashboard.charts.curves import likest
 from prmcal.dashboard.charts.drawn import interval_chart
 from prmcal.dashboard.controls import context
-from prmcal.dashboard.controls.widgets import ask, bound, choose_row, choose_target, choose_view, show_board
+from prmcal.dashboard.controls.widgets import ask, bound, choose_row, choose_view, show_board
 from prmcal.dashboard.views.shared import show_status, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import GREY, INK, Series, legend, series_of
@@ -25,7 +25,6 @@ from prmcal.errors import ArtifactError, IncomparableCellsError
 from prmcal.steps import without_marks
 
 _PREFIXES = 10
-_TARGETS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 _QUESTIONS, _OVER, _UNDER = "Questions", "Most overestimated", "Most underestimated"
 _REWARDS: dict[str, Literal["reward", "calibrated_reward"]] = {
     "calibrated": "calibrated_reward",
@@ -133,12 +132,9 @@ def _show_question(path: Path, cell: dict[str, Any], question_id: str) -> None:
     )
     with st.expander(f"{len(samples)} trajectories"):
         _trajectory_list(samples, prefixes, f"trajectories-{cell['cell_id']}-{question_id}")
-    left, right = st.columns(2)
     trajectories = list(samples["trajectory"].astype(int))
-    trajectory = left.selectbox("Trajectory", trajectories, **bound("trajectory", trajectories))
-    with right:
-        target = choose_target(_TARGETS, "target", "For the samples that each step needs")
-    _trajectory(path, cell, samples[samples["trajectory"] == trajectory].iloc[0], prefixes, target)
+    trajectory = st.selectbox("Trajectory", trajectories, **bound("trajectory", trajectories))
+    _trajectory(path, cell, samples[samples["trajectory"] == trajectory].iloc[0], prefixes)
 
 
 def _trajectory_list(samples: pd.DataFrame, prefixes: pd.DataFrame, key: str) -> None:
@@ -162,12 +158,10 @@ def _trajectory_list(samples: pd.DataFrame, prefixes: pd.DataFrame, key: str) ->
     st.caption(formats.CAPTIONS["samples"])
 
 
-def _trajectory(
-    path: Path, cell: dict[str, Any], sample: pd.Series, prefixes: pd.DataFrame, target: float
-) -> None:
+def _trajectory(path: Path, cell: dict[str, Any], sample: pd.Series, prefixes: pd.DataFrame) -> None:
     verdict = graded(sample["verdict"], sample["finish_reason"])
     st.header(f"Trajectory {sample['trajectory']}: {formats.escaped(verdict)}")
-    table = charts.step_table(prefixes, int(sample["trajectory"]), target)
+    table = charts.step_table(prefixes, int(sample["trajectory"]))
     texts = charts.step_texts(sample["text"], int(sample["steps"]))
     if table.empty:
         st.info("The PRM has not scored this trajectory.")
@@ -177,8 +171,6 @@ def _trajectory(
     (colour,) = series_of(context.grid_names(path)["calibrator"], [cell["calibrator"]]).colours
     charts.draw(charts.rewards_chart(table, colour), charts.along(table))
     st.caption(formats.CAPTIONS["rewards"])
-    charts.draw(charts.budgets_chart(table, colour, target), charts.along(table, "budget_", formats.integer))
-    st.caption(formats.CAPTIONS["budgets"])
     shown = ["*Question only*", *map(formats.with_formulas, texts)]
     show_table(
         {
@@ -187,7 +179,6 @@ def _trajectory(
             "PRM reward": table["reward"],
             "Calibrated reward": formats.estimates(table[["calibrated", "band_low", "band_high"]]),
             "Success rate": list(map(_success, table.to_dict("records"))),
-            f"Samples for C = {target:g}": list(map(formats.integer, table["budget_calibrated"])),
         }
     )
 

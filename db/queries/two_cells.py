@@ -79,12 +79,12 @@ class CellComparison:
         return f"Paired over the same {self.questions:,} questions{prefixes}."
 
 
-def compare_cells(database: Path, cell_a: str, cell_b: str, metric: str | None = None) -> CellComparison:
+def compare_cells(database: Path, cell_a: str, cell_b: str) -> CellComparison:
     """Compare two finished cells of a leaderboard and data set over the questions that they were measured on.
 
-    They are compared by one metric, or by all that both have. `database` is the published copy; cells that do not
+    They are compared by all metrics that both have. `database` is the published copy; cells that do not
     compete are compared from the artifacts in its folder. Raises an IncomparableCellsError if the cells cannot be
-    compared, or one does not have the metric. The message has the reason. Raises an ArtifactError if the cells do not
+    compared. The message has the reason. Raises an ArtifactError if the cells do not
     compete and their artifacts are absent. Raises a DatabaseError if there is no such cell, or no readable database.
     """
     with reading(database) as connection:
@@ -93,12 +93,9 @@ def compare_cells(database: Path, cell_a: str, cell_b: str, metric: str | None =
         values = [_values(connection, each) for each in (cell_a, cell_b)]
         described = metrics(connection)
         common = described.ordered(values[0].keys() & values[1].keys())
-        names = [name for name in common if (name not in UNTESTED if metric is None else name == metric)]
+        names = [name for name in common if name not in UNTESTED]
         if not names:
-            asked, both = "" if metric is None else f" '{metric}'", ", ".join(common) or "nothing"
-            raise IncomparableCellsError(
-                f"'{cell_a}' and '{cell_b}' have no metric{asked} in common. Both have: {both}."
-            )
+            raise IncomparableCellsError(f"'{cell_a}' and '{cell_b}' have no metric in common.")
         stored = _stored_comparisons(connection, cell_a, cell_b)
         others = [name for name in names if name not in stored]
         measured = _measured(connection, database.parent, cells) if others else []

@@ -20,10 +20,8 @@ from prmcal.db.text.formats import (
     MARKS,
     SYMBOLS,
     amount,
-    escape_markdown,
     interval,
     leaderboard_legend,
-    markdown_grid,
     missing,
     number,
 )
@@ -109,12 +107,6 @@ class Board:
     def rows(self) -> list[tuple[str, ...]]:
         """The texts of each row."""
         return list(zip(*(column.values for column in self.columns), strict=True))
-
-    def markdown(self) -> str:
-        """Return the table in Markdown, with its notes below."""
-        rows = [[escape_markdown(each) for each in row] for row in self.rows]
-        grid = markdown_grid([escape_markdown(each) for each in self.head], rows, left=self.names)
-        return "\n\n".join([grid, *map(escape_markdown, self.notes)]) + "\n"
 
 
 def leaderboard_board(

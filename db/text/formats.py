@@ -1,11 +1,10 @@
 """The presentation of results: formats of numbers, escaping, titles, marks, and words of the provenance.
 
-Names and reasons come from grids and plugins, so they must be escaped, in Markdown and in LaTeX.
+Names and reasons come from grids and plugins, so they must be escaped in LaTeX.
 """
 
-import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -59,20 +58,9 @@ def graded(verdict: str, finish_reason: str) -> str:
     return f"{verdict}, cut off inside its thought" if finish_reason == "thought" else verdict
 
 
-def escape_markdown(text: str) -> str:
-    """Return Markdown that shows a text unchanged, also inside a table."""
-    return re.sub(r"([\\`*_\[\]<>|$~&])", r"\\\1", " ".join(text.split()))
-
-
 def escape_latex(text: str) -> str:
     """Return LaTeX that shows a text unchanged."""
     return "".join(_LATEX_SPECIAL.get(each, each) for each in " ".join(text.split()))
-
-
-def markdown_grid(head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
-    """Return a Markdown table. The first `left` columns are aligned left, the others right."""
-    rule = ["---"] * left + ["---:"] * (len(head) - left)
-    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *rows))
 
 
 def duration(seconds: float) -> str:

@@ -47,7 +47,7 @@ class ExitCode(IntEnum):
     BAD_INPUT = 2
     """An argument, a file or a folder was wrong. The message says what to do. Nothing was done."""
     FAILED_CELLS = 3
-    """The grid was run to its end, but cells failed, and `prmcal status` says why. Or a question of `ask` failed."""
+    """The grid was run to its end, but cells failed, and `prmcal status` says why."""
     FAILED_CHECKS = 4
     """A check of `prmcal check` or `prmcal rebuild --check` failed, a grid needs what `prmcal doctor` did not find, or
     the PRM of `prmcal train-prm` ranks too badly."""
@@ -60,8 +60,8 @@ class ExitCode(IntEnum):
 
 
 EXPLANATION = (
-    "Exit codes: 0 done, 2 bad input, 3 cells or questions failed (run, status, ask), 4 checks failed (check, doctor, "
-    "train-prm, rebuild), 130 interrupted, 143 ended by SIGTERM (129 by SIGHUP)."
+    "Exit codes: 0 done, 2 bad input, 3 cells failed (run, status), 4 checks failed (check, doctor, train-prm, "
+    "rebuild), 130 interrupted, 143 ended by SIGTERM (129 by SIGHUP)."
 )
 
 

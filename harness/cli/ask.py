@@ -9,17 +9,15 @@ import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from prmcal.db.text.formats import amount, counted, interval, number
-from prmcal.errors import DataError, PrmcalError
+from prmcal.errors import PrmcalError
 from prmcal.harness.cli import options
-from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.options import WORDS, argument, option
 from prmcal.harness.serving.access import Access, hosts_of, is_local, token_for
-from prmcal.harness.storage.store import storage_errors, write_atomically
 from prmcal.harness.terminal import cut, terminal_width, text_table, wrapped
 from prmcal.registry.messages import reading
 from prmcal.steps import split_steps
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
 def ask(
     run: options.RunArgument,
     question: Annotated[str | None, argument("QUESTION", WORDS["ask"]["question"])] = None,
-    questions: Annotated[Path | None, option("FILE", WORDS["ask"]["questions"])] = None,
-    out: Annotated[Path | None, option("FILE", WORDS["ask"]["out"])] = None,
     cell: options.CellOption = None,
     llm: options.LLMOption = None,
     prm: options.PRMOption = None,
@@ -42,25 +38,17 @@ def ask(
     seed: Annotated[int, option("SEED", WORDS["ask"]["seed"], min=0)] = 0,
     output_format: Annotated[str, option("FORMAT", WORDS["ask"]["output_format"], "--format")] = "text",
 ) -> None:
-    """Answer new questions with a calibrated PRM.
+    """Answer a new question with a calibrated PRM.
 
     It draws solutions until the strategy needs no more, and prints the answer with the probability that it is right.
     """
     options.one_of("--format", output_format, ("text", "json"))
-    if (questions is None) != (out is None) or (questions is not None and question is not None):
-        raise PrmcalError("Give one QUESTION, or --questions FILE together with --out FILE for the answers.")
     loaded = _loaded(run, cell, llm, prm, calibrator)
-    settings: dict[str, Any] = {"max_samples": max_samples, "seed": seed}
-    if questions is not None and out is not None:
-        if failed := _answer_file(loaded, questions, out, settings):
-            typer.echo(f"{counted(failed, 'question')} failed: see 'error' in {out}.", err=True)
-            raise typer.Exit(ExitCode.FAILED_CELLS)
-        return
     text = str(question)
     if question in (None, "-"):
         with reading("Standard input cannot be read", kind=PrmcalError):
             text = sys.stdin.read()
-    solution = loaded.answer(text, **settings)
+    solution = loaded.answer(text, max_samples=max_samples, seed=seed)
     if output_format == "json":
         content = {"cell": loaded.name, "chosen_by": loaded.chosen_by, **asdict(solution)}
         typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
@@ -76,41 +64,6 @@ def _loaded(
     from prmcal.harness.inference.loading import load
 
     return load(run, cell, llm=llm, prm=prm, calibrator=calibrator)
-
-
-def _answer_file(prm: CalibratedPRM, path: Path, out: Path, settings: dict[str, Any]) -> int:
-    """Answer the questions of a file that are not in `out` yet. Return how many failed.
-
-    `path` has JSON lines: texts, or objects with a `question`. Each gets a `solution` or an `error` in `out`.
-    """
-    with reading(f"{path} cannot be read", "Give a file with JSON lines."):
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    rows = [{"question": line} if isinstance(line, str) else line for line in lines]
-    if not rows or not all(isinstance(row, dict) and "question" in row for row in rows):
-        raise DataError(f'{path} must have a question in each line, such as {{"question": "1+1?"}}.')
-    rows = [{**row, "cell": prm.name, "settings": settings} for row in rows]
-    with reading(f"{out} does not hold answers of `prmcal ask`", "Choose another --out."):
-        # A line without an end was cut off when the command was killed.
-        text = out.read_text(encoding="utf-8").rpartition("\n")[0] if out.exists() else ""
-        answered = [json.loads(line) for line in text.splitlines()]
-        pairs = [
-            ({name: answer[name] for name in row}, row) for row, answer in zip(rows, answered, strict=False)
-        ]
-    if any(before != row for before, row in pairs):
-        raise DataError(f"{out} has other questions, another cell or other settings. Choose another --out.")
-    failed = 0
-    with storage_errors(out.parent):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(out, text and f"{text}\n")
-        with out.open("a", encoding="utf-8") as file:
-            for row in rows[len(answered) :]:
-                try:
-                    outcome: dict[str, Any] = {"solution": asdict(prm.answer(row["question"], **settings))}
-                except PrmcalError as error:
-                    outcome, failed = {"error": str(error)}, failed + 1
-                file.write(json.dumps({**row, **outcome}, ensure_ascii=False) + "\n")
-                file.flush()
-    return failed
 
 
 def _rendered(prm: CalibratedPRM, solution: Solution) -> str:

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
+import typer
 
 from prmcal.db.catalog import cell, metrics
 from prmcal.db.metrics import cell_number, with_terminal
@@ -14,12 +14,11 @@ from prmcal.db.queries.cells import CellDetail, find_cell, numbered
 from prmcal.db.queries.two_cells import CellComparison, compare_cells
 from prmcal.db.reader import reading
 from prmcal.db.text import formats
-from prmcal.db.text.board import Board, Column, comparison_board, estimate, questions_board
+from prmcal.db.text.board import Column, comparison_board, estimate, questions_board
 from prmcal.harness.cli import options
-from prmcal.harness.cli.options import WORDS, argument, option
+from prmcal.harness.cli.options import WORDS, argument
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.terminal import UNLIMITED, cut, wrapped
-from prmcal.harness.terminal import show as show_text
+from prmcal.harness.terminal import UNLIMITED, wrapped
 from prmcal.steps import without_marks
 
 _JOB_WEIGHTS = {
@@ -33,13 +32,12 @@ def show(
     cell: options.CellArgument,
     directory: options.RunOption = options.DEFAULT_RUN,
     wide: options.WideOption = False,
-    pager: options.PagerOption = True,
 ) -> None:
     """Show the results of a cell and their provenance.
 
     The provenance is the cell's plugins, data sets, jobs with keys and seeds, and some trajectories.
     """
-    show_text(render_cell(directory, cell, UNLIMITED if wide else None), pager)
+    typer.echo(render_cell(directory, cell, UNLIMITED if wide else None), nl=False)
 
 
 def render_cell(directory: Path, name: str, width: int | None = None) -> str:
@@ -111,8 +109,6 @@ def _texts(rows: list[dict[str, Any]], name: str, absent: str = "") -> tuple[str
     return tuple(formats.amount(value) if isinstance(value, float) else str(value) for value in values)
 
 
-_TEXT_START = 70
-"""Characters of a question in Markdown."""
 _SECTION = with_terminal("")
 """The end of the names of metrics that count terminal prefixes."""
 
@@ -121,22 +117,19 @@ def compare(
     first: Annotated[str, argument("A", WORDS["compare"]["first"])],
     second: Annotated[str, argument("B", WORDS["compare"]["second"])],
     directory: options.RunOption = options.DEFAULT_RUN,
-    metric: Annotated[str | None, option("METRIC", WORDS["compare"]["metric"])] = None,
     output_format: options.FormatOption = "table",
     wide: options.WideOption = False,
-    pager: options.PagerOption = True,
 ) -> None:
     """Compare two cells on the same questions.
 
     Every metric has a difference with a 95% interval and a test of significance.
     """
     width = UNLIMITED if wide else None
-    text = render_comparison(directory, first, second, metric, output_format, width)
-    show_text(text, pager and output_format == "table")
+    typer.echo(render_comparison(directory, first, second, output_format, width), nl=False)
 
 
 def render_comparison(
-    directory: Path, first: str, second: str, metric: str | None, output_format: str, width: int | None = None
+    directory: Path, first: str, second: str, output_format: str = "table", width: int | None = None
 ) -> str:
     """Compare two cells of a run and return the result in one of the formats. ``csv`` leaves out the questions.
 
@@ -144,7 +137,7 @@ def render_comparison(
     """
     options.one_of("--format", output_format, options.FORMATS)
     published = RunFolder(directory).results()
-    found = compare_cells(published, find_cell(published, first), find_cell(published, second), metric)
+    found = compare_cells(published, find_cell(published, first), find_cell(published, second))
     if output_format == "json":
         return json.dumps(_comparison_data(found), indent=1) + "\n"
     if output_format == "csv":
@@ -155,10 +148,6 @@ def render_comparison(
         for side, row in (("A", found.a), ("B", found.b))
     ]
     board, questions = comparison_board(found), questions_board(found)
-    if output_format == "markdown":
-        parts = ["\\\n".join(cells), found.paired_over, _markdown(board), board.legend.replace("\n", "\\\n")]
-        parts += [f"{questions.title}:", _markdown(questions)] if len(found.differing) else []
-        return "\n\n".join(parts) + "\n"
     sections = _sections(found)
     if sections:
         board = comparison_board(found, lambda metric: metric.removesuffix(_SECTION))
@@ -179,14 +168,6 @@ def _sections(found: CellComparison) -> dict[int, str]:
     ends = [metric.endswith(_SECTION) for metric in found.table["metric"]]
     first = len(ends) - sum(ends)
     return {first: f"With terminal prefixes (METRIC{_SECTION})"} if any(ends) and all(ends[first:]) else {}
-
-
-def _markdown(board: Board) -> str:
-    short = (
-        replace(each, values=tuple(cut(value, _TEXT_START) for value in each.values))
-        for each in board.columns
-    )
-    return replace(board, columns=tuple(short)).markdown().rstrip("\n")
 
 
 def _comparison_data(found: CellComparison) -> dict[str, Any]:

@@ -1,18 +1,19 @@
-"""``prmcal leaderboard``: the overview, the leaderboards, the league and the costs, as text, JSON, CSV or Markdown."""
+"""``prmcal leaderboard``: the overview, the leaderboards, the league and the costs, as text, JSON or CSV."""
 
 import itertools
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import pandas as pd
+import typer
 from rich.cells import cell_len
 
 from prmcal.db.catalog import metrics as described_metrics
 from prmcal.db.catalog import plugins
-from prmcal.db.metrics import COORDINATES, PLACE, Leaderboard, Metrics
+from prmcal.db.metrics import PLACE, Leaderboard
 from prmcal.db.overview.query import league, league_frame, overview, ranking_frame
 from prmcal.db.overview.types import League, Overview
 from prmcal.db.queries.leaderboard import costs
@@ -32,7 +33,6 @@ from prmcal.harness.cli import options
 from prmcal.harness.cli.options import WORDS, option
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import UNLIMITED, wrapped
-from prmcal.harness.terminal import show as show_text
 from prmcal.registry.messages import meant
 
 TABLES = ("overview", *LEADERBOARDS, "costs")
@@ -50,9 +50,7 @@ def leaderboard(
     calibrator: options.CalibratorsOption = None,
     dataset: options.DatasetsOption = None,
     strategy: options.StrategiesOption = None,
-    columns: Annotated[str, option("NAME,...", WORDS["leaderboard"]["columns"])] = "",
     wide: options.WideOption = False,
-    pager: options.PagerOption = True,
 ) -> None:
     """Print the ranking of the calibrators, or a leaderboard.
 
@@ -67,10 +65,9 @@ def leaderboard(
         table,
         output_format,
         filters=options.given(llm=llm, prm=prm, calibrator=calibrator, dataset=dataset, strategy=strategy),
-        columns=[name.strip() for name in columns.split(",") if name.strip()],
         width=UNLIMITED if wide else None,
     )
-    show_text(text, pager and output_format == "table")
+    typer.echo(text, nl=False)
 
 
 def render_leaderboard(
@@ -79,58 +76,35 @@ def render_leaderboard(
     output_format: str = "table",
     *,
     filters: Mapping[str, Sequence[str]] | None = None,
-    columns: Sequence[str] = (),
     width: int | None = None,
 ) -> str:
     """Return a leaderboard of a run's folder in one of the formats. The parameters are the options of the command.
 
-    Raise PrmcalError if there is no such table, format, name, column or run.
+    A table of unlimited width has all metrics. Raise PrmcalError if there is no such table, format, name or run.
     """
     options.one_of("--table", table, TABLES)
     options.one_of("--format", output_format, options.FORMATS)
     published = RunFolder(directory).results()
     _check_filters(published, table, filters or {})
     kept: dict[str, Any] = dict(filters or {})
-    exporting = output_format in ("csv", "json")
-    if columns and table in ("overview", "league") and not exporting:
-        raise PrmcalError(
-            f"--columns applies to the {table} only with --format csv or json. --wide shows all of its columns."
-        )
     if table == "overview":
         ranked = overview(published, **kept)
-        frame, board = ranking_frame(ranked), ranking_board(ranked)
-        text = overview_text(ranked, directory, width)
+        frame = ranking_frame(ranked)
+        text = partial(overview_text, ranked, directory)
     elif table == "league":
         entries = league(published, **kept)
-        frame, board = league_frame(entries), league_board(entries)
-        text = _league_text(entries, directory, width)
+        frame = league_frame(entries)
+        text = partial(_league_text, entries, directory)
+    elif table == "costs":
+        frame = costs(published, **kept)
+        text = partial(board_text, replace(cost_board(frame), legend=_COSTS_LEGEND))
     else:
         name: Leaderboard = "calibration" if table == "calibration" else "scaling"
-        frame = costs(published, **kept) if table == "costs" else cells_of(published, name, **kept)
-        if exporting:
-            return options.exported(_only(frame, columns), output_format)
-        if table == "costs":
-            board = replace(cost_board(frame), legend=_COSTS_LEGEND)
-            _chosen_metrics(board.keys, columns)
-        else:
-            board = _cells_board(frame, name, described_metrics(published), columns, output_format)
-        text = board_text(board, columns, width)
-    if exporting:
-        return options.exported(_only(frame, columns), output_format)
-    return board.markdown() if output_format == "markdown" else text
-
-
-def _cells_board(
-    frame: pd.DataFrame, table: Leaderboard, described: Metrics, columns: Sequence[str], output_format: str
-) -> Board:
-    """Return a leaderboard with the metrics that the reader asks for. Without any, Markdown has all metrics."""
-    board = leaderboard_board(frame, table, described)
-    measured = [name for name in frame if f"{name}_low" in frame]
-    metrics = _chosen_metrics(board.keys, columns, measured)
-    if output_format == "table":
-        shown = metrics if columns else LEADERBOARDS[table].main_metrics
-        return leaderboard_board(frame, table, described, shown)
-    return leaderboard_board(frame, table, described, metrics) if columns else board
+        frame = cells_of(published, name, **kept)
+        shown = None if width == UNLIMITED else LEADERBOARDS[name].main_metrics
+        board = leaderboard_board(frame, name, described_metrics(published), shown)
+        text = partial(board_text, board)
+    return text(width) if output_format == "table" else options.exported(frame, output_format)
 
 
 def overview_text(found: Overview, directory: Path, width: int | None = None) -> str:
@@ -208,26 +182,6 @@ def _check_filters(published: Path, table: str, filters: Mapping[str, Sequence[s
                 raise PrmcalError(f"--{kind}: the grid has no {kind} '{name}'. {hint}")
 
 
-def _chosen_metrics(keys: Sequence[str], columns: Sequence[str], metrics: Collection[str] = ()) -> list[str]:
-    """Return the metrics among the columns that the reader asks for. Raise a PrmcalError if there is no such column."""
-    for column in columns:
-        if column not in keys:
-            hint = meant(column, keys, f"There are: {', '.join(keys) or 'none'}.")
-            raise PrmcalError(f"--columns: the table has no column '{column}'. {hint}")
-    return [column for column in columns if column in metrics]
-
-
-def _only(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Keep what identifies the rows, and the columns that the reader asks for with their intervals and standings."""
-    if not columns:
-        return frame
-    parts = ("_low", "_high", "_standing", "_letters", "_total")
-    _chosen_metrics([name for name in frame if not name.endswith(parts)], columns)
-    identity = ("cell_id", "number", *COORDINATES)
-    wanted = {*identity, *columns, *(f"{column}{part}" for column in columns for part in parts)}
-    return frame[[name for name in frame if name in wanted]]
-
-
 _NAMES = (*PLACE, "strategy", "calibrator")
 _IDENTITY = ("number", "strategy", "calibrator")
 _SETTINGS = ("target", "level")
@@ -236,15 +190,13 @@ _SHARED = (*PLACE, *_SETTINGS, "strategy", "calibrator", "status")
 """The columns that are shown once above the table if they are the same in all rows."""
 
 
-def board_text(found: Board, columns: Sequence[str] = (), width: int | None = None) -> str:
-    """Return a table of cells with its legend and its notes. `columns` are the keys of those that matter most."""
+def board_text(found: Board, width: int | None = None) -> str:
+    """Return a table of cells with its legend and its notes."""
     columns_of = {column.key: column for column in found.columns if any(column.values)}
     if not columns_of:
         return "There are no such cells.\n"
-    same = [key for key in _SHARED if key in columns_of and key not in columns and _shared(columns_of[key])]
-    places = [
-        columns_of[key] for key in PLACE if key in columns_of and key not in same and key not in columns
-    ]
+    same = [key for key in _SHARED if key in columns_of and _shared(columns_of[key])]
+    places = [columns_of[key] for key in PLACE if key in columns_of and key not in same]
     names = list(zip(*(each.values for each in places), strict=True)) or [()] * len(found.rows)
     groups = [list(rows) for _, rows in itertools.groupby(range(len(names)), names.__getitem__)]
     above, headings, left_out = [], {}, set(same)
@@ -261,27 +213,22 @@ def board_text(found: Board, columns: Sequence[str] = (), width: int | None = No
             headings[row] = f"{heading} ({numbers})" if numbers else heading
     if same and len(found.rows) > 1:
         above.append(f"In all rows: {', '.join(_said(columns_of[key]) for key in same)}.")
-    weights = _weights(found, columns)
+    weights = _weights(found)
     shown = [
         replace(column, weight=weights[key], whole=key not in _NAMES)
         for key, column in columns_of.items()
         if key not in left_out and key in weights
     ]
-    hidden = ["--columns {keys}", "--format csv"]
-    table = options.fitted(shown, width, legend=[found.legend], options=hidden, sections=headings)
+    table = options.fitted(shown, width, legend=[found.legend], options=["--format csv"], sections=headings)
     parts = [wrapped(" ".join(above), width)] if above else []
     return "\n\n".join([*parts, table, *(wrapped(note, width) for note in found.notes)]) + "\n"
 
 
-def _weights(found: Board, columns: Sequence[str]) -> dict[str, int]:
+def _weights(found: Board) -> dict[str, int]:
     """Return the weight of each column that may be shown: 0 for what must stay, more for what goes first."""
     metrics = [key for key in found.keys[found.names :] if key not in (*_COUNTS, "status")]
-    asked = [key for key in columns if key in found.keys]
     order = [*PLACE, *_SETTINGS, *metrics[1:], "status", *_COUNTS]
-    if asked:
-        order = [*asked[1:], *(key for key in (*PLACE, *_SETTINGS) if key not in asked)]
-    first = asked[0] if asked else metrics[0] if metrics else "status"
-    must = {key: 0 for key in (*_IDENTITY, first) if key in found.keys}
+    must = {key: 0 for key in (*_IDENTITY, *(metrics[:1] or ["status"])) if key in found.keys}
     return {key: place for place, key in enumerate(order, start=1) if key in found.keys} | must
 
 

@@ -25,7 +25,7 @@ WORDS: dict[str, dict[str, str]] = tomllib.loads(
     Path(__file__).with_name("options.toml").read_text(encoding="utf-8")
 )
 """What the options and the arguments of each command mean, and under "common" those of several commands."""
-FORMATS = ("table", "json", "csv", "markdown")
+FORMATS = ("table", "json", "csv")
 DEFAULT_RUN = Path("runs/nano")
 
 
@@ -64,7 +64,6 @@ CellOption = Annotated[str | None, option("CELL", WORDS["common"]["cell_option"]
 FormatOption = Annotated[str, option("FORMAT", WORDS["common"]["format"], "--format")]
 AllowedHostsOption = Annotated[list[str] | None, option("NAME", WORDS["common"]["allowed_hosts"])]
 WideOption = Annotated[bool, typer.Option("--wide", help=WORDS["common"]["wide"])]
-PagerOption = Annotated[bool, typer.Option("--pager/--no-pager", help=WORDS["common"]["pager"])]
 OutOption = Annotated[Path, option("DIR", WORDS["common"]["out"], "--out")]
 PluginOption = Annotated[list[Path] | None, option("FILE", WORDS["common"]["plugin"], "--plugin")]
 LimitOption = Annotated[int | None, option("N", WORDS["common"]["limit"], "--limit", min=1)]
@@ -150,17 +149,7 @@ def fitted(
     found = fit(columns, width, sections)
     lines = list(legend)
     if found.hidden:
-        lines.append(hidden_note(found.hidden, *options))
+        names = ", ".join(each.title for each in found.hidden)
+        lines.append(f"Hidden at this width: {names}. To see them: {' or '.join(('--wide', *options))}.")
     below = "\n".join(wrapped(line, width) for line in lines)
     return f"{found.text}\n\n{below}" if below else found.text
-
-
-def hidden_note(hidden: "Sequence[Column]", *options: str) -> str:
-    """Say which columns were left out and how to see them: with ``--wide`` or other options.
-
-    ``{keys}`` in an option stands for the keys of the columns.
-    """
-    names = ", ".join(each.title for each in hidden)
-    keys = ",".join(each.key for each in hidden if each.key)
-    others = (each.format(keys=keys) for each in options)
-    return f"Hidden at this width: {names}. To see them: {' or '.join(('--wide', *others))}."

@@ -11,7 +11,6 @@ Run a grid and read its results, in a script or a notebook:
     board[["number", "calibrator", "brier_corrected", "brier_corrected_low", "brier_corrected_high"]]
     run.compare("#1", "#2")
     run.trajectories("#2", limit=5)[["question", "answer", "correct"]]
-    run.report("reports/hello")
 
 Answer new questions with a calibrated PRM of the run:
 

@@ -41,11 +41,11 @@ def test_a_table_has_a_row_for_each_prefix() -> None:
             "calibrated_reward": [0.1, 0.3, 0.6, np.nan, np.nan],
         }
     )
-    first, last = step_table(prefixes, 0, 0.99).to_dict("records")
+    first, last = step_table(prefixes, 0).to_dict("records")
     assert [first[name] for name in ("calibrated", "band_low", "band_high")] == [0.3, 0.1, 0.6]
-    assert (first["success"], first["budget_reward"], first["budget_success"]) == (0.25, 2, 17)
+    assert first["success"] == 0.25
     assert 0.03 < first["low"] < 0.25 < first["high"] < 0.7
     assert (last["low"], last["success"], last["high"]) == (1, 1, 1)
     assert np.isnan(last["calibrated"])
-    (unmeasured,) = step_table(prefixes, 1, 0.99).to_dict("records")
-    assert np.isnan([unmeasured[name] for name in ("success", "low", "high", "budget_success")]).all()
+    (unmeasured,) = step_table(prefixes, 1).to_dict("records")
+    assert np.isnan([unmeasured[name] for name in ("success", "low", "high")]).all()

@@ -16,6 +16,7 @@ from prmcal.harness.execution.run import rebuild_database
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.site import write_page
+from prmcal.harness.terminal import UNLIMITED
 from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS
 
@@ -89,7 +90,7 @@ def test_readers_see_their_words_everywhere(run: prmcal.Run, tmp_path: Path) -> 
     assert described.loc["ece_20", "title"] == "ECE (ece_20)"
     assert described.loc["mean_reward_0.9", "title"] == "Mean reward, beta 0.9"
     assert described.index.get_loc("brier") == 0
-    text = render_leaderboard(run.directory, "calibration", columns=("absolute_error",), width=200)
+    text = render_leaderboard(run.directory, "calibration", width=UNLIMITED)
     assert "Absolute error" in text
     assert "absolute_error,absolute_error_low" in render_leaderboard(run.directory, "calibration", "csv")
     write_page(run.directory, tmp_path / "page.html")
