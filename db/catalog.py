@@ -12,7 +12,7 @@ from prmcal.db.queries.curves import (
     references,
     searches,
 )
-from prmcal.db.queries.leaderboard import costs, error_histograms, leaderboard, measurements
+from prmcal.db.queries.leaderboard import error_histograms, leaderboard, measurements
 from prmcal.db.queries.runs import planned_shards
 from prmcal.db.queries.trajectories import prefixes, questions, trajectories, worst_prefixes
 from prmcal.db.queries.two_cells import compare_cells

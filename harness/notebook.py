@@ -31,7 +31,7 @@ from prmcal.harness.storage.folder import RunFolder
 from prmcal.registry.plugins import KINDS, load_plugin_file
 from prmcal.steps import STEP_END
 
-_TABLES = ("calibration", "scaling", "costs")
+_TABLES = ("calibration", "scaling")
 
 
 def open_run(directory: str | Path) -> "Run":
@@ -92,15 +92,15 @@ class Run:
 
     def leaderboard(
         self,
-        table: Literal["calibration", "scaling", "costs"] = "calibration",
+        table: Literal["calibration", "scaling"] = "calibration",
         **names: Unpack[Names],
     ) -> pd.DataFrame:
         """Return a leaderboard with one row per cell, in the order of the short numbers.
 
         Parameters
         ----------
-        table : {"calibration", "scaling", "costs"}
-            Calibration errors of rewards, accuracies and budgets of strategies, or what the strategies cost.
+        table : {"calibration", "scaling"}
+            Calibration errors of rewards, or accuracies, budgets and costs of strategies.
         llm, prm, calibrator, dataset, strategy : str or sequence of str, optional
             Keep only cells with these names, and cells without a plugin of the kind: a strategy without a PRM is a
             baseline for every PRM.
@@ -112,16 +112,13 @@ class Run:
             ``<metric>``, ``<metric>_low`` and ``<metric>_high`` (95% interval), ``<metric>_standing`` ("best", "tied",
             "worse" or missing) and ``<metric>_letters`` (cells of a group that share a letter do not differ
             significantly); then rows, questions, status and reason. Metrics are described in
-            :attr:`metrics`. The table of costs has the same first columns, and then the costs.
+            :attr:`metrics`.
 
         Raise PrmcalError if there is no such table.
         """
         if table not in _TABLES:
             raise PrmcalError(f"'table' must be one of {', '.join(_TABLES)}. Got '{table}'.")
-        filters = _listed(names)
-        if table == "costs":
-            return catalog.costs(self._published, **filters)
-        return catalog.leaderboard(self._published, table, **filters)
+        return catalog.leaderboard(self._published, table, **_listed(names))
 
     @property
     def metrics(self) -> pd.DataFrame:

@@ -24,7 +24,6 @@ VIEWS = {
     "overview": link("overview"),
     "leaderboard": link("leaderboard"),
     "leaderboard-scaling": link("leaderboard", table="Scaling"),
-    "leaderboard-costs": link("leaderboard", table="Costs"),
     "calibration": link("calibration"),
     "calibration-calibrators": link("calibration", view="Calibrators"),
     "scaling": link("scaling"),

@@ -226,7 +226,6 @@ def questions() -> dict[str, Callable[[Path], Any]]:
     return {
         "leaderboard: calibration": lambda path: catalog.leaderboard(path, "calibration"),
         "leaderboard: scaling": lambda path: catalog.leaderboard(path, "scaling"),
-        "leaderboard: costs": catalog.costs,
         "calibration: bins of a cell": lambda path: catalog.reliability(path, CELL),
         "calibration: signed errors of a cell": lambda path: catalog.signed_errors(path, CELL),
         "calibration: provenance of a cell": lambda path: catalog.cell(path, CELL),

@@ -1,6 +1,6 @@
-"""Pages Overview, League and Leaderboard, which also has the costs of strategies."""
+"""Pages Overview, League and Leaderboard."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -20,20 +20,16 @@ from prmcal.db.html.boards import league_html, overview_html
 from prmcal.db.metrics import Leaderboard
 from prmcal.db.overview.types import Entry, League, Overview, levels_of
 from prmcal.db.queries.cells import kept
-from prmcal.db.text.board import Board, cost_board, web_board
-from prmcal.db.text.formats import LEADERBOARDS, SECONDS_LEGEND
+from prmcal.db.text.board import Board, web_board
+from prmcal.db.text.formats import LEADERBOARDS
 
 
 def show(path: Path) -> None:
     """Show the page for a published database."""
     st.title("Leaderboard")
-    grid = context.grid_names(path)
-    views: dict[str, Callable[[], None]] = {
-        "Calibration": lambda: show_ranking(path, grid, "calibration"),
-        "Scaling": lambda: show_ranking(path, grid, "scaling"),
-        "Costs": lambda: _show_costs(path, grid),
-    }
-    views[widgets.choose_view(list(views), "table", resets=["columns"])]()
+    tables: dict[str, Leaderboard] = {"Calibration": "calibration", "Scaling": "scaling"}
+    chosen = widgets.choose_view(list(tables), "table", resets=["columns"])
+    show_ranking(path, context.grid_names(path), tables[chosen])
 
 
 def show_ranking(
@@ -67,17 +63,13 @@ def show_ranking(
         chosen = _choose_columns(path, shown, table)
     names = {kind: each for kind, each in filters.items() if each}
     _show_board(path, shown, table, ask(_boards, path, table=table, filters=names, shown=chosen))
-    widgets.show_download(table, lambda: _csv(cells))
+    widgets.show_download(table, lambda: str(cells.to_csv(index=False, lineterminator="\n")))
 
 
 def _cells(path: Path, table: Leaderboard) -> pd.DataFrame:
     """Return the cells of a leaderboard. It takes the longest of all queries, so it is asked in one way only."""
     found: pd.DataFrame = ask(catalog.leaderboard, path, table=table)
     return found
-
-
-def _csv(cells: pd.DataFrame) -> str:
-    return str(cells.to_csv(index=False, lineterminator="\n"))
 
 
 def _choose_columns(path: Path, cells: pd.DataFrame, table: Leaderboard) -> list[str]:
@@ -166,22 +158,6 @@ def _summary(cells: pd.DataFrame) -> None:
     others = [f"{counts[status]} {status}" for status in ("failed", "pending") if status in counts]
     if others:
         st.markdown(" · ".join([f"{counts.get('done', 0)} of {len(cells)} cells done", *others]))
-
-
-def _show_costs(path: Path, grid: dict[str, list[str]]) -> None:
-    """Show the cost of every strategy, per question and in total."""
-    filters = context.filter_by(grid, "dataset", "llm", "prm", "calibrator")
-    cells = kept(ask(catalog.costs, path), filters)
-    if cells.empty:
-        st.info("No cell matches the filters in the sidebar.")
-        return
-    board = cost_board(cells)
-    widgets.show_board(board, "costs")
-    st.caption(
-        f"Costs per question / in total. {SECONDS_LEGEND} Where a cost is unknown, there is none. Costs are not "
-        "ranked, since a low cost alone does not make a strategy better."
-    )
-    widgets.show_download("costs", lambda: _csv(cells))
 
 
 _DRAWN = 7

@@ -1,4 +1,4 @@
-"""The leaderboards, the costs of strategies, and the tables of the paper beside the measured values."""
+"""The leaderboards, and the tables of the paper beside the measured values."""
 
 from pathlib import Path
 from typing import Any, Unpack
@@ -6,11 +6,11 @@ from typing import Any, Unpack
 import pandas as pd
 import sqlalchemy as sa
 
-from prmcal.db.metrics import COORDINATES, COSTS, Leaderboard
+from prmcal.db.metrics import COORDINATES, Leaderboard
 from prmcal.db.queries.cells import Names, kept, metrics, numbered_cells
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.paired import standings
-from prmcal.db.tables import Cell, Comparison, Job, JobInput, Result, SignedErrorBin
+from prmcal.db.tables import Cell, Comparison, Result, SignedErrorBin
 
 
 def measurements(
@@ -85,58 +85,6 @@ def leaderboard(source: Source, /, table: Leaderboard = "calibration", **filters
     parts.append(long.groupby("cell_id")[["rows", "questions"]].min().reindex(wide.index))
     parts.append(wide[last])
     return pd.concat(parts, axis=1).reset_index(drop=True)
-
-
-def costs(source: Source, /, **filters: Any) -> pd.DataFrame:
-    """Return the costs of the cells of the scaling leaderboard, in the order of the grid.
-
-    The filters are those of :func:`measurements`. The columns are cell_id, number, those of
-    :data:`prmcal.db.metrics.COORDINATES`, accuracy and questions. Then samples (LLM calls), generated_tokens,
-    prefill_tokens, prm_tokens and seconds: the mean per question, and the sum over all questions in a column whose name
-    ends in ``_total``. Unknown costs are missing.
-
-    Seconds are single-worker seconds, measured on the generation and scoring jobs: their seconds per token, multiplied
-    by the tokens of the cell. They do not include fitting the calibrator.
-    """
-    with connection_of(source) as connection:
-        table = leaderboard(connection, "scaling", **filters)
-        rates = _seconds_per_token(connection).reindex(table["cell_id"]).reset_index(drop=True)
-    for name in ("samples", *COSTS):
-        if name not in table:
-            table[name] = float("nan")
-    seconds = table["generated_tokens"] * rates["generated"]
-    table["seconds"] = seconds + (table["prm_tokens"] * rates["scored"]).where(table["prm_tokens"] != 0, 0.0)
-    amounts = ["samples", *COSTS, "seconds"]
-    for name in amounts:
-        table[f"{name}_total"] = table[name] * table["questions"]
-    columns = [column for name in amounts for column in (name, f"{name}_total")]
-    return table[["cell_id", "number", *COORDINATES, "accuracy", "questions", *columns]]
-
-
-def _seconds_per_token(connection: sa.Connection) -> pd.DataFrame:
-    """Return the seconds per generated token and per scored token of the jobs behind each scaling cell."""
-    generating = Job.kind.in_(["rollout", "search"])
-    query = (
-        sa.select(
-            Cell.cell_id,
-            sa.func.bool_or(Job.kind == "search").label("searched"),
-            sa.func.sum(sa.case((generating, Job.generated_tokens), else_=0)).label("generated"),
-            sa.func.sum(sa.case((generating, Job.seconds), else_=0.0)).label("rollout_seconds"),
-            sa.func.sum(sa.case((Job.kind == "score", Job.scored_tokens), else_=0)).label("scored"),
-            sa.func.sum(sa.case((Job.kind == "score", Job.seconds), else_=0.0)).label("score_seconds"),
-        )
-        .join(JobInput, JobInput.job_key == Cell.job_key)
-        .join(Job, Job.job_key == JobInput.input_key)
-        .where(Cell.leaderboard == "scaling")
-        .group_by(Cell.cell_id)
-    )
-    sums = frame(connection, query).set_index("cell_id").astype(float)
-    # The seconds of a search include its scoring.
-    rates = sums[[]].copy()
-    rates["generated"] = sums["rollout_seconds"] / sums["generated"].where(sums["generated"] > 0)
-    rates["scored"] = sums["score_seconds"] / sums["scored"].where(sums["scored"] > 0)
-    rates.loc[sums["searched"] > 0, "scored"] = 0.0
-    return rates
 
 
 _FILE = Path(__file__).with_name("reported.csv")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prmcal.db.metrics import COSTS, PLACE, SCALING, Leaderboard, Metrics, cell_number
+from prmcal.db.metrics import COSTS, PLACE, Leaderboard, Metrics, cell_number
 from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.formats import (
     COORDINATE_TITLES,
@@ -221,25 +221,6 @@ def narrow_board(board: Board) -> Board:
     )
     who = Column("Who and where", tuple(" · ".join(filter(None, both)) for both in texts))
     return replace(board, columns=(who, *board.columns[board.names :], number, *settings), names=1)
-
-
-def cost_board(frame: pd.DataFrame) -> Board:
-    """Return the costs of strategies per question and in total, from :func:`prmcal.db.queries.leaderboard.costs`."""
-    rows, described = frame.to_dict("records"), Metrics(SCALING)
-    names = _name_columns(frame, rows)
-    accuracy = tuple("" if missing(row["accuracy"]) else number(row["accuracy"]) for row in rows)
-    costs = [
-        Column(
-            described.title(name),
-            tuple(
-                "" if missing(row[name]) else f"{amount(row[name])} / {row[f'{name}_total']:,.0f}"
-                for row in rows
-            ),
-            key=name,
-        )
-        for name in ("samples", *COSTS, "seconds")
-    ]
-    return Board((*names, Column(described.title("accuracy"), accuracy, key="accuracy"), *costs), len(names))
 
 
 def estimate(

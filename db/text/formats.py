@@ -117,9 +117,6 @@ MARKS = {"best": "*", "tied": "="}
 SYMBOLS = {"best": "●", "tied": "○", "worse": "▽", "last": "▼"}
 """Marks of standings on web pages. "last" marks the worst of a group where a page tells it from other worse values."""
 
-SECONDS_LEGEND = "Seconds are single-worker seconds, measured on the generation and scoring jobs."
-"""Explains the seconds in a table of costs."""
-
 
 def standings_legend(marks: Mapping[str, str], group: str) -> str:
     """Explain the marks of standings, such as :data:`MARKS`, in one sentence.

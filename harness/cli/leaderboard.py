@@ -1,4 +1,4 @@
-"""``prmcal leaderboard``: the overview, the leaderboards, the league and the costs, as text, JSON or CSV."""
+"""``prmcal leaderboard``: the overview, the leaderboards and the league, as text, JSON or CSV."""
 
 import itertools
 import shlex
@@ -16,10 +16,9 @@ from prmcal.db.catalog import plugins
 from prmcal.db.metrics import PLACE, Leaderboard
 from prmcal.db.overview.query import league, league_frame, overview, ranking_frame
 from prmcal.db.overview.types import League, Overview
-from prmcal.db.queries.leaderboard import costs
 from prmcal.db.queries.leaderboard import leaderboard as cells_of
-from prmcal.db.text.board import Board, Column, cost_board, leaderboard_board
-from prmcal.db.text.formats import LEADERBOARDS, SECONDS_LEGEND
+from prmcal.db.text.board import Board, Column, leaderboard_board
+from prmcal.db.text.formats import LEADERBOARDS
 from prmcal.db.text.overview import (
     league_board,
     league_measured,
@@ -35,10 +34,7 @@ from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import UNLIMITED, wrapped
 from prmcal.registry.messages import meant
 
-TABLES = ("overview", *LEADERBOARDS, "costs")
-_COSTS_LEGEND = (
-    f"Costs per question / over all questions. {SECONDS_LEGEND} Costs that are not known are empty."
-)
+TABLES = ("overview", *LEADERBOARDS)
 
 
 def leaderboard(
@@ -95,9 +91,6 @@ def render_leaderboard(
         entries = league(published, **kept)
         frame = league_frame(entries)
         text = partial(_league_text, entries, directory)
-    elif table == "costs":
-        frame = costs(published, **kept)
-        text = partial(board_text, replace(cost_board(frame), legend=_COSTS_LEGEND))
     else:
         name: Leaderboard = "calibration" if table == "calibration" else "scaling"
         frame = cells_of(published, name, **kept)
@@ -120,7 +113,7 @@ def overview_text(found: Overview, directory: Path, width: int | None = None) ->
         ),
         *([_ranked(ranking_board(found), width)] if found.ranking else []),
         _commands(
-            f"prmcal leaderboard {folder} --table calibration   # or scaling, league, costs",
+            f"prmcal leaderboard {folder} --table calibration   # or scaling, league",
             *_comparison(found, folder),
             f"prmcal dashboard {folder}",
         ),
@@ -173,7 +166,7 @@ def _check_filters(published: Path, table: str, filters: Mapping[str, Sequence[s
         if table == "overview" and kind in ("calibrator", "strategy"):
             raise PrmcalError(
                 f"--{kind} does not apply to the overview, which ranks all calibrators. "
-                "Choose a table: --table calibration, scaling, league or costs."
+                "Choose a table: --table calibration, scaling or league."
             )
         of_kind = list(known.loc[known["kind"] == kind, "name"])
         for name in names:

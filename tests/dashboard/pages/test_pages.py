@@ -51,17 +51,6 @@ def test_an_error_that_is_shown_again_and_again_does_not_grow(tmp_path: Path) ->
     assert len(lengths) == 1
 
 
-def test_costs_are_shown_per_question_and_in_total(page: Page, address: str, run_folder: Path) -> None:
-    page.goto(f"{address}/leaderboard?table=Costs&llms=weak&datasets=nano-math")
-    stored = catalog.costs(published_path(run_folder))
-    stored = stored[(stored["llm"] == "weak") & (stored["dataset"] == "nano-math")]
-    head, *shown = grid(page, len(stored))
-    place = head.index("Samples")
-    assert [row[place].split(" / ")[1] for row in shown] == [
-        f"{each:,.0f}" for each in stored["samples_total"]
-    ]
-
-
 def test_a_cell_shows_the_numbers_and_bins_of_the_cell(page: Page, address: str, run_folder: Path) -> None:
     page.goto(f"{address}/calibration?cell={quote(CELL, safe='')}")
     page.get_by_text("Reliability diagram").wait_for()

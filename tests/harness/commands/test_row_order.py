@@ -11,7 +11,7 @@ from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import published_path
 from prmcal.harness.cli.leaderboard import render_leaderboard
 
-TABLES = ("overview", "calibration", "scaling", "league", "costs")
+TABLES = ("overview", "calibration", "scaling", "league")
 
 
 @pytest.fixture(scope="module")

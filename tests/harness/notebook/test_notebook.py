@@ -86,7 +86,7 @@ def test_a_grid_is_a_file_data_or_a_spec_and_finished_work_is_kept(
 
 
 def test_a_leaderboard_is_the_one_of_the_command(opened: prmcal.Run) -> None:
-    for table in ("calibration", "scaling", "costs"):
+    for table in ("calibration", "scaling"):
         found = opened.leaderboard(table)
         assert found.to_csv(index=False, lineterminator="\n") == render_leaderboard(
             opened.directory, table, "csv"
@@ -99,8 +99,6 @@ def test_a_leaderboard_is_filtered_by_one_name_or_several(opened: prmcal.Run) ->
     both = ["isotonic", "uncalibrated"]
     assert set(opened.leaderboard(calibrator=both)["calibrator"]) == set(both)
     assert len(opened.leaderboard(llm=board["llm"].iloc[0])) < len(board)
-    costs = opened.leaderboard("costs", llm=board["llm"].iloc[0])
-    assert set(costs["llm"]) == {board["llm"].iloc[0]}
 
 
 def test_the_ranking_is_that_of_the_overview(opened: prmcal.Run) -> None:
@@ -170,9 +168,7 @@ def test_a_wrong_grid_raises_the_error_of_the_command(
 def test_a_folder_without_a_run_raises_the_error_of_the_command(tmp_path: Path, opened: prmcal.Run) -> None:
     with pytest.raises(RunError, match=r"No grid was run in .*\. Start one: prmcal run GRID --out"):
         prmcal.open_run(tmp_path)
-    with pytest.raises(
-        PrmcalError, match=r"'table' must be one of calibration, scaling, costs\. Got 'speed'"
-    ):
+    with pytest.raises(PrmcalError, match=r"'table' must be one of calibration, scaling\. Got 'speed'"):
         opened.leaderboard("speed")  # type: ignore[arg-type]
 
 
