@@ -48,7 +48,6 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 _CLOSED = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 """A file must not make DuckDB fetch or load code."""
 _MAGIC = slice(8, 12), b"DUCK"
-_FORMATS = {b"SQLite format 3": "an SQLite database", b"PAR1": "a Parquet file", b"PK": "a zip file"}
 
 
 def engine_for(path: Path, *, read_only: bool = False, reads: Path | None = None) -> sa.Engine:
@@ -81,13 +80,7 @@ def _check_file(path: Path) -> None:
     except OSError:  # DuckDB says what it is.
         return
     if head and head[_MAGIC[0]] != _MAGIC[1]:
-        found = next((name for start, name in _FORMATS.items() if head.startswith(start)), "")
-        what = (
-            f"is {found}, where a DuckDB database belongs"
-            if found
-            else "is damaged (it is no DuckDB database)"
-        )
-        raise errors.DamagedDatabaseError(f"{path} {what}. {_rebuild(path)}")
+        raise errors.DamagedDatabaseError(f"{path} is damaged (it is no DuckDB database). {_rebuild(path)}")
 
 
 @contextmanager

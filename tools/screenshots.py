@@ -28,7 +28,6 @@ VIEWS = {
     "calibration-calibrators": link("calibration", view="Calibrators"),
     "scaling": link("scaling"),
     "scaling-equal-cost": link("scaling", view="Equal cost"),
-    "scaling-difficulty": link("scaling", view="Difficulty"),
     "league": link("league"),
     "compare": link("compare"),
     "compare-scaling": link("compare", leaderboard="scaling"),

@@ -238,7 +238,6 @@ def questions() -> dict[str, Callable[[Path], Any]]:
         "trajectories: prefixes of a question": lambda path: catalog.prefixes(path, CELL, "q0250"),
         "scaling: the pool": lambda path: catalog.exact_curves(path, **PLACE),
         "scaling: sliders, by budget": lambda path: by_budget(pool(path)),
-        "scaling: sliders, by difficulty": lambda path: by_difficulty(pool(path)),
         "compare: rivals": lambda path: catalog.compare_cells(path, CELL, RIVAL),
         "runs: jobs": catalog.jobs,
         "runs: shards": catalog.planned_shards,
@@ -260,15 +259,6 @@ def by_budget(pool: ExactCurves) -> None:
         pool.adaptive(calibrator, LEVELS[0], [0.99]).columns("samples")
         pool.adaptive(calibrator, LEVELS[0], TARGETS).columns("samples")
     pool.fixed([2**power for power in range(7)]).columns("samples")
-
-
-def by_difficulty(pool: ExactCurves) -> None:
-    """Compute the same for the questions of each level."""
-    for question_level in range(1, 6):
-        for calibrator in CALIBRATORS:
-            pool.adaptive(calibrator, LEVELS[0], [0.99], question_level=question_level).columns("samples")
-        for count in (1, 4, 16, 64):
-            pool.fixed([count], question_level=question_level).columns("samples")
 
 
 def main() -> None:

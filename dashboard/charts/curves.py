@@ -9,7 +9,6 @@ import pandas as pd
 from prmcal.db.metrics import Metric
 from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.queries.trajectories import MEDIAN
-from prmcal.db.reader import known_levels
 from prmcal.db.statistics.budgets import Curve, frontier, more_accurate
 from prmcal.db.statistics.paired import merit
 
@@ -21,8 +20,6 @@ TARGETS = tuple(
     for thousandths in (*range(20, 900, 20), *range(900, 990, 10), *range(990, 1000))
 )
 """The target probabilities C that a reader can select: 63 values from .02 to .999, dense near 1."""
-
-_COUNTS = (1, 4, 16, 64)
 
 
 def levels_of(pool: ExactCurves) -> list[float]:
@@ -86,29 +83,6 @@ def gains_at_once(pool: ExactCurves, grid: Sequence[str], target: float, level: 
         return rows
     half = rows["series"].map(pool.at_once(used_levels(pool, grid, level), target))
     return rows.assign(low=rows["difference"] - half, high=rows["difference"] + half)
-
-
-def difficulty_points(
-    pool: ExactCurves, grid: Sequence[str], target: float, level: float
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the accuracy and the cost of each difficulty level: of IAS for one C, and of a few fixed n.
-
-    The first has the columns of :func:`adaptive_points` and question_level. The second lacks C and beta, and its series
-    are called ``fixed n = 4``. Both are empty if no question has a difficulty level.
-    """
-    places = known_levels(pool.question_levels)
-    counts = [count for count in _COUNTS if count <= pool.most]
-    adaptive = _joined(
-        adaptive_points(pool, grid, level, [target], question_level=place).assign(question_level=place)
-        for place in places
-    )
-    fixed = _joined(
-        _points(pool.fixed(counts, question_level=place)).assign(
-            series=[f"{FIXED} = {count}" for count in counts], question_level=place
-        )
-        for place in places
-    )
-    return adaptive, fixed
 
 
 def frontier_points(

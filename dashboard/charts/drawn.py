@@ -121,13 +121,12 @@ def interval_chart(
     return alt.layer(*([charts.zero_line()] if zero else []), *points).properties(height=alt.Step(_LINE))
 
 
-_HEIGHT, _LOWER_HEIGHT = 400, 350
+_HEIGHT = 400
 _BAND, _FAINT_BAND = 0.14, 0.07
 _LEGEND_COLUMN = 260  # pixels
 _LABEL = 0.07  # the height of a label, in units of accuracy
 _LOW = 0.6  # below this accuracy, labels are drawn at the top of the chart, otherwise at the bottom
 _POINTS = 100  # percentage points in 1
-_PADDING = 0.8  # of the step between two difficulty levels: room for the labels of lines
 
 
 def _budgets(column: str, least: float, most: float, title: str) -> alt.X:
@@ -219,38 +218,6 @@ def equal_cost_chart(rows: pd.DataFrame, series: charts.Series, target: float) -
         *_chosen(points, target, x, y, series, shown),
     ]
     return alt.layer(*layers).properties(height=_HEIGHT)
-
-
-def difficulty_chart(
-    adaptive: pd.DataFrame, fixed: pd.DataFrame, column: str, title: str, series: charts.Series
-) -> charts.Layers:
-    """Draw a column, accuracy or cost, against the difficulty level.
-
-    The tables are those of :func:`prmcal.dashboard.charts.curves.difficulty_points`. The second has a label at its last
-    points, and may be empty.
-    """
-    scale = charts.UNIT if column == "accuracy" else alt.Scale(domain=[0, _highest(adaptive, column)])
-    y = alt.Y(f"{column}:Q", scale=scale, title=title)
-    x = alt.X(
-        "question_level:O",
-        title="Difficulty level (1: easy, 5: hard)",
-        axis=alt.Axis(labelAngle=0),
-        scale=alt.Scale(padding=_PADDING),
-    )
-    shown = charts.legend([name for name in series.names if name in set(adaptive["series"])])
-    tooltip = charts.tooltips(["series", "question_level"], [column, f"{column}_low", f"{column}_high"])
-    base = alt.Chart(pd.concat([adaptive, fixed])).encode(x=x)
-    layers = charts.curves(base, y, series, shown, rule=0.5, point=55, tooltip=tooltip)
-    ends = fixed[fixed["question_level"] == fixed["question_level"].max()]
-    labels = alt.Chart(ends.assign(label="n = " + ends["series"].str.split(" = ").str[-1]))
-    text = labels.mark_text(align="left", dx=7, fontSize=11).encode(x=x, y=y, text="label:N")
-    layers.append(text.encode(color=series.colour("series", shown)))
-    return alt.layer(*layers).properties(height=_LOWER_HEIGHT)
-
-
-def _highest(rows: pd.DataFrame, column: str) -> float:
-    """Return the highest value or end of an interval. The interval of a single question is NaN."""
-    return float(rows[[column, f"{column}_high"]].max().max())
 
 
 def league_chart(points: pd.DataFrame, series: charts.Series) -> charts.Layers:

@@ -1,4 +1,4 @@
-"""Page Scaling: accuracy against cost, and by difficulty, for one data set, LLM and PRM."""
+"""Page Scaling: accuracy against cost for one data set, LLM and PRM."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from prmcal.dashboard.charts import curves
-from prmcal.dashboard.charts.drawn import difficulty_chart, equal_cost_chart, frontier_chart
+from prmcal.dashboard.charts.drawn import equal_cost_chart, frontier_chart
 from prmcal.dashboard.charts.trajectory import draw, extremes, gain_of, percent, points
 from prmcal.dashboard.controls.context import choose_group, context_of, grid_names
 from prmcal.dashboard.controls.widgets import ask, bound, choose_target, choose_view
@@ -208,41 +208,9 @@ def _cost_table(measured: pd.DataFrame, chosen: pd.DataFrame, frontier: pd.DataF
     )
 
 
-def _show_difficulty(place: _Place) -> None:
-    """Show accuracy and samples for the questions of each difficulty level."""
-    target, level = place.choose_selection()
-    adaptive, fixed = curves.difficulty_points(place.pool, place.calibrators, target, level)
-    if adaptive.empty:
-        st.info("The questions of this data set have no difficulty levels.")
-        return
-    lines = adaptive[adaptive["series"].isin(place.drawn(target, level))]
-    series = series_of(place.calibrators, {*lines["series"], *fixed["series"]})
-    hardest = adaptive[adaptive["question_level"] == adaptive["question_level"].max()]
-    charts = {"accuracy": ("Accuracy", fixed), "cost": ("Mean samples per question", fixed.head(0))}
-    for box, (column, (title, also)) in zip(st.columns(2), charts.items(), strict=True):
-        with box:
-            finding = extremes(
-                f"{title} on the hardest questions at C = {target:g}", hardest["series"], hardest[column]
-            )
-            draw(difficulty_chart(lines, also, column, title, series), finding)
-    st.caption(CAPTIONS["difficulty"])
-    with st.expander("Numbers"):
-        shown = pd.concat([fixed, adaptive]).sort_values("question_level", kind="stable")
-        show_table(
-            {
-                "Difficulty": [str(each) for each in shown["question_level"]],
-                "Strategy": shown["series"],
-                "Samples": [number(each, 2) for each in shown["cost"]],
-                "Accuracy": estimates(shown[["accuracy", "accuracy_low", "accuracy_high"]]),
-                "Questions": [str(each) for each in shown["n"]],
-            }
-        )
-
-
 _VIEWS: dict[str, Callable[[_Place], None]] = {
     "Budget": _show_budget,
     "Equal cost": _show_equal_cost,
-    "Difficulty": _show_difficulty,
 }
 
 

@@ -90,8 +90,6 @@ class ExactCurves:
 
     question_ids: NDArray[np.object_]
     """Of shape (questions,)."""
-    question_levels: NDArray[np.object_]
-    """Difficulty from 1 to 5; NaN if unknown. Of shape (questions,), object."""
     accuracy: NDArray[np.float64]
     """Expected accuracy of best-of-n for n from 1 to N. Of shape (questions, N), float64."""
     tokens: NDArray[np.float64]
@@ -105,33 +103,25 @@ class ExactCurves:
         """N, the largest number of samples per question."""
         return int(self.accuracy.shape[1])
 
-    def fixed(
-        self, counts: Sequence[int], *, tokens: bool = False, question_level: int | str | None = None
-    ) -> Curve:
+    def fixed(self, counts: Sequence[int], *, tokens: bool = False) -> Curve:
         """Return the curve of best-of-n with the same n for every question.
 
         `counts` are the values of n, each in [1, N]; each gives a point. With `tokens`, the cost is counted in
-        generated tokens instead of samples. `question_level` keeps only questions of this difficulty.
+        generated tokens instead of samples.
         """
         samples = np.tile(np.asarray(counts, dtype=np.int64), (len(self.question_ids), 1))
-        return self._curve(samples, known_interval, tokens, question_level)
+        return self._curve(samples, known_interval, tokens)
 
     def adaptive(
-        self,
-        calibrator: str,
-        level: float,
-        targets: Sequence[float],
-        *,
-        tokens: bool = False,
-        question_level: int | str | None = None,
+        self, calibrator: str, level: float, targets: Sequence[float], *, tokens: bool = False
     ) -> Curve:
         """Return the curve of best-of-n + IAS with the rewards of a calibrator at one level beta.
 
         The calibrator and the level must be a key of `rewards`. `targets` are target probabilities C in (0, 1); each
-        gives a point. `tokens` and `question_level` are as for :meth:`fixed`.
+        gives a point. `tokens` is as for :meth:`fixed`.
         """
         rule = partial(bounded_interval, upper=float(self.most))
-        return self._curve(self._samples(calibrator, level, targets), rule, tokens, question_level)
+        return self._curve(self._samples(calibrator, level, targets), rule, tokens)
 
     def at_equal_cost(
         self, calibrator: str, level: float, targets: Sequence[float]
@@ -159,14 +149,11 @@ class ExactCurves:
         samples = np.clip(np.nan_to_num(np.array(needed).T, nan=self.most), 1, self.most)
         return samples.astype(np.int64)
 
-    def _curve(
-        self, samples: NDArray[np.int64], rule: IntervalRule, tokens: bool, question_level: int | str | None
-    ) -> Curve:
-        kept = slice(None) if question_level is None else self.question_levels == question_level
-        accuracy = np.take_along_axis(self.accuracy, samples - 1, axis=1)[kept]
+    def _curve(self, samples: NDArray[np.int64], rule: IntervalRule, tokens: bool) -> Curve:
+        accuracy = np.take_along_axis(self.accuracy, samples - 1, axis=1)
         each = self.tokens if tokens else np.ones(len(self.tokens))
         cost: NDArray[np.float64] = samples * each[:, None]
-        return Curve(cost[kept], accuracy, skewed_interval if tokens else rule)
+        return Curve(cost, accuracy, skewed_interval if tokens else rule)
 
 
 def exact_curves(source: Source, dataset: str, llm: str, prm: str) -> ExactCurves | None:
@@ -186,10 +173,8 @@ def exact_curves(source: Source, dataset: str, llm: str, prm: str) -> ExactCurve
         tokens = _tokens(connection, key)
         rewards = frame(connection, _bare_rewards(place))
     ids = table["question_id"].unique()
-    first = table.drop_duplicates("question_id")
     return ExactCurves(
         question_ids=np.asarray(ids, dtype=object),
-        question_levels=first["question_level"].to_numpy(object),
         accuracy=table["accuracy"].to_numpy(np.float64).reshape(len(ids), -1),
         tokens=tokens.reindex(ids).to_numpy(np.float64),
         rewards={

@@ -118,19 +118,6 @@ def test_equal_cost_is_said_in_a_sentence_and_in_a_table(page: Page, address: st
     )
 
 
-def test_questions_of_each_difficulty_have_numbers_of_their_own(
-    page: Page, address: str, run_folder: Path
-) -> None:
-    page.goto(f"{address}/" + link("scaling", **GROUP, view="Difficulty"))
-    page.get_by_text("Numbers", exact=True).click()
-    _, *shown = rows(page)
-    pool = pool_of(run_folder)
-    fixed = {row[0]: row[3] for row in shown if row[1] == "fixed n = 1"}
-    expected = {str(level): pool.fixed([1], question_level=level).accuracy[0] for level in (1, 2, 3, 4)}
-    assert fixed.keys() == expected.keys()
-    assert all(fixed[level].startswith(f"{expected[level]:.3f}") for level in fixed)
-
-
 def test_the_league_says_who_is_ahead_and_follows_the_filters(
     page: Page, address: str, run_folder: Path
 ) -> None:
