@@ -18,8 +18,7 @@ from prmcal.db.charts import Series, series_of
 from prmcal.db.metrics import COVERAGE_LEVELS, RANKING_METRIC, Metrics
 from prmcal.db.queries.cells import CellDetail
 from prmcal.db.statistics.paired import SIGNIFICANCE
-from prmcal.db.text.formats import graded, source_lines
-from prmcal.steps import without_marks
+from prmcal.db.text.formats import source_lines
 
 
 def show_calibrators(path: Path, cells: pd.DataFrame, grid: dict[str, list[str]]) -> None:
@@ -105,20 +104,13 @@ def _comparison(done: pd.DataFrame, grid: dict[str, list[str]], described: Metri
 
 
 def show_provenance(detail: CellDetail) -> None:
-    """Show the jobs, the versions and a few trajectories from which a cell was computed."""
+    """Show the jobs and the versions from which a cell was computed."""
     st.header("Provenance")
     st.caption(escaped(" ".join(source_lines(detail.cell, detail.run))))
     with st.expander(f"{len(detail.jobs)} jobs"):
         show_jobs(detail.jobs)
     with st.expander("Versions of plugins and data sets"):
         st.json(_versions(detail), expanded=True)
-    with st.expander(f"{len(detail.samples)} sample trajectories"):
-        for sample in detail.samples.to_dict("records"):
-            verdict = graded(sample["verdict"], sample["finish_reason"])
-            heading = f"Question {sample['question_id']}, trajectory {sample['trajectory']}: {verdict}"
-            st.markdown(f"**{escaped(heading)}**")
-            st.text(without_marks(sample["question"]))
-            st.code(without_marks(sample["text"]), language=None, wrap_lines=True)
 
 
 def _versions(detail: CellDetail) -> dict[str, Any]:

@@ -19,7 +19,6 @@ def dashboard(
     directory: options.RunArgument,
     port: Annotated[int, option("PORT", WORDS["dashboard"]["port"], min=1, max=65535)] = 8501,
     host: Annotated[str, option("HOST", WORDS["dashboard"]["host"])] = "127.0.0.1",
-    base_path: Annotated[str, option("PATH", WORDS["dashboard"]["base_path"])] = "",
     allowed_hosts: options.AllowedHostsOption = None,
     headless: Annotated[bool, typer.Option("--headless", help=WORDS["dashboard"]["headless"])] = False,
 ) -> None:
@@ -38,7 +37,7 @@ def dashboard(
         ) from error
     # -P keeps the current folder off the import path: a module there must not replace an installed one.
     command = [sys.executable, "-P", "-m", "prmcal.dashboard", f"--server.address={host}"]
-    command += [f"--server.port={port}", f"--server.baseUrlPath={base_path.strip('/')}"]
+    command.append(f"--server.port={port}")
     command += [f"--server.allowedHosts={each}" for each in hosts_of(host, allowed_hosts or ())]
     command += [f"--server.headless={str(headless).lower()}", "--"]
     typer.echo("Reading the results. The address follows when the pages are ready.", err=True)

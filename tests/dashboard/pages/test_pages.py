@@ -18,7 +18,7 @@ from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import published_path
 from prmcal.errors import MissingDatabaseError
 from tests.dashboard.conftest import SECONDS, as_shown, grid, rows
-from tests.db import factory, parquet_files
+from tests.db import factory
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 from playwright.sync_api import Page, expect
@@ -91,13 +91,6 @@ def test_calibrators_of_one_group_are_compared(page: Page, address: str, run_fol
     ]
     page.get_by_text("No coverage was measured.").wait_for()
     expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(2)
-
-
-def test_text_of_a_model_is_shown_as_text(page: Page, address: str) -> None:
-    page.goto(f"{address}/calibration?cell={quote(CELL, safe='')}")
-    page.get_by_text("3 sample trajectories").click()
-    expect(page.get_by_test_id("stCode").first).to_have_text(parquet_files.SCRIPT)
-    expect(page.locator("main script, [data-testid=stMain] script")).to_have_count(0)
 
 
 def test_a_failed_cell_has_a_page_with_its_reason(page: Page, address: str) -> None:
