@@ -87,12 +87,11 @@ def test_any_setting_of_a_reader_is_computed_as_the_curves_were(database: Path) 
     (place,) = points[["dataset", "llm", "prm"]].drop_duplicates().to_dict("records")
     pool = exact_curves(database, **place)
     assert pool is not None
-    for row in points.to_dict("records"):
-        level = None if pd.isna(row["question_level"]) else row["question_level"]
+    for row in points[points["question_level"].isna()].to_dict("records"):
         curve = (
-            pool.fixed([round(row["samples"])], question_level=level)
+            pool.fixed([round(row["samples"])])
             if pd.isna(row["target"])
-            else pool.adaptive(row["calibrator"], row["level"], [row["target"]], question_level=level)
+            else pool.adaptive(row["calibrator"], row["level"], [row["target"]])
         )
         for name, (value,) in curve.columns("samples").items():
             assert value == pytest.approx(row[name], abs=1e-12, nan_ok=True)
