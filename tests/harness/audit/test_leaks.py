@@ -14,7 +14,8 @@ import pandas as pd
 import pytest
 
 from prmcal.arrays import Bools, Floats, Floats32
-from prmcal.db.overview.ranking import PLACE, fixed_rivals
+from prmcal.db.metrics import PLACE
+from prmcal.db.overview.ranking import fixed_rivals
 from prmcal.harness.audit import choices, estimates
 from prmcal.harness.audit.scored import rows_of
 from prmcal.harness.audit.training import Labelled, fit_value_head
