@@ -6,7 +6,7 @@ import json
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from prmcal.errors import DataError
 from prmcal.harness.audit import verdict
 from prmcal.harness.audit.choices import Choices, choices
 from prmcal.harness.audit.estimates import Measured, Rows, fitted, measured
-from prmcal.harness.audit.saved import save
+from prmcal.harness.audit.saved import SavedCalibrator, load_calibrator, save
 from prmcal.harness.audit.scored import Scored, is_run, rows_of, run_solutions, scored
 from prmcal.harness.report.writer import can_draw
 from prmcal.harness.storage.store import storage_errors
@@ -87,6 +87,7 @@ class Audit:
             found = {
                 "reading": list(self.scored.reading),
                 "target": self.scored.target,
+                "alarm": self.scored.alarm,
                 **asdict(self.measured),
                 "choices": None if self.choices is None else asdict(self.choices),
             }
@@ -95,7 +96,7 @@ class Audit:
             text = json.dumps(plain, indent=1, ensure_ascii=False)
             (directory / "audit.json").write_text(text + "\n", encoding="utf-8")
             calibrator = fitted(self.measured.chosen or "uncalibrated", Rows(self.prefixes))
-            save(directory, calibrator, self.scored.scale)
+            save(directory, calibrator, self.scored.scale, self.scored.of_questions)
             _write_report(self, directory)
 
 
@@ -120,6 +121,7 @@ def audit(
     source: str | Path | pd.DataFrame | Sequence[str | Path],
     fields: Fields | None = None,
     only: Mapping[str, Sequence[str]] | None = None,
+    against: str | Path | None = None,
 ) -> Audit:
     """Say what the scores in files are worth.
 
@@ -135,7 +137,10 @@ def audit(
     only : mapping, optional
         The names that are audited of a run with several, by ``llm``, ``prm``, ``dataset`` and ``split``, or the values
         of a file, by its fields.
+    against : str or Path, optional
+        The folder of an earlier audit. An alarm says if the questions are no longer like those of that audit.
     """
+    earlier = None if against is None else load_calibrator(against)
     if isinstance(source, pd.DataFrame):
         if only:
             raise DataError("The table is no run, and --only chooses from a run or a file. Leave it out.")
@@ -151,17 +156,21 @@ def audit(
                 )
             solutions, words = run_solutions(paths[0], only or {})
             found = rows_of(solutions, named, Fields(scale="logit"), [words])
-            return _measured(named, found)
+            return _measured(named, found, earlier)
         records = read_files(paths, only)
-    return _measured(named, scored(records, named, fields or Fields()))
+    return _measured(named, scored(records, named, fields or Fields()), earlier)
 
 
-def _measured(named: str, found: Scored) -> Audit:
+def _measured(named: str, found: Scored, earlier: SavedCalibrator | None) -> Audit:
     if found.prefixes["question"].nunique() < 2:
         raise DataError(
             f"{named} has scored solutions of one question only. An audit fits on some questions and measures on "
             "others. Add more questions, or name the field that tells them apart: --question FIELD."
         )
+    if earlier is not None:
+        alarm = earlier.alarm()
+        alarm.add_all(found.of_questions.to_dict("records"))
+        found = replace(found, alarm=alarm.message)
     values = measured(found)
     return Audit(named, found, values, choices(found, values.chosen))
 
@@ -189,7 +198,7 @@ def _contents(found: Audit, directory: str | None) -> dict[str, Any]:
             *([verdict.promised(ways)] if ways else []),
         ],
         "reading": rows.reading,
-        "warnings": list(verdict.few(values)),
+        "warnings": [*([rows.alarm] if rows.alarm else []), *verdict.few(values)],
         "errors": " ".join(
             [
                 f"Calibration error {quantity(values.error)}. Brier score {quantity(values.brier)}.",

@@ -1,19 +1,22 @@
-"""The calibrator that an audit leaves in a folder."""
+"""The calibrator that an audit leaves in a folder, and what tells if new questions are like the audited ones."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prmcal.db.statistics.shift import ShiftAlarm
 from prmcal.errors import DataError
 from prmcal.log_odds import log_odds, probability
 from prmcal.registry.messages import reading
 from prmcal.registry.plugins import calibrators
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import ArrayLike
 
     from prmcal.arrays import Floats
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 _FILE, _FOLDER = "calibrator.json", "calibrator"
 """The file that describes the calibrator, and the folder into which it saves itself."""
 _FORMAT = 2
+_QUESTIONS = 1000
+"""The largest number of questions that are kept for the alarm. More of them hardly sharpen it."""
 
 
 class SavedCalibrator:
@@ -33,16 +38,27 @@ class SavedCalibrator:
         A fitted one that reads the reward or the logit.
     scale : str
         The scale of the audited scores: ``probability`` or ``logit``.
+    questions : mapping of str to sequence of float or None
+        Values of the audited questions, by the names that an alarm compares.
     """
 
-    def __init__(self, calibrator: Calibrator, scale: str) -> None:
+    def __init__(
+        self, calibrator: Calibrator, scale: str, questions: Mapping[str, Sequence[float | None]]
+    ) -> None:
         self.scale = scale
         self._calibrator = calibrator
+        self._questions = questions
 
     @property
     def name(self) -> str:
         """The name of the calibrator, such as ``platt``; ``uncalibrated`` if none is better than the scores."""
         return self._calibrator.plugin_name
+
+    def alarm(self) -> ShiftAlarm:
+        """Return an alarm for questions that are not like the audited ones. It has seen no question yet."""
+        return ShiftAlarm(
+            {name: np.array(values, dtype=np.float64) for name, values in self._questions.items()}
+        )
 
     def predict(self, scores: ArrayLike) -> Floats:
         """Return calibrated rewards in [0, 1], of the shape of the scores. NaN stays NaN.
@@ -64,10 +80,16 @@ class SavedCalibrator:
         return rewards
 
 
-def save(directory: Path, calibrator: Calibrator, scale: str) -> None:
-    """Write a fitted calibrator into a folder."""
+def save(directory: Path, calibrator: Calibrator, scale: str, questions: pd.DataFrame) -> None:
+    """Write a fitted calibrator into a folder, with the values of the audited questions that an alarm compares."""
     calibrator.save(directory / _FOLDER)
-    card = {"format": _FORMAT, "name": calibrator.plugin_name, "scale": scale}
+    compared = questions.sample(min(len(questions), _QUESTIONS), random_state=0).astype(object)
+    card = {
+        "format": _FORMAT,
+        "name": calibrator.plugin_name,
+        "scale": scale,
+        "questions": compared.where(compared.notna(), None).to_dict("list"),
+    }
     (directory / _FILE).write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
 
 
@@ -86,4 +108,4 @@ def load_calibrator(directory: str | Path) -> SavedCalibrator:
                 f"An older version of prmcal wrote {path}. Audit again: prmcal audit FILE --out {directory}."
             )
         calibrator = calibrators.create(card["name"]).load(path.with_name(_FOLDER))
-        return SavedCalibrator(calibrator, card["scale"])
+        return SavedCalibrator(calibrator, card["scale"], card["questions"])

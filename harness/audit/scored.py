@@ -22,6 +22,9 @@ from prmcal.registry.reading.shapes import Solution
 from prmcal.registry.reading.solutions import Fields, Scale, is_number, share_of, solutions_of
 from prmcal.steps import split_steps
 
+FIRST = "reward of the first solution"
+OUTCOME = "outcome of the first solution minus its reward"
+
 Target = Literal["success rate", "outcome", "first error", "step"]
 
 
@@ -41,6 +44,15 @@ class Scored:
     scale: Scale
     reading: tuple[str, ...]
     """Sentences that say how the file was read."""
+    alarm: str = ""
+    """The alarm of an earlier audit, whose questions these do not resemble; empty if there is none."""
+
+    @property
+    def of_questions(self) -> pd.DataFrame:
+        """The values by which an alarm compares questions: one column each, one row for each question. May be NaN."""
+        first = self.solutions.drop_duplicates("question")
+        reward = first["reward"].astype(float)
+        return pd.DataFrame({FIRST: reward, OUTCOME: first["label"].astype(float) - reward})
 
 
 def scored(records: Sequence[Record], source: str, fields: Fields) -> Scored:

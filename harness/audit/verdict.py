@@ -24,6 +24,7 @@ def verdict(found: Scored, measured: Measured, choices: Choices | None, width: i
 
     parts = [
         block(found.reading),
+        block([found.alarm] if found.alarm else []),
         block([*few(measured), trust(measured), *where(measured), *errors_found(measured)]),
         block([repair(measured), *learning(measured)]),
     ]

@@ -21,6 +21,7 @@ def audit(
     label: Annotated[str | None, option("FIELD", WORDS["audit"]["label"])] = None,
     scale: Annotated[str | None, option("SCALE", WORDS["audit"]["scale"], "--as")] = None,
     only: Annotated[list[str] | None, option("KIND=NAME", WORDS["audit"]["only"])] = None,
+    against: Annotated[Path | None, option("DIR", WORDS["audit"]["against"])] = None,
     out: Annotated[Path | None, option("DIR", WORDS["audit"]["out"])] = None,
 ) -> None:
     """Say what the scores in a file are worth.
@@ -33,7 +34,7 @@ def audit(
     from prmcal.registry.reading.solutions import Fields
 
     fields = Fields(question, score, label, scale)  # type: ignore[arg-type]  # checked above
-    found = audit_files(files, fields, names_by_kind(only))
+    found = audit_files(files, fields, names_by_kind(only), against)
     typer.echo(str(found))
     if out is not None:
         found.save(out)

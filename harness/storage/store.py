@@ -157,8 +157,8 @@ class Store:
         with suppress(OSError):  # not empty, or it does not exist
             self.checkpoints(ref).parent.rmdir()
 
-    def read(self, ref: ArtifactRef, table: str) -> "pa.Table":
-        """Read a table of an artifact.
+    def read(self, ref: ArtifactRef, table: str, leave_out: str | None = None) -> "pa.Table":
+        """Read a table of an artifact, without the column `leave_out` if it has one.
 
         Raises a DataError if the table is absent or unreadable.
         """
@@ -169,14 +169,15 @@ class Store:
             reading(f"The artifact {path} cannot be read", "Run the grid again to compute it."),
             parquet.ParquetFile(path, pre_buffer=False) as file,
         ):
+            columns = [name for name in file.schema_arrow.names if name != leave_out]
             # Tables are small, and threads take longer to start.
-            return file.read(use_threads=False)
+            return file.read(columns, use_threads=False)
 
-    def table(self, refs: Iterable[ArtifactRef], name: str) -> "pd.DataFrame":
+    def table(self, refs: Iterable[ArtifactRef], name: str, leave_out: str | None = None) -> "pd.DataFrame":
         """Return a table of some artifacts, of which there is at least one, one after the other; see :meth:`read`."""
         import pandas as pd
 
-        tables = [self.read(ref, name).to_pandas() for ref in refs]
+        tables = [self.read(ref, name, leave_out).to_pandas() for ref in refs]
         return pd.concat(tables, ignore_index=True)
 
     def remove_leftovers(self) -> None:

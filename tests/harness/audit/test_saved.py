@@ -24,7 +24,7 @@ from tests.harness.audit import files
 def test_it_gives_the_same_rewards(name: str, scale: str, tmp_path: Path) -> None:
     rows = Rows(audit_of_files(tmp_path).prefixes)
     calibrator = fitted(name, rows)
-    save(tmp_path, calibrator, scale)
+    save(tmp_path, calibrator, scale, audit_of_files(tmp_path).scored.of_questions)
     loaded = load_calibrator(tmp_path)
     assert (loaded.name, loaded.scale) == (name, scale)
     scores = rows.reward if scale == "probability" else rows.logit
@@ -99,3 +99,21 @@ def test_the_command_says_how_it_read_the_file_and_leaves_a_calibrator(
     wrong = prmcal("audit", "scored.jsonl", "--score", "rewards", folder=tmp_path)
     assert wrong.returncode == 2
     assert wrong.stderr.startswith("prmcal: error: scored.jsonl has no field 'rewards'.")
+
+
+def test_an_alarm_says_that_questions_are_not_like_those_of_an_earlier_audit(tmp_path: Path) -> None:
+    audit_of_files(tmp_path).save(tmp_path / "out")
+    same, other = (tmp_path / name for name in ("same.jsonl", "other.jsonl"))
+    for path, shift in ((same, 0.8), (other, 6.0)):
+        rows = [{**each, "correct": each["right"]} for each in files.solutions(seed=1, shift=shift)]
+        path.write_text("\n".join(map(json.dumps, rows)))
+    assert not audit(same, against=tmp_path / "out").scored.alarm
+    found = audit(other, against=tmp_path / "out")
+    alarm = "the reward of the first solution is higher"
+    assert (
+        alarm in found.scored.alarm
+        and "outcome of the first solution minus its reward is lower" in found.scored.alarm
+    )
+    # It is said before any number, and the report has it among what to know first.
+    assert str(found).index("An alarm by") < str(found).index("The scores are too high")
+    assert "An alarm by" in found._repr_html_()
