@@ -98,10 +98,8 @@ class AdaptiveTemperatureScaling(Calibrator):
     seed: Seed = 0
     """The seed of the initial weights, of the choice of held-out questions, and of the order of the questions."""
 
-    @property
-    def reading_passes(self) -> int:
-        """The epochs, and two for the mean and the standard deviation."""
-        return self.epochs + 2
+    def __post_init__(self) -> None:
+        self.reading_passes = self.epochs + 2  # Two are for the mean and the standard deviation.
 
     def check_arguments(self) -> None:
         """Raise ValueError if the width cannot be divided among the heads."""

@@ -113,17 +113,17 @@ class ConformalBound(Calibrator):
         return self.wrapped.any_level
 
     @property
-    def training_passes(self) -> int:
+    def training_passes(self) -> int:  # type: ignore[override]
         """Those of the wrapped calibrator."""
         return self.wrapped.training_passes
 
     @property
-    def reading_passes(self) -> int:
+    def reading_passes(self) -> int:  # type: ignore[override]
         """Those of the wrapped calibrator."""
         return self.wrapped.reading_passes
 
     @property
-    def trains_apart(self) -> bool:
+    def trains_apart(self) -> bool:  # type: ignore[override]
         """Tells whether the wrapped calibrator trains the PRM on each prefix by itself."""
         return self.wrapped.trains_apart
 

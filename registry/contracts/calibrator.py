@@ -81,6 +81,15 @@ class Calibrator(Plugin, ABC):
     grouped: ClassVar[bool] = False
     """True if ``fit`` also receives ``questions``, of shape (rows,), int64. Prefixes of one question have equal
     numbers. A calibrator that splits its data must keep them together."""
+    training_passes: int = 0
+    """The number of times that ``fit`` trains the PRM on all of its prefixes; 0 if it does not train the PRM. Plans
+    estimate GPU-hours from it."""
+    reading_passes: int = 2
+    """The number of times that ``fit`` reads the hidden states of all of its prefixes, if it reads any. Plans estimate
+    GPU-hours from it where states are computed when they are read."""
+    trains_apart: bool = False
+    """True if ``fit`` trains the PRM on each prefix by itself, and not on whole trajectories. Plans then count the
+    tokens of every prefix."""
     support: FitSupport = FitSupport()
     """Where a long fit may keep checkpoints and report its progress. The caller of ``fit`` sets it."""
     levels: tuple[float, ...] = (0.5,)
@@ -154,30 +163,6 @@ class Calibrator(Plugin, ABC):
             raise PluginFailedError(
                 f"It does not predict the level {missing[0]:g}. It predicts: {', '.join(map(str, self.levels))}."
             )
-
-    @property
-    def training_passes(self) -> int:
-        """The number of times that ``fit`` trains the PRM on all of its prefixes; 0 if it does not train the PRM.
-
-        Plans estimate GPU-hours from it.
-        """
-        return 0
-
-    @property
-    def reading_passes(self) -> int:
-        """The number of times that ``fit`` reads the hidden states of all of its prefixes, if it reads any.
-
-        Plans estimate GPU-hours from it where states are computed when they are read.
-        """
-        return 2
-
-    @property
-    def trains_apart(self) -> bool:
-        """Tells whether ``fit`` trains the PRM on each prefix by itself, and not on whole trajectories.
-
-        Plans then count the tokens of every prefix.
-        """
-        return False
 
     def export(self, prm: PRM, folder: Path, level: float = 0.5) -> None:
         """Write the calibrated PRM as a checkpoint. Override it if the fitted calibrator is a change of the PRM.

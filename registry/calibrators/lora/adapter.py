@@ -37,8 +37,6 @@ class QuantileAdapter(QuantileLora):
     `published` does.
     """
 
-    training_passes = 0
-
     adapter: str | dict[str, str]
     """A folder that PEFT wrote, with ``adapter_config.json`` and ``adapter_model.safetensors``, or a hub id such as
     ``young-j-park/Qwen2.5-Math-PRM-7B-calibrated-Llama-3.2-1B-Instruct``. In a grid with several LLMs, it is the
@@ -48,6 +46,7 @@ class QuantileAdapter(QuantileLora):
 
     def __init__(self, adapter: str | dict[str, str], quantiles: Quantiles = (0.1, 0.5, 0.9)) -> None:
         super().__init__(quantiles=quantiles)
+        self.training_passes = 0
         self.adapter = adapter
 
     def check_arguments(self) -> None:

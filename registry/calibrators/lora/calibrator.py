@@ -120,6 +120,7 @@ class QuantileLora(Calibrator):
 
     def __post_init__(self) -> None:
         self.levels = (0.5,) if self.loss == "mse" else tuple(self.quantiles)
+        self.training_passes, self.trains_apart = self.epochs, self.batches == "prefixes"
 
     def fit(self, features: ScoredPrefixes, k: Ints, n: Ints) -> Self:
         """Train an adapter on the success rates k/n; see :meth:`prmcal.Calibrator.fit`.
@@ -201,16 +202,6 @@ class QuantileLora(Calibrator):
             raise DataError(f"{folder} contains the calibrator '{plugin}', not '{self.plugin_name}'.")
         self.adapter_, self.config_, self.card_, self.levels = adapter, config, card, levels
         return self
-
-    @property
-    def training_passes(self) -> int:
-        """One for each epoch."""
-        return self.epochs
-
-    @property
-    def trains_apart(self) -> bool:
-        """Tells whether batches consist of single prefixes."""
-        return self.batches == "prefixes"
 
     def export(self, prm: PRM, folder: Path, level: float = 0.5) -> None:
         """Write the calibrated PRM as a checkpoint that needs neither this calibrator nor PEFT.
