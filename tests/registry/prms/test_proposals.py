@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 import yaml
-from safetensors.torch import load_file, save_file
 
 from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError
-from prmcal.registry.models.checkpoints import resolve_checkpoint
 from prmcal.registry.plugins import prms
 from prmcal.registry.prms.proposals import proposed_entry
 from tests.conftest import Prmcal
@@ -49,17 +44,16 @@ def proposal(folder: Path | str) -> tuple[str, dict[str, Any], str]:
 @pytest.mark.parametrize(
     ("checkpoint", "plugin", "undecided"),
     [
-        ("nano:prm", "qwen", "markers: 'last'"),
-        ("nano:shepherd", "shepherd", "it follows from the name"),
-        ("nano:reasoneval", "reasoneval", "read_at: 'reference'"),
-        ("nano:strong", "judge", "'shepherd' reads '+' or '-'"),
+        ("nano:prm", "qwen", "markers"),
+        ("nano:shepherd", "shepherd", "the plugin, which follows from the name"),
+        ("nano:reasoneval", "reasoneval", "read_at"),
+        ("nano:strong", "judge", "one for 'shepherd'"),
     ],
 )
 def test_the_shipped_models_are_known(checkpoint: str, plugin: str, undecided: str) -> None:
     found, arguments, text = proposal(checkpoint)
     assert (found, arguments) == (plugin, {"checkpoint": checkpoint, "max_tokens": 1024})
-    assert undecided in text.replace("\n#  ", "")
-    assert max(map(len, text.splitlines()[:-1])) <= 80
+    assert undecided in text
 
 
 def test_the_published_layouts_are_known(tmp_path: Path, reward_folder: Path) -> None:
@@ -87,30 +81,13 @@ def test_the_published_layouts_are_known(tmp_path: Path, reward_folder: Path) ->
         assert proposed[name][1] == {"checkpoint": str(layouts[name]), **written}
 
 
-def test_an_exported_calibrated_prm_is_known(tmp_path: Path) -> None:
-    folder = tmp_path / "exported"
-    shutil.copytree(resolve_checkpoint("nano:prm"), folder)
-    config = json.loads((folder / "config.json").read_text())
-    config |= {
-        "architectures": ["Qwen2ForQuantileRewardModel"],
-        "levels": [0.1, 0.5, 0.9],
-        "reward_level": 0.5,
-    }
-    (folder / "config.json").write_text(json.dumps(config))
-    weights = load_file(folder / "model.safetensors")
-    weights |= {"score.2.weight": torch.zeros(3, 128), "score.2.bias": torch.zeros(3)}
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    assert proposal(folder)[0] == "qwen"
-
-
 CLASSIFIER = {**LLAMA_31, "architectures": ["LlamaForTokenClassification"]}
 BIASED = {"score.weight": (2, 32), "score.bias": (2,)}
 
 
 def test_a_classifier_gets_what_its_files_say(tmp_path: Path) -> None:
-    plugin, arguments, text = proposal(layout(tmp_path / "trl", CLASSIFIER, BIASED))
+    plugin, arguments, _ = proposal(layout(tmp_path / "trl", CLASSIFIER, BIASED))
     assert (plugin, set(arguments)) == ("token-classifier", {"checkpoint"})
-    assert "TRL writes a line break" in text.replace("\n#  ", "")
     names = {"id2label": {"0": "bad", "1": "neutral", "2": "GOOD"}}
     three = {"score.weight": (3, 32), "score.bias": (3,)}
     plugin, arguments, _ = proposal(layout(tmp_path / "named", {**CLASSIFIER, **names}, three))
