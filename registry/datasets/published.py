@@ -68,12 +68,10 @@ class _HubTable:
 
 @dataclass(eq=False)
 class _PublishedDataset(Dataset):
-    """Questions from a file for each split, if one is given, or else from the hub. Each split is read once."""
+    """Questions of one split from a file, if it is given, or else from the hub. They are read once."""
 
-    tables: ClassVar[dict[str, _HubTable]]
-    sizes: ClassVar[dict[str, int]]
-    files: ClassVar[dict[str, str]] = {"test": "path"}
-    """The argument for the file of each split."""
+    table: ClassVar[_HubTable]
+    size: ClassVar[int]
 
     path: str | None = None
     """A file of its questions (.jsonl, .json or .parquet). By default they come from the Hugging Face hub."""
@@ -90,26 +88,21 @@ class _PublishedDataset(Dataset):
             raise DataError(
                 f"The data set '{self._name}' has no split '{split}'. It has: {', '.join(self.splits)}."
             )
-        read: dict[str, list[Question]] = self.__dict__.setdefault("_read", {})
-        if split not in read:
-            read[split] = self._read_split(split)
-        return first_questions(read[split], count, f"The {split} split of '{self._name}'")
+        return first_questions(self._read, count, f"The {split} split of '{self._name}'")
 
     def absent_size(self, split: str) -> int | None:
         """Return the published number of questions if they have to be downloaded from the hub, else None."""
-        given = getattr(self, self.files[split]) is not None
-        return None if given or self.tables[split].is_downloaded() else self.sizes[split]
+        return None if self.path is not None or self.table.is_downloaded() else self.size
 
     @property
     def _name(self) -> str:
         return self.plugin_name or type(self).__name__
 
-    def _read_split(self, split: str) -> list[Question]:
-        file: str | None = getattr(self, self.files[split])
-        if file is None:
-            table = self.tables[split]
-            return self._questions(table.records(self._name), str(table))
-        return self._questions(read_records(Path(file)), file)
+    @cached_property
+    def _read(self) -> list[Question]:
+        if self.path is None:
+            return self._questions(self.table.records(self._name), str(self.table))
+        return self._questions(read_records(Path(self.path)), self.path)
 
     def _questions(self, records: list[Record], source: str) -> list[Question]:
         return questions_of(records, source)
@@ -119,13 +112,12 @@ class MATH500(_PublishedDataset):
     """MATH-500: 500 problems of the MATH test set (Lightman et al. 2023), from HuggingFaceH4/MATH-500."""
 
     citation = "Lightman et al. (2024), ICLR, arXiv:2305.20050"
-    tables: ClassVar = {"test": _HubTable("HuggingFaceH4/MATH-500", (None,), "test")}
-    sizes: ClassVar = {"test": 500}
+    table, size = _HubTable("HuggingFaceH4/MATH-500", (None,), "test"), 500
 
 
 class _AIME(_PublishedDataset):
     grading: Grading = "integer"
-    sizes: ClassVar = {"test": 30}
+    size = 30
 
     def _questions(self, records: list[Record], source: str) -> list[Question]:
         questions = questions_of(records, source, _check_aime_answer)
@@ -136,7 +128,7 @@ class AIME24(_AIME):
     """AIME 2024, I and II: 30 problems whose answers are integers from 0 to 999, from HuggingFaceH4/aime_2024."""
 
     citation = "Mathematical Association of America (2024)"
-    tables: ClassVar = {"test": _HubTable("HuggingFaceH4/aime_2024", (None,), "train")}
+    table = _HubTable("HuggingFaceH4/aime_2024", (None,), "train")
 
 
 class AIME25(_AIME):
@@ -146,7 +138,7 @@ class AIME25(_AIME):
     """
 
     citation = "Mathematical Association of America (2025)"
-    tables: ClassVar = {"test": _HubTable("opencompass/AIME2025", ("AIME2025-I", "AIME2025-II"), "test")}
+    table = _HubTable("opencompass/AIME2025", ("AIME2025-I", "AIME2025-II"), "test")
 
 
 @dataclass(eq=False)
@@ -174,9 +166,7 @@ class AIME2425(Dataset):
     def absent_size(self, split: str) -> int | None:
         """Return the total of both years if one of them has to be downloaded from the hub, else None."""
         sizes = [dataset.absent_size(split) for dataset in self._years.values()]
-        return (
-            None if sizes == [None, None] else sum(dataset.sizes[split] for dataset in self._years.values())
-        )
+        return None if sizes == [None, None] else sum(dataset.size for dataset in self._years.values())
 
     @cached_property
     def _years(self) -> dict[str, _AIME]:
@@ -192,9 +182,8 @@ class MathCalibration(_PublishedDataset):
 
     citation = "Hendrycks et al. (2021), NeurIPS, arXiv:2103.03874"
     splits = ("calibration",)
-    tables: ClassVar = {"calibration": _HubTable("EleutherAI/hendrycks_math", _SUBJECTS, "train")}
-    sizes: ClassVar = {"calibration": _TRAINING_PROBLEMS // _EVERY}
-    files: ClassVar = {"calibration": "path"}
+    table = _HubTable("EleutherAI/hendrycks_math", _SUBJECTS, "train")
+    size = _TRAINING_PROBLEMS // _EVERY
 
     path: str | None = None
     """A file of all 7,500 problems (.jsonl, .json or .parquet). By default they come from EleutherAI/hendrycks_math,
@@ -209,25 +198,6 @@ class MathCalibration(_PublishedDataset):
                 f"{_TRAINING_PROBLEMS} training problems; use the data set 'jsonl' for problems of your own."
             )
         return questions_of(records[::_EVERY], source)
-
-
-@dataclass(eq=False)
-class GSM8K(_PublishedDataset):
-    """GSM8K: grade school word problems (Cobbe et al. 2021), 1,319 to test on and 7,473 to calibrate on."""
-
-    citation = "Cobbe et al. (2021), arXiv:2110.14168"
-    splits = ("calibration", "test")
-    tables: ClassVar = {
-        "calibration": _HubTable("openai/gsm8k", ("main",), "train"),
-        "test": _HubTable("openai/gsm8k", ("main",), "test"),
-    }
-    sizes: ClassVar = {"calibration": 7473, "test": 1319}
-    files: ClassVar = {"calibration": "calibration", "test": "path"}
-
-    path: str | None = None
-    """A file of the test questions (.jsonl, .json or .parquet). Without one they come from openai/gsm8k."""
-    calibration: str | None = None
-    """A file of the training questions, likewise."""
 
 
 def _without_degrees(answer: str) -> str:
