@@ -1,6 +1,5 @@
 """The checks for metrics, on small synthetic prefixes with known success probabilities."""
 
-import copy
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -15,7 +14,10 @@ _ROUNDING = 1e-9
 
 
 def _rows(seed: int = 0, levels: bool = True) -> metric.PrefixRows:
-    """Prefixes of some questions, a few of them terminal, with rewards at three levels or at the median only."""
+    """Prefixes of some questions, a few of them terminal, with rewards at three levels or at the median only.
+
+    The next metric reads them too, so a metric that writes to them raises an error.
+    """
     random = np.random.default_rng(seed)
     question = np.repeat(np.arange(_QUESTIONS), random.integers(2, 9, _QUESTIONS))
     p = np.clip(random.beta(1.5, 1.5, _QUESTIONS)[question] + random.normal(0, 0.15, len(question)), 0, 1)
@@ -25,6 +27,8 @@ def _rows(seed: int = 0, levels: bool = True) -> metric.PrefixRows:
     quantiles = np.clip(median[:, None] + np.array([-0.15, 0, 0.15]), 0, 1)
     follow_ups = np.full(len(p), _FOLLOW_UPS)
     successes = random.binomial(_FOLLOW_UPS, p)
+    for values in (median, successes, follow_ups, question, terminal, quantiles):
+        values.flags.writeable = False
     if not levels:
         return metric.PrefixRows(median, successes, follow_ups, question, terminal)
     return metric.PrefixRows(median, successes, follow_ups, question, terminal, (0.1, 0.5, 0.9), quantiles)
@@ -44,15 +48,12 @@ def _value_of(measured: Any, rows: metric.PrefixRows) -> Any:
     questions = len(rows.question_ids)
     if isinstance(measured, metric.QuestionRatio):
         for name, values in (("sums", measured.sums), ("counts", measured.counts)):
-            expect_array(f"'{name}' of the QuestionRatio", values, np.floating)
             expect(values.shape == (questions,), "of the questionratio must", name=name, values=values)
-        expect((measured.counts >= 0).all() and measured.counts.sum() > 0, "the counts of the")
         return measured.sums.sum() / measured.counts.sum()
     if isinstance(measured, (metric.AbsoluteSum, metric.UnderWeights)):
         is_sum = isinstance(measured, metric.AbsoluteSum)
         name, weights = "errors" if is_sum else "values", np.ones((1, questions))
         found = getattr(measured, name)(weights)
-        expect_array(f"The result of {name}()", found, np.floating)
         right = found.ndim == 1 + is_sum and len(found) == len(weights)
         expect(right, "must return an array", name=name, weights=weights, found=found)
         return np.abs(found[0]).sum() if is_sum else found[0]
@@ -63,14 +64,10 @@ def _value_of(measured: Any, rows: metric.PrefixRows) -> Any:
 
 
 def check_words(plugin: metric.Metric) -> None:
-    """`title` and `description` are texts, and `better` is known."""
-    for name in ("title", "description"):
-        text = getattr(plugin, name)
-        expect(isinstance(text, str), "must be a string", name=name, text=text)
+    """It has a description, and `better` is known."""
     expect(plugin.described().strip(), "a metric needs a")
     known = (*get_args(metric.Better), None)
     expect(plugin.better in known, "better must be one", names=", ".join(map(repr, known)), plugin=plugin)
-    expect(isinstance(plugin.each_level, bool), "each_level must be true", plugin=plugin)
 
 
 def check_it_measures_prefixes(plugin: metric.Metric) -> None:
@@ -84,30 +81,16 @@ def check_it_measures_prefixes(plugin: metric.Metric) -> None:
     expect(any(value is not None for value in values), "measure() returns none for")
 
 
-def check_the_same_prefixes_give_the_same_value(plugin: metric.Metric) -> None:
-    """A second call gives the same value."""
-    first, second = _value(plugin, _rows()), _value(plugin, _rows())
-    expect(first == second, "the same prefixes must", first=first, second=second)
-
-
 def check_the_order_of_the_prefixes_does_not_matter(plugin: metric.Metric) -> None:
     """The value does not depend on the order of the prefixes, also where rewards are equal."""
     rows = _rows()
     rows = replace(rows, reward=np.round(rows.reward, 1), level_rewards=np.round(rows.quantiles, 1))
     order = np.random.default_rng(1).permutation(len(rows.reward))
-    first, second = _value(plugin, rows), _value(plugin, _taken(rows, order))
-    expect(_near(first, second), "the value must not", first=first, second=second)
-
-
-def check_the_prefixes_are_not_changed(plugin: metric.Metric) -> None:
-    """``measure`` does not change its argument, which the next metric reads."""
-    rows = _rows()
-    given = copy.deepcopy(rows)
-    _value(plugin, given)
-    for name in ("reward", "successes", "follow_ups", "quantiles", "terminal", "question_index"):
-        expect(
-            np.array_equal(getattr(rows, name), getattr(given, name)), "measure() must not change", name=name
-        )
+    first, second = (_value(plugin, each) for each in (rows, _taken(rows, order)))
+    near = first is second is None or (
+        None not in (first, second) and np.isclose(first, second, rtol=_ROUNDING)
+    )
+    expect(near, "the value must not", first=first, second=second)
 
 
 def check_extreme_prefixes(plugin: metric.Metric) -> None:
@@ -138,12 +121,6 @@ def _taken(rows: metric.PrefixRows, places: NDArray[np.integer[Any]]) -> metric.
         rows.levels,
         rows.quantiles[places],
     )
-
-
-def _near(first: float | None, second: float | None) -> bool:
-    if first is None or second is None:
-        return first is second
-    return bool(np.isclose(first, second, rtol=_ROUNDING, atol=_ROUNDING))
 
 
 DECLARATIONS = (check_words,)

@@ -49,7 +49,9 @@ def _step_scores(scores: Floats, bare: Floats, random: np.random.Generator) -> F
 
 
 def _pool(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]]) -> Pool:
-    """A pool with only what the strategy declares."""
+    """A pool with only what the strategy declares. The next strategy reads it too, so none may write to it."""
+    for values in arrays.values():
+        values.flags.writeable = False
     declared: dict[str, Any] = {name: arrays[name] for name in READS if name in plugin.reads}
     return Pool(arrays["correct"], arrays["answers"], **declared)
 
@@ -92,16 +94,6 @@ def check_the_same_pool_gives_the_same_answer(plugin: PoolStrategy) -> None:
     first, second = _answer(plugin, _arrays()), _answer(plugin, _arrays())
     same = np.array_equal(first.accuracy, second.accuracy) and np.array_equal(first.samples, second.samples)
     expect(same, "answer() must return the")
-
-
-def check_the_pool_is_not_changed(plugin: PoolStrategy) -> None:
-    """``answer`` does not change the arrays of the pool, which the next strategy reads."""
-    before, after = _arrays(), _arrays()
-    _answer(plugin, after)
-    for name in before:
-        expect(
-            np.array_equal(before[name], after[name], equal_nan=True), "answer() must not change", name=name
-        )
 
 
 def check_the_order_of_the_pool_does_not_matter(plugin: PoolStrategy) -> None:

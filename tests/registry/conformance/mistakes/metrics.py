@@ -42,16 +42,6 @@ class NoWords(Metric):
         return np.abs(rows.reward - rows.success_rate)
 
 
-@mistake("the same prefixes give the same value", r"np\.random\.default_rng\(0\)")
-class Random(Sound):
-    """Mean error with noise."""
-
-    random = np.random.default_rng()
-
-    def measure(self, rows):
-        return rows.reward + self.random.normal(size=len(rows.reward))
-
-
 @mistake("the order of the prefixes does not matter", "Treat equal rewards alike")
 class FirstRowsOfTies(Sound):
     """Success rate of the prefix with the largest reward of each question."""
@@ -62,7 +52,7 @@ class FirstRowsOfTies(Sound):
         return QuestionRatio(rows.success_rate[first], np.ones(len(first)))
 
 
-@mistake("the prefixes are not changed", r"np\.sort\(rows\.reward\)")
+@mistake("it measures prefixes", r"read-only\. See line \d+ of metrics\.py")
 class SortsInPlace(Sound):
     """Spread of the rewards."""
 

@@ -72,7 +72,7 @@ class RandomChoice(Sound):
         )
 
 
-@mistake("the pool is not changed", r"Work on a copy: np\.sort\(pool\.correct\)")
+@mistake("the same pool gives", r"read-only\. See line \d+ of strategies\.py")
 class SortsThePool(Sound):
     def answer(self, pool, setting):
         pool.correct.sort(axis=1)
