@@ -87,9 +87,9 @@ def check_the_order_of_the_prefixes_does_not_matter(plugin: metric.Metric) -> No
     rows = replace(rows, reward=np.round(rows.reward, 1), level_rewards=np.round(rows.quantiles, 1))
     order = np.random.default_rng(1).permutation(len(rows.reward))
     first, second = (_value(plugin, each) for each in (rows, _taken(rows, order)))
-    near = first is second is None or (
-        None not in (first, second) and np.isclose(first, second, rtol=_ROUNDING)
-    )
+    near = first == second
+    if first is not None and second is not None:
+        near = bool(np.isclose(first, second, rtol=_ROUNDING, atol=_ROUNDING))
     expect(near, "the value must not", first=first, second=second)
 
 

@@ -64,10 +64,12 @@ def proposed_entry(checkpoint: str) -> str:
     arguments = {"checkpoint": checkpoint, **_arguments(plugin, checkpoint, config, shapes)}
     name = re.sub(r"^nano:|@.*$", "", checkpoint).rstrip("/").rpartition("/")[2]
     entry = {"prms": [{"name": name, "plugin": plugin, "arguments": arguments}]}
-    return (
-        yaml.safe_dump(entry, sort_keys=False, allow_unicode=True, width=120)
-        + f"# Its files do not decide {_UNDECIDED[plugin]}.\n"
-        + f"# What each argument means: prmcal list prm {plugin}"
+    return "\n".join(
+        (
+            yaml.safe_dump(entry, sort_keys=False, allow_unicode=True, width=120).rstrip(),
+            f"# Its files do not decide {_UNDECIDED[plugin]}.",
+            f"# What each argument means: prmcal list prm {plugin}",
+        )
     )
 
 
