@@ -37,10 +37,6 @@ the weight of a full one and no spread."""
 NOT_COMPARED = (*COSTS, "order_error", *UNTESTED)
 """Metrics by which cells are never compared."""
 
-COVERAGE_LEVELS = {f"coverage_{level:g}": level for level in (0.1, 0.5, 0.9)}
-"""The metrics that measure coverage, and the level beta of each."""
-
-
 LEAGUE_BUDGETS = (2, 4, 8, 16, 32, 64)
 """The mean numbers of samples at which the league shows the accuracy of strategies."""
 

@@ -16,7 +16,6 @@ import pandas as pd
 
 from prmcal.db import catalog
 from prmcal.db.overview.query import overview, ranking_frame
-from prmcal.db.overview.types import Overview
 from prmcal.db.queries.cells import Names, Places, find_cell
 from prmcal.db.queries.two_cells import CellComparison
 from prmcal.db.reader import reading
@@ -68,16 +67,10 @@ class Run:
         state = " (in progress)" if RunFolder(self.directory).running() else ""
         return f"Run of the grid '{grid}' in {self.directory}{state}: {len(cells):,} cells{''.join(counts)}"
 
-    def overview(self, **names: Unpack[Places]) -> Overview:
-        """Return what was measured at the places with these names, the ranking of the calibrators, and what IAS gains.
-
-        The result has `places`, `questions`, `counts` (cells by status), `baseline`, `target`, `ranking` (a
-        :class:`prmcal.db.overview.types.Standing` for each calibrator) and `cells` (a DataFrame).
-        """
-        return overview(self._published, **_listed(names))
-
     def ranking(self, **names: Unpack[Places]) -> pd.DataFrame:
-        """Return the ranking of the calibrators as a table, the best first. Names are as for :meth:`overview`.
+        """Return the ranking of the calibrators as a table, the best first.
+
+        `llm`, `prm` and `dataset` keep only places with these names.
 
         Returns
         -------
@@ -88,7 +81,7 @@ class Run:
             ias_to_equal_cost (differences of accuracy), fit_seconds and citation. Values have their 95% interval in
             ``<column>_low`` and ``<column>_high``. What was not measured is NaN.
         """
-        return ranking_frame(self.overview(**names))
+        return ranking_frame(overview(self._published, **_listed(names)))
 
     def leaderboard(
         self,

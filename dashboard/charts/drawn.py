@@ -10,7 +10,6 @@ from prmcal.db import charts
 _SQUARE, _HISTOGRAM_HEIGHT = 320, 120
 _AXIS_WIDTH = 30  # pixels left of an axis, so that charts above each other are aligned
 _PREFIXES = alt.Tooltip("count:Q", title="prefixes", format=",")
-_SHIFT = 0.018  # between points at the same place, which would otherwise hide each other
 
 
 def reliability_chart(bins: pd.DataFrame, series: charts.Series) -> charts.Layers:
@@ -66,24 +65,6 @@ def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, series: char
         )
     )
     return alt.layer(bars, charts.zero_line(), lines).properties(height=_SQUARE)
-
-
-def coverage_chart(rows: pd.DataFrame, series: charts.Series) -> charts.Layers:
-    """Draw the measured coverage of quantiles against the nominal coverage, with the diagonal of equality.
-
-    `rows` has the columns calibrator, level (beta), nominal (1 - beta), coverage, low, high and n.
-    """
-    position = rows["calibrator"].map({name: place for place, name in enumerate(series.names)})
-    shift = _SHIFT * (position - (len(series.names) - 1) / 2)
-    shown = charts.legend(lines=False)
-    base = alt.Chart(rows.assign(shifted=rows["nominal"] + shift)).encode(
-        x=alt.X("shifted:Q", scale=charts.UNIT, title="Nominal coverage 1 \N{MINUS SIGN} β"),
-        color=series.colour("calibrator", shown),
-        tooltip=charts.tooltips(["calibrator"], ["level", "nominal", "coverage", "low", "high"]),
-    )
-    y = alt.Y("coverage:Q", scale=charts.UNIT, title="Measured coverage")
-    points = charts.intervals(base, y, shape=series.shape("calibrator", shown))
-    return alt.layer(charts.diagonal(), *points).properties(height=_SQUARE)
 
 
 _LINE = 18  # pixels

@@ -15,7 +15,7 @@ from prmcal.dashboard.formats import CAPTIONS, escaped, estimates, integer, numb
 from prmcal.dashboard.views.shared import best_first, choose_drawn, show_jobs, show_status, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import Series, series_of
-from prmcal.db.metrics import COVERAGE_LEVELS, RANKING_METRIC, Metrics
+from prmcal.db.metrics import RANKING_METRIC, Metrics
 from prmcal.db.queries.cells import CellDetail
 from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.formats import source_lines
@@ -43,30 +43,7 @@ def show_calibrators(path: Path, cells: pd.DataFrame, grid: dict[str, list[str]]
         )
         st.caption(CAPTIONS["reliability"])
     with right:
-        st.header("Coverage of quantiles")
-        _coverage(drawn, series)
-    _comparison(done, grid, described)
-
-
-def _coverage(done: pd.DataFrame, series: Series) -> None:
-    columns = ["calibrator", "level", "nominal", "coverage", "low", "high", "n"]
-    parts = [
-        done.dropna(subset=[metric])
-        .rename(
-            columns={metric: "coverage", f"{metric}_low": "low", f"{metric}_high": "high", "questions": "n"}
-        )
-        .assign(level=level, nominal=1 - level)[columns]
-        for metric, level in COVERAGE_LEVELS.items()
-        if metric in done
-    ]
-    rows = pd.concat(parts, ignore_index=True) if parts else done.head(0)
-    if rows.empty:
-        st.info("No coverage was measured.")
-        return
-    apart = rows["coverage"] - rows["nominal"]
-    labels = rows["calibrator"] + rows["level"].map(" at β = {:g}".format)
-    draw(charts.coverage_chart(rows, series), extremes("Measured minus nominal coverage", labels, apart))
-    st.caption(CAPTIONS["coverage"])
+        _comparison(done, grid, described)
 
 
 def _comparison(done: pd.DataFrame, grid: dict[str, list[str]], described: Metrics) -> None:

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from prmcal.dashboard.charts.curves import FIXED
-from prmcal.dashboard.charts.drawn import coverage_chart, equal_cost_chart, frontier_chart
+from prmcal.dashboard.charts.drawn import equal_cost_chart, frontier_chart, reliability_chart
 from prmcal.db.charts import DARK, GREY, INK, legend, on_dark, series_of
 
 CALIBRATORS = ("uncalibrated", "isotonic")
@@ -69,8 +69,8 @@ def test_fourteen_calibrators_are_distinguishable(dark: bool) -> None:
 
 def test_a_chart_on_a_dark_page_has_other_colours_and_the_same_data() -> None:
     names = ["uncalibrated", "isotonic"]
-    table = pd.DataFrame({"calibrator": names, "level": 0.1, "nominal": 0.9, "coverage": [0.5, 0.6]})
-    light = coverage_chart(table.assign(low=0.4, high=0.7, n=9), series_of(names, names))
+    table = pd.DataFrame({"calibrator": names, "count": 9, "mean_reward": 0.9, "mean_success": [0.5, 0.6]})
+    light = reliability_chart(table.assign(low=0.4, high=0.7), series_of(names, names))
     before = light.to_json()
     dark = on_dark(light).to_dict()
     assert light.to_json() == before

@@ -14,6 +14,8 @@ import pytest
 import yaml
 
 import prmcal
+from prmcal.db import catalog
+from prmcal.db.run_folder import published_path
 from prmcal.errors import (
     GridError,
     IncomparableCellsError,
@@ -102,7 +104,7 @@ def test_a_leaderboard_is_filtered_by_one_name_or_several(opened: prmcal.Run) ->
 
 
 def test_the_ranking_is_that_of_the_overview(opened: prmcal.Run) -> None:
-    overview, table = opened.overview(), opened.ranking()
+    overview, table = catalog.overview(published_path(opened.directory)), opened.ranking()
     assert [each.calibrator for each in overview.ranking] == table["calibrator"].tolist()
     assert table["rank"].tolist() == sorted(table["rank"])
     first = overview.ranking[0]
