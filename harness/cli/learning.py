@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -126,7 +126,7 @@ def doctor(
 ) -> None:
     """Show what is installed, and what a grid or a PRM's checkpoint needs.
 
-    It lists the packages, the hardware and the cached models. With GRID it also lists what the grid still needs. It
+    It lists the packages and the hardware. With GRID it also lists what the grid still needs. It
     looks into its files and at the headers of its checkpoints, and sends one request to each of its servers.
 
     With the checkpoint of a PRM, a folder, nano:NAME or a downloaded hub id, it looks into its configuration, heads and
@@ -152,7 +152,7 @@ def _is_checkpoint(name: str) -> bool:
 
 
 def _machine_report() -> str:
-    """Return the packages with their versions, the hardware, the GPUs and the cached models. Loads none of them."""
+    """Return the packages with their versions, the hardware and the GPUs. Loads none of them."""
     machine = [[name, str(value)] for name, value in hardware().items()]
     machine.append(["free_disk_gib", f"{shutil.disk_usage(Path.cwd()).free / 2**30:.1f}"])
     machine += [["GPU", line] for line in describe_gpus("memory.used") or ["none"]]
@@ -161,7 +161,6 @@ def _machine_report() -> str:
             f"Python {sys.version.split()[0]}, prmcal {prmcal.__version__}",
             text_table(["package", "version", "extra"], _packages()),
             text_table(["machine", ""], machine),
-            text_table(["cached model or data set", "GiB"], _cached() or [["none", ""]]),
         ]
     )
 
@@ -230,18 +229,6 @@ def _packages() -> list[list[str]]:
         return [["prmcal", "not installed", ""]]
     found = [match.groups(default="") for each in requirements if (match := _REQUIREMENT.fullmatch(each))]
     return [[name, _version(name), extra] for name, extra in found if extra != _DEVELOPMENT]
-
-
-def _cached() -> list[list[str]]:
-    from huggingface_hub import scan_cache_dir
-    from huggingface_hub.errors import CacheNotFound
-
-    try:
-        repositories: Any = scan_cache_dir().repos
-    except CacheNotFound:
-        return []
-    held = sorted(repositories, key=lambda each: (each.repo_type, each.repo_id))
-    return [[f"{each.repo_type} {each.repo_id}", f"{each.size_on_disk / 2**30:.2f}"] for each in held]
 
 
 def _version(package: str) -> str:

@@ -13,11 +13,10 @@ import typer
 
 from prmcal.db.run_folder import LOG_FILE
 from prmcal.db.text.formats import counted, duration, time_left
-from prmcal.errors import DatabaseError, RunError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.options import WORDS, option
-from prmcal.harness.cli.run import finding_line, lines_on_failures
+from prmcal.harness.cli.run import lines_on_failures
 from prmcal.harness.execution.ending import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.execution.machine import default_workers, visible_gpus
 from prmcal.harness.jobs.parameters import ALL_GPUS
@@ -144,8 +143,7 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
     The keys are grid, directory, state (running; done; failed: it ended, but cells failed; partial: what it was asked
     for is done; or interrupted), started_at (UTC), running_since (UTC, or null), workers, seconds_left (or null),
     log; shards (total, done, failed, left); cells (total, done, failed, pending); jobs (a list with kind, jobs,
-    shards, done, worker_seconds_left); failures (a list with reason, cause, cells, advice); health (a list with
-    title, figure and text: what a reader must know about the data; empty until a run ends).
+    shards, done, worker_seconds_left); failures (a list with reason, cause, cells, advice).
 
     Raises a RunError if no grid was run in the folder.
     """
@@ -216,22 +214,8 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
             }
             for group in groups
         ],
-        "health": _health(folder),
     }
     return found, groups
-
-
-def _health(folder: RunFolder) -> list[dict[str, str]]:
-    """Return what a reader must know about the data of a run that has results."""
-    from prmcal.db.queries.health import health
-    from prmcal.db.text.health import answers_read, summaries
-
-    try:
-        found = health(folder.results(), all_checks=True)
-    except (DatabaseError, RunError):  # Nothing is published yet.
-        return []
-    rows = [*summaries(each for each in found if each.severity != "fine"), *answers_read(found)]
-    return [dict(zip(("title", "figure", "text"), each, strict=True)) for each in rows]
 
 
 def _text(found: dict[str, Any], failures: Sequence[FailureGroup]) -> str:
@@ -263,7 +247,6 @@ def _text(found: dict[str, Any], failures: Sequence[FailureGroup]) -> str:
             f"{cells['done']:,} of {counted(cells['total'], 'cell')} done, {cells['failed']:,} failed. {more}"
         ),
     ]
-    lines += [finding_line(*each.values()) for each in found["health"]]
     if state in _ADVICE:
         lines.append(wrapped(_ADVICE[state]))
     return "\n".join([*lines, *lines_on_failures(failures, Path(found["log"]))])

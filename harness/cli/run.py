@@ -141,9 +141,7 @@ def _findings(directory: Path) -> list[str]:
         *((each.title, each.figure, each.detail) for each in tiles(found) if found.ranking or found.health),
         *answers_read(health(results, all_checks=True)),
     ]
-    return [finding_line(*each) for each in lines]
-
-
-def finding_line(title: str, figure: str, detail: str) -> str:
-    """Return a finding on a run as wrapped text."""
-    return wrapped(f"{title}: {figure}. {detail[:1].upper()}{detail[1:].rstrip('.')}.", hanging="  ")
+    return [
+        wrapped(f"{title}: {figure}. {detail[:1].upper()}{detail[1:].rstrip('.')}.", hanging="  ")
+        for title, figure, detail in lines
+    ]

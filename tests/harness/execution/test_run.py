@@ -41,7 +41,7 @@ def test_the_status_is_the_same_in_words_and_as_data(prmcal: Prmcal, finished: t
     found = json.loads(prmcal("status", out, "--format", "json").stdout)
     assert set(found) == {
         "grid", "directory", "state", "started_at", "running_since", "workers", "seconds_left", "log", "shards",
-        "cells", "jobs", "failures", "health",
+        "cells", "jobs", "failures",
     }  # fmt: skip
     assert (found["state"], found["running_since"], found["seconds_left"]) == ("done", None, 0.0)
     assert found["shards"]["done"] == found["shards"]["total"] > 0 == found["shards"]["left"]
