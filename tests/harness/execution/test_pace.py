@@ -38,15 +38,3 @@ def test_work_is_repeated_after_a_pause_or_after_its_share_of_the_time(clock: Cl
         assert not pace.due
         clock.now += 0.1
         assert pace.due
-
-
-def test_the_pause_comes_after_work_that_failed_too(clock: Clock) -> None:
-    pace = Pace(share=0.02, pause=5)
-    clock.now += 5
-    with pytest.raises(OSError, match="full"), pace.work():
-        clock.now += 1
-        raise OSError("full")
-    clock.now += 49
-    assert not pace.due
-    clock.now += 1
-    assert pace.due

@@ -47,10 +47,6 @@ def with_model(gpus: int) -> bool:
     return gpus > 0
 
 
-def without_model(gpus: int) -> bool:
-    return gpus == 0
-
-
 class Reference:
     """The order of hand-out as it is defined: of all ready shards, the first by rank."""
 
@@ -127,7 +123,7 @@ def test_shards_are_handed_out_in_the_order_of_their_ranks(
     schedule, reference, chance = Schedule(plan, ()), Reference(plan), random.Random(seed)
     while not schedule.finished:
         loaded = chance.choice(("", *MODELS))
-        fits = chance.choice((any_shard, any_shard, with_model, without_model))
+        fits = chance.choice((any_shard, any_shard, with_model))
         taken = schedule.take(loaded, fits)
         assert taken == reference.take(loaded, fits)
         if schedule.running and (taken is None or chance.random() < 0.7):
@@ -168,14 +164,6 @@ def test_the_second_outcome_of_a_shard_is_ignored() -> None:
     taken = schedule.take()
     assert taken is not None
     assert taken.ref == ref(1)
-
-
-def test_workers_without_a_gpu_get_only_shards_that_need_no_model() -> None:
-    schedule = Schedule(independent(["llm:a", "", "prm:a"]), ())
-    taken = [schedule.take("", without_model), schedule.take("", without_model)]
-    assert [shard and shard.ref for shard in taken] == [ref(1), None]
-    taken = [schedule.take("", with_model), schedule.take("", with_model), schedule.take("", with_model)]
-    assert [shard and shard.ref for shard in taken] == [ref(0), ref(2), None]
 
 
 def test_the_failure_of_the_first_of_10_000_shards_blocks_the_others() -> None:
