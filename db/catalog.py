@@ -60,8 +60,3 @@ def jobs(source: Source) -> pd.DataFrame:
 def plugins(source: Source) -> pd.DataFrame:
     """Return the plugins of the grid, in the order of the grid."""
     return frame(source, sa.select(Plugin).order_by(Plugin.kind, Plugin.position, Plugin.name))
-
-
-def datasets(source: Source) -> pd.DataFrame:
-    """Return the splits of data sets that the run uses."""
-    return frame(source, sa.select(Dataset).order_by(Dataset.name, Dataset.split))

@@ -1,4 +1,4 @@
-"""Page Runs: progress, failures, jobs, plugins and data sets."""
+"""Page Runs: progress, failures, history and jobs."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ def show(path: Path) -> None:
     _failures(ask(catalog.cells, path))
     _history(runs)
     _jobs(path)
-    _plugins_and_datasets(path)
 
 
 def _failures(cells: pd.DataFrame) -> None:
@@ -68,23 +67,6 @@ def _jobs(path: Path) -> None:
     show_jobs(jobs)
     st.caption(
         f"{integer(len(jobs))} jobs. Jobs with the same key do the same work. The seed is derived from the key."
-    )
-
-
-def _plugins_and_datasets(path: Path) -> None:
-    st.header("Plugins and data sets")
-    for plugin in ask(catalog.plugins, path).to_dict("records"):
-        with st.expander(f"{plugin['kind']} {escaped(plugin['name'])}: {escaped(plugin['plugin'])}"):
-            st.json({"arguments": plugin["arguments"], "identity": plugin["identity"]})
-    datasets = ask(catalog.datasets, path)
-    show_table(
-        {
-            "Data set": datasets["name"],
-            "Split": datasets["split"],
-            "Questions": datasets["questions"],
-            "Content hash": datasets["content_hash"],
-            "Grader version": datasets["grader_version"],
-        }
     )
 
 

@@ -3,7 +3,6 @@
 It answers questions as the run does: it draws samples until the strategy needs no more, and lets it choose one of them.
 """
 
-import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,18 +16,16 @@ from prmcal.harness.inference.results import PrefixRewards, Solution, Trajectory
 from prmcal.harness.inference.scoring import Item, Scorer
 from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.harness.jobs.plugin_calls import plugin_guard
-from prmcal.harness.jobs.search import BeamSearch, calibrating
 from prmcal.harness.jobs.stepping import stored
 from prmcal.harness.storage.store import content_key, seed_from_key
-from prmcal.registry.contracts.data import GenerationRequest, Prefix, Question, Sampling
-from prmcal.registry.contracts.models import LLM
+from prmcal.registry.contracts.data import GenerationRequest, Prefix, Sampling
 from prmcal.registry.contracts.pool import Pool, Reads
 from prmcal.registry.contracts.results import require
-from prmcal.registry.contracts.strategy import PoolStrategy, SearchStrategy, Setting, Strategy
+from prmcal.registry.contracts.strategy import PoolStrategy, Setting, Strategy
 from prmcal.registry.grading.extraction import Ways, find_answer
 from prmcal.registry.plugins import strategies
 from prmcal.registry.strategies.safe_choice import SafeChoice
-from prmcal.steps import join_steps, split_steps
+from prmcal.steps import split_steps
 
 
 @dataclass(eq=False, repr=False)
@@ -64,7 +61,7 @@ class CalibratedPRM:
     """The level beta of the rewards that the strategy reads."""
     calibration: Callable[[Sequence[Reads]], Pool]
     """Returns the graded trajectories of the calibration questions with what a strategy reads."""
-    _tuned: dict[int, Strategy] = field(default_factory=dict)
+    _tuned: dict[int, PoolStrategy] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"{self.scorer}, for {self.llm.name} ({self.name})"
@@ -104,13 +101,7 @@ class CalibratedPRM:
             raise PrmcalError(
                 f"The question is too long for the PRM '{self.scorer.prm.name}'. It has {len(question):,} characters."
             )
-        if isinstance(strategy, SearchStrategy):
-            trajectories, samples, tokens = self._searched(question, strategy, seed)
-            chosen = 0  # The best prefix of a search is the first.
-        else:
-            assert isinstance(strategy, PoolStrategy)
-            trajectories, chosen = self._sampled(question, strategy, setting, seed, bare)
-            samples, tokens = len(trajectories), sum(trajectory.tokens for trajectory in trajectories)
+        trajectories, chosen = self._sampled(question, strategy, setting, seed, bare)
         best = trajectories[chosen]
         probability, low, high = (None, None, None) if best.answer is None else best.rewards.before_answer
         return Solution(
@@ -119,15 +110,15 @@ class CalibratedPRM:
             probability=probability,
             low=low,
             high=high,
-            reason=self._reason(strategy, setting, samples),
-            samples=samples,
-            generated_tokens=tokens,
+            reason=self._reason(strategy, setting, len(trajectories)),
+            samples=len(trajectories),
+            generated_tokens=sum(trajectory.tokens for trajectory in trajectories),
             seconds=time.monotonic() - begun,
             trajectories=tuple(trajectories),
             chosen=chosen,
         )
 
-    def _strategy(self, setting: Setting) -> Strategy:
+    def _strategy(self, setting: Setting) -> PoolStrategy:
         """Return the strategy of the run, tuned with the calibration questions."""
         if setting.samples not in self._tuned:
             name = self.strategy.name
@@ -137,7 +128,12 @@ class CalibratedPRM:
                     f"The strategy '{name}' is a reference point, which uses what nobody knows of a new question. "
                     "Choose the cell of another one."
                 )
-            if isinstance(built, PoolStrategy) and built.tuned:
+            if not isinstance(built, PoolStrategy):
+                raise PrmcalError(
+                    f"The strategy '{name}' searches step by step, and new questions are answered with whole samples. "
+                    "Choose the cell of another one."
+                )
+            if built.tuned:
                 with plugin_guard("strategy", name, "be tuned"):
                     built.tune(self.calibration(built.reads), setting)
             self._tuned[setting.samples] = built
@@ -170,49 +166,19 @@ class CalibratedPRM:
         seeds = [seed_from_key(content_key(["ask", seed, question, place])) for place in places]
         requests = [GenerationRequest(prefix, 1, request_seed) for request_seed in seeds]
         with self.scorer.models.lock, plugin_guard("llm", self.llm.name, "generate"):
-            llm = self._loaded_llm
+            llm = self.scorer.models.llm(self.llm, beside=True)
             completions = llm.generate_batch(requests, self.sampling)
             samples = [sample for (sample,) in stored(llm, [(prefix, 1)] * len(requests), completions)]
-        rewards = self.scorer.rewards([(question, split_steps(sample.text)) for sample in samples])
+        steps = [split_steps(sample.text) for sample in samples]
+        rewards = self.scorer.rewards([(question, each) for each in steps])
+        texts = [join_steps(each) for each in steps]
+        answers = [find_answer(text, self.ways) for text in texts]
         return [
-            self._trajectory(split_steps(sample.text), sample.tokens, sample.finish_reason, reward)
-            for sample, reward in zip(samples, rewards, strict=True)
+            Trajectory(text, answer and answer.text, sample.tokens, sample.finish_reason, reward)
+            for text, answer, sample, reward in zip(texts, answers, samples, rewards, strict=True)
         ]
 
-    def _searched(
-        self, question: str, strategy: SearchStrategy, seed: int
-    ) -> tuple[list[Trajectory], int, int]:
-        """Search for an answer. Return the prefixes that were kept, the best first, and the sampled steps and tokens.
-
-        The rewards of these prefixes were chosen among many, so they tend to be too high.
-        """
-        scorer, target = self.scorer, self.setting.target
-        # The seeds of a search follow from the id of the question.
-        with_id = Question(hashlib.sha256(question.encode()).hexdigest(), question, "")
-        with plugin_guard("strategy", self.strategy.name, "search"), scorer.models.lock:
-            llm, prm = self._loaded_llm, scorer.loaded_prm
-            calibrate = calibrating(scorer.calibrator, prm, self.level)
-            search = BeamSearch(llm, prm, strategy, calibrate, self.sampling, target, seed, self.ways)
-            (searched,) = search.run([with_id])
-        rewards = scorer.rewards([(question, beam.steps) for beam in searched.kept])
-        trajectories = [
-            self._trajectory(beam.steps, beam.tokens, "end" if beam.finished else "length", reward)
-            for beam, reward in zip(searched.kept, rewards, strict=True)
-        ]
-        return trajectories, searched.generations, searched.generated_tokens
-
-    def _trajectory(
-        self, steps: Sequence[str], tokens: int, finish_reason: str, rewards: PrefixRewards
-    ) -> Trajectory:
-        text = join_steps(steps)
-        answer = find_answer(text, self.ways)
-        return Trajectory(text, answer and answer.text, tokens, finish_reason, rewards)
-
-    @property
-    def _loaded_llm(self) -> LLM:
-        return self.scorer.models.llm(self.llm, beside=True)
-
-    def _reason(self, strategy: Strategy, setting: Setting, samples: int) -> str:
+    def _reason(self, strategy: PoolStrategy, setting: Setting, samples: int) -> str:
         drew = f"drew {counted(samples, 'sample')}"
         if isinstance(strategy, SafeChoice):
             return f"The safe choice is '{strategy.chosen(setting).text}', which {drew}."

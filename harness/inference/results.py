@@ -67,10 +67,9 @@ class Solution:
     reason: str
     """Why no more samples were drawn, as a sentence."""
     samples: int
-    """Trajectories that were drawn. A beam search counts the steps that it sampled."""
+    """Trajectories that were drawn."""
     generated_tokens: int
     seconds: float
     trajectories: tuple[Trajectory, ...]
-    """Those that were drawn, or the prefixes that a search kept."""
     chosen: int
     """The index of the trajectory that gives the answer."""
