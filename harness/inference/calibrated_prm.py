@@ -25,7 +25,7 @@ from prmcal.registry.contracts.strategy import PoolStrategy, Setting, Strategy
 from prmcal.registry.grading.extraction import Ways, find_answer
 from prmcal.registry.plugins import strategies
 from prmcal.registry.strategies.safe_choice import SafeChoice
-from prmcal.steps import split_steps
+from prmcal.steps import join_steps, split_steps
 
 
 @dataclass(eq=False, repr=False)
