@@ -201,10 +201,7 @@ def league(source: Source, **names: Unpack[Names]) -> types.League:
         for budget in LEAGUE_BUDGETS
     }
     compared = ranking.over_best_fixed(_rivals(values, entries, fixed, every))
-    over, over_at_most = (
-        ranking.means_over_places(compared.assign(value=compared[name]), "entry", gain_interval)
-        for name in ("value", "last")
-    )
+    over = ranking.means_over_places(compared, "entry", gain_interval)
     without = [number for number, each in enumerate(entries) if each.strategy in references]
     counts = reading.counted_tests(tests, lower_wins=False, without=without)
     rows = []
@@ -219,7 +216,6 @@ def league(source: Source, **names: Unpack[Names]) -> types.League:
                 gain=gains[number],
                 accuracies={budget: found[number] for budget, found in accuracies.items() if number in found},
                 over_fixed=over.get(number),
-                over_fixed_at_most=over_at_most.get(number),
                 saving=ranking.mean_of_ends(savings[savings["entry"] == number]),
                 order_error=float(errors.reindex(own["cell_id"]).max()),
                 places=len(own),
@@ -314,7 +310,7 @@ def league_frame(found: types.League) -> pd.DataFrame:
     """Return the league with one row per entry, the best first. A reference has no rank.
 
     The columns are strategy, calibrator, level, rank, rank_low, rank_high, mean_rank, places, wins, ties, losses,
-    area_gain, ``accuracy_at_<n>``, over_fixed, over_fixed_at_most, saving_95, order_error and citation: see
+    area_gain, ``accuracy_at_<n>``, over_fixed, saving_95, order_error and citation: see
     :class:`prmcal.db.overview.types.LeagueRow`. A ``Quantity`` has two columns more, ``<column>_low`` and
     ``<column>_high``.
     """
@@ -335,7 +331,6 @@ def _league_row(row: types.LeagueRow) -> dict[str, Any]:
             "area_gain": row.gain,
             **{accuracy_at_name(budget): value for budget, value in row.accuracies.items()},
             "over_fixed": row.over_fixed or types.UNKNOWN,
-            "over_fixed_at_most": row.over_fixed_at_most or types.UNKNOWN,
             "saving_95": row.saving,
             "order_error": row.order_error,
             "citation": row.citation,

@@ -137,24 +137,18 @@ def fixed_rivals(
 def over_best_fixed(found: Iterable[FixedRivals]) -> pd.DataFrame:
     """Return how much more accurate entries are than the best fixed setting of equal cost, for each question.
 
-    The result has the columns of a place, question_id and entry, a row for each entry and question, and two columns
-    more: `value` is the mean over budgets, and `last` is the difference at the largest budget.
+    The result has the columns of a place, question_id and entry, a row for each entry and question, and `value`, the
+    mean over budgets.
     """
-    rows = [pd.DataFrame(columns=[*PLACE, "question_id", "entry", "value", "last"])]
+    rows = [pd.DataFrame(columns=[*PLACE, "question_id", "entry", "value"])]
     for each in found:
         entry, budget = (
             each.values.columns.get_level_values(name).to_numpy() for name in ("entry", "budget")
         )
         for name in np.unique(entry[entry >= 0]):
-            less = {
-                most: each.values[name, most].to_numpy() - each.rivals[most] for most in budget[entry == name]
-            }
-            ids = dict(zip(PLACE, each.place, strict=True)) | {
-                "question_id": each.values.index,
-                "entry": name,
-            }
-            means = {"value": np.mean(list(less.values()), axis=0), "last": less[max(less)]}
-            rows.append(pd.DataFrame(ids | means))
+            more = [each.values[name, most].to_numpy() - each.rivals[most] for most in budget[entry == name]]
+            own = {"question_id": each.values.index, "entry": name, "value": np.mean(more, axis=0)}
+            rows.append(pd.DataFrame(dict(zip(PLACE, each.place, strict=True)) | own))
     return pd.concat(rows[1:] or rows, ignore_index=True)
 
 

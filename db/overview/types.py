@@ -218,8 +218,6 @@ class LeagueRow:
     over_fixed: Quantity | None
     """Accuracy over budgets of 2, 4, ... samples minus that of the best fixed setting of equal cost, averaged over
     places. The setting is chosen on the other half of the questions. None without a fixed setting."""
-    over_fixed_at_most: Quantity | None
-    """The same at the largest budget, where nothing is saved: what comes from the choice of the answer."""
     saving: Quantity
     """Share of samples saved at 95% of the accuracy of best-of-N, averaged over places."""
     order_error: float

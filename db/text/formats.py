@@ -114,8 +114,8 @@ LEADERBOARDS: dict[Leaderboard, LeaderboardText] = {
 MARKS = {"best": "*", "tied": "="}
 """Marks of standings in plain text. Worse values have none."""
 
-SYMBOLS = {"best": "●", "tied": "○", "worse": "▽", "last": "▼"}
-"""Marks of standings on web pages. "last" marks the worst of a group where a page tells it from other worse values."""
+SYMBOLS = {"best": "●", "tied": "○", "worse": "▽"}
+"""Marks of standings on web pages."""
 
 
 def standings_legend(marks: Mapping[str, str], group: str) -> str:

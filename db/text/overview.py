@@ -279,9 +279,6 @@ def league_board(found: types.League) -> Board:
         column("W-T-L", lambda row: str(row.outcomes) if row.rank else ""),
         *(_at_budget(found, budget) for budget in budgets),
         column("Over fixed", lambda row: points(row.over_fixed, "") if row.over_fixed else ""),
-        column(
-            "Of the choice", lambda row: points(row.over_fixed_at_most, "") if row.over_fixed_at_most else ""
-        ),
         column("Mean rank", lambda row: quantity(row.rank and row.rank.mean_rank, 2)),
         column("Order error", lambda row: number(100 * row.order_error, 2) if row.order_error > 0 else ""),
         column("Source", lambda row: row.citation),
