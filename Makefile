@@ -42,7 +42,7 @@ SLOW := tests/docs tests/registry/nano tests/registry/calibrators/lora/test_lora
 	tests/test_example_package.py tests/test_nano_grid.py tests/test_wheel.py \
 	tests/dashboard/test_accessibility.py tests/dashboard/test_context.py tests/dashboard/test_site.py \
 	tests/dashboard/test_table.py tests/dashboard/test_audit_report.py tests/test_recorded_grid.py \
-	tests/registry/calibrators/test_heads.py tests/registry/prms/test_proposals.py \
+	tests/registry/calibrators/test_heads.py \
 	tests/dashboard/pages/test_living.py \
 	tests/dashboard/pages/test_scaling.py \
 	tests/dashboard/pages/test_trajectories.py tests/dashboard/pages/test_compare.py \

@@ -28,7 +28,6 @@ from prmcal.harness.planning.resolved import absent_checkpoints
 from prmcal.harness.planning.settings import DatasetSpec, PluginSpec
 from prmcal.harness.terminal import text_table, wrapped
 from prmcal.registry.contracts.calibrator import Calibrator
-from prmcal.registry.models.checkpoints import NANO_PREFIX, is_hub_id
 from prmcal.registry.plugins import KINDS, calibrators
 from prmcal.registry.sources import arguments_model, documented_arguments
 
@@ -124,31 +123,14 @@ def doctor(
     grid: Annotated[str | None, options.argument("GRID", WORDS["doctor"]["grid"])] = None,
     plugin: options.PluginOption = None,
 ) -> None:
-    """Show what is installed, and what a grid or a PRM's checkpoint needs.
+    """Show what is installed, and what a grid needs.
 
-    It lists the packages and the hardware. With GRID it also lists what the grid still needs. It
-    looks into its files and at the headers of its checkpoints, and sends one request to each of its servers.
-
-    With the checkpoint of a PRM, a folder, nano:NAME or a downloaded hub id, it looks into its configuration, heads and
-    tokenizer. It proposes the entry in a grid as YAML, and says what the files do not decide.
+    It lists the packages and the hardware. With GRID it also lists what the grid still needs. It looks into its files
+    and at the headers of its checkpoints, and sends one request to each of its servers.
     """
-    if grid is not None and _is_checkpoint(grid):
-        from prmcal.registry.prms.proposals import proposed_entry
-
-        options.load_plugins(plugin)
-        typer.echo(proposed_entry(grid))
-        return
     typer.echo(_machine_report())
     if grid is not None and _needs(options.read(grid, None, plugin)):
         raise typer.Exit(ExitCode.FAILED_CHECKS)
-
-
-def _is_checkpoint(name: str) -> bool:
-    """Return whether the argument of `doctor` is a checkpoint, and not a grid."""
-    if name.startswith(NANO_PREFIX) or Path(name).is_dir():
-        return True
-    a_file = Path(name).exists() or name.endswith((".yaml", ".yml"))
-    return "/" in name and not a_file and is_hub_id(name)
 
 
 def _machine_report() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,18 +27,6 @@ TRL_SEPARATOR = "\n"
 
 _CUT = "\uffff"
 """Stands between parts that are tokenized separately. No text has this character: Unicode does not assign it."""
-
-
-def output_names(config: Mapping[str, Any]) -> list[str]:
-    """Return the names of a classifier's outputs by its ``config.json``. Without names they are ``LABEL_0``, ..."""
-    named = config.get("id2label") or {}
-    count = len(named) or int(config.get("num_labels") or 2)
-    return [str(named.get(str(index), f"LABEL_{index}")) for index in range(count)]
-
-
-def are_named(outputs: Sequence[str]) -> bool:
-    """Return whether the outputs of a classifier have names of their own."""
-    return any(name != f"LABEL_{index}" for index, name in enumerate(outputs))
 
 
 @dataclass(eq=False)
@@ -230,7 +218,9 @@ class TokenClassifierPRM(TransformersPRM):
     def _names(self) -> list[str]:
         """The names of the outputs. Those of a `head` have none of their own."""
         if not self.head:
-            return output_names(self._config)
+            named = self._config.get("id2label") or {}
+            count = len(named) or int(self._config.get("num_labels") or 2)
+            return [str(named.get(str(index), f"LABEL_{index}")) for index in range(count)]
         (outputs, *_), _ = self._of_head("numpy", lambda weights, name: weights.get_slice(name).get_shape())
         return [f"LABEL_{index}" for index in range(outputs)]
 
@@ -240,7 +230,7 @@ class TokenClassifierPRM(TransformersPRM):
         names = self._names
         shown = ", ".join(f"{index} ({name})" for index, name in enumerate(names))
         if self.label is None:
-            if len(names) > 2 or (len(names) == 2 and are_named(names)):
+            if len(names) > 2 or (len(names) == 2 and names != ["LABEL_0", "LABEL_1"]):
                 raise InvalidArgumentsError(
                     f"Set 'label' to the output of {self.checkpoint} for a good step. It has {shown}."
                 )

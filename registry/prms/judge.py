@@ -166,7 +166,7 @@ class JudgePRM(TransformersPRM):
     def score_batch(self, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
         """Score several questions together; see :meth:`prmcal.PRM.score_batch`.
 
-        Raises the errors of :meth:`JudgeServer.answers` for a server.
+        Raises the errors of :meth:`prmcal.registry.prms.judge.JudgeServer.answers` for a server.
         """
         if self._server is None:
             return super().score_batch(requests)
@@ -244,7 +244,7 @@ class JudgeServer(Served):
         return "/chat/completions" if self.prm.chat else "/completions"
 
     def probe(self, text: str) -> None:
-        """Ask with one text; see :meth:`Served.probe`."""
+        """Ask with one text; see :meth:`prmcal.registry.served.Served.probe`."""
         self.client.probe(self._request(text), self._answer)
 
     def answers(self, texts: Sequence[str]) -> list[Answer]:
