@@ -82,10 +82,10 @@ class CellComparison:
 def compare_cells(database: Path, cell_a: str, cell_b: str) -> CellComparison:
     """Compare two finished cells of a leaderboard and data set over the questions that they were measured on.
 
-    They are compared by all metrics that both have. `database` is the published copy; cells that do not
-    compete are compared from the artifacts in its folder. Raises an IncomparableCellsError if the cells cannot be
-    compared. The message has the reason. Raises an ArtifactError if the cells do not
-    compete and their artifacts are absent. Raises a DatabaseError if there is no such cell, or no readable database.
+    They are compared by all metrics that both have. `database` is the published copy; cells that do not compete are
+    compared from the artifacts in its folder. Raises an IncomparableCellsError if the cells cannot be compared. The
+    message has the reason. Raises an ArtifactError if the cells do not compete and their artifacts are absent. Raises a
+    DatabaseError if there is no such cell, or no readable database.
     """
     with reading(database) as connection:
         first, second = cells = [cell_row(connection, each) for each in (cell_a, cell_b)]
