@@ -15,7 +15,7 @@ from prmcal.arrays import Floats
 from prmcal.db.statistics import intervals
 from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic, counted_once
 from prmcal.errors import FaultyPluginError
-from prmcal.registry.contracts.metric import AbsoluteSum, Metric, PrefixRows, QuestionRatio, UnderWeights
+from prmcal.registry.contracts.metric import AbsoluteSum, Metric, PrefixRows, QuestionRatio
 from prmcal.registry.metrics.bins import bin_edges, bin_index
 from prmcal.resamples import weighted_totals
 
@@ -89,19 +89,15 @@ def statistic_of(metric: Metric, rows: PrefixRows, bootstrap: Bootstrap) -> Stat
     if measured is None:
         return None
     if isinstance(measured, AbsoluteSum):
-        errors = _checked(measured.errors, "(resamples, errors)")
-        if measured.corrected:
-            return _CorrectedSum(errors, rows, bootstrap)
-        measured = UnderWeights(lambda weights: np.abs(errors(weights)).sum(axis=1), above_zero=True)
-    if isinstance(measured, UnderWeights):
-        return _UnderWeights(measured, rows)
+        errors = _checked(measured.errors)
+        return _CorrectedSum(errors, rows, bootstrap) if measured.corrected else _AbsoluteSum(errors, rows)
     if isinstance(measured, QuestionRatio):
         return _QuestionRatio(measured, rows)
     if not isinstance(measured, np.ndarray) or measured.shape != rows.reward.shape:
         found = f"the shape {measured.shape}" if isinstance(measured, np.ndarray) else type(measured).__name__
         raise FaultyPluginError(
             f"it must return an array with one value per prefix, of shape {rows.reward.shape}, or a QuestionRatio, "
-            f"AbsoluteSum, UnderWeights or None. Got {found}."
+            f"AbsoluteSum or None. Got {found}."
         )
     rule = intervals.skewed_interval if metric.usual is None else intervals.cautious_within(*metric.usual)
     mean = Ratio(rows.totals(measured.astype(np.float64)), rows.counts, rows.question_ids, rule)
@@ -143,16 +139,16 @@ class _QuestionRatio(Ratio):
         return clipped
 
 
-def _checked(function: Weighted, shape: str = "(resamples,)") -> Weighted:
-    """Let a function of weights raise FaultyPluginError unless it returns finite numbers, with this shape in words."""
-    axes = len(shape.strip("(),").split(", "))
+def _checked(function: Weighted) -> Weighted:
+    """Let a function of weights raise FaultyPluginError unless it returns finite errors of each resample."""
 
     def checked(weights: Floats) -> Floats:
         found = function(weights)
-        if not isinstance(found, np.ndarray) or found.ndim != axes or len(found) != len(weights):
+        if not isinstance(found, np.ndarray) or found.ndim != 2 or len(found) != len(weights):
             got = getattr(found, "shape", type(found).__name__)
             raise FaultyPluginError(
-                f"for weights of shape {weights.shape} it must return an array of shape {shape}. Got {got}."
+                f"for weights of shape {weights.shape} it must return an array of shape (resamples, "
+                f"errors). Got {got}."
             )
         if not np.isfinite(found).all():
             raise FaultyPluginError("it must return finite numbers for every resample of the questions.")
@@ -161,25 +157,20 @@ def _checked(function: Weighted, shape: str = "(resamples,)") -> Weighted:
     return checked
 
 
-class _UnderWeights(Statistic):
-    """Any function of weights. If noise increases it, the interval says where it would lie for as many other questions.
+class _AbsoluteSum(Statistic):
+    """A sum of absolute errors. The interval says where it would lie for as many other questions.
 
-    Then both the value and the interval include the noise.
+    Noise increases it, and both the value and the interval include the noise.
     """
 
-    def __init__(self, measured: UnderWeights, rows: PrefixRows) -> None:
-        self.question_ids, self.rows = rows.question_ids, len(rows.reward)
-        self._values, self._above_zero = _checked(measured.values), measured.above_zero
+    def __init__(self, errors: Weighted, rows: PrefixRows) -> None:
+        self.question_ids, self.rows, self._errors = rows.question_ids, len(rows.reward), errors
 
     def values(self, weights: Floats) -> Floats:
-        return self._values(weights)
+        return np.asarray(np.abs(self._errors(weights)).sum(axis=1), dtype=np.float64)
 
     def interval(self, replicates: Floats) -> tuple[float, float]:
-        questions, value = len(self.question_ids), self.value()
-        if self._above_zero:
-            return intervals.centred_interval(value, replicates, questions)
-        low, high = intervals.percentile_interval(replicates, questions)
-        return min(low, value), max(high, value)
+        return intervals.centred_interval(self.value(), replicates, len(self.question_ids))
 
 
 class _CorrectedSum(Statistic):

@@ -50,13 +50,11 @@ def _value_of(measured: Any, rows: metric.PrefixRows) -> Any:
         for name, values in (("sums", measured.sums), ("counts", measured.counts)):
             expect(values.shape == (questions,), "of the questionratio must", name=name, values=values)
         return measured.sums.sum() / measured.counts.sum()
-    if isinstance(measured, (metric.AbsoluteSum, metric.UnderWeights)):
-        is_sum = isinstance(measured, metric.AbsoluteSum)
-        name, weights = "errors" if is_sum else "values", np.ones((1, questions))
-        found = getattr(measured, name)(weights)
-        right = found.ndim == 1 + is_sum and len(found) == len(weights)
-        expect(right, "must return an array", name=name, weights=weights, found=found)
-        return np.abs(found[0]).sum() if is_sum else found[0]
+    if isinstance(measured, metric.AbsoluteSum):
+        weights = np.ones((1, questions))
+        found = measured.errors(weights)
+        expect(found.ndim == 2 and len(found) == 1, "errors() must return an", weights=weights, found=found)
+        return np.abs(found[0]).sum()
     expect(isinstance(measured, np.ndarray), "measure() must return got", measured=measured)
     expect_array("The result of measure()", measured, np.floating)
     expect(measured.shape == rows.reward.shape, "measure() must return one", rows=rows, measured=measured)

@@ -131,30 +131,18 @@ class AbsoluteSum:
     """
 
     errors: Callable[[Floats], Floats]
-    """From weights of shape (resamples, questions) to the signed errors, of shape (resamples, errors)."""
+    """From weights of shape (resamples, questions) to the signed errors, of shape (resamples, errors).
+
+    A weight says how often a question counts, and is 0 for a question that was not drawn. There are usually 2,000
+    resamples, so add up what you can over the rows of each question before: see `rows.totals` and
+    :func:`prmcal.resamples.weighted_totals`.
+    """
     corrected: bool = False
     """True if the noise of the errors is removed, which is measured by resampling the questions."""
 
 
-@dataclass(frozen=True, eq=False)
-class UnderWeights:
-    """Any number that is computed from the rows.
-
-    It is computed for every resample, usually 2,000 times, and for one row of ones. Use sums over the rows of each
-    question where possible, so that the cost does not grow with the rows: see `rows.totals` and
-    :func:`prmcal.resamples.weighted_totals`.
-    """
-
-    values: Callable[[Floats], Floats]
-    """From weights of shape (resamples, questions) to the values, of shape (resamples,). A weight says how often a
-    question counts, and is 0 for a question that was not drawn."""
-    above_zero: bool = False
-    """True if it is never below 0 and noise increases it. Its interval is then centred at the value. Otherwise, the
-    ends are percentiles of the resamples."""
-
-
 Better = Literal["lower", "higher", "near zero"]
-Measured = Floats | QuestionRatio | AbsoluteSum | UnderWeights
+Measured = Floats | QuestionRatio | AbsoluteSum
 """The result of :meth:`Metric.measure`."""
 
 _POINT, _LEVELS = (0.5,), (0.1, 0.5, 0.9)
@@ -200,8 +188,6 @@ class Metric(Plugin, ABC):
             A sum and a count per question. The metric is the ratio of their totals.
         AbsoluteSum
             A sum of absolute errors over bins, whose noise can be removed.
-        UnderWeights
-            Any function of the prefixes, under weights of the questions.
         None
             If the metric is not defined for these rows. The cell then has no value of it.
         """

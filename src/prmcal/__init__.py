@@ -60,7 +60,7 @@ _NAMES = {
         "ScoringRequest",
     ),
     "registry.contracts.dataset": ("Dataset",),
-    "registry.contracts.metric": ("AbsoluteSum", "Metric", "PrefixRows", "QuestionRatio", "UnderWeights"),
+    "registry.contracts.metric": ("AbsoluteSum", "Metric", "PrefixRows", "QuestionRatio"),
     "registry.contracts.models": ("LLM", "PRM"),
     "registry.contracts.pool": ("Pool",),
     "registry.contracts.strategy": ("Answered", "PoolStrategy", "SearchStrategy", "Setting"),

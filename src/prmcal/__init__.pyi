@@ -28,7 +28,6 @@ from prmcal.registry.contracts.metric import AbsoluteSum as AbsoluteSum
 from prmcal.registry.contracts.metric import Metric as Metric
 from prmcal.registry.contracts.metric import PrefixRows as PrefixRows
 from prmcal.registry.contracts.metric import QuestionRatio as QuestionRatio
-from prmcal.registry.contracts.metric import UnderWeights as UnderWeights
 from prmcal.registry.contracts.models import LLM as LLM
 from prmcal.registry.contracts.models import PRM as PRM
 from prmcal.registry.contracts.pool import Pool as Pool

@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from prmcal import Metric, QuestionRatio, UnderWeights, metric
+from prmcal import AbsoluteSum, Metric, QuestionRatio, metric
 
 
 @metric("absolute_error")
@@ -37,18 +37,16 @@ class ShareAbove(Metric):
 
 @metric("spread")
 class Spread(Metric):
-    """Standard deviation of the mean errors of questions."""
+    """Mean absolute error of low and of high rewards."""
 
     better = "lower"
 
     def measure(self, rows):
-        error = rows.totals(rows.reward - rows.success_rate) / rows.counts
-
-        def spread(weights):
-            shares = weights / weights.sum(axis=1, keepdims=True)
-            return np.sqrt(np.maximum(shares @ error**2 - (shares @ error) ** 2, 0))
-
-        return UnderWeights(spread, above_zero=True)
+        low = rows.reward < 0.5
+        error = rows.reward - rows.success_rate
+        totals = np.stack([rows.totals(error * half) for half in (low, ~low)], axis=1)
+        counts = rows.counts
+        return AbsoluteSum(lambda weights: (weights @ totals) / (weights @ counts)[:, None])
 
 
 @metric("mean_reward")

@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from prmcal import Metric, QuestionRatio, UnderWeights
+from prmcal import AbsoluteSum, Metric, QuestionRatio
 from tests.registry.conformance.mistakes import mistake
 
 
@@ -76,7 +76,7 @@ class OneResample(Sound):
 
     def measure(self, rows):
         errors = rows.totals(rows.reward - rows.success_rate)
-        return UnderWeights(lambda weights: np.array((weights * errors).sum()))
+        return AbsoluteSum(lambda weights: np.array((weights * errors).sum()))
 
 
 @mistake("it measures prefixes", r"Write rows\.totals\(\.\.\.\)")
