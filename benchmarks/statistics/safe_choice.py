@@ -25,7 +25,7 @@ from scipy.special import ndtri
 from prmcal.arrays import Floats
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
-from prmcal.registry.reading.pools import pool_of, read_pool, shipped_pools
+from prmcal.registry.reading.pools import read_pool, shipped_pools
 from prmcal.registry.strategies.safe_choice import Candidates, SafeChoice
 
 QUESTIONS, SAMPLES, CALIBRATION = 600, 16, (50, 100, 200, 500)
@@ -77,8 +77,11 @@ def pools(name: str) -> Iterator[tuple[str, Pool]]:
         yield name, WORLDS[name].pool(np.random.default_rng(0))
         return
     _, table = read_pool(shipped_pools()[name])
-    for llm, rows in table.groupby("llm", sort=False):
-        yield f"{name}, {llm}", pool_of(rows)[1]
+    for llm, rows in table.sort_values(["question", "solution"]).groupby("llm", sort=False):
+        shape = rows["question"].nunique(), -1
+        correct, scores = (rows[each].to_numpy().reshape(shape) for each in ("correct", "score"))
+        answers = rows["prediction"].to_numpy(np.int64).reshape(shape) if "prediction" in rows else None
+        yield f"{name}, {llm}", Pool(correct, answers, scores=scores.astype(np.float64))
 
 
 def insert(document: Path, name: str, rows: list[str]) -> None:

@@ -8,13 +8,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from prmcal.errors import DataError
-from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.messages import reading
 
 if TYPE_CHECKING:
@@ -91,15 +89,3 @@ def read_pool(path: Path) -> tuple[Card, "pd.DataFrame"]:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise DataError(f"{path}: the card is not valid: '{where}': {first['msg']}.") from error
-
-
-def pool_of(rows: "pd.DataFrame", score: str = "score") -> tuple[list[str], Pool]:
-    """Return the questions of one LLM's rows, sorted, and their samples, of which each question has equally many."""
-    rows = rows.sort_values(["question", "solution"])
-    questions = list(rows["question"].unique())
-
-    def matrix(column: str) -> Any:
-        return rows[column].to_numpy().reshape(len(questions), -1)
-
-    answers = matrix("prediction").astype(np.int64) if "prediction" in rows else None
-    return questions, Pool(matrix("correct"), answers, scores=matrix(score).astype(np.float64))
