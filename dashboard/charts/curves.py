@@ -40,23 +40,21 @@ def used_levels(pool: ExactCurves, grid: Sequence[str], level: float) -> dict[st
     return levels
 
 
-def adaptive_points(
-    pool: ExactCurves, grid: Sequence[str], level: float, targets: Sequence[float] = TARGETS, **how: Any
-) -> pd.DataFrame:
-    """Return the cost and the accuracy of best-of-n + IAS for every C. `how` goes to :meth:`ExactCurves.adaptive`.
+def adaptive_points(pool: ExactCurves, grid: Sequence[str], level: float) -> pd.DataFrame:
+    """Return the cost and the accuracy of best-of-n + IAS for every C.
 
     The columns are C, beta (the level that the calibrator uses), series (the calibrator), cost, cost_low, cost_high,
-    accuracy, accuracy_low, accuracy_high and n (questions). The cost is in samples, or in generated tokens.
+    accuracy, accuracy_low, accuracy_high and n (questions). The cost is in samples.
     """
     return _joined(
-        _points(pool.adaptive(name, own, targets, **how)).assign(C=targets, beta=own, series=name)
+        _points(pool.adaptive(name, own, TARGETS)).assign(C=TARGETS, beta=own, series=name)
         for name, own in used_levels(pool, grid, level).items()
     )
 
 
-def fixed_points(pool: ExactCurves, **how: Any) -> pd.DataFrame:
+def fixed_points(pool: ExactCurves) -> pd.DataFrame:
     """Return the same of best-of-n with a fixed n: the powers of 2 up to N, and N. The series is :data:`FIXED`."""
-    return _points(pool.fixed(_counts(pool), **how)).assign(series=FIXED)
+    return _points(pool.fixed(_counts(pool))).assign(series=FIXED)
 
 
 def equal_cost_points(pool: ExactCurves, grid: Sequence[str], level: float) -> pd.DataFrame:
@@ -92,8 +90,6 @@ def frontier_points(
     values: pd.DataFrame,
     target: float,
     level: float,
-    *,
-    tokens: bool = False,
 ) -> pd.DataFrame:
     """Return the points on the Pareto frontier: cost, accuracy, cell_id (None without a measured strategy) and series.
 
@@ -104,9 +100,9 @@ def frontier_points(
     """
     known = values.reindex(pool.question_ids)
     rivals = measured[measured["cell_id"].isin(known.columns[known.notna().all()])]
-    fixed = pool.fixed(_counts(pool), tokens=tokens)
+    fixed = pool.fixed(_counts(pool))
     used = used_levels(pool, grid, level)
-    curves = [fixed, *(pool.adaptive(*key, [target], tokens=tokens) for key in used.items())]
+    curves = [fixed, *(pool.adaptive(*key, [target]) for key in used.items())]
     points = pd.DataFrame(
         {
             "cost": np.concatenate([rivals["cost"], *(each.cost for each in curves)]),

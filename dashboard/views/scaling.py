@@ -20,7 +20,6 @@ from prmcal.db.charts import series_of
 from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.statistics.budgets import verdict
 
-_COSTS = {"samples": "samples", "generated tokens": "generated_tokens"}
 _COLUMNS = ["cost", "cost_low", "cost_high", "accuracy", "accuracy_low", "accuracy_high"]
 
 
@@ -28,8 +27,7 @@ _COLUMNS = ["cost", "cost_low", "cost_high", "accuracy", "accuracy_low", "accura
 class _Place:
     """The data set, the LLM and the PRM of the page, with the curves of their pool.
 
-    `group` has their names, and `calibrators` are those of the grid. A view puts its sliders into `controls` and its
-    other choices into `choices`.
+    `group` has their names, and `calibrators` are those of the grid. A view puts its sliders into `controls`.
     """
 
     path: Path
@@ -37,7 +35,6 @@ class _Place:
     calibrators: list[str]
     pool: ExactCurves
     controls: DeltaGenerator
-    choices: DeltaGenerator
 
     def choose_selection(self) -> tuple[float, float]:
         """Let the reader choose C and beta."""
@@ -136,47 +133,44 @@ def _gains_at_once(path: Path, group: dict[str, str], target: float, level: floa
 def _show_budget(place: _Place) -> None:
     """Show what accuracy costs: curves, the points of all strategies, and the Pareto frontier."""
     target, level = place.choose_selection()
-    with place.choices:
-        cost = choose_view(list(_COSTS), "cost")
-    measured = _measured_strategies(place.path, place.group, _COSTS[cost])
-    adaptive, fixed = ask(_curves, place.path, group=place.group, cost=cost, level=level)
+    measured = _measured_strategies(place.path, place.group)
+    adaptive, fixed = ask(_curves, place.path, group=place.group, level=level)
     rivals = measured[measured["competes"]]
     values = ask(catalog.question_accuracies, place.path, cells=list(rivals["cell_id"]))
-    frontier = curves.frontier_points(
-        place.pool, place.calibrators, rivals, values, target, level, tokens=cost != "samples"
-    )
+    frontier = curves.frontier_points(place.pool, place.calibrators, rivals, values, target, level)
     place.show_gain(target, level)
     names_drawn = place.drawn(target, level)
     series = series_of(place.calibrators, [*names_drawn, curves.FIXED])
     chosen, lines = adaptive[adaptive["C"] == target], adaptive[adaptive["series"].isin(names_drawn)]
     points_drawn = measured[measured["series"].isin([*names_drawn, curves.FIXED])]
     draw(
-        frontier_chart(lines, fixed, points_drawn, frontier, f"Mean {cost} per question", series, target),
+        frontier_chart(lines, fixed, points_drawn, frontier, "Mean samples per question", series, target),
         extremes(
             f"Accuracy of best-of-n + IAS at C = {target:g}", chosen["series"], chosen["accuracy"], percent
         ),
     )
     st.caption(CAPTIONS["budget"])
-    _cost_table(measured, chosen, frontier, cost)
+    _cost_table(measured, chosen, frontier)
 
 
-def _curves(path: Path, group: dict[str, str], cost: str, level: float) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _curves(path: Path, group: dict[str, str], level: float) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return all points of best-of-n + IAS, and those of a fixed n."""
-    pool, tokens = _pool(path, group), cost != "samples"
-    adaptive = curves.adaptive_points(pool, grid_names(path)["calibrator"], level, tokens=tokens)
-    return adaptive, curves.fixed_points(pool, tokens=tokens)
+    pool = _pool(path, group)
+    return curves.adaptive_points(pool, grid_names(path)["calibrator"], level), curves.fixed_points(pool)
 
 
-def _measured_strategies(path: Path, group: dict[str, str], metric: str) -> pd.DataFrame:
-    """Return the points of the scaling leaderboard, without best-of-n + IAS, which is computed for the selected C."""
+def _measured_strategies(path: Path, group: dict[str, str]) -> pd.DataFrame:
+    """Return the points of the scaling leaderboard, without searches, whose samples are steps.
+
+    Best-of-n + IAS is computed for the selected C.
+    """
     columns = ["cell_id", "series", "name", "label", "competes", *_COLUMNS]
     cells = ask(catalog.leaderboard, path, table="scaling", **{kind: [name] for kind, name in group.items()})
-    if metric not in cells:
+    if "samples" not in cells:
         return pd.DataFrame(columns=columns).astype({"competes": bool, "label": str})
-    out = ask(catalog.searches, path) if metric == "samples" else []
     recomputed, references = ask(catalog.with_role, path, role="recomputed"), ask(catalog.references, path)
     done = cells[(cells["status"] == "done") & ~cells["strategy"].isin(recomputed)]
-    rows = done[~done["cell_id"].isin(out)].dropna(subset=[metric, "accuracy"])
+    rows = done[~done["cell_id"].isin(ask(catalog.searches, path))].dropna(subset=["samples", "accuracy"])
     names_of = zip(
         rows["strategy"], rows["calibrator"].fillna(""), rows["target"], rows["level"], strict=True
     )
@@ -186,10 +180,10 @@ def _measured_strategies(path: Path, group: dict[str, str], metric: str) -> pd.D
         label=rows["strategy"].where(rows["calibrator"].isna(), ""),
         competes=~rows["cell_id"].isin(references),
     )
-    return found.rename(columns={f"{metric}{end}": f"cost{end}" for end in ("", "_low", "_high")})[columns]
+    return found.rename(columns={f"samples{end}": f"cost{end}" for end in ("", "_low", "_high")})[columns]
 
 
-def _cost_table(measured: pd.DataFrame, chosen: pd.DataFrame, frontier: pd.DataFrame, cost: str) -> None:
+def _cost_table(measured: pd.DataFrame, chosen: pd.DataFrame, frontier: pd.DataFrame) -> None:
     """Show all points with their intervals. Those of best-of-n + IAS are on the frontier by their calibrator."""
     adaptive = chosen.assign(
         name="best-of-n + IAS, " + chosen["series"], on_it=chosen["series"].isin(frontier["series"])
@@ -199,9 +193,7 @@ def _cost_table(measured: pd.DataFrame, chosen: pd.DataFrame, frontier: pd.DataF
     show_table(
         {
             "Strategy": ordered["name"],
-            cost.capitalize(): estimates(
-                ordered[["cost", "cost_low", "cost_high"]], 2 if cost == "samples" else 0
-            ),
+            "Samples": estimates(ordered[["cost", "cost_low", "cost_high"]], 2),
             "Accuracy": estimates(ordered[["accuracy", "accuracy_low", "accuracy_high"]]),
             "On the frontier": ["●" if each else "" for each in ordered["on_it"]],
         }
@@ -224,11 +216,9 @@ def show(path: Path) -> None:
     if group is None:
         st.info("This run has no scaling cells.")
         return
-    choices = st.container(horizontal=True)
-    with choices:
-        view = choose_view(list(_VIEWS))
+    view = choose_view(list(_VIEWS))
     pool: ExactCurves | None = ask(catalog.exact_curves, path, **group)
     if pool is None:
         st.info("The scaling curves of this data set, LLM and PRM have not been computed yet.")
         return
-    _VIEWS[view](_Place(path, group, grid_names(path)["calibrator"], pool, controls, choices))
+    _VIEWS[view](_Place(path, group, grid_names(path)["calibrator"], pool, controls))

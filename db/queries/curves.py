@@ -18,7 +18,7 @@ from prmcal.db.statistics.budgets import (
     half_widths_at_once,
     whole_samples_needed,
 )
-from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval, skewed_interval
+from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval
 from prmcal.db.tables import (
     CalibratedReward,
     Cell,
@@ -27,7 +27,6 @@ from prmcal.db.tables import (
     JobInput,
     QuestionResult,
     SampleAccuracy,
-    Trajectory,
 )
 
 _OF_JOB = (Job.dataset, Job.llm, Job.prm, Job.calibrator)
@@ -92,8 +91,6 @@ class ExactCurves:
     """Of shape (questions,)."""
     accuracy: NDArray[np.float64]
     """Expected accuracy of best-of-n for n from 1 to N. Of shape (questions, N), float64."""
-    tokens: NDArray[np.float64]
-    """Mean number of generated tokens per sample. Of shape (questions,), float64."""
     rewards: dict[tuple[str, float], NDArray[np.float64]]
     """Calibrated rewards of the question alone, by calibrator and level; NaN if it is too long for the PRM. Of shape
     (questions,), float64."""
@@ -103,25 +100,22 @@ class ExactCurves:
         """N, the largest number of samples per question."""
         return int(self.accuracy.shape[1])
 
-    def fixed(self, counts: Sequence[int], *, tokens: bool = False) -> Curve:
+    def fixed(self, counts: Sequence[int]) -> Curve:
         """Return the curve of best-of-n with the same n for every question.
 
-        `counts` are the values of n, each in [1, N]; each gives a point. With `tokens`, the cost is counted in
-        generated tokens instead of samples.
+        `counts` are the values of n, each in [1, N]; each gives a point.
         """
         samples = np.tile(np.asarray(counts, dtype=np.int64), (len(self.question_ids), 1))
-        return self._curve(samples, known_interval, tokens)
+        return self._curve(samples, known_interval)
 
-    def adaptive(
-        self, calibrator: str, level: float, targets: Sequence[float], *, tokens: bool = False
-    ) -> Curve:
+    def adaptive(self, calibrator: str, level: float, targets: Sequence[float]) -> Curve:
         """Return the curve of best-of-n + IAS with the rewards of a calibrator at one level beta.
 
         The calibrator and the level must be a key of `rewards`. `targets` are target probabilities C in (0, 1); each
-        gives a point. `tokens` is as for :meth:`fixed`.
+        gives a point.
         """
         rule = partial(bounded_interval, upper=float(self.most))
-        return self._curve(self._samples(calibrator, level, targets), rule, tokens)
+        return self._curve(self._samples(calibrator, level, targets), rule)
 
     def at_equal_cost(
         self, calibrator: str, level: float, targets: Sequence[float]
@@ -149,11 +143,8 @@ class ExactCurves:
         samples = np.clip(np.nan_to_num(np.array(needed).T, nan=self.most), 1, self.most)
         return samples.astype(np.int64)
 
-    def _curve(self, samples: NDArray[np.int64], rule: IntervalRule, tokens: bool) -> Curve:
-        accuracy = np.take_along_axis(self.accuracy, samples - 1, axis=1)
-        each = self.tokens if tokens else np.ones(len(self.tokens))
-        cost: NDArray[np.float64] = samples * each[:, None]
-        return Curve(cost, accuracy, skewed_interval if tokens else rule)
+    def _curve(self, samples: NDArray[np.int64], rule: IntervalRule) -> Curve:
+        return Curve(samples.astype(np.float64), np.take_along_axis(self.accuracy, samples - 1, axis=1), rule)
 
 
 def exact_curves(source: Source, dataset: str, llm: str, prm: str) -> ExactCurves | None:
@@ -170,30 +161,16 @@ def exact_curves(source: Source, dataset: str, llm: str, prm: str) -> ExactCurve
             .where(SampleAccuracy.job_key == key)
             .order_by(SampleAccuracy.question_id, SampleAccuracy.samples),
         )
-        tokens = _tokens(connection, key)
         rewards = frame(connection, _bare_rewards(place))
     ids = table["question_id"].unique()
     return ExactCurves(
         question_ids=np.asarray(ids, dtype=object),
         accuracy=table["accuracy"].to_numpy(np.float64).reshape(len(ids), -1),
-        tokens=tokens.reindex(ids).to_numpy(np.float64),
         rewards={
             (calibrator, level): group.set_index("question_id")["reward"].reindex(ids).to_numpy(np.float64)
             for (calibrator, level), group in rewards.groupby(["calibrator", "level"], sort=False)
         },
     )
-
-
-def _tokens(connection: sa.Connection, key: str) -> pd.Series:
-    """Return the mean number of tokens of the trajectories of each question."""
-    mean = sa.func.avg(Trajectory.tokens).label("tokens")
-    query = (
-        sa.select(Trajectory.question_id, mean)
-        .join(JobInput, JobInput.input_key == Trajectory.job_key)
-        .where(JobInput.job_key == key)
-        .group_by(Trajectory.question_id)
-    )
-    return frame(connection, query).set_index("question_id")["tokens"]
 
 
 def _bare_rewards(here: tuple[sa.ColumnElement[bool], ...]) -> sa.Select[tuple[str, float, str, float]]:

@@ -59,13 +59,7 @@ def test_the_target_of_the_address_is_computed_and_the_slider_changes_it(
     expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(1, timeout=1000 * SECONDS)
 
 
-def test_the_cost_can_be_tokens_and_the_frontier_is_marked(
-    page: Page, address: str, run_folder: Path
-) -> None:
-    page.goto(f"{address}/" + link("scaling", **GROUP, cost="generated tokens"))
-    head, *shown = rows(page)
-    assert head == ["Strategy", "Generated tokens", "Accuracy", "On the frontier"]
-    assert len(shown) == 1  # the factory's other strategies have no tokens
+def test_strategies_have_the_numbers_of_the_leaderboard(page: Page, address: str, run_folder: Path) -> None:
     page.goto(f"{address}/" + link("scaling", **GROUP))
     stored = catalog.leaderboard(published_path(run_folder), "scaling", llm=["weak"], dataset=["nano-math"])
     pass_at_1 = stored[stored["strategy"] == "pass@1"].iloc[0]
@@ -81,7 +75,7 @@ def test_the_frontier_has_real_steps_and_neither_oracles_nor_searches(
     marks = {row[0]: row[head.index("On the frontier")] for row in shown}
     assert marks["oracle IAS"] == ""
     assert "beam search" not in marks
-    page.get_by_text("beam search is shown only if the cost is generated tokens").wait_for()
+    page.get_by_text("it stands on the scaling leaderboard only").wait_for()
     pool = pool_of(run_folder)
     values = pd.DataFrame({"cheap": pool.accuracy[:, 0]}, index=pool.question_ids)
     cheap = pd.DataFrame({"cell_id": ["cheap"], "cost": [1.0], "accuracy": [pool.accuracy[:, 0].mean()]})
