@@ -1,6 +1,5 @@
 """The checks for every plugin, and explanations of what a plugin raises in a check."""
 
-import difflib
 import inspect
 import json
 import linecache
@@ -61,13 +60,11 @@ def explained(cls: type[Plugin], error: BaseException) -> str:
     said = str(error) if isinstance(error, PluginFailedError) else f"it raised {message_of(error)}"
     said = excerpt(said[:1].upper() + said[1:], _LONGEST_MESSAGE)
     where = f" See {place}." if place else ""
-    return " ".join(f"{said.rstrip('.')}.{where} {_remedy(cls, error)}".split())
+    return " ".join(f"{said.rstrip('.')}.{where} {_remedy(error)}".split())
 
 
-def _remedy(cls: type[Plugin], error: BaseException) -> str:
+def _remedy(error: BaseException) -> str:
     """Return what to write instead; empty if only the author can know."""
-    if isinstance(error, ModuleNotFoundError):
-        return f"Install {error.name}, and name it in 'packages'."
     if not isinstance(error, (AttributeError, TypeError)):
         return ""
     owner, name = getattr(error, "obj", None), getattr(error, "name", None) or ""
@@ -79,9 +76,7 @@ def _remedy(cls: type[Plugin], error: BaseException) -> str:
             "The features are an array, because of 'reads'. Write reads = \"hidden\" for HiddenStates, or "
             'reads = "prm" for ScoredPrefixes.'
         )
-    known = [*vars(owner), *dir(cls)] if isinstance(owner, cls) else []
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-    return f"Did you mean self.{close[0]}?" if close else ""
+    return ""
 
 
 _RESERVED = ("version", "citation", "packages", "plugin_name", "arguments")

@@ -220,14 +220,6 @@ class Calibrator(Plugin, ABC):
                     f"'features' must be {expected.__name__}. Got {type(features).__name__} instead."
                 )
             scores = features.logit
-        if isinstance(features, HiddenStates):
-            parents, nodes = features.parents, np.arange(len(features.parents))
-            forest = np.all((parents >= -1) & (parents < nodes)) and np.all(np.isin(features.leaves, nodes))
-            if features.states.ndim != 2 or len(features.states) != len(nodes) or not forest:
-                raise ValueError(
-                    "'features' must be a forest: one row of states per node, with its parent before it, and leaves "
-                    "that are nodes."
-                )
         if np.ndim(scores) != 1:
             raise ValueError(f"'features' must have shape (rows,). Got {np.shape(scores)} instead.")
         if not np.all(np.isfinite(scores)):

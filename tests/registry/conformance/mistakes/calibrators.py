@@ -206,13 +206,6 @@ class ArrayInsteadOfHiddenStates(Sound):
         return super().fit(features, k, n)
 
 
-@mistake("in range", r"Did you mean self\.mean_\?")
-class WrongNameOfAnAttribute(Sound):
-    def predict(self, features):
-        self.check_fitted()
-        return np.full((len(features), 1), self.means_)
-
-
 @mistake("any level", "its own levels among others the same as of predict")
 class LevelsThatDependOnEachOther(Sound):
     levels = (0.1, 0.5, 0.9)

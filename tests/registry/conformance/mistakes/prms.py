@@ -116,14 +116,6 @@ class YieldsScores(Sound):
         yield from (self.one(question, steps) for steps in trajectories)
 
 
-@mistake("one score per prefix", "Install no_such_package, and name it in 'packages'")
-class PackageThatIsNotThere(Sound):
-    def one(self, question, steps):
-        import no_such_package
-
-        return no_such_package.score(question, steps)
-
-
 @mistake("hidden states", "Write one row for each prefix, the bare")
 class HiddenStatesWithoutTheBareQuestion(Sound):
     def hidden_states(self, requests):

@@ -23,12 +23,12 @@ class NoMistake(Sound):
     pass
 
 
-@mistake("it works", r"Write np\.clip\(\.\.\., 0, 16\)")
+@mistake("the same pool gives", r"Write np\.clip\(\.\.\., 0, 16\)")
 class MoreThanThePool(Sound):
     samples = 100.0
 
 
-@mistake("it works", "Add 'scores' to its 'reads'")
+@mistake("the same pool gives", "Add 'scores' to its 'reads'")
 class ReadsMoreThanItDeclares(Sound):
     def answer(self, pool, setting):
         best = pool.scores.argmax(axis=1)
@@ -55,7 +55,7 @@ class ReadsWhatIsNotThere(Sound):
     reads = ("reward",)
 
 
-@mistake("it works", r"Got tuple. Write `return Answered\(accuracy, samples\)`")
+@mistake("the same pool gives", r"Got tuple. Write `return Answered\(accuracy, samples\)`")
 class APair(Sound):
     def answer(self, pool, setting):
         return pool.correct.mean(axis=1), 1.0
