@@ -43,40 +43,15 @@ def _file_of(cls: type) -> Path | None:
         return None
 
 
-_FEATURES = {
-    "HiddenStates": "It has the arrays states, parents, leaves and logit",
-    "ScoredPrefixes": "It has prm, prefixes and the array logit",
-}
-_FIELDS = ("states", "parents", "leaves", "logit", "prm", "prefixes")
 _LONGEST_MESSAGE = 1000
 
 
 def explained(cls: type[Plugin], error: BaseException) -> str:
-    """Return the explanation of an exception of a plugin of a class that was checked.
-
-    It has what was raised, where, and what to write instead if that is known.
-    """
+    """Return what a plugin of a class that was checked raised, and where."""
     place = place_in(cls, error)
     said = str(error) if isinstance(error, PluginFailedError) else f"it raised {message_of(error)}"
     said = excerpt(said[:1].upper() + said[1:], _LONGEST_MESSAGE)
-    where = f" See {place}." if place else ""
-    return " ".join(f"{said.rstrip('.')}.{where} {_remedy(error)}".split())
-
-
-def _remedy(error: BaseException) -> str:
-    """Return what to write instead; empty if only the author can know."""
-    if not isinstance(error, (AttributeError, TypeError)):
-        return ""
-    owner, name = getattr(error, "obj", None), getattr(error, "name", None) or ""
-    for kind, content in _FEATURES.items():
-        if kind in f"{type(owner).__name__} {error}":
-            return f"The features are {kind}, not an array. {content}. Write features.logit for the scores."
-    if isinstance(owner, np.ndarray) and name in _FIELDS:
-        return (
-            "The features are an array, because of 'reads'. Write reads = \"hidden\" for HiddenStates, or "
-            'reads = "prm" for ScoredPrefixes.'
-        )
-    return ""
+    return f"{said.rstrip('.')}.{f' See {place}.' if place else ''}"
 
 
 _RESERVED = ("version", "citation", "packages", "plugin_name", "arguments")

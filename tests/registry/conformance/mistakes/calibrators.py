@@ -199,7 +199,7 @@ class NotForOneRow(Sound):
         return super().fit(features, k, n)
 
 
-@mistake("in range", 'Write reads = "hidden" for HiddenStates')
+@mistake("in range", r"has no attribute 'states'\. See line \d+ of calibrators\.py")
 class ArrayInsteadOfHiddenStates(Sound):
     def fit(self, features, k, n):
         self.width_ = features.states.shape[1]
