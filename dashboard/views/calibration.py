@@ -125,15 +125,6 @@ def _diagrams(path: Path, cells: pd.DataFrame, detail: CellDetail, grid: dict[st
     with right:
         st.header("Signed error")
         _signed_errors(path, both, cell["calibrator"], series)
-    with st.expander("Bins"):
-        show_table(
-            {
-                "Reward": [f"{number(row.lower, 2)} to {number(row.upper, 2)}" for row in bins.itertuples()],
-                "Prefixes": bins["count"],
-                "Mean reward": bins["mean_reward"],
-                "Success rate": estimates(bins[["mean_success", "low", "high"]]),
-            }
-        )
 
 
 def _with_uncalibrated(path: Path, cells: pd.DataFrame, cell_id: str) -> pd.DataFrame:

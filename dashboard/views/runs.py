@@ -6,13 +6,11 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.controls.widgets import ask, bound
+from prmcal.dashboard.controls.widgets import ask
 from prmcal.dashboard.formats import MISSING, escaped, integer
 from prmcal.dashboard.views.shared import show_jobs, show_progress, show_table
 from prmcal.db import catalog
 from prmcal.db.text.formats import duration
-
-_ALL = "all kinds"
 
 
 def show(path: Path) -> None:
@@ -48,7 +46,6 @@ def _history(runs: pd.DataFrame) -> None:
             "Duration": [_duration(row) for row in latest_first.to_dict("records")],
             "Status": latest_first["status"],
             "prmcal": latest_first["prmcal_version"],
-            "Machine": [_machine(each) for each in latest_first["hardware"]],
         }
     )
     latest = latest_first.iloc[0]
@@ -60,10 +57,7 @@ def _history(runs: pd.DataFrame) -> None:
 
 def _jobs(path: Path) -> None:
     st.header("Jobs")
-    kinds = [_ALL, *ask(catalog.planned_shards, path)["kind"]]
-    kind = st.selectbox("Kind", kinds, **bound("kind", kinds))
     jobs = ask(catalog.jobs, path)
-    jobs = jobs if kind == _ALL else jobs[jobs["kind"] == kind]
     show_jobs(jobs)
     st.caption(
         f"{integer(len(jobs))} jobs. Jobs with the same key do the same work. The seed is derived from the key."
@@ -78,10 +72,3 @@ def _duration(run: dict[str, Any]) -> str:
     if pd.isna(run["finished_at"]):
         return MISSING
     return duration((run["finished_at"] - run["started_at"]).total_seconds())
-
-
-def _machine(hardware: dict[str, Any]) -> str:
-    parts = [f"{hardware['cores']} cores"] if "cores" in hardware else []
-    parts += [f"{hardware['memory_gib']} GiB"] if "memory_gib" in hardware else []
-    parts += [str(gpu) for gpu in hardware.get("gpus", ())]
-    return escaped(", ".join([*parts, str(hardware.get("machine", ""))]).strip(", ")) or MISSING

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +55,6 @@ class CellComparison:
     def __repr__(self) -> str:
         cells = f"A {self.a['cell_id']}\nB {self.b['cell_id']}"
         return f"{cells}\n{self.paired_over}\n{self.table.to_string(index=False)}"
-
-    def _repr_html_(self) -> str:
-        lines = (f"A {self.a['cell_id']}", f"B {self.b['cell_id']}", self.paired_over)
-        return "".join(f"<p>{escape(line)}</p>" for line in lines) + str(self.table.to_html(index=False))
 
     @property
     def p_values(self) -> list[float]:

@@ -96,14 +96,6 @@ class _Grouped(TyperGroup):
             with formatter.section(title):
                 formatter.write_dl([(name, _SENTENCES[name]) for name in group])
 
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Return the commands that begin with a text."""
-        from typer._click.shell_completion import CompletionItem
-
-        return [
-            CompletionItem(name, help=_SENTENCES[name]) for name in _PLACES if name.startswith(incomplete)
-        ]
-
 
 app = typer.Typer(
     name="prmcal",

@@ -125,7 +125,6 @@ def test_names_that_the_run_does_not_have_are_told_and_ignored(page: Page, addre
         "compare": {"a": "<b>nobody</b>"},
         "scaling": {"prm": "<b>nobody</b>", "C": "7"},
         "trajectories": {"cell": "<b>nobody</b>", "question": "q999"},
-        "runs": {"kind": "<b>nobody</b>"},
     }.items():
         page.goto(f"{address}/" + link(name, **state))
         page.get_by_role("heading", level=1).wait_for()
