@@ -234,14 +234,16 @@ def with_names(plan: Plan, names: Names) -> Plan:
     if not names:
         return plan
 
+    def new(kind: str, name: str) -> str:
+        return names.get((kind, name), name)
+
     def renamed(labels: Labels) -> Labels:
         kinds = ("llm", "prm", "calibrator", "dataset")
-        changes: dict[str, Any] = {kind: names.get((kind, getattr(labels, kind))) for kind in kinds}
-        return replace(labels, **{kind: name for kind, name in changes.items() if name})
+        return replace(labels, **{kind: new(kind, getattr(labels, kind)) for kind in kinds})
 
     def about(parameters: Any) -> Any:
         dataset = parameters.data.dataset
-        dataset = replace(dataset, name=names.get(("dataset", dataset.name), dataset.name))
+        dataset = replace(dataset, name=new("dataset", dataset.name))
         return replace(parameters, data=replace(parameters.data, dataset=dataset))
 
     jobs: dict[_Node, Job[Parameters]] = {}
@@ -249,27 +251,23 @@ def with_names(plan: Plan, names: Names) -> Plan:
         shards = tuple(replace(shard, parameters=about(shard.parameters)) for shard in job.shards)
         inputs = tuple(jobs[_node(source)] for source in job.inputs)
         jobs[_node(job)] = Job(job.key, renamed(job.labels), shards, inputs)
-    cells = (
+    cells = [
         replace(
             cell,
             labels=renamed(cell.labels),
             job=jobs[_node(cell.job)],
-            strategy=names.get(("strategy", cell.strategy), cell.strategy),
+            strategy=new("strategy", cell.strategy),
         )
         for cell in plan.cells
-    )
+    ]
     plugins = {
         kind: tuple(
-            replace(
-                plugin, reference=replace(plugin.reference, name=names.get((kind, plugin.name), plugin.name))
-            )
-            for plugin in plugins
+            replace(plugin, reference=replace(plugin.reference, name=new(kind, plugin.name)))
+            for plugin in named
         )
-        for kind, plugins in plan.plugins.items()
+        for kind, named in plan.plugins.items()
     }
-    datasets = tuple(
-        replace(data, name=names.get(("dataset", data.name), data.name)) for data in plan.datasets
-    )
+    datasets = tuple(replace(data, name=new("dataset", data.name)) for data in plan.datasets)
     return replace(plan, jobs=tuple(jobs.values()), cells=tuple(cells), plugins=plugins, datasets=datasets)
 
 

@@ -108,13 +108,13 @@ class RunFolder:
             with one_problem():
                 record = TypeAdapter(RunRecord).validate_python(content)
             for each in (record, *record.sources):
-                check_time("started_at", each.started_at)
-                check_time("finished_at", each.finished_at or each.started_at)
+                for time_of_run in filter(None, (each.started_at, each.finished_at)):
+                    datetime.fromisoformat(time_of_run).astimezone(UTC)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise RunError(
                 f"No grid was run in {self.directory}. Start one: prmcal run GRID --out {self.directory}"
             ) from error
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, ValueError, OverflowError, RecursionError) as error:
             raise RunError(
                 f"{self.directory / run_folder.RECORD_FILE} is damaged ({excerpt(str(error))}). Remove it, and run the "
                 "grid again with the same --out folder: finished work is kept."
@@ -195,14 +195,6 @@ class RunFolder:
     def running(self) -> bool:
         """Return whether a run holds the lock now."""
         return run_folder.is_running(self.directory)
-
-
-def check_time(name: str, text: str) -> None:
-    """Raise ValueError if a text is no time in ISO format, or none of UTC."""
-    try:
-        datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        raise ValueError(f"its '{name}' is no time: {shown(text)}") from error
 
 
 def _take(file: IO[bytes]) -> None:

@@ -183,7 +183,7 @@ JSON = [
     (with_value("run.json", ("grid",), {"name": 3}), "a grid without a name"),
     (with_value("run.json", ("environment",), {"path": "/home"}), "an environment that no run has"),
     (with_value("run.json", ("environment",), {"packages": "all"}), "an environment that no run has"),
-    (with_value("run.json", ("started_at",), "soon"), "its 'started_at' is no time"),
+    (with_value("run.json", ("started_at",), "soon"), "run.json is damaged"),
     (with_value("run.json", ("sources",), [{"grid": {}}]), "run.json is damaged"),
     (with_value("plan.json", ("grid",), "0" * 24), "it is the plan of another grid"),
     (with_value("plan.json", ("jobs", 0, "shards", 0), "../../../../etc"), "not the hash of its inputs"),
