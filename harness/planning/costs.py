@@ -1,4 +1,4 @@
-"""The costs of a plan: samples, tokens and seconds, as finished shards had them, and the time left."""
+"""The costs of a plan: samples and tokens as they are assumed, seconds as finished shards had them, the time left."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -22,8 +22,6 @@ class _Finished:
 
     work: float = 0.0
     seconds: float = 0.0
-    samples: int = 0
-    tokens: int = 0
 
 
 class CostModel:
@@ -52,8 +50,6 @@ class CostModel:
             total = self._finished[kind, self._runs_model[ref]]
             total.work += self._work[ref]
             total.seconds += manifest.seconds
-            total.samples += manifest.samples
-            total.tokens += manifest.generated_tokens
 
     def seconds(self, shards: Iterable[Shard[parameters.Parameters]]) -> float | None:
         """Return the single-worker seconds for `shards`; None if one of them cannot be estimated yet."""
@@ -72,20 +68,6 @@ class CostModel:
                 return self._work[ref] * finished.seconds / finished.work
         return None if runs_model else _SECONDS_WITHOUT_MODEL
 
-    def samples(self, shard: Shard[parameters.Parameters]) -> float:
-        """Return the completions that a shard will sample: known for rollouts, estimated for other kinds."""
-        finished = self._finished.get((shard.ref.kind, True))
-        if finished is None or isinstance(shard.parameters, parameters.RolloutParameters):
-            return completions(shard.parameters)
-        return self._work[shard.ref] * finished.samples / finished.work
-
-    def tokens(self, shard: Shard[parameters.Parameters]) -> float:
-        """Return the tokens of these completions; 0 if the shard samples none."""
-        finished = self._finished.get((shard.ref.kind, True))
-        if finished is None:
-            return generated_tokens(shard.parameters)
-        return self._work[shard.ref] * finished.tokens / finished.work
-
 
 @dataclass(frozen=True)
 class Work:
@@ -97,10 +79,8 @@ class Work:
     reused: int
     """Jobs, their shards, and the finished ones among these."""
     samples: int
-    """Completions that remain to be sampled. Estimated, except for rollouts."""
     tokens: int
-    """Tokens of these completions, estimated from finished shards if there are any, otherwise from
-    :mod:`prmcal.harness.planning.gpu_hours`."""
+    """Completions that remain to be sampled, and their tokens, as :mod:`prmcal.harness.planning.gpu_hours` assumes."""
     seconds: float | None
     """Single-worker seconds of the remaining shards; None if they cannot be estimated yet."""
 
@@ -111,7 +91,9 @@ def remaining_work(plan: Plan, done: Collection[ArtifactRef], cost: CostModel) -
     for kind, jobs in Counter(job.kind for job in plan.jobs).items():
         shards = [shard for shard in plan.shards() if shard.ref.kind == kind]
         left = [shard for shard in shards if shard.ref not in done]
-        samples, tokens = (round(sum(map(of, left))) for of in (cost.samples, cost.tokens))
+        samples, tokens = (
+            round(sum(of(shard.parameters) for shard in left)) for of in (completions, generated_tokens)
+        )
         rows.append(
             Work(kind, jobs, len(shards), len(shards) - len(left), samples, tokens, cost.seconds(left))
         )

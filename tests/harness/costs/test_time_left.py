@@ -6,7 +6,7 @@ import pytest
 
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.planning.costs import CostModel, remaining_work, seconds_left
+from prmcal.harness.planning.costs import CostModel, seconds_left
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import find_grid, read_grid
@@ -52,13 +52,3 @@ def test_the_time_left_is_that_of_all_workers_or_of_the_longest_shard(plan: Plan
     assert seconds_left(left, cost, 10_000) == pytest.approx(seconds[longest])
     began = {longest: seconds[longest] / 2}
     assert seconds_left(left, cost, 1, began) == pytest.approx(total - seconds[longest] / 2)
-
-
-def test_the_tokens_that_are_left_follow_those_of_finished_shards(plan: Plan) -> None:
-    first, *_ = shards_of(plan, "rollout")
-    assumed = next(each for each in remaining_work(plan, (), CostModel(plan, {})) if each.kind == "rollout")
-    finished = Manifest({}, 1.0, samples=first.size, generated_tokens=9 * first.size)
-    cost = CostModel(plan, {first.ref: finished})
-    left = next(each for each in remaining_work(plan, {first.ref}, cost) if each.kind == "rollout")
-    assert left.samples == assumed.samples - first.size
-    assert left.tokens == 9 * left.samples
