@@ -99,11 +99,13 @@ def record(directory: Path, demo: Path) -> None:
     last = runs(source).iloc[-1]
     kinds = planned_shards(source).set_index("kind")
     seconds = kinds["seconds_per_shard"].astype(float) * kinds["shard_keys"].map(len)
+    cells = sum(len(tables[name]) for name in _METRICS) + len(leaderboard(source, "league"))
     about = {
         "keys": keys_of_the_nano_grid(),
-        "cells": sum(len(tables[name]) for name in _METRICS) + len(leaderboard(source, "league")),
+        "cells": cells,
         "hardware": last["hardware"],
         "torch": last["packages"].get("torch"),
+        "timed_cells": cells,
         "worker_seconds": {kind: round(float(value)) for kind, value in seconds.items()},
     }
     (FIGURES / "about.json").write_text(json.dumps(about, indent=1, sort_keys=True) + "\n")

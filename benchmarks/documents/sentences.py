@@ -102,11 +102,11 @@ def _audit_speed() -> str:
 
 
 def _duration(figures: Figures) -> str:
-    seconds = figures.about["worker_seconds"]
+    about, seconds = figures.about, figures.about["worker_seconds"]
     total, searching = sum(seconds.values()), seconds["search"]
     return paragraph(
-        f"The whole grid (`make nano`) fills {figures.about['cells']} cells in about {total / 120:.0f} minutes on two",
-        f"cores, {searching / 120:.0f} of them for beam search.",
+        f"The whole grid (`make nano`) fills {about['cells']} cells. A run with {about['timed_cells']} cells",
+        f"took about {total / 120:.0f} minutes on two free cores, {searching / 120:.0f} of them for beam search.",
     )
 
 
