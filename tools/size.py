@@ -16,8 +16,8 @@ from pathlib import Path
 PRODUCT = ("registry", "harness", "db", "dashboard", "src")
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs")
 LIMITS = {
-    "lines of the product": 47_000,
-    "lines of tests": 37_600,
+    "lines of the product": 44_000,
+    "lines of tests": 36_000,
     "lines of tools": 2_000,
     "lines of benchmarks": 5_000,
     "words of documents": 30_000,
