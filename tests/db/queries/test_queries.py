@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from datetime import datetime
 from pathlib import Path
 
 import pandas as pd
@@ -12,7 +13,7 @@ from prmcal.db import catalog
 from prmcal.db.metrics import cell_id
 from prmcal.db.reader import fingerprint, frame, reading
 from prmcal.db.run_folder import database_path, published_path
-from prmcal.db.tables import Cell, Comparison, Result
+from prmcal.db.tables import Cell, Comparison, Result, Run
 from prmcal.db.writer import Writer
 from prmcal.errors import UnknownCellError
 from tests.db import factory, parquet_files
@@ -223,6 +224,17 @@ def test_runs_plugins_and_data_sets_are_listed(published: Path) -> None:
     assert catalog.runs(published)["packages"].tolist() == [{"torch": "2.13.0"}]
     calibrators = catalog.plugins(published).query("kind == 'calibrator'")
     assert list(calibrators["name"]) == list(factory.CALIBRATORS)
+
+
+def test_an_earlier_run_that_was_killed_is_interrupted(tmp_path: Path) -> None:
+    writer = Writer(database_path(tmp_path))
+    with writer.transaction() as transaction:
+        for number in (1, 2):
+            (run,) = (row for row in factory._descriptions() if isinstance(row, Run))
+            run.run_id, run.started_at = f"run-{number}", datetime(2026, 1, number)
+            transaction.record([run])
+    writer.publish()
+    assert catalog.runs(writer.published)["status"].tolist() == ["interrupted", "running"]
 
 
 def test_the_fingerprint_changes_with_every_publishing(tmp_path: Path) -> None:
