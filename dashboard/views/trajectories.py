@@ -287,5 +287,8 @@ def _questions(here: context.Context, found: CellComparison) -> None:
         for name, text in zip(names.values, texts.values, strict=True)
     ]
     show_table(
-        {"Question": links, **{each.title.capitalize(): formats.texts(each.values) for each in others}}
+        {
+            "Question": links,
+            **{each.title[:1].upper() + each.title[1:]: formats.texts(each.values) for each in others},
+        }
     )
