@@ -173,7 +173,8 @@ def test_the_command_says_who_is_ahead_and_exports_all_digits(
     assert printed.returncode == 0, printed.stderr
     text = " ".join(printed.stdout.split())
     assert league_sentence(found) in text
-    assert max(map(len, printed.stdout.splitlines())) <= 100
+    # A line with the path of the folder may be longer: it can be copied as it is.
+    assert max(len(line) for line in printed.stdout.splitlines() if str(folder) not in line) <= 100
     exported = json.loads(prmcal("leaderboard", folder, "--table", "league", "--format", "json").stdout)
     assert [each["area_gain"] for each in exported] == [row.gain.value for row in found.rows]
 
