@@ -42,11 +42,14 @@ SLOW := tests/docs tests/registry/nano tests/registry/calibrators/lora/test_lora
 	tests/test_example_package.py tests/test_nano_grid.py tests/test_wheel.py \
 	tests/dashboard/test_accessibility.py tests/dashboard/test_context.py tests/dashboard/test_site.py \
 	tests/dashboard/test_table.py tests/dashboard/test_audit_report.py tests/test_recorded_grid.py \
-	tests/registry/calibrators/test_heads.py \
-	tests/dashboard/pages/test_living.py \
-	tests/dashboard/pages/test_scaling.py \
+	tests/registry/calibrators/test_heads.py tests/registry/calibrators/test_heads_and_constants.py \
+	tests/registry/conformance/test_conformance.py tests/registry/datasets/test_pools.py \
+	tests/registry/strategies/test_new_questions.py tests/registry/strategies/sequential/test_learned.py \
+	tests/db/queries/test_savings.py tests/db/queries/test_overview.py tests/db/statistics/test_shift.py \
+	tests/dashboard/pages/test_living.py tests/dashboard/pages/test_scaling.py \
 	tests/dashboard/pages/test_trajectories.py tests/dashboard/pages/test_compare.py \
-	tests/harness/audit/test_estimates.py tests/harness/audit/test_saved.py tests/test_given_grid.py \
+	tests/harness/audit/test_estimates.py tests/harness/audit/test_saved.py tests/harness/audit/test_training.py \
+	tests/harness/audit/test_leaks.py tests/harness/audit/test_use_your_calibrator.py tests/test_given_grid.py \
 	tests/registry/prms/test_prm_judge.py tests/registry/prms/test_prm_classifiers.py \
 	tests/harness/serving tests/harness/report tests/harness/merging tests/harness/executors \
 	tests/harness/inference tests/harness/notebook \
