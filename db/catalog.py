@@ -46,10 +46,8 @@ def comparisons(source: Source) -> pd.DataFrame:
 
 
 def runs(source: Source) -> pd.DataFrame:
-    """Return all runs, the oldest first. One that was killed is written as running: it was interrupted."""
-    found = frame(source, sa.select(Run).order_by(Run.started_at, Run.run_id))
-    killed = (found["status"] == "running") & (found.index < len(found) - 1)
-    return found.assign(status=found["status"].mask(killed, "interrupted"))
+    """Return all runs, the oldest first."""
+    return frame(source, sa.select(Run).order_by(Run.started_at, Run.run_id))
 
 
 def jobs(source: Source) -> pd.DataFrame:

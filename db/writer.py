@@ -226,6 +226,11 @@ class Transaction:
         )
         return sum(_insert(self._connection, table, owner, batch) for batch in _batches(files))
 
+    def interrupt_runs(self) -> None:
+        """Mark the runs that are written as running as interrupted: they were killed, if a new one begins."""
+        running = tables.Run.status == "running"
+        self._connection.execute(sa.update(tables.Run).where(running).values(status="interrupted"))
+
     def prune(self, job_keys: Collection[str], cell_ids: Collection[str]) -> None:
         """Delete the rows of all other jobs and cells, and what describes the grid, which the caller writes again.
 

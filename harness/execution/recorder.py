@@ -215,6 +215,7 @@ class Recorder:
         ending.write_failures(self._folder.directory, self.failures)
         with self.writer.transaction() as transaction:
             if begin:
+                transaction.interrupt_runs()
                 transaction.prune(self._loaded_jobs, self._loaded_cells)
             for table, by_owner in files.items():
                 transaction.load(table, by_owner)

@@ -232,6 +232,7 @@ def test_an_earlier_run_that_was_killed_is_interrupted(tmp_path: Path) -> None:
         for number in (1, 2):
             (run,) = (row for row in factory._descriptions() if isinstance(row, Run))
             run.run_id, run.started_at = f"run-{number}", datetime(2026, 1, number)
+            transaction.interrupt_runs()
             transaction.record([run])
     writer.publish()
     assert catalog.runs(writer.published)["status"].tolist() == ["interrupted", "running"]
