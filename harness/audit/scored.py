@@ -71,17 +71,22 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
     seen: dict[int, int] = {}
     rows: list[tuple[Any, ...]] = []
     whole: list[dict[str, Any]] = []
+    unlike: list[str] = []
     target: Target = next(
         (name for name, key in _MARKS.items() if any(each.get(key) not in (None, []) for each in found)),
         "outcome",
     )
-    for each in found:
+    counts = [_step_count(each) for each in found]
+    over = [_scores_over(each, count) for each, count in zip(found, counts, strict=True)]
+    bare_is_scored = over.count(1) > over.count(0)
+    for each, count, more in zip(found, counts, over, strict=True):
         question = numbers.setdefault(each["question"], len(numbers))
         index = seen[question] = seen.get(question, -1) + 1
-        texts = each.get("steps")
-        if texts is None and each.get("text"):
-            texts = split_steps(each["text"])
-        scores, steps = _aligned(each.get("score"), None if texts is None else len(texts), each, source)
+        if more not in (None, int(bare_is_scored)):
+            unlike.append(str(each.get("place")))
+            if more in (0, 1) or len(unlike) <= _FEW_UNLIKE * len(found):
+                count = len(each["score"]) - bare_is_scored
+        scores, steps = _aligned(each.get("score"), count, each, source)
         text = each.get("text") or "\n\n".join(each.get("steps") or ())
         answer = each.get("answer")
         if answer is None and text and (read := find_answer(text, MARKED)):
@@ -128,9 +133,15 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
         f"{prefixes['score'].min():.3g} to {prefixes['score'].max():.3g}. Labels: {_TARGETS[target]}, mean "
         f"{prefixes['label'].mean():.3f}.",
     ]
+    if unlike:
+        words.append(
+            f"The scores say how many steps {len(unlike):,} texts have, such as that of {unlike[0]}."
+        )
     return Scored(prefixes, solutions, tuple(numbers), target, scale, tuple(words))
 
 
+_FEW_UNLIKE = 0.1
+"""The largest share of texts whose blank lines are not their steps. Their scores say how many steps they have."""
 _MARKS: dict[Target, str] = {"success rate": "rates", "first error": "first_error", "step": "right"}
 _TARGETS: dict[Target, str] = {
     "success rate": "success rates of prefixes",
@@ -138,6 +149,20 @@ _TARGETS: dict[Target, str] = {
     "first error": "whether every step so far is right",
     "step": "whether the step is right",
 }
+
+
+def _step_count(solution: Solution) -> int | None:
+    steps = solution.get("steps")
+    if steps is None and solution.get("text"):
+        steps = split_steps(solution["text"])
+    return None if steps is None else len(steps)
+
+
+def _scores_over(solution: Solution, steps: int | None) -> int | None:
+    """Return how many more scores than steps a text has; None if its steps are not those that a reader guesses."""
+    scores = solution.get("score")
+    guessed = steps is not None and solution.get("text") and isinstance(scores, list) and len(scores) > 1
+    return len(scores) - (steps or 0) if guessed and scores else None
 
 
 def _aligned(

@@ -12,7 +12,7 @@ from prmcal.errors import DataError
 from prmcal.registry.contracts.data import Level, Question
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.plugin import Share
-from prmcal.registry.grading import Answers, Grading, any_of, extract_answer
+from prmcal.registry.grading import Answers, Grading, any_of, extract_answer, without_working
 from prmcal.registry.grading.extraction import MARKED
 from prmcal.registry.messages import excerpt, shown
 from prmcal.registry.reading.recordings import FieldNames, Recording, RowValues
@@ -99,7 +99,7 @@ def _answer(record: Mapping[str, Any]) -> str:
         raise ValueError(
             f"its 'answer' must be a string or a number, or a list of accepted ones. Got {shown(value)}"
         )
-    return any_of([_without_working(_whole(each)) for each in accepted])
+    return any_of([without_working(_whole(each)) for each in accepted])
 
 
 def _whole(value: str | float) -> str:
@@ -110,13 +110,6 @@ def _is_text_or_number(value: Any) -> bool:
     if isinstance(value, float | Decimal):
         return math.isfinite(value)
     return isinstance(value, str | int) and not isinstance(value, bool)
-
-
-def _without_working(answer: str) -> str:
-    """Return the last line of a GSM8K answer, which follows the working. Other answers are returned as they are."""
-    head, _, last = answer.rstrip().rpartition("\n")
-    _, mark, found = last.partition("A:" if head and last.startswith("A:") else "####")
-    return found.strip() if mark and found.strip() else answer
 
 
 def _level(value: Any) -> Level | None:

@@ -5,7 +5,7 @@ exactly; tuples, sets, intervals and matrices, compared by element; symbolic equ
 separate process with limits on time and memory. The grading process never evaluates a model's text.
 """
 
-from prmcal.registry.grading.extraction import Answer, Answers, extract_answer, find_answer
+from prmcal.registry.grading.extraction import Answer, Answers, extract_answer, find_answer, without_working
 from prmcal.registry.grading.processes import Verdict
 from prmcal.registry.grading.rules import Grading, any_of, grade_answer, grader_version
 
@@ -19,4 +19,5 @@ __all__ = [
     "find_answer",
     "grade_answer",
     "grader_version",
+    "without_working",
 ]

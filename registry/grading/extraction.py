@@ -85,6 +85,16 @@ def extract_answer(trajectory: str) -> str | None:
     return found and found.text
 
 
+def without_working(reference: str) -> str:
+    """Return the answer of a worked solution: in its last box, or behind #### or A: in its last line, as in GSM8K.
+
+    Any other reference is returned as it is.
+    """
+    head, _, last = reference.rstrip().rpartition("\n")
+    _, mark, answer = last.partition("A:" if head and last.startswith("A:") else "####")
+    return (mark and answer.strip()) or _boxed(reference) or reference
+
+
 _BOX = re.compile(
     r"\\(?:boxed|fbox|framebox)(?![a-zA-Z])\s*(\{|[-+]?[\w.,/]*\w|\\[a-zA-Z]+(?:\{[^{}]*\}|\d)*)?"
 )

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from prmcal.errors import DataError
+from prmcal.registry.grading import without_working
 from prmcal.registry.reading.records import Record
-from prmcal.steps import split_steps
+from prmcal.steps import STEP_SEPARATOR, split_steps
 
 Content = Mapping[str, Any]
 """The fields of a record."""
@@ -35,7 +36,7 @@ CLEAR_LABELS = (
     *("success", "exact_match", "acc"),
 )
 LABELS = (*CLEAR_LABELS, "label", "labels", "outcome", "score")
-COSTS = ("cost", "costs", "tokens")
+COSTS = ("cost", "costs", "tokens", "completion_tokens")
 SCORES = (
     *("scores", "step_scores", "prm_scores", "process_rewards", "step_rewards", "rewards", "pred_scores"),
     *("score", "reward", "prm_score", "pred_score", "logits", "logit", "probs", "probabilities", "values"),
@@ -75,19 +76,40 @@ def _question(record: Content) -> str:
     return str(found)
 
 
+STEP_TAGS = ("\u043a\u0438", "<extra_0>")
+"""What stands behind each step in files of Math-Shepherd, compute-optimal-tts and Qwen's PRMs."""
+
+
+def steps_of_text(text: str, scores: Any) -> Solution:
+    """Return a text, and its steps if they do not end at its blank lines.
+
+    The number of scores decides. Steps can end at tags, or where the writer of the scores saw a blank line: openr sees
+    none in a line with spaces.
+    """
+    count = len(scores) if isinstance(scores, list) else 0
+    tagged = next((text.split(tag) for tag in STEP_TAGS if tag in text), ())
+    steps = [step.strip() for step in tagged if step.strip()]
+    if steps and count in (len(steps), len(steps) + 1):
+        return {"text": "\n\n".join(steps), "steps": steps}
+    pieces = [piece for piece in text.split(STEP_SEPARATOR) if piece.strip()]
+    return (
+        {"text": text, "steps": pieces} if count == len(pieces) < len(split_steps(text)) else {"text": text}
+    )
+
+
 # Math-Shepherd: a text with a tag behind each step, and the same text with + or - in its place.
 _FIRST_STEP = re.compile(r"\s*Step 1:")
 
 
 def _shepherd_fits(record: Content) -> bool:
-    return isinstance(record.get("label"), str) and "\u043a\u0438" in str(record.get("input", ""))
+    return isinstance(record.get("label"), str) and STEP_TAGS[0] in str(record.get("input", ""))
 
 
 def _shepherd(record: Content) -> Iterator[Solution]:
     text, marked = str(record["input"]), str(record["label"])
     begin = _FIRST_STEP.search(text)
     question = text[: begin.start() if begin else 0].strip()
-    steps = [step.strip() for step in text[len(question) :].split("\u043a\u0438") if step.strip()]
+    steps = [step.strip() for step in text[len(question) :].split(STEP_TAGS[0]) if step.strip()]
     marks = re.findall(r"([+-])\s*(?:\n|$)", marked)
     rates = [float(mark == "+") for mark in marks]
     yield {"question": question, "steps": steps, "rates": rates, "score": _field(record, SCORES)}
@@ -239,7 +261,7 @@ def _lm_eval(record: Content) -> Iterator[Solution]:
     shared = {
         "question": str(question),
         "level": known(doc, LEVELS),
-        "reference": None if alone else str(reference).rpartition("####")[2].strip(),  # as in GSM8K
+        "reference": None if alone else without_working(str(reference)),
     }
     scores = _field(record, ("scores", "step_scores", "prm_scores", "rewards"))
     if len(responses) == 1 and not (scores and isinstance(scores[0], list)):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from prmcal.errors import DataError
+from prmcal.registry.grading import without_working
 from prmcal.registry.messages import excerpt, shown
 from prmcal.registry.reading.records import Record, good_records
 from prmcal.registry.reading.shapes import (
@@ -26,6 +27,7 @@ from prmcal.registry.reading.shapes import (
     Solution,
     known,
     of_one_filter,
+    steps_of_text,
 )
 
 _Fits = Callable[[Any], bool]
@@ -168,16 +170,17 @@ class _Reader:
         question = record.get(self.question)
         if question is None or not str(question).strip():
             raise ValueError(f"it must have a '{self.question}'")
+        reference = record.get(self.reference or "")
         shared = {
             "question": str(question),
-            "reference": None if self.label or not self.reference else record.get(self.reference),
+            "reference": None if self.label or reference is None else without_working(str(reference)),
             "level": known(record, LEVELS),
             "follow_ups": record.get("follow_ups"),
         }
         if self.many is None:
             yield {
                 **shared,
-                **_texts(record.get(self.text) if self.text else None),
+                **_texts(record.get(self.text) if self.text else None, record.get(self.score or "")),
                 "score": record.get(self.score or ""),
                 "label": record.get(self.label or ""),
                 "answer": known(record, ANSWERS),
@@ -198,11 +201,12 @@ class _Reader:
                 )
             inner = each if isinstance(each, Mapping) else {}
             text = next((inner[name] for name in ONE if name in inner), None) if inner else each
+            score = _at(self.score, inner, record, index, len(texts))
             yield {
                 **shared,
-                **_texts(text),
+                **_texts(text, score),
                 "number": index + 1,
-                "score": _at(self.score, inner, record, index, len(texts)),
+                "score": score,
                 "label": _at(self.label, inner, record, index, len(texts)),
                 "answer": answers[index] if answers and len(answers) == len(texts) else inner.get("answer"),
                 "cost": known(
@@ -231,10 +235,10 @@ def _at(name: str | None, inner: Content, record: Content, index: int, count: in
     return None if isinstance(value, list) else value
 
 
-def _texts(text: Any) -> Solution:
+def _texts(text: Any, scores: Any) -> Solution:
     if isinstance(text, list):
         return {"steps": [str(each) for each in text]}
-    return {"text": None if text is None else str(text)}
+    return {"text": None} if text is None else steps_of_text(str(text), scores)
 
 
 def is_number(value: Any) -> bool:

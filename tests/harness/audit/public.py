@@ -36,6 +36,8 @@ class Public:
     is_whole: bool = False
     """True if there is one score for each solution."""
     names: tuple[str, ...] = tuple(dict.fromkeys(each.question for each in SOLUTIONS))
+    real: tuple[str, ...] = ()
+    """A file of the recorded public data, and what a test adds scores to. No name: one was read by hand."""
 
     def read(self, folder: Path) -> Scored:
         """Write the files into a folder and read them."""
@@ -49,16 +51,25 @@ SHAPES = (
         "search-and-learn: data sets of completions",
         "`problem`, `completions`, `scores`; the answers are graded against `answer`",
         *(public_samples.search_and_learn, "outcome"),
+        real=("",),
     ),
     Public(
-        "openr and compute-optimal-tts: `record.jsonl`",
-        "`question`, `output` with `text` and `value`; graded against `groundtruth`",
+        "openr: `record.jsonl`",
+        "`question`, `output` with `text` and `value`; graded against the box in `groundtruth`",
         *(public_samples.openr_paths, "outcome"),
+        real=("real_formats/openr_train_data_25.json",),
+    ),
+    Public(
+        "compute-optimal-tts: `record.jsonl`",
+        "the same; each step ends in a tag",
+        *(public_samples.compute_optimal_tts, "outcome"),
+        real=("real_formats/compute_optimal_tts_record_25.jsonl",),
     ),
     Public(
         "Qwen2.5-Math: recorded solutions with a reward model",
         "`question`, `response`, `pred_score`; `score` says which are right",
         *(public_samples.qwen_math, "outcome", _NO_OPTIONS, True),
+        real=("math_cot_100_8samples.jsonl",),
     ),
     Public(
         "lm-evaluation-harness: `samples_*.jsonl`, and a file of scores",
@@ -80,6 +91,7 @@ SHAPES = (
         "ProcessBench, and a file of scores",
         "`problem`, `steps`, `label`; `id`, `scores`",
         *(public_steps.processbench, "first error"),
+        real=("processbench_math.json", "steps"),
     ),
     Public(
         "PRMBench, and a file of scores, such as its own tool writes",
@@ -95,6 +107,7 @@ SHAPES = (
         "Math-Shepherd, with scores",
         "`input` with a tag behind each step, `label` with + and -",
         *(public_steps.math_shepherd, "success rate"),
+        real=("openr_samples_math-shepherd.jsonl", "tags"),
     ),
     Public(
         "TRL: stepwise supervision, with scores",
@@ -105,11 +118,13 @@ SHAPES = (
         "openr: success rates as lists, with scores",
         "`question`, `reasoning_steps` with `solution_prefix` and `mc_value`",
         *(public_steps.openr_lists, "success rate"),
+        real=("openr_samples_math-aps_mcvalues.jsonl", "nodes"),
     ),
     Public(
         "openr: success rates as trees, with scores",
         "`question`, `reasoning_steps` with `text`, `mc_value` and `children`",
         *(public_steps.openr_trees, "success rate"),
+        real=("openr_samples_math-aps-tree_mcvalues.jsonl", "nodes"),
     ),
     Public(
         "HumanEval: results of programs, with scores",
@@ -125,10 +140,15 @@ SHAPES = (
 """Those of other projects. Shapes of one's own are in `files`."""
 
 
+_TRIED = ("no published file was seen", "a published file", "a published file, with added scores")
+
+
 def table() -> str:
     """Return what is read from each shape, as the rows of a table."""
-    rows = ["| file | what is read | labels |", "| --- | --- | --- |"]
-    rows += [f"| {shape.name} | {shape.fields} | {shape.target} |" for shape in SHAPES]
+    rows = ["| file | what is read | labels | tried on |", "| --- | --- | --- | --- |"]
+    rows += [
+        f"| {shape.name} | {shape.fields} | {shape.target} | {_TRIED[len(shape.real)]} |" for shape in SHAPES
+    ]
     return "\n".join(rows)
 
 

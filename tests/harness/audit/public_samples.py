@@ -34,16 +34,17 @@ def search_and_learn() -> Files:
     return {"best_of_n_completions.jsonl": lines(records)}
 
 
-def openr_paths() -> Files:
+def openr_paths(end_of_step: str = "\n\n") -> Files:
+    """Return records as in the published files: the truth is a worked solution, and a blank line can have spaces."""
     records = [
         {
             "question": group[0].question,
-            "groundtruth": group[0].answer,
+            "groundtruth": f"We add.\n\nIt is $\\boxed{{{group[0].answer}}}$ in all.",
             "result": {"majority_vote": 1, "prm_min_max": 1, "prm_min_vote": 1},
             "output": [
                 {
                     "path_idx": place,
-                    "text": each.text,
+                    "text": end_of_step.join((each.steps[0].replace(" ", "\n \n", 1), *each.steps[1:])),
                     "value": each.scores,
                     "completion_tokens": len(each.text),
                 }
@@ -53,6 +54,11 @@ def openr_paths() -> Files:
         for group in GROUPS
     ]
     return {"record.jsonl": lines(records)}
+
+
+def compute_optimal_tts() -> Files:
+    content = openr_paths(" \u043a\u0438\n")["record.jsonl"].decode()
+    return {"record.jsonl": content.replace('", "value"', ' \\u043a\\u0438\\n", "value"').encode()}
 
 
 def qwen_math() -> Files:

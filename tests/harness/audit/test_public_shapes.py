@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from prmcal.errors import DataError
 from prmcal.harness.audit.audit import audit
+from prmcal.harness.audit.scored import scored
+from prmcal.registry.reading.records import read_records
 from prmcal.registry.reading.solutions import Fields
 from tests.conftest import ROOT
 from tests.harness.audit.public import PAGE, SHAPES, Public, written
@@ -66,18 +69,42 @@ def test_a_response_with_two_filters_is_counted_once(tmp_path: Path) -> None:
     assert audit(paths, Fields(label="strict-match")).solutions["label"].sum() == 0
 
 
+# Mean label of the prefixes, solutions and prefixes of the published files, counted without the reader.
+REAL = {
+    "openr_train_data_25.json": (0.8697, 100, 783),
+    "compute_optimal_tts_record_25.jsonl": (0.3144, 25, 264),
+    "math_cot_100_8samples.jsonl": (0.91, 800, 800),
+    "processbench_math.json": (0.5802, 1000, 6505),
+    "openr_samples_math-shepherd.jsonl": (0.2, 7, 25),
+    "openr_samples_math-aps_mcvalues.jsonl": (0.8793, 145, 145),
+    "openr_samples_math-aps-tree_mcvalues.jsonl": (0.8518, 242, 866),
+}
+
+
 @pytest.mark.skipif(not DATA.is_dir(), reason="the recorded public data is absent")
-def test_published_rates_and_first_errors_are_read(tmp_path: Path) -> None:
-    for name, rates in (("math-aps", 145), ("math-aps-tree", None)):
-        lines = (DATA / f"openr_samples_{name}_mcvalues.jsonl").read_text(encoding="utf-8").splitlines()
-        text = "\n".join(line.replace('"mc_value":', '"score": 0.5, "mc_value":') for line in lines)
-        (tmp_path / "rates.jsonl").write_text(text, encoding="utf-8")
-        found = audit(tmp_path / "rates.jsonl")
-        assert found.scored.target == "success rate"
-        assert ((found.prefixes["label"] * 32) % 1 == 0).all(), "they are shares of 32 rollouts"
-        assert rates is None or len(found.prefixes) == rates
-    rows = json.loads((DATA / "processbench_math.json").read_text(encoding="utf-8"))[:60]
-    scored_rows = [{**row, "scores": [0.5] * len(row["steps"])} for row in rows]
-    (tmp_path / "math.json").write_text(json.dumps(scored_rows), encoding="utf-8")
-    found = audit(tmp_path / "math.json")
-    assert found.solutions["label"].tolist() == [float(row["label"] == -1) for row in rows]
+@pytest.mark.parametrize(
+    "shape", [each for each in SHAPES if any(each.real)], ids=lambda shape: shape.real[0]
+)
+def test_published_files_are_read_as_they_are(shape: Public, tmp_path: Path) -> None:
+    path = DATA / shape.real[0]
+    if shape.real[1:]:
+        path = tmp_path / path.name
+        records = [each for _, each in read_records(DATA / shape.real[0])]
+        path.write_text("\n".join(json.dumps(with_scores(each)) for each in records), encoding="utf-8")
+    rows = scored(read_records(path), path.name, shape.options)
+    assert rows.target == shape.target
+    mean, solutions, prefixes = REAL[path.name]
+    assert rows.prefixes["label"].mean() == pytest.approx(mean, abs=1e-4)
+    assert (len(rows.solutions), len(rows.prefixes)) == (solutions, prefixes)
+
+
+def with_scores(value: Any) -> Any:
+    """Return a record with a score beside each success rate, or for each of its steps."""
+    if isinstance(value, list):
+        return [with_scores(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if "mc_value" in value:
+        return {"score": 0.5, **{name: with_scores(each) for name, each in value.items()}}
+    steps = value["steps"] if "steps" in value else str(value.get("input", "")).split("\u043a\u0438")[:-1]
+    return {**{name: with_scores(each) for name, each in value.items()}, "scores": [0.5] * len(steps)}
