@@ -4,10 +4,13 @@
     python -m benchmarks.evidence.pools terminal-bench TRAJECTORIES.csv
     python -m benchmarks.evidence.pools nano RUN
     python -m benchmarks.evidence.pools smollm2 RUN
+    python -m benchmarks.evidence.pools NAME SCORES.jsonl    (NAME of a PRM in `PRMS`)
 
 The first file has the columns question, solution, tests_passed, tests_failed and correct. The second has the columns
 agent, task, trial, reward, seconds and steps. RUN is a finished run on one data set, whose test trajectories become the
-pool: of LLMs and PRMs of nano, one of which is `nano-prm`, or of the grid `smollm`.
+pool: of LLMs and PRMs of nano, one of which is `nano-prm`, or of the grid `smollm`. A line of SCORES.jsonl is a
+solution with question (an id of MATH-500), level, sample, scores (of the steps), correct, answer (a number, equal for
+equal answers of a question) and tokens.
 """
 
 from __future__ import annotations
@@ -115,6 +118,70 @@ def smollm2(run: Path) -> tuple[str, pd.DataFrame, Card]:
     return "smollm2-stories", rows_of_run(run, SMOLLM_SCORES), card
 
 
+_LLAMA = "github.com/mert-cemri/search-and-learn, data_iclr/best_of_n/{}-_n1_b0.1_q500_period0_model_len10000.jsonl"
+_COMMIT = ", commit 900b127c282e4bd4e1c36f3bd151a4fecaf9d314"
+# The LLM, what was sampled, the source, and its licence. Files of the last two with more samples pair solutions with
+# other questions.
+PRMS = {
+    "qwen2.5-math-prm-7b": (
+        "qwen2.5-math-1.5b",
+        "Four solutions of Qwen2.5-Math-1.5B-Instruct to each question of MATH-500, scored by Qwen2.5-Math-PRM-7B",
+        "github.com/cuiluyi/openr, train/solution_selector/train_data1.json, commit "
+        "4d6c9f20360844ac7f743c30f81b71d26fd9581c; PRM and LLM by its scripts",
+        "MIT (openreasoner/openr; the fork names none)",
+    ),
+    "math-shepherd-7b": (
+        "qwen2.5-1.5b",
+        "Two solutions of Qwen2.5-1.5B-Instruct to each question of MATH-500, scored by Math-Shepherd-Mistral-7B-PRM",
+        "github.com/mehmetsakiraslan/compute-optimal-tts, src/output/MATH_best_of_n, commit "
+        "9fae6b5bd784bb0f338f2ccb75e7d54ee13d1c6a",
+        "MIT",
+    ),
+    "rlhflow-8b-llama-3.1-8b": (
+        "llama-3.1-8b-int4",
+        "One solution of Llama-3.1-8B-Instruct (AWQ, int4) to each question of MATH-500, scored by "
+        "RLHFlow/Llama3.1-8B-PRM-Deepseek-Data",
+        _LLAMA.format("hugging-quantsMeta-Llama-3.1-8B-Instruct-AWQ-INT4") + _COMMIT,
+        "Apache-2.0",
+    ),
+    "rlhflow-8b-llama-3.2-3b": (
+        "llama-3.2-3b-int4",
+        "One solution of Llama-3.2-3B-Instruct (AWQ) to each question of MATH-500, scored by "
+        "RLHFlow/Llama3.1-8B-PRM-Deepseek-Data",
+        _LLAMA.format("AMead10Llama-3.2-3B-Instruct-AWQ") + _COMMIT,
+        "Apache-2.0",
+    ),
+}
+
+
+def real_prm(name: str, source: Path) -> tuple[str, pd.DataFrame, Card]:
+    """Return the pool of a published PRM, with a score for each step."""
+    llm, title, address, licence = PRMS[name]
+    table = pd.read_json(source, lines=True, dtype=False)
+    rows = pd.DataFrame(
+        {
+            "llm": llm,
+            "question": table["question"].str.removesuffix(".json"),
+            "solution": table["sample"].astype("int8"),
+            "score": table["scores"].map(lambda each: np.array(each, dtype=np.float32)),
+            "correct": table["correct"] == 1,
+            "prediction": table["answer"].astype("int16"),
+            "cost": table["tokens"].astype("int16"),
+            "level": table["level"].astype("int8"),
+        }
+    )
+    card = Card(
+        f"{title}: a score for each step.",
+        address,
+        licence,
+        {"score": "the probability of the step as the PRM gives it, from the first step to the last"},
+        scale="probability",
+        cost="tokens",
+        correctness="The answers were graded again, by equality as mathematics. Recorded verdicts agree.",
+    )
+    return name, rows, card
+
+
 def rows_of_run(run: Path, columns: Mapping[str, str]) -> pd.DataFrame:
     """Return the rows of the test trajectories of a run. `columns` has the column of the logits of each PRM."""
     plan, store = existing_plan(RunFolder(run)), Store(run)
@@ -157,7 +224,8 @@ def rows_of_run(run: Path, columns: Mapping[str, str]) -> pd.DataFrame:
 def main() -> None:
     """Write one pool."""
     makers = {"humaneval": humaneval, "terminal-bench": terminal_bench, "nano": nano, "smollm2": smollm2}
-    name, table, card = makers[sys.argv[1]](Path(sys.argv[2]))
+    kind, source = sys.argv[1], Path(sys.argv[2])
+    name, table, card = real_prm(kind, source) if kind in PRMS else makers[kind](source)
     path = FOLDER / f"{name}.parquet"
     write_pool(path, table, card)
     print(f"{path}: {len(table):,} rows, {path.stat().st_size:,} bytes")

@@ -20,6 +20,7 @@ from prmcal.errors import DataError
 from prmcal.harness.audit import verdict
 from prmcal.harness.audit.choices import Choices, choices
 from prmcal.harness.audit.estimates import Measured, Rows, fitted, measured
+from prmcal.harness.audit.readings import Read, readings, sentences
 from prmcal.harness.audit.saved import SavedCalibrator, load_calibrator, save
 from prmcal.harness.audit.scored import Scored, is_run, rows_of, run_solutions, scored
 from prmcal.harness.report.writer import can_draw
@@ -44,6 +45,8 @@ class Audit:
     scored: Scored
     measured: Measured
     choices: Choices | None
+    readings: tuple[Read, ...] = ()
+    """Whole solutions by each reading of the scores of their steps."""
 
     @property
     def prefixes(self) -> pd.DataFrame:
@@ -57,11 +60,11 @@ class Audit:
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
-        """The numbers of the report: reliability, steps, difficulty, calibrators, learning and choices.
+        """The numbers of the report: reliability, steps, difficulty, calibrators, readings, learning, choices.
 
         The 95% interval of a value NAME is in NAME_low and NAME_high. A table without values has no rows.
         """
-        return verdict.tables(self.measured, self.choices)
+        return verdict.tables(self.measured, self.choices, self.readings)
 
     @property
     def charts(self) -> dict[str, alt.TopLevelMixin]:
@@ -71,7 +74,7 @@ class Audit:
         return {name: chart.picture for name, chart in diagrams(self.tables).items()}
 
     def __str__(self) -> str:
-        return verdict.verdict(self.scored, self.measured, self.choices)
+        return verdict.verdict(self.scored, self.measured, self.choices, read=self.readings)
 
     def _repr_html_(self) -> str:
         """Return the report for a notebook: without a style of its own, and with the diagrams in it."""
@@ -90,6 +93,7 @@ class Audit:
                 "alarm": self.scored.alarm,
                 **asdict(self.measured),
                 "choices": None if self.choices is None else asdict(self.choices),
+                "readings": [asdict(each) for each in self.readings],
             }
             # JSON has no NaN.
             plain = json.loads(json.dumps(found), parse_constant=lambda name: None)
@@ -172,7 +176,7 @@ def _measured(named: str, found: Scored, earlier: SavedCalibrator | None) -> Aud
         alarm.add_all(found.of_questions.to_dict("records"))
         found = replace(found, alarm=alarm.message)
     values = measured(found)
-    return Audit(named, found, values, choices(found, values.chosen))
+    return Audit(named, found, values, choices(found, values.chosen), readings(found))
 
 
 def _drawn(shown: Mapping[str, pd.DataFrame]) -> dict[str, tuple[Figure, Any]]:
@@ -195,6 +199,7 @@ def _contents(found: Audit, directory: str | None) -> dict[str, Any]:
         "verdict": [
             verdict.trust(values),
             verdict.repair(values),
+            *sentences(found.readings),
             *([verdict.promised(ways)] if ways else []),
         ],
         "reading": rows.reading,

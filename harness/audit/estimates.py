@@ -160,7 +160,7 @@ def measured(found: Scored) -> Measured:
             honest[name][held] = predicted(fitted(name, rows, ~held), rows, held)
         selected[held] = honest[best][held] if best else rows.reward[held]
     chosen = _best(rows, slice(None))
-    gain = _over_folds(squared - (selected - rows.label) ** 2, rows.question)
+    gain = over_folds(squared - (selected - rows.label) ** 2, rows.question)
     clustered = PrefixRows(rows.reward, rows.k, rows.n, rows.question % _CLUSTERS)
     calibration = statistic_of(metrics.create("adaptive_ce_corrected"), clustered, _BOOTSTRAP)
     assert calibration is not None
@@ -175,10 +175,10 @@ def measured(found: Scored) -> Measured:
         gain=gain,
         chosen=chosen,
         gains={
-            name: _over_folds(squared - (values - rows.label) ** 2, rows.question)
+            name: over_folds(squared - (values - rows.label) ** 2, rows.question)
             for name, values in honest.items()
         },
-        after=_over_folds(selected - rows.label, rows.question, signed_interval),
+        after=over_folds(selected - rows.label, rows.question, signed_interval),
         curve=_learning_curve(rows, chosen) if chosen else {},
         reliability={
             "as they are": _bins(rows.reward, rows),
@@ -204,7 +204,7 @@ def mean_of(values: Floats, question: Ints, rule: IntervalRule = skewed_interval
     return replace(found, low=max(found.low, -1.0), high=min(found.high, 1.0))
 
 
-def _over_folds(values: Floats, question: Ints, rule: IntervalRule = skewed_interval) -> Number:
+def over_folds(values: Floats, question: Ints, rule: IntervalRule = skewed_interval) -> Number:
     """Return the mean of values that are measured in folds, each with fits to the other folds.
 
     The interval is one of what these fits give on new questions, on average, and not of a fit to all questions. The
@@ -226,6 +226,14 @@ def _number(statistic: Statistic) -> Number:
     return Number(found.value, found.low, found.high, found.questions)
 
 
+def area_within(rows: Rows) -> Number | None:
+    """Return the area under the ROC curve within questions; None if no question has right and wrong rows."""
+    statistic = statistic_of(
+        metrics.create("auroc_within"), PrefixRows(rows.reward, rows.k, rows.n, rows.question), _BOOTSTRAP
+    )
+    return None if statistic is None else _number(statistic)
+
+
 def needed(gain: Number) -> int | None:
     """Return how many questions show a difference of this size in four of five audits; None if it is seen, or is 0."""
     half = (gain.high - gain.low) / 2
@@ -234,7 +242,7 @@ def needed(gain: Number) -> int | None:
     return math.ceil(gain.questions * (_POWER * half / 1.96 / abs(gain.value)) ** 2)
 
 
-def _folds(question: Ints, folds: int, seed: int = 0) -> NDArray[np.intp]:
+def folds_of(question: Ints, folds: int, seed: int = 0) -> NDArray[np.intp]:
     """Return the fold of each row. All rows of a question are in one fold."""
     ids, index = np.unique(question, return_inverse=True)
     order = np.random.default_rng(seed).permutation(len(ids)) % folds
@@ -243,7 +251,7 @@ def _folds(question: Ints, folds: int, seed: int = 0) -> NDArray[np.intp]:
 
 def chosen_in_folds(rows: Rows) -> Iterator[tuple[Bools, str]]:
     """Yield the rows of each fold, and the calibrator that is best on the questions of the others; "" for none."""
-    folds = _folds(rows.question, OUTER)
+    folds = folds_of(rows.question, OUTER)
     for fold in np.unique(folds):
         held = folds == fold
         yield held, _best(rows, ~held)
@@ -253,7 +261,7 @@ def _best(rows: Rows, chosen: Bools | slice) -> str:
     """Return the calibrator with the lowest Brier score on held-out questions; "" if the scores are better."""
     part = np.zeros(len(rows.reward), dtype=bool)
     part[chosen] = True
-    folds = np.where(part, _folds(rows.question, INNER, seed=1), -1)
+    folds = np.where(part, folds_of(rows.question, INNER, seed=1), -1)
     scores = {"": float(((rows.reward - rows.label)[part] ** 2).mean())}
     for name in CALIBRATORS:
         errors = 0.0

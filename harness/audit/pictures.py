@@ -52,6 +52,8 @@ def _draw(name: str, table: pd.DataFrame) -> charts.Layers:
         return _forest(table.assign(label=names, kind=kinds), "label", "accuracy", "accuracy", series)
     if name == "calibrators":
         return _forest(table.assign(kind="all"), "calibrator", "cut", "cut of the Brier score")
+    if name == "readings":
+        return _forest(table.assign(kind="all"), "reading", "cut", "cut of the Brier score")
     return _forest(table.assign(kind="all"), "part", "error", "score - label")
 
 

@@ -1,6 +1,6 @@
 """The answer of an audit in words, for a terminal and for its report, and its numbers as tables."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pandas as pd
 
@@ -10,13 +10,20 @@ from prmcal.db.text.overview import quantity
 from prmcal.harness.audit.choices import Choices
 from prmcal.harness.audit.detection import CATEGORIES, PRM_SCORES, PUBLISHED
 from prmcal.harness.audit.estimates import Measured, Number
+from prmcal.harness.audit.readings import Read, sentences
 from prmcal.harness.audit.scored import Scored
 from prmcal.harness.terminal import text_table, wrapped
 
 _FEW = 40
 
 
-def verdict(found: Scored, measured: Measured, choices: Choices | None, width: int | None = None) -> str:
+def verdict(
+    found: Scored,
+    measured: Measured,
+    choices: Choices | None,
+    width: int | None = None,
+    read: Sequence[Read] = (),
+) -> str:
     """Return the whole answer. By default it has the width of the terminal."""
 
     def block(lines: Iterable[str]) -> str:
@@ -26,7 +33,7 @@ def verdict(found: Scored, measured: Measured, choices: Choices | None, width: i
         block(found.reading),
         block([found.alarm] if found.alarm else []),
         block([*few(measured), trust(measured), *where(measured), *errors_found(measured)]),
-        block([repair(measured), *learning(measured)]),
+        block([repair(measured), *learning(measured), *sentences(read)]),
     ]
     if choices is not None:
         rows = [
@@ -158,8 +165,8 @@ _CHOSEN = "chosen in the folds"
 _PUBLISHED = ("overall", *CATEGORIES.values())
 
 
-def tables(found: Measured, choices: Choices | None) -> dict[str, pd.DataFrame]:
-    """Return the tables reliability, steps, difficulty, calibrators, learning, choices, detection and prmscore.
+def tables(found: Measured, choices: Choices | None, read: Sequence[Read] = ()) -> dict[str, pd.DataFrame]:
+    """Return the tables reliability, steps, difficulty, calibrators, readings, learning, choices, detection, prmscore.
 
     The 95% interval of a value NAME is in NAME_low and NAME_high. A table without values has no rows.
     """
@@ -180,6 +187,7 @@ def tables(found: Measured, choices: Choices | None) -> dict[str, pd.DataFrame]:
             {"calibrator": name, **each.columns("cut")}
             for name, each in {**found.gains, _CHOSEN: found.gain}.items()
         ],
+        "readings": [each.columns() for each in read],
         "learning": [{"labelled": count, **each.columns("cut")} for count, each in found.curve.items()],
         "choices": [
             {

@@ -39,6 +39,10 @@ class Card:
     """``probability`` if the scores are in [0, 1], otherwise ``logit``: a larger one is better."""
     cost: str = ""
     """The unit of the column `cost`; empty without such a column."""
+    correctness: str = ""
+    """How it was found which samples are right."""
+    check: str = ""
+    """What a check of the texts showed before they were left out: whether solutions answer their own questions."""
 
 
 def shipped_pools() -> dict[str, Path]:
@@ -62,9 +66,9 @@ def pool_path(path: str) -> str:
 def write_pool(path: Path, table: "pd.DataFrame", card: Card) -> None:
     """Write a pool.
 
-    The columns are `llm`, `question` (a name and not its text), `solution` (a number within its question), `score`,
-    `correct`, and perhaps `prediction` (a number: equal for equal answers of a question), `cost`, `level` and further
-    numbers, such as the scores that the card names.
+    The columns are `llm`, `question` (a name and not its text), `solution` (a number within its question), `score` (a
+    number, or a list with one for each step), `correct`, and perhaps `prediction` (a number: equal for equal answers of
+    a question), `cost`, `level` and further numbers, such as the scores that the card names.
     """
     import pyarrow as pa
     import pyarrow.parquet as parquet

@@ -123,13 +123,17 @@ def _completion(solution: Solution, correct_from: float | None) -> Completion:
     """Return a solution as a completion. One without a text gets a text of its own, by which it is known."""
     text, steps = solution.get("text"), solution.get("steps")
     name = f"solution {solution.get('number', 1)} of {solution.get('place')}"
+    answer, scores = solution.get("answer"), solution.get("score")
+    end = "" if answer is None or text is not None or steps is not None else f": \\boxed{{{answer}}}"
+    if (
+        text is None and steps is None and isinstance(scores, list)
+    ):  # A pool has scores of steps without their texts.
+        steps = [""] * len(scores)
     if steps is not None:
         text = join_steps(
             [as_one_step(each) or f"Step {step} of {name}" for step, each in enumerate(steps, start=1)]
         )
-    if text is None:
-        answer = solution.get("answer")
-        text = name if answer is None else f"{name}: \\boxed{{{answer}}}"
+    text = (name if text is None else text) + end
     cost, reason = solution.get("cost"), solution.get("finish_reason")
     cost = len(text.split()) if cost is None else cost
     if not is_number(cost) or not 0 <= cost <= _MOST_TOKENS or abs(cost - round(cost)) > _ROUNDED * cost:

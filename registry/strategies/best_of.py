@@ -7,16 +7,16 @@ are equally likely to be kept.
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_expit
 
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.contracts.plugin import Count
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting, most_probable
+from prmcal.registry.strategies.aggregation import Aggregate, aggregated
 from prmcal.remembered import remembered
 
 
@@ -94,62 +94,14 @@ def _expected(ranked: Floats, chances: Floats) -> Floats:
     return np.minimum(products, 1.0)
 
 
-Aggregate = Literal["last", "min", "product", "mean", "sum-logit"]
-
-
-def aggregated(step_scores: Floats, scores: Floats, aggregate: Aggregate) -> Floats:
-    """Return one score for each trajectory.
-
-    Let r_1, ..., r_T be the rewards of the steps, and l_1, ..., l_T their log-odds. The reward of the trajectory is
-
-    - last: r_T, the score of the whole trajectory;
-    - min: the smallest r_t;
-    - product: r_1 x ... x r_T;
-    - mean: (r_1 + ... + r_T) / T;
-    - sum-logit: the reward with the log-odds l_1 + ... + l_T.
-
-    The bare question (t = 0) does not count. With one step, all are equal. Which one suits a PRM depends on what its
-    scores mean (Zhang et al., 2025, arXiv:2501.07301, table 13): the product suits probabilities that a step is
-    correct. A reward that is a success probability already contains what comes after, and for it the last one is right.
-    Product and sum-logit depend on the number of steps.
-
-    `step_scores`, of shape (..., T + 1), are log-odds after t steps, with NaN after the last step of a trajectory.
-    `scores`, of shape (...), are those of the whole trajectory. NaN if it is too long for the PRM, also if its first
-    steps are not. The result has their shape, is in log-odds, and is NaN where they are. A trajectory without steps has
-    its score.
-    """
-    if aggregate == "last":
-        return scores
-    steps = step_scores[..., 1:]
-    there = ~np.isnan(steps)
-    right, wrong = log_expit(steps), log_expit(-steps)
-    if aggregate == "min":
-        found = np.where(there, steps, np.inf).min(axis=-1, initial=np.inf)
-    elif aggregate == "product":
-        logs = np.where(there, right, 0.0).sum(axis=-1)
-        with np.errstate(divide="ignore"):
-            found = logs - np.log(-np.expm1(logs))
-    elif aggregate == "mean":
-        sums = (
-            np.logaddexp.reduce(np.where(there, each, -np.inf), axis=-1, initial=-np.inf)
-            for each in (right, wrong)
-        )
-        with np.errstate(invalid="ignore"):  # There may be no step.
-            found = np.subtract(*sums)
-    else:
-        found = np.where(there, steps, 0.0).sum(axis=-1)
-    # The score of an only step is not rounded.
-    only = np.where(there.any(axis=-1), np.where(there, steps, 0.0).sum(axis=-1), scores)
-    return np.where(np.isnan(scores), np.nan, np.where(there.sum(axis=-1) > 1, found, only))
-
-
 @dataclass(eq=False)
 class RanksByScore(PoolStrategy):
     """The base of strategies that rank whole trajectories by their scores."""
 
     aggregate: Aggregate = "last"
     """The rule that makes one score of those of all steps: that of the last step, which is that of the whole
-    trajectory, the smallest one, the product or the mean of the rewards, or the sum of the log-odds."""
+    trajectory, of the first step, the smallest one, the product or the mean of the rewards, or the sum of the log-odds.
+    """
 
     def __post_init__(self) -> None:
         if self.aggregate != "last":

@@ -67,6 +67,7 @@ _NAMES = {
     "registry.plugins": ("calibrator", "dataset", "llm", "metric", "prm", "strategy"),
     "registry.prms.judge": ("JudgePRM",),
     "registry.prms.transformers": ("TransformersPRM",),
+    "registry.strategies.aggregation": ("read_steps",),
     "registry.strategies.sequential": ("Drawn", "Outcome", "SequentialRule", "first_at_least"),
 }
 """The names that each module gives to the package. `__init__.pyi` has the same for type checkers."""

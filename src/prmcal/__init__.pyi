@@ -43,6 +43,7 @@ from prmcal.registry.plugins import prm as prm
 from prmcal.registry.plugins import strategy as strategy
 from prmcal.registry.prms.judge import JudgePRM as JudgePRM
 from prmcal.registry.prms.transformers import TransformersPRM as TransformersPRM
+from prmcal.registry.strategies.aggregation import read_steps as read_steps
 from prmcal.registry.strategies.sequential import Drawn as Drawn
 from prmcal.registry.strategies.sequential import Outcome as Outcome
 from prmcal.registry.strategies.sequential import SequentialRule as SequentialRule

@@ -20,6 +20,10 @@ TABLES = {
     "steps": ["part", "error", "error_low", "error_high"],
     "difficulty": ["part", "error", "error_low", "error_high", "kind"],
     "calibrators": ["calibrator", "cut", "cut_low", "cut_high"],
+    "readings": [
+        *("reading", "error", "error_low", "error_high", "brier", "brier_low", "brier_high", "calibrated"),
+        *("calibrated_low", "calibrated_high", "cut", "cut_low", "cut_high", "auc", "auc_low", "auc_high"),
+    ],
     "learning": ["labelled", "cut", "cut_low", "cut_high"],
     "choices": [
         *("choice", "accuracy", "accuracy_low", "accuracy_high", "samples"),

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from prmcal.errors import InvalidArgumentsError
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
-from prmcal.registry.strategies.best_of import Aggregate, aggregated, best_of_n
+from prmcal.registry.strategies.aggregation import READINGS, Aggregate, aggregated, read_steps
+from prmcal.registry.strategies.best_of import best_of_n
 from tests.arrays import Floats
 from tests.registry.create import create_as
 
@@ -42,6 +43,7 @@ def one(steps: Floats, aggregate: Aggregate) -> float:
 def test_scores_are_what_their_names_say(steps: Floats) -> None:
     rewards = expit(steps)
     assert one(steps, "last") == steps[-1]
+    assert one(steps, "first") == steps[0]
     assert one(steps, "min") == steps.min()
     assert one(steps, "sum-logit") == pytest.approx(steps.sum(), abs=1e-9)
     assert expit(one(steps, "mean")) == pytest.approx(rewards.mean(), rel=1e-9)
@@ -100,5 +102,22 @@ def test_the_default_is_read_and_named_as_before(name: str) -> None:
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(InvalidArgumentsError, match="'last', 'min', 'product', 'mean' or 'sum-logit'"):
+    with pytest.raises(
+        InvalidArgumentsError, match="'last', 'first', 'min', 'product', 'mean' or 'sum-logit'"
+    ):
         strategies.create("best-of-n", aggregate="max")
+
+
+@given(st.lists(st.lists(st.floats(0.01, 0.99), min_size=1, max_size=5), min_size=1, max_size=4))
+def test_solutions_of_any_lengths_are_read_as_strategies_read_them(solutions: list[list[float]]) -> None:
+    padded = np.full((len(solutions), 1 + max(map(len, solutions))), np.nan)
+    for row, steps in zip(padded, solutions, strict=True):
+        row[1 : 1 + len(steps)] = logit(steps)
+    last = np.array([logit(steps[-1]) for steps in solutions])
+    for reading in READINGS:
+        read = read_steps(solutions, reading)
+        np.testing.assert_allclose(read, expit(aggregated(padded, last, reading)), rtol=1e-6)
+    with pytest.raises(ValueError, match="at least one step"):
+        read_steps([[]])
+    with pytest.raises(ValueError, match=r"must be in \[0, 1\]"):
+        read_steps([[1.5]])

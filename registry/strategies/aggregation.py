@@ -1,0 +1,95 @@
+"""One score of a solution from the scores of its steps, as strategies, audits and Python read them."""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import log_expit
+
+from prmcal.arrays import Floats
+
+Reading = Literal["last", "first", "min", "mean", "product"]
+READINGS: tuple[Reading, ...] = get_args(Reading)
+
+
+def read_steps(scores: Sequence[ArrayLike], reading: Reading = "last") -> Floats:
+    """Return one score in [0, 1] for each solution, of shape (solutions,), from the scores of its steps.
+
+    `scores` has the scores of each solution in [0, 1], from the first step to the last one, without the bare question.
+    Solutions can have different numbers of steps, and have at least one. NaN stays NaN. `reading` says what counts: the
+    ``last`` step, the ``first`` one, the smallest score (``min``), the ``mean`` or the ``product``. Which one is right
+    depends on what the scores mean.
+
+    >>> read_steps([[0.9, 0.2, 0.8], [0.5]], "min").tolist()
+    [0.2, 0.5]
+
+    Raises a ValueError if there is no such reading, a solution has no step, or a score is outside [0, 1].
+    """
+    if reading not in READINGS:
+        raise ValueError(f"There is no reading {reading!r}. Choose {', '.join(READINGS)}.")
+    solutions = [np.asarray(each, dtype=np.float64) for each in scores]
+    if any(each.ndim != 1 or not each.size for each in solutions):
+        raise ValueError("Each solution must be a list with the score of at least one step.")
+    flat = np.concatenate([*solutions, np.empty(0)])
+    if ((flat < 0) | (flat > 1)).any():
+        raise ValueError("A score of a step must be in [0, 1]. Turn log-odds into probabilities.")
+    counts = np.array([each.size for each in solutions], dtype=np.intp)
+    ends = counts.cumsum()
+    starts = ends - counts
+    if reading in ("last", "first"):
+        return np.asarray(flat[ends - 1 if reading == "last" else starts])
+    combined = {"min": np.minimum, "mean": np.add, "product": np.multiply}[reading].reduceat(flat, starts)
+    return np.asarray(combined / counts if reading == "mean" else combined)
+
+
+Aggregate = Literal["last", "first", "min", "product", "mean", "sum-logit"]
+
+
+def aggregated(step_scores: Floats, scores: Floats, aggregate: Aggregate) -> Floats:
+    """Return one score for each trajectory.
+
+    Let r_1, ..., r_T be the rewards of the steps, and l_1, ..., l_T their log-odds. The reward of the trajectory is
+
+    - last: r_T, the score of the whole trajectory;
+    - first: r_1;
+    - min: the smallest r_t;
+    - product: r_1 x ... x r_T;
+    - mean: (r_1 + ... + r_T) / T;
+    - sum-logit: the reward with the log-odds l_1 + ... + l_T.
+
+    The bare question (t = 0) does not count. With one step, all are equal. Which one suits a PRM depends on what its
+    scores mean (Zhang et al., 2025, arXiv:2501.07301, table 13): the product suits probabilities that a step is
+    correct. A reward that is a success probability already contains what comes after, and for it the last one is right.
+    Product and sum-logit depend on the number of steps.
+
+    `step_scores`, of shape (..., T + 1), are log-odds after t steps, with NaN after the last step of a trajectory.
+    `scores`, of shape (...), are those of the whole trajectory. NaN if it is too long for the PRM, also if its first
+    steps are not. The result has their shape, is in log-odds, and is NaN where they are. A trajectory without steps has
+    its score.
+    """
+    if aggregate == "last":
+        return scores
+    steps = step_scores[..., 1:]
+    there = ~np.isnan(steps)
+    right, wrong = log_expit(steps), log_expit(-steps)
+    if aggregate == "first":
+        found = steps[..., 0] if steps.shape[-1] else scores
+    elif aggregate == "min":
+        found = np.where(there, steps, np.inf).min(axis=-1, initial=np.inf)
+    elif aggregate == "product":
+        logs = np.where(there, right, 0.0).sum(axis=-1)
+        with np.errstate(divide="ignore"):
+            found = logs - np.log(-np.expm1(logs))
+    elif aggregate == "mean":
+        sums = (
+            np.logaddexp.reduce(np.where(there, each, -np.inf), axis=-1, initial=-np.inf)
+            for each in (right, wrong)
+        )
+        with np.errstate(invalid="ignore"):  # There may be no step.
+            found = np.subtract(*sums)
+    else:
+        found = np.where(there, steps, 0.0).sum(axis=-1)
+    # The score of an only step is not rounded.
+    only = np.where(there.any(axis=-1), np.where(there, steps, 0.0).sum(axis=-1), scores)
+    return np.where(np.isnan(scores), np.nan, np.where(there.sum(axis=-1) > 1, found, only))
