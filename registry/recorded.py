@@ -24,7 +24,7 @@ from prmcal.registry.reading.recordings import (
     as_one_step,
     read_recording,
 )
-from prmcal.registry.reading.solutions import is_number
+from prmcal.registry.reading.values import is_number
 from prmcal.registry.splitting import BLANK_LINE, Splitting, StepSplitting, split_text
 from prmcal.steps import Step, join_steps
 

@@ -30,8 +30,7 @@ from benchmarks.statistics.safe_choice import World
 from prmcal import run
 from prmcal.arrays import Floats
 from prmcal.errors import DataError
-from prmcal.harness.audit.choices import mean_of_questions
-from prmcal.harness.audit.estimates import Number
+from prmcal.harness.audit.estimates import Number, mean_of_questions
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import TUNING, Shard
 from prmcal.harness.jobs.parameters import StrategyParameters

@@ -30,6 +30,7 @@ from scipy.special import expit, ndtr
 from prmcal.arrays import Bools
 from prmcal.harness.audit.estimates import Rows, chosen_in_folds, fitted, measured, predicted
 from prmcal.harness.audit.scored import Scored
+from prmcal.registry.reading.scales import Scale
 
 QUESTIONS, WORLDS, LARGE, SOLUTIONS, FITS = (15, 30, 100), 150, 4_000, 4, 20
 
@@ -91,7 +92,7 @@ def drawn(random: np.random.Generator, setting: Setting, questions: int) -> pd.D
 def audited(prefixes: pd.DataFrame) -> Scored:
     last = prefixes[prefixes["step"] == prefixes["steps"]]
     solutions = last[["question", "solution", "label"]].assign(level=None, answer=None, score=last["reward"])
-    return Scored(prefixes, solutions, (), "outcome", "probability", ())
+    return Scored(prefixes, solutions, (), "outcome", Scale("probability"), ())
 
 
 class Truth:

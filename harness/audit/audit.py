@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +23,7 @@ from prmcal.errors import DataError
 from prmcal.harness.audit import verdict
 from prmcal.harness.audit.choices import Choices, choices
 from prmcal.harness.audit.estimates import Measured, Rows, fitted, measured
+from prmcal.harness.audit.groups import makers_of, overview, split
 from prmcal.harness.audit.readings import Read, readings, sentences
 from prmcal.harness.audit.saved import SavedCalibrator, load_calibrator, save
 from prmcal.harness.audit.scored import Scored, is_run, rows_of, run_solutions, scored
@@ -43,10 +47,33 @@ class Audit:
     source: str
     """The files, or "The table"."""
     scored: Scored
-    measured: Measured
-    choices: Choices | None
-    readings: tuple[Read, ...] = ()
-    """Whole solutions by each reading of the scores of their steps."""
+    groups: Mapping[str, Audit] = field(default_factory=dict)
+    """The audits of the LLMs or data sets of the file, by their names, if it has several."""
+    by: tuple[str, ...] = ()
+    """The fields that tell the groups apart."""
+    files: tuple[str, ...] = ()
+    """The files, as they were named."""
+
+    @cached_property
+    def measured(self) -> Measured:
+        """All that is measured of the scores. Raises a DataError if there are none."""
+        if self.scored.prefixes.empty:
+            raise DataError(f"{self.source} has no scores.")
+        return measured(self.scored)
+
+    @cached_property
+    def choices(self) -> Choices | None:
+        """The ways to choose between the solutions of a question; None if the questions have no two each."""
+        return choices(self.scored, self._measured.chosen if self._measured else "")
+
+    @cached_property
+    def readings(self) -> tuple[Read, ...]:
+        """Whole solutions by each reading of the scores of their steps."""
+        return readings(self.scored) if self._measured else ()
+
+    @property
+    def _measured(self) -> Measured | None:
+        return None if self.scored.prefixes.empty else self.measured
 
     @property
     def prefixes(self) -> pd.DataFrame:
@@ -64,7 +91,7 @@ class Audit:
 
         The 95% interval of a value NAME is in NAME_low and NAME_high. A table without values has no rows.
         """
-        return verdict.tables(self.measured, self.choices, self.readings)
+        return verdict.tables(self._measured, self.choices, self.readings)
 
     @property
     def charts(self) -> dict[str, alt.TopLevelMixin]:
@@ -74,7 +101,9 @@ class Audit:
         return {name: chart.picture for name, chart in diagrams(self.tables).items()}
 
     def __str__(self) -> str:
-        return verdict.verdict(self.scored, self.measured, self.choices, read=self.readings)
+        if self.groups:
+            return overview(self.groups, self.by)
+        return verdict.verdict(self.scored, self._measured, self.choices, read=self.readings)
 
     def _repr_html_(self) -> str:
         """Return the report for a notebook: without a style of its own, and with the diagrams in it."""
@@ -83,15 +112,21 @@ class Audit:
     def save(self, directory: Path) -> None:
         """Write ``report.html``, its diagrams as SVG, ``audit.json`` and the calibrator into a folder.
 
+        Each group has a folder of its own there.
+
         Without Altair and vl-convert, there are no diagrams. Raises a StorageError if the folder cannot be written.
         """
+        for name, group in self.groups.items():
+            group.save(directory / (re.sub(r"[^\w.-]+", "-", name).strip("-.") or "group"))
+        if self.groups:
+            return
         with storage_errors(directory):
             directory.mkdir(parents=True, exist_ok=True)
             found = {
                 "reading": list(self.scored.reading),
                 "target": self.scored.target,
                 "alarm": self.scored.alarm,
-                **asdict(self.measured),
+                **(asdict(self._measured) if self._measured else {}),
                 "choices": None if self.choices is None else asdict(self.choices),
                 "readings": [asdict(each) for each in self.readings],
             }
@@ -99,8 +134,10 @@ class Audit:
             plain = json.loads(json.dumps(found), parse_constant=lambda name: None)
             text = json.dumps(plain, indent=1, ensure_ascii=False)
             (directory / "audit.json").write_text(text + "\n", encoding="utf-8")
-            calibrator = fitted(self.measured.chosen or "uncalibrated", Rows(self.prefixes))
-            save(directory, calibrator, self.scored.scale, self.scored.of_questions)
+            if self._measured:
+                calibrator = fitted(self.measured.chosen or "uncalibrated", Rows(self.prefixes))
+                scored = self.scored
+                save(directory, calibrator, scored.scale, scored.of_questions, scored.field, self.files)
             _write_report(self, directory)
 
 
@@ -126,6 +163,7 @@ def audit(
     fields: Fields | None = None,
     only: Mapping[str, Sequence[str]] | None = None,
     against: str | Path | None = None,
+    by: str | None = None,
 ) -> Audit:
     """Say what the scores in files are worth.
 
@@ -143,6 +181,8 @@ def audit(
         of a file, by its fields.
     against : str or Path, optional
         The folder of an earlier audit. An alarm says if the questions are no longer like those of that audit.
+    by : str, optional
+        The field whose values are audited one by one. By default, those of several LLMs or data sets are.
     """
     earlier = None if against is None else load_calibrator(against)
     if isinstance(source, pd.DataFrame):
@@ -150,9 +190,10 @@ def audit(
             raise DataError("The table is no run, and --only chooses from a run or a file. Leave it out.")
         rows = source.astype(object).where(source.notna(), None).to_dict("records")
         named, records = "The table", [(f"row {number}", row) for number, row in enumerate(rows, start=1)]
+        files: tuple[str, ...] = ()
     else:
         paths = [Path(each) for each in ([source] if isinstance(source, str | Path) else source)]
-        named = ", ".join(map(str, paths))
+        named, files = ", ".join(map(str, paths)), tuple(map(str, paths))
         if len(paths) == 1 and is_run(paths[0]):
             if fields not in (None, Fields()):
                 raise DataError(
@@ -160,13 +201,29 @@ def audit(
                 )
             solutions, words = run_solutions(paths[0], only or {})
             found = rows_of(solutions, named, Fields(scale="logit"), [words])
-            return _measured(named, found, earlier)
+            return _measured(named, found, earlier, files)
         records = read_files(paths, only)
-    return _measured(named, scored(records, named, fields or Fields()), earlier)
+    fields = fields or Fields()
+    makers = [by] if by else [name for name in makers_of(records) if name not in (only or {})]
+    parts = split(records, makers, named) if makers else {}
+    whole = scored(records, named, fields)
+    if whole.prefixes.empty or not makers:
+        return _measured(named, whole, earlier, files)
+    if not fields.scale:
+        fields = replace(fields, scale=whole.scale.name)
+    groups = {}
+    for name, own in parts.items():
+        with suppress(DataError):  # It has too little.
+            groups[name] = _measured(named, scored(own, named, fields), earlier, files)
+    return (
+        Audit(named, whole, groups, tuple(makers))
+        if len(groups) > 1
+        else _measured(named, whole, earlier, files)
+    )
 
 
-def _measured(named: str, found: Scored, earlier: SavedCalibrator | None) -> Audit:
-    if found.prefixes["question"].nunique() < 2:
+def _measured(named: str, found: Scored, earlier: SavedCalibrator | None, files: tuple[str, ...]) -> Audit:
+    if found.solutions["question"].nunique() < 2 or found.prefixes["question"].nunique() == 1:
         raise DataError(
             f"{named} has scored solutions of one question only. An audit fits on some questions and measures on "
             "others. Add more questions, or name the field that tells them apart: --question FIELD."
@@ -175,8 +232,7 @@ def _measured(named: str, found: Scored, earlier: SavedCalibrator | None) -> Aud
         alarm = earlier.alarm()
         alarm.add_all(found.of_questions.to_dict("records"))
         found = replace(found, alarm=alarm.message)
-    values = measured(found)
-    return Audit(named, found, values, choices(found, values.chosen), readings(found))
+    return Audit(named, found, files=files)
 
 
 def _drawn(shown: Mapping[str, pd.DataFrame]) -> dict[str, tuple[Figure, Any]]:
@@ -192,23 +248,23 @@ def _drawn(shown: Mapping[str, pd.DataFrame]) -> dict[str, tuple[Figure, Any]]:
 
 
 def _contents(found: Audit, directory: str | None) -> dict[str, Any]:
-    rows, values, ways, shown = found.scored, found.measured, found.choices, found.tables
+    rows, values, ways, shown = found.scored, found._measured, found.choices, found.tables
     drawn = _drawn(shown)
     return {
         "source": found.source,
         "verdict": [
-            verdict.trust(values),
-            verdict.repair(values),
+            *(verdict.headlines(rows, values) if values else []),
             *sentences(found.readings),
-            *([verdict.promised(ways)] if ways else []),
+            *verdict.advice(ways),
         ],
         "reading": rows.reading,
-        "warnings": [*([rows.alarm] if rows.alarm else []), *verdict.few(values)],
+        "warnings": [
+            *([rows.alarm] if rows.alarm else []),
+            *rows.doubts,
+            *(verdict.few(values) if values else []),
+        ],
         "errors": " ".join(
-            [
-                f"Calibration error {quantity(values.error)}. Brier score {quantity(values.brier)}.",
-                *verdict.errors_found(values),
-            ]
+            [f"Brier score {quantity(values.brier)}.", *verdict.errors_found(values)] if values else []
         ),
         "figures": {
             name: {"drawn": drawn.get(name), "rows": _texts(table)}

@@ -9,8 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from prmcal.arrays import Bools, Floats
-from prmcal.db.statistics.intervals import bounded_interval
-from prmcal.harness.audit.estimates import OUTER, Number, Rows, fitted, predicted
+from prmcal.harness.audit.estimates import OUTER, Number, Rows, fitted, mean_of_questions, predicted
 from prmcal.harness.audit.scored import Scored
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
@@ -74,11 +73,11 @@ def choices(found: Scored, calibrator: str) -> Choices | None:
             for name in _VOTES:
                 fixed[f"{name} of {count}"] = _answer(name, pool, count)
     if not with_answers:
-        missing.append("votes, since the file has no answers.")
+        missing.append("votes (it has no answers)")
     halves = np.random.default_rng(0).permutation(len(kept)) % 2
     rules: dict[str, tuple[Floats, Floats]] = {}
     if bare is None:
-        missing.append("IAS: it is not possible, since the bare questions have no score.")
+        missing.append("IAS (bare questions have no score)")
     else:
         rules[f"IAS, C = {_TARGET:g}"] = _tuned("best-of-n + IAS", pool, halves)
     rules["first good enough"] = _tuned("first good enough", pool, halves)
@@ -97,6 +96,15 @@ def choices(found: Scored, calibrator: str) -> Choices | None:
         difference = accuracy - _rival(table, costs, halves, budget)
         rows.append(Choice(name, mean_of_questions(accuracy), budget, mean_of_questions(difference, -1.0)))
     return Choices(most, len(kept), best, tuple(rows), tuple(missing), *_safe(pool))
+
+
+def best_of_all(found: Scored) -> tuple[int, Floats] | None:
+    """Return M, and the accuracy of best-of-M of each question with so many solutions; None if there are no two."""
+    arrays = _pool(found)
+    if arrays is None:
+        return None
+    right, scores, answers, _ = arrays
+    return right.shape[1], _answer("best-of-n", Pool(right, answers, scores=scores), right.shape[1]).accuracy
 
 
 def _safe(pool: Pool) -> tuple[str, float]:
@@ -158,12 +166,6 @@ def _bare_rewards(found: Scored, name: str, kept: Sequence[int]) -> Floats | Non
     return rewards
 
 
-def mean_of_questions(values: Floats, lowest: float = 0.0) -> Number:
-    """Return the mean of a value in [lowest, 1] for each question, with its interval."""
-    low, high = (float(end) for end in bounded_interval(values, lowest, 1.0))
-    return Number(float(values.mean()), low, high, len(values))
-
-
 def _pool(found: Scored) -> tuple[Bools, Floats, NDArray[Any], Sequence[int]] | None:
     """Return outcomes, scores and answers of the questions with enough solutions; None if fewer than two have.
 
@@ -183,7 +185,7 @@ def _pool(found: Scored) -> tuple[Bools, Floats, NDArray[Any], Sequence[int]] | 
     table = ordered.groupby("question").head(most)
     shape = len(kept), most
     right = table["label"].to_numpy(np.float64).reshape(shape) > 0.5
-    scores = table["score"].to_numpy(np.float64).reshape(shape)
+    scores = table["score"].to_numpy(np.float64).reshape(shape) * (-1 if found.scale.reverse else 1)
     answers = np.stack(
         [pd.factorize(part)[0] for part in table["answer"].astype(object).to_numpy().reshape(shape)]
     )

@@ -6,6 +6,7 @@ Every interval is over questions. A calibrator is never measured on questions th
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -19,19 +20,21 @@ from prmcal.db.statistics.intervals import (
     IntervalRule,
     bounded_interval,
     error_interval,
+    gain_interval,
     signed_interval,
-    skewed_interval,
 )
 from prmcal.harness.audit.detection import Detection, PrmScore, detection, prm_scores
 from prmcal.harness.audit.scored import Scored
-from prmcal.harness.metrics.measured import statistic_of
 from prmcal.log_odds import log_odds
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.metric import PrefixRows
-from prmcal.registry.plugins import calibrators, metrics
+from prmcal.registry.metrics.scores import AUROCWithin
+from prmcal.registry.plugins import calibrators
 
 CALIBRATORS = ("temperature", "platt", "beta", "isotonic", "histogram")
 """Those that read the score alone, and are fitted in seconds to a million prefixes."""
+ORDER_ALONE = ("isotonic", "histogram")
+"""Those of them that read the order of the scores alone."""
 
 OUTER, INNER = 5, 4
 """Folds over questions: those that measure, and those within their complement that choose."""
@@ -42,9 +45,13 @@ _UPPER = 0.975
 _BINS = 10
 _GROUPS = 5_000
 """A fit reads this many rows at most, which takes a second at most for a million prefixes."""
-_CLUSTERS = 1_000
-"""A calibration error joins questions to at most so many clusters, whose resamples take seconds at most."""
 _LEAST = 10  # questions of a part
+LEAST_MIXED = 10
+"""Questions with right and wrong solutions that an AUC needs to be told."""
+LEAST_INFORMATIVE = 15
+"""Informative questions that a verdict on calibrators needs. See ``python -m benchmarks.statistics.audit_edges``."""
+_UNEVEN = 0.5
+"""The share of the questions that count in effect, below which each question counts the same."""
 _BOOTSTRAP = Bootstrap(1000, 0)
 _POWER = 1.96 + 0.84
 """Standard errors that a difference must have so that four of five audits see it."""
@@ -79,8 +86,14 @@ class Measured:
     """The same for parts of the prefixes."""
     by_others: dict[str, Number]
     """The same by the share of the other solutions of the question that are right, a difficulty that any file has."""
-    error: Number
-    """Adaptive calibration error, corrected for noise."""
+    order: Number | None
+    """AUC within the questions that have right and wrong solutions (of labels of steps: prefixes); None if none has."""
+    said: tuple[Bin, ...]
+    """The prefixes whose scores are near .1, .3, .5, .7 and .9; of ranks, fifths of the prefixes."""
+    informative: int
+    """The number of questions with something right, or of those with something wrong, whichever is smaller."""
+    even: bool
+    """Whether each question counts the same, since a few have most of the prefixes."""
     brier: Number
     gain: Number
     """Mean cut of the Brier score by the calibrators that are chosen and fitted without a fold, on new questions."""
@@ -102,6 +115,11 @@ class Measured:
     needed: int | None
     """Questions with which this cut would be seen; None if it is seen."""
 
+    @property
+    def is_repaired(self) -> bool:
+        """Whether a calibrator surely helps: the cut is above 0, and enough questions are informative."""
+        return bool(self.chosen) and self.gain.low > 0 and self.informative >= LEAST_INFORMATIVE
+
 
 class Rows:
     """Prefixes as arrays: what calibrators and metrics read."""
@@ -112,6 +130,13 @@ class Rows:
         self.label: Floats = prefixes["label"].to_numpy(np.float64)
         self.n: Ints = np.full(len(prefixes), draws_of(self.label), dtype=np.int64)
         self.k: Ints = np.rint(self.label * self.n).astype(np.int64)
+
+    @cached_property
+    def is_uneven(self) -> bool:
+        """Whether a few questions have most of the rows."""
+        counts = np.bincount(self.question)
+        counts = counts[counts > 0].astype(np.float64)
+        return bool(counts.sum() ** 2 / (counts**2).sum() < _UNEVEN * len(counts))
 
     @property
     def logit(self) -> Floats:
@@ -155,30 +180,31 @@ def measured(found: Scored) -> Measured:
     squared = (rows.reward - rows.label) ** 2
     honest = {name: np.empty(len(squared)) for name in CALIBRATORS}
     selected = np.empty(len(squared))
-    for held, best in chosen_in_folds(rows):
-        for name in CALIBRATORS:
+    names = ORDER_ALONE if found.scale.name == "rank" else CALIBRATORS
+    for held, best in chosen_in_folds(rows, names):
+        for name in names:
             honest[name][held] = predicted(fitted(name, rows, ~held), rows, held)
         selected[held] = honest[best][held] if best else rows.reward[held]
-    chosen = _best(rows, slice(None))
-    gain = over_folds(squared - (selected - rows.label) ** 2, rows.question)
-    clustered = PrefixRows(rows.reward, rows.k, rows.n, rows.question % _CLUSTERS)
-    calibration = statistic_of(metrics.create("adaptive_ce_corrected"), clustered, _BOOTSTRAP)
-    assert calibration is not None
+    chosen = _best(rows, slice(None), names)
+    gain = over_folds(squared - (selected - rows.label) ** 2, rows, gain_interval)
     judged = (found.prefixes, selected if chosen else None, _levels(found), _BOOTSTRAP)
     return Measured(
-        signed_error=mean_of(rows.reward - rows.label, rows.question, signed_interval),
+        signed_error=mean_of(rows.reward - rows.label, rows, signed_interval),
         by_step=_by_step(found.prefixes, rows),
         by_level=_by_level(found, rows),
         by_others=_by_others(found, rows),
-        error=_number(calibration),
-        brier=mean_of(squared, rows.question, error_interval),
+        order=_order(found),
+        said=_said(rows, found.scale.name == "rank"),
+        informative=_informative(rows),
+        even=rows.is_uneven,
+        brier=mean_of(squared, rows, error_interval),
         gain=gain,
         chosen=chosen,
         gains={
-            name: over_folds(squared - (values - rows.label) ** 2, rows.question)
-            for name, values in honest.items()
+            name: over_folds(squared - (honest[name] - rows.label) ** 2, rows, gain_interval)
+            for name in names
         },
-        after=over_folds(selected - rows.label, rows.question, signed_interval),
+        after=over_folds(selected - rows.label, rows, signed_interval),
         curve=_learning_curve(rows, chosen) if chosen else {},
         reliability={
             "as they are": _bins(rows.reward, rows),
@@ -190,28 +216,81 @@ def measured(found: Scored) -> Measured:
     )
 
 
+def area_within(frame: pd.DataFrame) -> Number | None:
+    """Return the AUC within the questions of a table of rewards and labels; None if no question has both outcomes."""
+    areas = areas_within(frame)
+    return mean_of_questions(areas) if len(areas) else None
+
+
+def areas_within(frame: pd.DataFrame) -> Floats:
+    """Return the AUC of each question that has both outcomes, of shape (mixed questions,)."""
+    frame = frame.dropna(subset=["reward", "label"]).astype({"label": np.float64})
+    if frame.empty:
+        return np.zeros(0)
+    rows = Rows(frame)
+    area = AUROCWithin().measure(PrefixRows(rows.reward, rows.k, rows.n, rows.question))
+    return np.zeros(0) if area is None else area.sums[area.counts > 0]
+
+
+def mean_of_questions(values: Floats, lowest: float = 0.0) -> Number:
+    """Return the mean of a value in [lowest, 1] for each question, with its interval."""
+    low, high = (float(end) for end in bounded_interval(values, lowest, 1.0))
+    return Number(float(values.mean()), low, high, len(values))
+
+
+def _order(found: Scored) -> Number | None:
+    """Return the AUC within questions: of whole solutions by their outcome, or else of prefixes by their labels."""
+    if found.target == "outcome":
+        return area_within(found.solutions)
+    steps = found.prefixes[found.prefixes["step"] > 0]
+    return area_within(steps.drop_duplicates(["question", "step", "score", "label"]))
+
+
+def _informative(rows: Rows) -> int:
+    """Return how many questions have something right, or how many have something wrong: the smaller number."""
+    right, wrong = (len(np.unique(rows.question[part])) for part in (rows.label > 0, rows.label < 1))
+    return min(right, wrong)
+
+
+def _said(rows: Rows, by_rank: bool) -> tuple[Bin, ...]:
+    """Return the prefixes by fifths of the scale, or, by rank, in fifths of equally many. A fifth can be empty."""
+    edges = np.quantile(rows.reward, np.arange(1, 5) / 5) if by_rank else np.arange(1, 5) / 5
+    place = np.searchsorted(edges, rows.reward, side="right")
+    return tuple(_bin(rows.reward, place == fifth, rows) for fifth in range(5))
+
+
 def _levels(found: Scored) -> pd.Series:
     """Return the level of each prefix: in ProcessBench its subset, in PRMBench the category of its solution."""
     keys = ["question", "solution"]
     return found.prefixes[keys].merge(found.solutions[[*keys, "level"]], on=keys, how="left")["level"]
 
 
-def mean_of(values: Floats, question: Ints, rule: IntervalRule = skewed_interval) -> Number:
-    """Return the mean of values in [-1, 1] over prefixes, with its interval over questions by a rule."""
-    totals, counts = np.bincount(question, weights=values), np.bincount(question).astype(np.float64)
+def mean_of(
+    values: Floats, rows: Rows, rule: IntervalRule, part: Bools | Ints | slice = slice(None)
+) -> Number:
+    """Return the mean of values in [-1, 1] over some of the prefixes, with its interval over questions by a rule.
+
+    Where a few questions have most of the prefixes of the file, each question counts the same.
+    """
+    question = rows.question[part]
+    counts: Floats = np.bincount(question).astype(np.float64)
     asked = np.flatnonzero(counts)
-    found = _number(Ratio(totals[asked], counts[asked], asked, rule))
+    totals = np.bincount(question, weights=values)[asked]
+    counts = counts[asked]
+    even = rows.is_uneven
+    ratio = Ratio(totals / counts if even else totals, np.ones(len(counts)) if even else counts, asked, rule)
+    found = _number(ratio)
     return replace(found, low=max(found.low, -1.0), high=min(found.high, 1.0))
 
 
-def over_folds(values: Floats, question: Ints, rule: IntervalRule = skewed_interval) -> Number:
+def over_folds(values: Floats, rows: Rows, rule: IntervalRule) -> Number:
     """Return the mean of values that are measured in folds, each with fits to the other folds.
 
     The interval is one of what these fits give on new questions, on average, and not of a fit to all questions. The
     plain one is right for many questions (Bayle et al., 2020, "Cross-validation confidence intervals for test error").
     For few, it is too narrow. So Student's t has the degrees of freedom of the questions that one fit is measured on.
     """
-    found = mean_of(values, question, rule)
+    found = mean_of(values, rows, rule)
     own = max(found.questions / OUTER, 1.0)
     wider = float(stdtrit(own, _UPPER) / stdtrit(max(found.questions - 1, 1), _UPPER))
     low, high = (
@@ -224,14 +303,6 @@ def over_folds(values: Floats, question: Ints, rule: IntervalRule = skewed_inter
 def _number(statistic: Statistic) -> Number:
     found = estimate(statistic, _BOOTSTRAP, compared=False)
     return Number(found.value, found.low, found.high, found.questions)
-
-
-def area_within(rows: Rows) -> Number | None:
-    """Return the area under the ROC curve within questions; None if no question has right and wrong rows."""
-    statistic = statistic_of(
-        metrics.create("auroc_within"), PrefixRows(rows.reward, rows.k, rows.n, rows.question), _BOOTSTRAP
-    )
-    return None if statistic is None else _number(statistic)
 
 
 def needed(gain: Number) -> int | None:
@@ -249,21 +320,22 @@ def folds_of(question: Ints, folds: int, seed: int = 0) -> NDArray[np.intp]:
     return order[index]
 
 
-def chosen_in_folds(rows: Rows) -> Iterator[tuple[Bools, str]]:
+def chosen_in_folds(rows: Rows, names: Sequence[str] = CALIBRATORS) -> Iterator[tuple[Bools, str]]:
     """Yield the rows of each fold, and the calibrator that is best on the questions of the others; "" for none."""
     folds = folds_of(rows.question, OUTER)
     for fold in np.unique(folds):
         held = folds == fold
-        yield held, _best(rows, ~held)
+        yield held, _best(rows, ~held, names)
 
 
-def _best(rows: Rows, chosen: Bools | slice) -> str:
+def _best(rows: Rows, chosen: Bools | slice, names: Sequence[str]) -> str:
     """Return the calibrator with the lowest Brier score on held-out questions; "" if the scores are better."""
     part = np.zeros(len(rows.reward), dtype=bool)
     part[chosen] = True
     folds = np.where(part, folds_of(rows.question, INNER, seed=1), -1)
-    scores = {"": float(((rows.reward - rows.label)[part] ** 2).mean())}
-    for name in CALIBRATORS:
+    # Of an order alone, the rewards mean nothing.
+    scores = {} if names == ORDER_ALONE else {"": float(((rows.reward - rows.label)[part] ** 2).mean())}
+    for name in names:
         errors = 0.0
         for fold in range(INNER):
             held = folds == fold
@@ -280,7 +352,7 @@ def _by_part(parts: Mapping[str, Bools], rows: Rows, least: int = 1) -> dict[str
     """Return the signed error of each part with enough questions."""
     errors = rows.reward - rows.label
     return {
-        name: mean_of(errors[part], rows.question[part], signed_interval)
+        name: mean_of(errors[part], rows, signed_interval, part)
         for name, part in parts.items()
         if len(np.unique(rows.question[part])) >= least
     }
@@ -330,42 +402,38 @@ def _bins(rewards: Floats, rows: Rows) -> tuple[Bin, ...]:
     """Return bins of about equally many prefixes. Equal rewards are in one bin."""
     edges = np.unique(np.quantile(rewards, np.arange(1, _BINS) / _BINS))
     place = np.searchsorted(edges, rewards, side="right")
-    return tuple(
-        Bin(
-            float(rewards[part].mean()),
-            mean_of(rows.label[part], rows.question[part], bounded_interval),
-            int(part.sum()),
-        )
-        for part in (place == each for each in range(len(edges) + 1))
-        if part.any()
-    )
+    parts = (place == number for number in range(len(edges) + 1))
+    return tuple(_bin(rewards, part, rows) for part in parts if part.any())
+
+
+def _bin(rewards: Floats, part: Bools, rows: Rows) -> Bin:
+    count = int(part.sum())
+    if not count:
+        return Bin(math.nan, Number(math.nan, math.nan, math.nan, 0), 0)
+    return Bin(float(rewards[part].mean()), mean_of(rows.label[part], rows, bounded_interval, part), count)
 
 
 def _learning_curve(rows: Rows, name: str) -> dict[int, Number]:
     """Return the cut of the Brier score on a held-out half, with a growing number of questions to fit on."""
     ids = np.unique(rows.question)
     squared = (rows.reward - rows.label) ** 2
-    cuts: dict[int, list[Floats]] = {}
-    asked: dict[int, list[Ints]] = {}
+    cuts: dict[int, list[tuple[Floats, Bools]]] = {}
     for repeat in range(_REPEATS):
         order = np.random.default_rng(repeat).permutation(ids)
         half = len(order) // 2
         held = np.isin(rows.question, order[half:])
-        for count in (*(each for each in LEARNED_FROM if each < half), half):
+        for count in (*(count for count in LEARNED_FROM if count < half), half):
             train = np.isin(rows.question, order[:count])
             after = (predicted(fitted(name, rows, train), rows, held) - rows.label[held]) ** 2
-            cuts.setdefault(count, []).append(squared[held] - after)
-            asked.setdefault(count, []).append(rows.question[held])
-    return {count: _over_halves(cuts[count], asked[count]) for count in sorted(cuts)}
+            cuts.setdefault(count, []).append((squared[held] - after, held))
+    return {count: _over_halves(cuts[count], rows) for count in sorted(cuts)}
 
 
-def _over_halves(cuts: Sequence[Floats], asked: Sequence[Ints]) -> Number:
+def _over_halves(cuts: Sequence[tuple[Floats, Bools]], rows: Rows) -> Number:
     """Return the mean of cuts. Its interval has the spread between questions and that between the halves."""
-    found = mean_of(np.concatenate(cuts), np.concatenate(asked))
-    fits = (
-        stdtrit(_REPEATS - 1, _UPPER)
-        * float(np.std([each.mean() for each in cuts], ddof=1))
-        / math.sqrt(_REPEATS)
-    )
+    every = np.concatenate([np.flatnonzero(held) for _, held in cuts])
+    found = mean_of(np.concatenate([cut for cut, _ in cuts]), rows, gain_interval, every)
+    means = [cut.mean() for cut, _ in cuts]
+    fits = stdtrit(_REPEATS - 1, _UPPER) * float(np.std(means, ddof=1)) / math.sqrt(_REPEATS)
     low = found.value - math.hypot(found.value - found.low, fits)
     return replace(found, low=low, high=found.value + math.hypot(found.high - found.value, fits))

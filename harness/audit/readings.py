@@ -12,7 +12,7 @@ import pandas as pd
 
 from prmcal.arrays import Bools, Floats
 from prmcal.db.overview.types import UNKNOWN
-from prmcal.db.statistics.intervals import error_interval, signed_interval
+from prmcal.db.statistics.intervals import error_interval, gain_interval, signed_interval
 from prmcal.db.text.formats import number
 from prmcal.db.text.overview import quantity
 from prmcal.harness.audit.estimates import (
@@ -91,15 +91,21 @@ def readings(found: Scored) -> tuple[Read, ...]:
     def read(name: str, brier: Floats, calibrated: Floats, error: Floats, auc: Number | None) -> Read:
         return Read(
             name,
-            mean_of(error, rows.question, signed_interval),
-            mean_of(brier, rows.question, error_interval),
-            over_folds(calibrated, rows.question, error_interval),
-            over_folds(squared[_LAST] - brier, rows.question),
+            mean_of(error, rows, signed_interval),
+            mean_of(brier, rows, error_interval),
+            over_folds(calibrated, rows, error_interval),
+            over_folds(squared[_LAST] - brier, rows, gain_interval),
             auc,
         )
 
     single = [
-        read(name, squared[name], after[name], raw[name].reward - rows.label, area_within(raw[name]))
+        read(
+            name,
+            squared[name],
+            after[name],
+            raw[name].reward - rows.label,
+            area_within(table.assign(reward=table[name])),
+        )
         for name in READINGS
     ]
     return (*single, read(CHOSEN, chosen, on_top, errors, None))

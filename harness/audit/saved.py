@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,10 @@ import numpy as np
 
 from prmcal.db.statistics.shift import ShiftAlarm
 from prmcal.errors import DataError
-from prmcal.log_odds import log_odds, probability
+from prmcal.log_odds import log_odds
 from prmcal.registry.messages import reading
 from prmcal.registry.plugins import calibrators
+from prmcal.registry.reading.scales import Scale
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 _FILE, _FOLDER = "calibrator.json", "calibrator"
 """The file that describes the calibrator, and the folder into which it saves itself."""
-_FORMAT = 2
+_FORMAT = 3
 _QUESTIONS = 1000
 """The largest number of questions that are kept for the alarm. More of them hardly sharpen it."""
 
@@ -36,16 +38,26 @@ class SavedCalibrator:
     ----------
     calibrator : Calibrator
         A fitted one that reads the reward or the logit.
-    scale : str
-        The scale of the audited scores: ``probability`` or ``logit``.
+    scale : Scale
+        The scale of the audited scores.
     questions : mapping of str to sequence of float or None
         Values of the audited questions, by the names that an alarm compares.
+    field : str, optional
+        The field of the audited scores.
+    files : sequence of str, optional
+        The audited files.
     """
 
     def __init__(
-        self, calibrator: Calibrator, scale: str, questions: Mapping[str, Sequence[float | None]]
+        self,
+        calibrator: Calibrator,
+        scale: Scale,
+        questions: Mapping[str, Sequence[float | None]],
+        field: str | None = None,
+        files: Sequence[str] = (),
     ) -> None:
-        self.scale = scale
+        self.field, self.files = field, tuple(files)
+        self._scale = scale
         self._calibrator = calibrator
         self._questions = questions
 
@@ -53,6 +65,11 @@ class SavedCalibrator:
     def name(self) -> str:
         """The name of the calibrator, such as ``platt``; ``uncalibrated`` if none is better than the scores."""
         return self._calibrator.plugin_name
+
+    @property
+    def scale(self) -> str:
+        """The name of the scale, such as ``probability`` or ``logit``."""
+        return self._scale.name
 
     def alarm(self) -> ShiftAlarm:
         """Return an alarm for questions that are not like the audited ones. It has seen no question yet."""
@@ -63,31 +80,39 @@ class SavedCalibrator:
     def predict(self, scores: ArrayLike) -> Floats:
         """Return calibrated rewards in [0, 1], of the shape of the scores. NaN stays NaN.
 
-        Scores have the scale of the audited file: probabilities, or log-odds. Raises a ValueError if a probability is
-        not in [0, 1], or a log-odds is not finite.
+        Scores have the scale of the audited file: probabilities, log-odds, percent, grades or ranks. Raises a
+        ValueError if a score is not on this scale, or is not finite.
         """
         scores = np.asarray(scores, dtype=np.float64)
         scored = ~np.isnan(scores)
         features = scores[scored]
-        if self.scale == "probability" and np.any((features < 0) | (features > 1)):
-            raise ValueError("The calibrator was fitted to probabilities. Each score must be in [0, 1].")
-        if self._calibrator.reads == "logit":
-            features = log_odds(features) if self.scale == "probability" else features
-        elif self.scale == "logit":
-            features = probability(features)
+        if self._calibrator.reads == "logit" and self.scale == "logit":
+            features = -features if self._scale.reverse else features
+        else:
+            features = self._scale.rewards(features)
+            features = log_odds(features) if self._calibrator.reads == "logit" else features
         rewards = np.full(scores.shape, np.nan)
         rewards[scored] = self._calibrator.predict(features)[:, 0]
         return rewards
 
 
-def save(directory: Path, calibrator: Calibrator, scale: str, questions: pd.DataFrame) -> None:
+def save(
+    directory: Path,
+    calibrator: Calibrator,
+    scale: Scale,
+    questions: pd.DataFrame,
+    field: str | None,
+    files: Sequence[str],
+) -> None:
     """Write a fitted calibrator into a folder, with the values of the audited questions that an alarm compares."""
     calibrator.save(directory / _FOLDER)
     compared = questions.sample(min(len(questions), _QUESTIONS), random_state=0).astype(object)
     card = {
         "format": _FORMAT,
         "name": calibrator.plugin_name,
-        "scale": scale,
+        "scale": asdict(scale),
+        "field": field,
+        "files": list(files),
         "questions": compared.where(compared.notna(), None).to_dict("list"),
     }
     (directory / _FILE).write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
@@ -108,4 +133,5 @@ def load_calibrator(directory: str | Path) -> SavedCalibrator:
                 f"An older version of prmcal wrote {path}. Audit again: prmcal audit FILE --out {directory}."
             )
         calibrator = calibrators.create(card["name"]).load(path.with_name(_FOLDER))
-        return SavedCalibrator(calibrator, card["scale"], card["questions"])
+        scale = Scale(**card["scale"])
+        return SavedCalibrator(calibrator, scale, card["questions"], card["field"], card["files"])

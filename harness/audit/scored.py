@@ -1,7 +1,8 @@
 """The rows of an audit: one for each scored prefix of a file or a run, and the words that say how it was read."""
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,19 +12,23 @@ import pandas as pd
 
 from prmcal.db.queries.trajectories import scored_places, scored_prefixes
 from prmcal.db.run_folder import RECORD_FILE
+from prmcal.db.text.formats import counted
 from prmcal.errors import DataError
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.log_odds import probability
 from prmcal.registry.grading import grade_answer
 from prmcal.registry.grading.extraction import MARKED, find_answer
 from prmcal.registry.messages import shown
 from prmcal.registry.reading.records import Record
+from prmcal.registry.reading.scales import Scale, scale_of
 from prmcal.registry.reading.shapes import Solution
-from prmcal.registry.reading.solutions import Fields, Scale, is_number, share_of, solutions_of
+from prmcal.registry.reading.solutions import Fields, solutions_of
+from prmcal.registry.reading.values import score_of, share_of
 from prmcal.steps import split_steps
 
 FIRST = "reward of the first solution"
 OUTCOME = "outcome of the first solution minus its reward"
+
+_BOX = re.compile(r"\\boxed\{([^{}]*)\}")
 
 Target = Literal["success rate", "outcome", "first error", "step"]
 
@@ -44,6 +49,10 @@ class Scored:
     scale: Scale
     reading: tuple[str, ...]
     """Sentences that say how the file was read."""
+    doubts: tuple[str, ...] = ()
+    """Sentences that say why the reading may be wrong."""
+    field: str | None = None
+    """The field with the scores, if it was found by its name and not by the shape of the file."""
     alarm: str = ""
     """The alarm of an earlier audit, whose questions these do not resemble; empty if there is none."""
 
@@ -65,6 +74,15 @@ def scored(records: Sequence[Record], source: str, fields: Fields) -> Scored:
     return rows_of(found, source, fields, words)
 
 
+def _graded(solution: Solution, answer: Any, reference: str) -> bool:
+    """Return whether an answer is right. Several boxes in the last step are a list, if the reference is one."""
+    if answer is not None and grade_answer(str(answer), reference) == "correct":
+        return True
+    end = (solution.get("steps") or split_steps(solution.get("text") or "") or [""])[-1]
+    boxes = _BOX.findall(end)
+    return "," in reference and len(boxes) > 1 and grade_answer(", ".join(boxes), reference) == "correct"
+
+
 def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Sequence[str]) -> Scored:
     """Turn solutions with the values of a file into rows of numbers. `words` say how the file was read."""
     numbers: dict[str, int] = {}
@@ -79,8 +97,9 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
     counts = [_step_count(each) for each in found]
     over = [_scores_over(each, count) for each, count in zip(found, counts, strict=True)]
     bare_is_scored = over.count(1) > over.count(0)
+    graded: list[tuple[bool, str, str]] = []
     for each, count, more in zip(found, counts, over, strict=True):
-        question = numbers.setdefault(each["question"], len(numbers))
+        question = numbers.setdefault(" ".join(each["question"].split()), len(numbers))
         index = seen[question] = seen.get(question, -1) + 1
         if more not in (None, int(bare_is_scored)):
             unlike.append(str(each.get("place")))
@@ -88,13 +107,18 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
                 count = len(each["score"]) - bare_is_scored
         scores, steps = _aligned(each.get("score"), count, each, source)
         text = each.get("text") or "\n\n".join(each.get("steps") or ())
-        answer = each.get("answer")
+        answer, way = each.get("answer"), "a field of its own"
         if answer is None and text and (read := find_answer(text, MARKED)):
-            answer = read.text
+            answer, way = read.text, read.way
         outcome = share_of(each.get("label"))
         if outcome is None and each.get("reference") is not None:
             reference = str(each["reference"])
-            outcome = float(answer is not None and grade_answer(str(answer), reference) == "correct")
+            outcome = float(_graded(each, answer, reference))
+            graded.append((bool(outcome), f"{shown(answer)} ({way})", reference))
+        if outcome is not None and not 0 <= outcome <= 1:
+            raise DataError(
+                f"{source}, {each['place']}: a label must be in [0, 1]. Got {shown(each['label'])}."
+            )
         labels = _labels(each, target, steps, outcome)
         for step, (score, label) in enumerate(zip(scores, labels, strict=True)):
             if score is not None and label is not None:
@@ -114,30 +138,53 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
             }
         )
     prefixes = pd.DataFrame(rows, columns=["question", "solution", "step", "steps", "score", "label"])
-    if prefixes.empty:
+    solutions, field = pd.DataFrame(whole), found[0].get("field") if found else None
+    if prefixes.empty and not (solutions["answer"].notna().any() and solutions["label"].notna().any()):
         raise DataError(
             f"{source} has no prefix with both a score and a label. Add the file that has the other: prmcal audit "
             f"{source} OTHER."
         )
-    scale = fields.scale or _scale(prefixes["score"].to_numpy(np.float64), source)
-    prefixes["reward"] = _rewards(prefixes["score"].to_numpy(np.float64), scale, source)
-    solutions = pd.DataFrame(whole)
-    scores = solutions["score"].to_numpy(np.float64)
-    solutions["reward"] = _rewards(scores, scale, source)
-    bare = int((prefixes["step"] == 0).sum())
     words = [
         *words,
-        f"Read: {len(numbers):,} questions, {len(solutions):,} solutions, {len(prefixes):,} scored prefixes"
-        f"{'' if bare else ' (none of the bare question)'}.",
-        f"Scores: {'probabilities' if scale == 'probability' else 'log-odds'}, "
-        f"{prefixes['score'].min():.3g} to {prefixes['score'].max():.3g}. Labels: {_TARGETS[target]}, mean "
-        f"{prefixes['label'].mean():.3f}.",
+        f"Read: {counted(len(numbers), 'question')}, {counted(len(solutions), 'solution')}, "
+        f"{counted(len(prefixes), 'scored prefix', 'scored prefixes')}.",
     ]
+    if prefixes.empty:
+        scale = Scale("probability")
+        words.append(
+            f"There are no scores. Labels: {_TARGETS[target]}, mean {solutions['label'].mean():.3f}."
+        )
+    else:
+        scores = prefixes["score"].to_numpy(np.float64)
+        name = str(field or "score")
+        scale = scale_of(scores, prefixes["score"].tolist(), name, fields.scale, fields.reverse, source)
+        words.append(
+            f"Scores: {scale.words}, {prefixes['score'].min():.3g} to {prefixes['score'].max():.3g}. Labels: "
+            f"{_TARGETS[target]}, mean {prefixes['label'].mean():.3f}."
+        )
+    try:
+        prefixes, solutions = (
+            table.assign(reward=scale.rewards(table["score"].to_numpy(np.float64)))
+            for table in (prefixes, solutions)
+        )
+    except ValueError as error:
+        raise DataError(f"{source}: {error}.") from error
     if unlike:
         words.append(
             f"The scores say how many steps {len(unlike):,} texts have, such as that of {unlike[0]}."
         )
-    return Scored(prefixes, solutions, tuple(numbers), target, scale, tuple(words))
+    doubts = tuple(_doubts(graded))
+    return Scored(prefixes, solutions, tuple(numbers), target, scale, tuple(words), doubts, field)
+
+
+def _doubts(graded: Sequence[tuple[bool, str, str]]) -> Iterator[str]:
+    """Yield why the grading of solutions may be wrong."""
+    if graded and not any(right for right, _, _ in graded):
+        _, answer, reference = graded[0]
+        yield (
+            f"0 of {len(graded):,} solutions were graded right, so the labels may be misread: the first one answers "
+            f"{answer}, and the reference is {shown(reference)}. Name others: --answer FIELD --truth FIELD."
+        )
 
 
 _FEW_UNLIKE = 0.1
@@ -145,7 +192,7 @@ _FEW_UNLIKE = 0.1
 _MARKS: dict[Target, str] = {"success rate": "rates", "first error": "first_error", "step": "right"}
 _TARGETS: dict[Target, str] = {
     "success rate": "success rates of prefixes",
-    "outcome": "the outcome of the whole solution, as one draw for each of its prefixes",
+    "outcome": "outcomes of solutions",
     "first error": "whether every step so far is right",
     "step": "whether the step is right",
 }
@@ -175,8 +222,12 @@ def _aligned(
     if len(values) == 1 and isinstance(values[0], list):
         values = values[0]
     count = len(values) if steps is None else steps
-    if any(value is not None and not (is_number(value) and math.isfinite(value)) for value in values):
-        raise DataError(f"{source}: a score must be a number or null. Got {shown(given)}.")
+    try:
+        values = [score_of(value) for value in values]
+    except ValueError as error:
+        raise DataError(
+            f"{source}, {solution['place']}: a score must be a number or null. Got {shown(given)}."
+        ) from error
     if len(values) not in (1, count, count + 1):
         raise DataError(
             f"{source}, {solution['place']}: a solution of {count} steps has {len(values)} scores. "
@@ -195,28 +246,6 @@ def _labels(solution: Solution, target: Target, steps: int, outcome: float | Non
         marks = solution.get(_MARKS[target]) or []
     values = [None if each is None else float(each) for each in marks]
     return [None] * (steps + 1 - len(values)) + values if len(values) <= steps + 1 else [None] * (steps + 1)
-
-
-def _scale(scores: np.ndarray[Any, Any], source: str) -> Scale:
-    inside = (scores >= 0) & (scores <= 1)
-    if inside.all():
-        return "probability"
-    if inside.mean() > 0.9:
-        outside = scores[~inside]
-        raise DataError(
-            f"{source}: {inside.sum():,} scores lie in [0, 1], as probabilities do, and {len(outside):,} do not, such "
-            f"as {outside[0]:g}. Say what they are: --as probability or --as logit."
-        )
-    return "logit"
-
-
-def _rewards(scores: np.ndarray[Any, Any], scale: Scale, source: str) -> np.ndarray[Any, Any]:
-    if scale == "logit":
-        return probability(scores)
-    outside = (scores < 0) | (scores > 1)
-    if outside.any():
-        raise DataError(f"{source}: a probability must be in [0, 1]. Got {scores[outside][0]:g}.")
-    return scores
 
 
 _KINDS = ("llm", "prm", "dataset", "split")

@@ -10,27 +10,25 @@ from string import Template
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from prmcal.arrays import Bools, Floats, Floats32
 from prmcal.db.text.overview import quantity
 from prmcal.errors import DataError
-from prmcal.harness.audit.choices import choices, mean_of_questions
-from prmcal.harness.audit.estimates import INNER, OUTER, Number, Rows
+from prmcal.harness.audit.choices import choices
+from prmcal.harness.audit.estimates import INNER, OUTER, Number, Rows, area_within
 from prmcal.harness.audit.scored import Scored, is_run, rows_of, run_solutions
 from prmcal.harness.storage.store import storage_errors
 from prmcal.registry.calibrators.heads import folds
 from prmcal.registry.calibrators.logit import PlattScaling
 from prmcal.registry.contracts.data import ScoringRequest
-from prmcal.registry.contracts.metric import PrefixRows
 from prmcal.registry.grading.extraction import MARKED, find_answer
-from prmcal.registry.metrics.scores import AUROCWithin
 from prmcal.registry.models.checkpoints import checkpoint_identity, read_config, resolve_checkpoint
 from prmcal.registry.models.files import LANGUAGE_HEAD, Head
 from prmcal.registry.prms.classifiers import TokenClassifierPRM, classifier_on_trunk
 from prmcal.registry.reading.files import read_files
 from prmcal.registry.reading.shapes import Solution
-from prmcal.registry.reading.solutions import Fields, share_of, solutions_of
+from prmcal.registry.reading.solutions import Fields, solutions_of
+from prmcal.registry.reading.values import share_of
 from prmcal.steps import split_steps
 
 LEAST_AUC = 0.7
@@ -246,10 +244,11 @@ def _ridges(states: Floats32, label: Floats) -> list[tuple[Floats, float]]:
 def _worth(found: Scored) -> tuple[dict[str, Number], str]:
     """Return the figures of scores on held-out questions, and the sentence that refuses them, if they are bad."""
     steps = found.prefixes[found.prefixes["step"] > 0].drop_duplicates(["question", "step", "score", "label"])
-    whole = found.solutions.dropna(subset=["score", "label"]).astype({"label": np.float64})
     areas = {
-        "AUC within questions, whole solutions": None if found.target == "step" else _auc(whole),
-        "AUC within questions, prefixes": _auc(steps),
+        "AUC within questions, whole solutions": None
+        if found.target == "step"
+        else area_within(found.solutions),
+        "AUC within questions, prefixes": area_within(steps),
     }
     figures = {name: area for name, area in areas.items() if area is not None}
     if not figures:
@@ -265,15 +264,6 @@ def _worth(found: Scored) -> tuple[dict[str, Number], str]:
         worse = f"The accuracy of {best}, {quantity(figures[best])}, is below that of one sample"
         return figures, f"{worse}, {quantity(figures['one sample'])}."
     return figures, ""
-
-
-def _auc(frame: pd.DataFrame) -> Number | None:
-    """Return the AUC within questions; None if no question has both outcomes."""
-    if frame.empty:
-        return None
-    rows = Rows(frame)
-    area = AUROCWithin().measure(PrefixRows(rows.reward, rows.k, rows.n, rows.question))
-    return None if area is None else mean_of_questions(area.sums[area.counts > 0])
 
 
 def grid_entry(prm: HeadlessPRM, folder: Path) -> str:

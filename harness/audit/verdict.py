@@ -1,58 +1,77 @@
 """The answer of an audit in words, for a terminal and for its report, and its numbers as tables."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import pandas as pd
 
-from prmcal.db.overview.types import UNKNOWN
+from prmcal.db.overview.types import UNKNOWN, Quantity
 from prmcal.db.text.formats import counted, number
 from prmcal.db.text.overview import quantity
 from prmcal.harness.audit.choices import Choices
-from prmcal.harness.audit.detection import CATEGORIES, PRM_SCORES, PUBLISHED
-from prmcal.harness.audit.estimates import Measured, Number
+from prmcal.harness.audit.detection import CATEGORIES, PRM_SCORES, PUBLISHED, WORDS
+from prmcal.harness.audit.estimates import LEAST_INFORMATIVE, LEAST_MIXED, Measured
 from prmcal.harness.audit.readings import Read, sentences
 from prmcal.harness.audit.scored import Scored
 from prmcal.harness.terminal import text_table, wrapped
 
 _FEW = 40
+_GOOD, _WEAK = 0.75, 0.5
+_SIZES = ((100, "tens"), (1_000, "hundreds"), (10_000, "thousands"))
+_FIFTHS = ("0 to .2", ".2 to .4", ".4 to .6", ".6 to .8", ".8 to 1")
+_RANKS = ("lowest fifth", "second", "third", "fourth", "highest fifth")
 
 
 def verdict(
     found: Scored,
-    measured: Measured,
+    measured: Measured | None,
     choices: Choices | None,
     width: int | None = None,
     read: Sequence[Read] = (),
 ) -> str:
-    """Return the whole answer. By default it has the width of the terminal."""
+    """Return the whole answer. By default it has the width of the terminal.
+
+    The first lines say what to do, a table compares the scores with the labels, and the last lines say how the file was
+    read. `measured` is None if there are no scores.
+    """
 
     def block(lines: Iterable[str]) -> str:
-        return "\n".join(wrapped(line, width, hanging="  ") for line in lines)
+        return "\n".join(wrapped(line, width, hanging="  ") for line in lines if line)
 
-    parts = [
-        block(found.reading),
-        block([found.alarm] if found.alarm else []),
-        block([*few(measured), trust(measured), *where(measured), *errors_found(measured)]),
-        block([repair(measured), *learning(measured), *sentences(read)]),
-    ]
-    if choices is not None:
-        rows = [
-            [row.name, quantity(row.accuracy), f"{row.samples:.1f}", quantity(row.against, signed=True)]
-            for row in choices.rows
+    reading = " ".join(found.reading)
+    if measured is None:
+        parts = [
+            block(found.doubts),
+            block(advice(choices)),
+            block(_unknown(found, choices)),
+            block([reading]),
         ]
-        table = text_table(["choice", "accuracy", "samples", "against the best fixed setting"], rows, width)
-        parts.append(
-            f"{wrapped(compared(choices), width)}\n{table}\n{wrapped(promised(choices), width, hanging='  ')}"
-        )
-    parts.append(block(f"Not from this file: {line}" for line in limits(found, choices)))
+        return "\n\n".join(part for part in parts if part)
+    table = text_table(["scores", "mean", "are right", "n"], said(found, measured), width)
+    parts = [
+        block([found.alarm, *found.doubts, *few(measured), *headlines(found, measured), *advice(choices)]),
+        table,
+        block([*[*sentences(read)][-1:], *errors_found(measured), *_unknown(found, choices)]),
+        block([reading]),
+    ]
     return "\n\n".join(part for part in parts if part)
 
 
 def few(measured: Measured) -> Iterator[str]:
-    """Yield a warning if there are few questions."""
+    """Yield a warning if there are few questions, or if a few of them have most of the rows."""
     questions = measured.signed_error.questions
     if questions < _FEW:
         yield f"Only {counted(questions, 'question')}: the intervals are wide."
+    if measured.even:
+        yield "A few questions have most of the prefixes, so each question counts the same."
+
+
+def headlines(found: Scored, measured: Measured) -> Iterator[str]:
+    """Yield whether the scores can be trusted, whether they rank, and whether a calibrator helps."""
+    lines = [] if found.scale.name == "rank" else [trust(measured)]
+    lines.append(order(measured, "solutions" if found.target == "outcome" else "prefixes"))
+    yield from reversed(lines) if is_reverse(measured) else lines
+    yield repair(found, measured)
 
 
 def trust(measured: Measured) -> str:
@@ -62,60 +81,97 @@ def trust(measured: Measured) -> str:
     return f"The scores are {way}: mean score - label {quantity(error, signed=True)}."
 
 
-def where(measured: Measured) -> Iterator[str]:
-    """Yield where the scores are off, and by how much in all."""
-    if measured.by_step:
-        yield f"By step: {_listed(measured.by_step)}."
-    if measured.by_level:
-        yield f"By level: {_listed(measured.by_level)}."
-    if measured.by_others:
-        yield f"By the other solutions of the question: {_listed(measured.by_others)}."
-    yield f"Calibration error {quantity(measured.error)}. Brier score {quantity(measured.brier)}."
+def is_reverse(measured: Measured) -> bool:
+    """Return whether higher scores are surely worse."""
+    area = measured.order
+    return area is not None and area.questions >= LEAST_MIXED and area.high < _WEAK
+
+
+def order(measured: Measured, ranked: str) -> str:
+    """Return the sentence that says how well the scores rank the solutions or the prefixes of a question."""
+    area = measured.order
+    if area is None or area.questions < LEAST_MIXED:
+        mixed = counted(area.questions if area else 0, "question")
+        return f"Too few to say how well they rank: {mixed} with right and wrong {ranked}."
+    told = f"AUC within {area.questions:,} questions {quantity(area)}"
+    if is_reverse(measured):
+        return f"Higher scores are worse: {told}. Turn them round: --reverse."
+    way = (
+        "well"
+        if area.low > _GOOD
+        else "better than chance"
+        if area.low > _WEAK
+        else "not surely better than chance"
+    )
+    return f"They rank {ranked} {way}: {told}."
+
+
+def said(found: Scored, measured: Measured) -> list[list[str]]:
+    """Return the rows of the table of what the scores say and what is true."""
+    by_rank = found.scale.name == "rank"
+    return [
+        [
+            name,
+            "" if not fifth.prefixes or by_rank else f"{fifth.score:.2f}",
+            quantity(fifth.right, 2) if fifth.prefixes else "",
+            f"{fifth.prefixes:,}",
+        ]
+        for name, fifth in zip(_RANKS if by_rank else _FIFTHS, measured.said, strict=True)
+    ]
 
 
 def errors_found(measured: Measured) -> Iterator[str]:
     """Yield how well wrong steps are found, next to what is published of ProcessBench and of PRMBench."""
     if measured.detection:
-        ways = "; ".join(f"{each.way} {quantity(each)}" for each in measured.detection)
+        ways = "; ".join(f"{way.way} {_with_width(way)}" for way in measured.detection)
         means = ", ".join(f"{name} {sum(f1) / len(f1):.3f}" for name, f1 in PUBLISHED.items())
         yield f"F1 of finding the first wrong step: {ways}."
         yield f"Published means of the four subsets of ProcessBench: {means}."
     if measured.prm_scores:
-        rows = "; ".join(
-            f"{each.category} {quantity(each.score)}"
-            + ("" if each.calibrated is None else f", calibrated {quantity(each.calibrated)}")
-            for each in measured.prm_scores
-        )
-        yield f"PRMScore of finding all wrong steps, with the threshold 1/2: {rows}."
-    if len(measured.prm_scores) > 1:
+        overall = measured.prm_scores[0]
+        repaired = "" if overall.calibrated is None else f", calibrated {_with_width(overall.calibrated)}"
+        yield f"PRMScore of finding all wrong steps, with the threshold 1/2: {_with_width(overall.score)}{repaired}."
+    if len(measured.prm_scores) > 2:
         yield f"Published overall: {', '.join(f'{name} {own[0]:.3f}' for name, own in PRM_SCORES.items())}."
 
 
-def repair(measured: Measured) -> str:
+def _with_width(value: Quantity) -> str:
+    """Return a value with its interval. One without a width is no interval."""
+    return quantity(value) if value.low < value.high else number(value.value)
+
+
+def repair(found: Scored, measured: Measured) -> str:
     """Return the sentence that says whether a calibrator helps."""
-    gain = measured.gain
-    if not measured.chosen:
-        return "No calibrator helps: on held-out questions, the scores are best as they are."
-    if gain.low > 0:
-        share = gain.value / measured.brier.value
+    gain, before = measured.gain, measured.brier.value
+    if measured.informative < LEAST_INFORMATIVE:
         return (
-            f"'{measured.chosen}' helps: on held-out questions it cuts the Brier score by {quantity(gain)}, "
-            f"{share:.0%} of it. After it, score - label is {quantity(measured.after, signed=True)}."
+            f"Too few to say whether a calibrator helps: {counted(measured.informative, 'question')} of the rarer "
+            f"outcome, and {LEAST_INFORMATIVE} are needed."
         )
-    more = f" About {measured.needed:,} would be needed." if measured.needed else ""
-    return (
-        f"No calibrator is clearly better with {counted(gain.questions, 'question')}: the best one, "
-        f"'{measured.chosen}', cuts the Brier score by {quantity(gain)}.{more}"
-    )
+    if found.scale.name == "rank":
+        rate = float(found.prefixes["label"].mean())
+        return (
+            f"'{measured.chosen}' makes probabilities of them: on questions that it has not seen, the Brier score is "
+            f"{number(before - gain.value)}, and that of the mean label {number(rate * (1 - rate))}."
+        )
+    if not measured.chosen:
+        return "No calibrator helps: on questions that it has not seen, the scores are best as they are."
+    cut = f"the Brier score from {number(before)} to {number(before - gain.value)}"
+    if measured.is_repaired:
+        return f"'{measured.chosen}' repairs them: on unseen questions, it cuts {cut}, by {quantity(gain)}."
+    more = f" {_size(measured.needed).capitalize()} of questions would show it." if measured.needed else ""
+    return f"No calibrator surely helps: '{measured.chosen}' cuts {cut}, by {quantity(gain)}.{more}"
 
 
-def learning(measured: Measured) -> Iterator[str]:
-    """Yield what the calibrator gives with fewer labelled questions."""
-    if measured.curve:
-        cuts = "; ".join(
-            f"{count:,}: {number(cut.value, 4, signed=True)}" for count, cut in measured.curve.items()
-        )
-        yield f"Cut of the Brier score on a held-out half by labelled questions: {cuts}."
+def _size(count: int) -> str:
+    """Return the size of a number that is known to a factor of ten."""
+    return next((word for most, word in _SIZES if count < most), "tens of thousands")
+
+
+def advice(choices: Choices | None) -> Iterator[str]:
+    """Yield the best use of several samples."""
+    if choices is not None:
+        yield promised(choices)
 
 
 def compared(choices: Choices) -> str:
@@ -140,39 +196,54 @@ def promised(choices: Choices) -> str:
     )
 
 
+def _unknown(found: Scored, choices: Choices | None) -> Iterator[str]:
+    yield f"Not from this file: {'; '.join(limits(found, choices))}."
+
+
 def limits(found: Scored, choices: Choices | None) -> Iterator[str]:
-    """Yield what cannot be told from the file."""
+    """Yield what cannot be told from the file, and why."""
     if found.target == "outcome":
-        yield (
-            "the corrected Brier score, and how far single prefixes are off. An outcome is one draw for each prefix. "
-            "Success rates would tell."
-        )
+        yield "how far single prefixes are off (it has no success rates)"
     if found.target in ("first error", "step"):
-        yield "the chance of a right answer. The labels say whether each step is right, which is another target."
+        yield "the chance of a right answer (labels say which steps are right)"
     if choices is None and found.target == "step":
-        yield "what several samples would give. The solutions were changed or marked step by step."
+        yield "what several samples would give (solutions were marked step by step)"
     elif choices is None:
-        yield "what several samples would give, since questions have one solution each."
+        yield "what several samples would give (questions have one solution each)"
     else:
         yield from choices.missing
-
-
-def _listed(parts: Mapping[str, Number]) -> str:
-    return "; ".join(f"{name} {quantity(each, signed=True)}" for name, each in parts.items())
 
 
 _CHOSEN = "chosen in the folds"
 _PUBLISHED = ("overall", *CATEGORIES.values())
 
 
-def tables(found: Measured, choices: Choices | None, read: Sequence[Read] = ()) -> dict[str, pd.DataFrame]:
+def tables(
+    found: Measured | None, choices: Choices | None, read: Sequence[Read] = ()
+) -> dict[str, pd.DataFrame]:
     """Return the tables reliability, steps, difficulty, calibrators, readings, learning, choices, detection, prmscore.
 
     The 95% interval of a value NAME is in NAME_low and NAME_high. A table without values has no rows.
     """
+    rows: dict[str, Any] = dict.fromkeys((*WORDS["diagrams"], "detection", "prmscore"), ())
+    if found is not None:
+        rows |= _rows(found)
+    rows["readings"] = [each.columns() for each in read]
+    rows["choices"] = [
+        {
+            "choice": way.name,
+            **way.accuracy.columns("accuracy"),
+            "samples": way.samples,
+            **(way.against or UNKNOWN).columns("against"),
+        }
+        for way in (choices.rows if choices else ())
+    ]
+    return {name: pd.DataFrame(list(own)) for name, own in rows.items()}
+
+
+def _rows(found: Measured) -> dict[str, list[dict[str, Any]]]:
     others, levels = "the share of the other solutions that are right", found.by_level
-    ways = choices.rows if choices else ()
-    rows = {
+    return {
         "reliability": [
             {"series": name, "score": each.score, **each.right.columns("right"), "prefixes": each.prefixes}
             for name, bins in found.reliability.items()
@@ -187,17 +258,7 @@ def tables(found: Measured, choices: Choices | None, read: Sequence[Read] = ()) 
             {"calibrator": name, **each.columns("cut")}
             for name, each in {**found.gains, _CHOSEN: found.gain}.items()
         ],
-        "readings": [each.columns() for each in read],
         "learning": [{"labelled": count, **each.columns("cut")} for count, each in found.curve.items()],
-        "choices": [
-            {
-                "choice": each.name,
-                **each.accuracy.columns("accuracy"),
-                "samples": each.samples,
-                **(each.against or UNKNOWN).columns("against"),
-            }
-            for each in ways
-        ],
         "detection": [
             {"way": each.way, **each.columns("f1"), "solutions": each.solutions} for each in found.detection
         ],
@@ -212,4 +273,3 @@ def tables(found: Measured, choices: Choices | None, read: Sequence[Read] = ()) 
             for each in found.prm_scores
         ],
     }
-    return {name: pd.DataFrame(own) for name, own in rows.items()}

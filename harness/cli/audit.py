@@ -17,24 +17,38 @@ from prmcal.harness.terminal import text_table, wrapped
 def audit(
     files: Annotated[list[Path], argument("FILE...", WORDS["audit"]["files"])],
     question: Annotated[str | None, option("FIELD", WORDS["audit"]["question"])] = None,
-    score: Annotated[str | None, option("FIELD", WORDS["audit"]["score"])] = None,
+    score: Annotated[list[str] | None, option("FIELD", WORDS["audit"]["score"])] = None,
     label: Annotated[str | None, option("FIELD", WORDS["audit"]["label"])] = None,
+    answer: Annotated[str | None, option("FIELD", WORDS["audit"]["answer"])] = None,
+    truth: Annotated[str | None, option("FIELD", WORDS["audit"]["truth"])] = None,
     scale: Annotated[str | None, option("SCALE", WORDS["audit"]["scale"], "--as")] = None,
+    reverse: Annotated[bool, typer.Option("--reverse", help=WORDS["audit"]["reverse"])] = False,
+    by: Annotated[str | None, option("FIELD", WORDS["audit"]["by"])] = None,
     only: Annotated[list[str] | None, option("KIND=NAME", WORDS["audit"]["only"])] = None,
     against: Annotated[Path | None, option("DIR", WORDS["audit"]["against"])] = None,
     out: Annotated[Path | None, option("DIR", WORDS["audit"]["out"])] = None,
 ) -> None:
     """Say what the scores in a file are worth.
 
-    It needs no grid, no model and no GPU. The first lines say how the file was read.
+    It needs no grid, no model and no GPU. The first lines are the verdict, and the last ones say how the file was read.
     """
+    from prmcal.registry.reading.scales import NAMES
+
     if scale is not None:
-        one_of("--as", scale, ("probability", "logit"))
+        one_of("--as", scale, NAMES)
     from prmcal.harness.audit.audit import audit as audit_files
+    from prmcal.harness.audit.groups import compared_scores
     from prmcal.registry.reading.solutions import Fields
 
-    fields = Fields(question, score, label, scale)  # type: ignore[arg-type]  # checked above
-    found = audit_files(files, fields, names_by_kind(only), against)
+    verifiers = {}
+    names: list[str | None] = [*(score or [])]
+    for name in names or [None]:
+        fields = Fields(question, name, label, scale, answer=answer, truth=truth, reverse=reverse)  # type: ignore[arg-type]  # checked above
+        verifiers[str(name)] = audit_files(files, fields, names_by_kind(only), against, by)
+    if len(verifiers) > 1:
+        typer.echo(compared_scores(verifiers))
+        return
+    (found,) = verifiers.values()
     typer.echo(str(found))
     if out is not None:
         found.save(out)
@@ -45,7 +59,7 @@ def audit(
 
 def apply(
     directory: Annotated[Path, argument("DIR", WORDS["apply"]["directory"])],
-    file: Annotated[Path, argument("FILE", WORDS["apply"]["file"])],
+    files: Annotated[list[Path] | None, argument("[FILE...]", WORDS["apply"]["files"])] = None,
     score: Annotated[str | None, option("FIELD", WORDS["apply"]["score"])] = None,
     out: Annotated[Path | None, option("FILE", WORDS["apply"]["out"])] = None,
 ) -> None:
@@ -55,38 +69,48 @@ def apply(
     list of solutions.
     """
     from prmcal.harness.audit.saved import load_calibrator
-    from prmcal.registry.reading.records import read_records
+    from prmcal.registry.reading.files import read_files
     from prmcal.registry.reading.shapes import SCORES
+    from prmcal.registry.reading.values import right_class, score_of
 
     calibrator = load_calibrator(directory)
+    files = files or [Path(name) for name in calibrator.files]
+    named, field = ", ".join(map(str, files)), score or calibrator.field
 
     def calibrated(value: Any) -> Any:
         if isinstance(value, list):
-            return [calibrated(each) for each in value]
-        return None if value is None else float(calibrator.predict(value))
+            return [calibrated(part) for part in value]
+        number = score_of(value)
+        return None if number is None else float(calibrator.predict(number))
 
     def scored(value: Any) -> Iterator[tuple[dict[str, Any], str]]:
         """Yield the parts of a record that have scores, and the name of the field."""
         if isinstance(value, list):
-            for each in value:
-                yield from scored(each)
+            for part in value:
+                yield from scored(part)
         elif isinstance(value, dict):
-            name = score or next((name for name in SCORES if name in value), None)
-            if name is not None and name in value:
+            name = field or next((name for name in SCORES if name in value), None)
+            if name is not None and name in value and not isinstance(value[name], dict):
                 yield value, name
             else:
                 yield from scored(list(value.values()))
 
+    records = [
+        (place, record, list(scored(record)) if isinstance(record, dict) else [])
+        for place, record in read_files(files)
+    ]
+    values = [part[name] for _, _, parts in records for part, name in parts]
+    is_classes = bool(values) and all(right_class(value) for value in values if value is not None)
     lines = []
-    for place, record in read_records(file):
-        parts = list(scored(record)) if isinstance(record, dict) else []
+    for place, record, parts in records:
         if not parts:
-            raise DataError(f"{file}, {place}: no field has scores. Name it: --score FIELD.")
+            audited = f", and none is '{field}', which the audit has read" if field and not score else ""
+            raise DataError(f"{named}, {place}: no field has scores{audited}. Name it: --score FIELD.")
         for part, name in parts:
             try:
-                part["calibrated"] = calibrated(part[name])
+                part["calibrated"] = calibrated(right_class(part[name]) if is_classes else part[name])
             except (TypeError, ValueError) as error:
-                raise DataError(f"{file}, {place}: '{name}' cannot be calibrated: {error}") from error
+                raise DataError(f"{named}, {place}: '{name}' cannot be calibrated: {error}.") from error
         lines.append(json.dumps(record, ensure_ascii=False))
     text = "".join(f"{line}\n" for line in lines)
     if out is None:

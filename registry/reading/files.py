@@ -8,9 +8,10 @@ from prmcal.errors import DataError
 from prmcal.registry.messages import excerpt
 from prmcal.registry.reading.pools import pool_path
 from prmcal.registry.reading.records import Record, read_records
+from prmcal.registry.reading.shapes import IDS as SOLUTION_IDS
 from prmcal.registry.reading.shapes import SCORES
 
-_IDS = ("id", "idx", "index", "uid", "question_id", "doc_id")
+_IDS = ("id", "idx", "index", "uid", "question_id", "doc_id", "task_id")
 
 
 def read_files(paths: Sequence[Path], only: Mapping[str, Sequence[Any]] | None = None) -> list[Record]:
@@ -60,8 +61,8 @@ def _added(records: Sequence[Record], last: Sequence[Record]) -> list[str]:
 def _joined(
     records: Sequence[Record], scores: Sequence[Record], added: Sequence[str], paths: Sequence[Path]
 ) -> list[Record]:
-    key = next((name for name in _IDS if name in records[0][1] and name in scores[0][1]), None)
-    if key is None and len(records) != len(scores):
+    keys = _shared_ids(records, scores)
+    if not keys and len(records) != len(scores):
         raise DataError(
             f"{', '.join(map(str, paths[:-1]))} has {len(records):,} records and {paths[-1]} has {len(scores):,}, and "
             f"no field names which belong together. Add one of {', '.join(_IDS)} to both."
@@ -70,7 +71,10 @@ def _joined(
     def named(rows: Sequence[Record]) -> list[tuple[str, Mapping[str, Any]]]:
         contents = [content if isinstance(content, Mapping) else {} for _, content in rows]
         # Any value can be an id of a stranger's file.
-        return [(str(each.get(key)) if key else str(row), each) for row, each in enumerate(contents)]
+        return [
+            (", ".join(str(content.get(key)) for key in keys) if keys else str(row), content)
+            for row, content in enumerate(contents)
+        ]
 
     owners, known = named(records), dict(named(scores))
     if missing := [each for each, _ in owners if each not in known]:
@@ -81,3 +85,15 @@ def _joined(
         (place, {**own, **{name: known[each].get(name) for name in added}} if own else content)
         for (place, content), (each, own) in zip(records, owners, strict=True)
     ]
+
+
+def _shared_ids(records: Sequence[Record], scores: Sequence[Record]) -> tuple[str, ...]:
+    """Return the fields that name records in both files: all of them, if they are needed to tell the scores apart."""
+    contents = [content for _, content in scores if isinstance(content, Mapping)]
+    first = records[0][1]
+    shared = [name for name in (*_IDS, *SOLUTION_IDS) if name in first and name in contents[0]]
+    for count in range(1, len(shared) + 1):
+        names = tuple(dict.fromkeys(shared[:count]))
+        if len({tuple(str(content.get(name)) for name in names) for content in contents}) == len(contents):
+            return names
+    return tuple(dict.fromkeys(shared))

@@ -13,7 +13,8 @@ from prmcal.registry.reading.files import read_files
 from prmcal.registry.reading.pools import pool_path
 from prmcal.registry.reading.records import Record
 from prmcal.registry.reading.shapes import Solution
-from prmcal.registry.reading.solutions import Fields, Use, is_number, share_of, solutions_of
+from prmcal.registry.reading.solutions import Fields, Use, solutions_of
+from prmcal.registry.reading.values import is_number, share_of
 from prmcal.steps import join_steps, split_steps
 
 _MOST_TOKENS = 2**31 - 1

@@ -5,6 +5,7 @@ A solution is a dict with `question`, and with those of `steps` (or `text`), `sc
 read by :mod:`prmcal.harness.audit.scored` and :mod:`prmcal.registry.recorded`.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,35 +22,51 @@ Solution = dict[str, Any]
 
 QUESTIONS = ("question", "problem", "prompt", "query", "question_id", "task_id", "task", "instruction", "id")
 MANY = (
-    "solutions",
-    "responses",
-    "completions",
-    "samples",
-    "response",
-    "generations",
-    "outputs",
-    "candidates",
+    *("solutions", "responses", "completions", "samples", "response", "generations", "outputs", "candidates"),
+    *("generated_answer", "generated_answers", "generated_solutions", "trajectories"),
 )
 ONE = ("steps", "solution", "completion", "response", "output", "text", "trajectory")
 CLEAR_LABELS = (
     *("correct", "is_correct", "final_answer_correct", "passed", "is_passed", "resolved"),
     *("success", "exact_match", "acc"),
 )
-LABELS = (*CLEAR_LABELS, "label", "labels", "outcome", "score")
+LABELS = (
+    *(*CLEAR_LABELS, "label", "labels", "outcome", "verdict", "correctness", "step_labels", "human_labels"),
+    *("ratings", "step_ratings", "score"),
+)
+IDS = (
+    *("solution", "solution_id", "sample_id", "trajectory_id", "response_id", "sample", "trajectory"),
+    *("trial", "trial_index", "attempt", "idx", "index"),
+)
+"""The names of a solution within its question."""
+DATASETS = ("dataset", "data_set", "dataset_name", "data_name", "data_source", "benchmark")
+MAKERS = ("llm", "llm_name", "model", "model_name", "model_id", "generator", "policy", "agent", "agent_name")
+"""The names of what has made a solution."""
 COSTS = ("cost", "costs", "tokens", "completion_tokens")
 SCORES = (
     *("scores", "step_scores", "prm_scores", "process_rewards", "step_rewards", "rewards", "pred_scores"),
     *("score", "reward", "prm_score", "pred_score", "logits", "logit", "probs", "probabilities", "values"),
-    *("verifier_score", "verifier_scores", "confidence", "value"),
+    *(
+        "verifier_score",
+        "verifier_scores",
+        "confidence",
+        "confidences",
+        "value",
+        "step_level_validity_scores",
+    ),
 )
 PREFIXES = ("reasoning_prefix", "first_pass_prefix")
 RATES = ("success_prob", "accuracy")
 LEVELS = ("level", "difficulty")
 REFERENCES = (
-    *("reference", "ground_truth", "groundtruth", "gold_answer", "gold", "gt", "target", "final_answer"),
+    *("reference", "ground_truth", "groundtruth", "gold_answer", "gold", "gt", "truth", "correct_answer"),
+    *("true_answer", "reference_answer", "expected_answer", "ground_truth_answer", "target", "final_answer"),
     "answer",
 )
-ANSWERS = ("pred", "prediction", "extracted_answer", "preds", "predictions")
+ANSWERS = (
+    *("pred", "prediction", "extracted_answer", "preds", "predictions", "predicted_answer", "model_answer"),
+    *("parsed_answer", "final_prediction", "extracted_answers", "pred_answer"),
+)
 
 
 @dataclass(frozen=True)
@@ -258,6 +275,11 @@ def _lm_eval(record: Content) -> Iterator[Solution]:
     # One metric of several responses is that of a vote or of the first one, so the answers are graded.
     alone = len(responses) == 1 or isinstance(label, list)
     reference = known({"target": record.get("target"), **doc}, ("answer", "target"))
+    if options := _options(responses if len(responses) > 1 else record.get("resps")):
+        likelihoods = [math.exp(each - max(options)) for each in options]
+        chosen = max(likelihoods) / sum(likelihoods)
+        yield {"question": str(question), "level": known(doc, LEVELS), "label": label, "score": chosen}
+        return
     shared = {
         "question": str(question),
         "level": known(doc, LEVELS),
@@ -273,6 +295,16 @@ def _lm_eval(record: Content) -> Iterator[Solution]:
             "label": (label[place] if isinstance(label, list) else label) if alone else None,
             "score": scores[place] if isinstance(scores, list) and place < len(scores) else None,
         }
+
+
+def _options(responses: Any) -> list[float] | None:
+    """Return the log-likelihoods of the options of a question with a choice; None if they are no such pairs."""
+    pairs = [each[0] if isinstance(each, list) and len(each) == 1 else each for each in responses or ()]
+    if not all(
+        isinstance(each, list) and len(each) == 2 and str(each[1]) in ("True", "False") for each in pairs
+    ):
+        return None
+    return [float(each[0]) for each in pairs] or None
 
 
 def of_one_filter(records: Sequence[Record], source: str, wanted: str | None) -> list[Record]:

@@ -126,7 +126,7 @@ def test_prm_scores_are_those_of_the_definition(tmp_path: Path) -> None:
     assert table.loc["overall", "Qwen2.5-Math-PRM-7B"] == 0.655
     assert {len(values) for values in PRM_SCORES.values()} == {len(table)}
     text = " ".join(str(found).split())
-    assert "PRMScore of finding all wrong steps, with the threshold 1/2: overall 0." in text
+    assert "PRMScore of finding all wrong steps, with the threshold 1/2: 0." in text
     assert "Published overall: Qwen2.5-Math-PRM-72B 0.682" in text
     assert list(found.measured.by_level) == sorted(CATEGORIES)
     assert len(str(found).splitlines()) <= 45

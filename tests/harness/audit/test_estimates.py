@@ -90,7 +90,7 @@ def test_calibrated_scores_need_no_calibrator() -> None:
 def test_few_questions_are_said_first() -> None:
     text = " ".join(str(audit(world(0.3, questions=12).drop(columns="chance"))).split())
     assert "Only 12 questions" in text
-    assert "would be needed" in text or "No calibrator helps" in text
+    assert "Too few to say whether a calibrator helps" in text
 
 
 def test_ways_to_choose_are_those_of_brute_force(shifted: tuple[pd.DataFrame, Audit]) -> None:
@@ -126,7 +126,7 @@ def test_the_shipped_file_has_everything_that_ias_needs() -> None:
     assert ias.against is not None
     assert 1 <= ias.samples <= found.choices.solutions
     assert found.measured.by_step["bare question"].low > 0
-    assert len(str(found).splitlines()) <= 45
+    assert len(str(found).splitlines()) <= 25
 
 
 def test_the_questions_that_would_be_needed() -> None:

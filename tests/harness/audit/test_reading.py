@@ -46,7 +46,7 @@ def expected(field: str) -> list[Any]:
 )
 def test_outcomes_and_scores_of_steps(shape: Callable[[], Records]) -> None:
     found = rows_of(shape())
-    assert (found.target, found.scale) == ("outcome", "probability")
+    assert (found.target, found.scale.name) == ("outcome", "probability")
     assert len(found.questions) == files.QUESTIONS
     steps = expected("steps")
     assert len(found.prefixes) == sum(map(len, steps))
@@ -174,14 +174,14 @@ def test_the_scale_is_never_guessed_against_the_numbers() -> None:
     def one(scores: list[float], **fields: Any) -> Scored:
         return rows_of([{"question": "1+1?", "score": each, "correct": True} for each in scores], **fields)
 
-    assert one([0.0, 0.5, 1.0]).scale == "probability"
-    assert one([-3.0, 0.5, 4.0]).scale == "logit"
+    assert one([0.0, 0.5, 1.0]).scale.name == "probability"
+    assert one([-3.0, 0.5, 4.0]).scale.name == "logit"
     mostly = [0.5] * 40 + [1.5]
     with pytest.raises(
         DataError, match=r"40 scores lie in .* and 1 do not, such as 1\.5\. Say what they are: --as"
     ):
         one(mostly)
-    assert one(mostly, scale="logit").scale == "logit"
+    assert one(mostly, scale="logit").scale.name == "logit"
     with pytest.raises(DataError, match="a probability must be in"):
         one(mostly, scale="probability")
 
@@ -214,7 +214,7 @@ def test_every_container_has_the_same_rows(tmp_path: Path) -> None:
 @pytest.mark.skipif(not DATA.is_dir(), reason="the recorded public data is absent")
 def test_published_files_are_read_as_they_are() -> None:
     found: Audit = audit(DATA / "math_cot_100_8samples.jsonl")
-    assert found.scored.scale == "logit"
+    assert found.scored.scale.name == "logit"
     assert len(found.prefixes) == len(found.solutions) == 800
     assert found.solutions["label"].mean() == pytest.approx(0.91)
     agents = pd.read_csv(DATA / "terminal_bench_2_890_trajectories.csv")

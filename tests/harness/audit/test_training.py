@@ -201,7 +201,7 @@ def test_math_shepherd_has_the_outcome_in_its_last_mark(written: Callable[..., P
     assert [each["label"] for each in data.solutions] == [own[-1] for own in marks]
     head = fit_value_head(data, HeadlessPRM.of(MODEL))
     assert head.figures["one sample"].questions == 12
-    assert "none of the bare question" in head.reading[1]
+    assert "Read: 12 questions, 48 solutions" in head.reading[1]
 
 
 def test_a_prefix_that_is_too_long_has_no_score(written: Callable[..., Path]) -> None:

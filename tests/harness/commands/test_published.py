@@ -170,7 +170,7 @@ def test_first_passes_of_the_papers_code_are_a_recording(tmp_path: Path) -> None
         np.testing.assert_allclose([each.reward[-1] for each in scores], expected, atol=1e-3)
         assert all(np.isfinite(each.logit[-1]) for each in scores)
     found = scored(read_files(list(map(Path, files))), "first passes", Fields())
-    assert (found.scale, found.solutions["label"].tolist()) == ("probability", [1.0, 0.0, 1.0, 0.0])
+    assert (found.scale.name, found.solutions["label"].tolist()) == ("probability", [1.0, 0.0, 1.0, 0.0])
 
 
 def whole_array(path: Path) -> bytes:

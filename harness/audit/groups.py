@@ -1,0 +1,139 @@
+"""Several LLMs or data sets in one file, each audited by itself, and several scores of the same solutions compared."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtr, stdtr
+
+from prmcal.arrays import Floats
+from prmcal.db.statistics.paired import holm
+from prmcal.db.text.formats import counted, number
+from prmcal.db.text.overview import quantity
+from prmcal.errors import DataError
+from prmcal.harness.audit.choices import best_of_all
+from prmcal.harness.audit.estimates import LEAST_MIXED, Number, areas_within, mean_of_questions
+from prmcal.harness.audit.scored import Scored
+from prmcal.harness.terminal import text_table, wrapped
+from prmcal.registry.reading.records import Record
+from prmcal.registry.reading.shapes import DATASETS, MAKERS, SHAPES
+
+if TYPE_CHECKING:
+    from prmcal.harness.audit.audit import Audit
+
+_MOST = 50
+_SURE = 0.05
+
+
+def makers_of(records: Sequence[Record]) -> list[str]:
+    """Return the fields of the LLM and of the data set that have several values; none of a published shape."""
+    contents = [content for _, content in records if isinstance(content, Mapping)]
+    if not contents or any(shape.fits(contents[0]) for shape in SHAPES):
+        return []
+    names = [next((name for name in names if name in contents[0]), None) for names in (MAKERS, DATASETS)]
+    return [
+        name for name in names if name and 2 <= len({str(content.get(name)) for content in contents}) <= _MOST
+    ]
+
+
+def split(records: Sequence[Record], fields: Sequence[str], source: str) -> dict[str, list[Record]]:
+    """Return the records of each group, by the values of fields. Raises a DataError if no record has a field."""
+    groups: dict[str, list[Record]] = {}
+    for place, content in records:
+        own = content if isinstance(content, Mapping) else {}
+        if absent := [name for name in fields if name not in own]:
+            raise DataError(f"{source}, {place}: there is no field '{absent[0]}', which --by names.")
+        groups.setdefault(", ".join(str(own[name]) for name in fields), []).append((place, content))
+    return groups
+
+
+def overview(groups: Mapping[str, "Audit"], fields: Sequence[str], width: int | None = None) -> str:
+    """Return a table with a row for each group, and what it says."""
+    measured = [found.measured for found in groups.values()]
+    errors = [values.signed_error for values in measured]
+    p_values = holm([_p_of(error) for error in errors])
+    rows = [
+        [
+            name,
+            f"{error.questions:,}",
+            quantity(error, 2, signed=True),
+            "too few"
+            if values.order is None or values.order.questions < LEAST_MIXED
+            else quantity(values.order, 2),
+            values.chosen if values.is_repaired else "",
+        ]
+        for name, values, error in zip(groups, measured, errors, strict=True)
+    ]
+    sure = [name for name, p_value in zip(groups, p_values, strict=True) if p_value < _SURE]
+    named = " and ".join(f"'{field}'" for field in fields)
+    first = next(iter(groups)).split(", ")
+    only = " ".join(f"--only {field}={value}" for field, value in zip(fields, first, strict=False))
+    lines = [
+        f"The file has {counted(len(groups), 'group')} by {named}, which are not one pool. Each is audited by itself.",
+        f"Too high or too low (Holm's test over the groups): {', '.join(sure)}."
+        if sure
+        else "No group is surely too high or too low (Holm's test over the groups).",
+    ]
+    table = text_table(
+        [", ".join(fields), "questions", "score - label", "AUC within", "repaired by"], rows, width
+    )
+    text = "\n".join(wrapped(line, width, hanging="  ") for line in lines)
+    return f"{text}\n\n{table}\n\n{wrapped(f'All of one group: {only}', width, hanging='  ')}"
+
+
+def _p_of(error: Number) -> float:
+    """Return the two-sided p-value of a mean that is 0, by its interval."""
+    half = (error.high - error.low) / 2
+    return float(2 * ndtr(-abs(error.value) / (half / 1.96))) if half > 0 else 1.0
+
+
+def compared_scores(verifiers: Mapping[str, "Audit"], width: int | None = None) -> str:
+    """Return a table of several scores of the same solutions, with paired tests of each against the first."""
+    rows, tests = [], []
+    first, *others = verifiers
+    values = {name: list(_per_question(found.scored)) for name, found in verifiers.items()}
+    for name, found in verifiers.items():
+        means = [quantity(mean_of_questions(own), 2) if len(own) > 1 else "" for _, own in values[name]]
+        rows.append(
+            [
+                name,
+                quantity(found.measured.signed_error, 2, signed=True),
+                number(found.measured.brier.value),
+                *means,
+            ]
+        )
+    for name in others:
+        for (kind, own), (_, base) in zip(values[name], values[first], strict=True):
+            if len(own) == len(base) > 1:
+                tests.append((name, kind, own - base))
+    adjusted: Floats = holm([_paired_p(difference) for *_, difference in tests]) if tests else np.zeros(0)
+    lines = [
+        f"{name} - {first}, {kind}: {quantity(mean_of_questions(difference, -1.0), signed=True)}, "
+        f"n = {len(difference):,}, p = {p_value:.2g}."
+        for (name, kind, difference), p_value in zip(tests, adjusted, strict=True)
+    ]
+    kinds = [kind for kind, _ in values[first]]
+    table = text_table(["score", "score - label", "Brier", *kinds], rows, width)
+    told = (
+        "Paired over questions, with Holm's correction of p:"
+        if lines
+        else "Too few questions to compare them."
+    )
+    return "\n".join([table, "", told, *(wrapped(line, width, hanging="  ") for line in lines)])
+
+
+def _per_question(found: Scored) -> Iterator[tuple[str, Floats]]:
+    """Yield the AUC of each question with both outcomes, and the accuracy of each by its best-scored solution."""
+    areas = areas_within(found.solutions)
+    yield "AUC within", areas if len(areas) >= LEAST_MIXED else np.zeros(0)
+    best = best_of_all(found)
+    if best is not None:
+        yield f"best-of-{best[0]}", best[1]
+
+
+def _paired_p(difference: Floats) -> float:
+    """Return the two-sided p-value of Student's paired test."""
+    error = difference.std(ddof=1) / np.sqrt(len(difference))
+    if error == 0:
+        return 1.0
+    return float(2 * stdtr(len(difference) - 1, -abs(difference.mean()) / error))

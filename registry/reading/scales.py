@@ -1,0 +1,131 @@
+"""The scales of scores: what a number says, and what the numbers of a file can be."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from prmcal.arrays import Floats
+from prmcal.errors import DataError
+from prmcal.log_odds import probability
+
+ScaleName = Literal["probability", "percent", "grade", "logit", "rank"]
+NAMES: tuple[ScaleName, ...] = get_args(ScaleName)
+_PERCENT = re.compile(r"percent|pct|confid|prob", re.IGNORECASE)
+_LOGIT = re.compile(r"logit|log_?odds", re.IGNORECASE)
+_OTHER = re.compile(
+    r"second|time|latenc|duration|length|token|cost|count|perplex|ppl|nll|loss|log_?p|entropy", re.IGNORECASE
+)
+_TOPS = (5, 10)
+_GRID = 0.5
+_MOSTLY = 0.9
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What a score says."""
+
+    name: ScaleName
+    low: float = 0.0
+    high: float = 1.0
+    """The lowest and the highest grade; of ranks, the quartiles of the scores."""
+    reverse: bool = False
+    """Whether a smaller score is better."""
+
+    def rewards(self, scores: Floats) -> Floats:
+        """Return the rewards of scores in [0, 1]; those of ranks have the order of the scores only. NaN stays NaN.
+
+        Raises ValueError if a score is not on the scale.
+        """
+        if self.name == "logit":
+            return probability(-scores if self.reverse else scores)
+        if self.name == "rank":
+            middle, width = (self.low + self.high) / 2, max((self.high - self.low) / 2, 1e-12)
+            rewards = 0.5 + np.arctan((scores - middle) / width) / np.pi
+        else:
+            low, high = {"probability": (0.0, 1.0), "percent": (0.0, 100.0)}.get(
+                self.name, (self.low, self.high)
+            )
+            outside = (scores < low) | (scores > high)
+            if outside.any():
+                kind = "probability" if self.name == "probability" else f"score as {self.name}"
+                raise ValueError(f"a {kind} must be in [{low:g}, {high:g}]. Got {scores[outside][0]:g}")
+            rewards = (scores - low) / (high - low)
+        return np.asarray(1.0 - rewards if self.reverse else rewards)
+
+    @property
+    def words(self) -> str:
+        """Return what the scores are."""
+        words = {
+            "probability": "probabilities",
+            "percent": "percent",
+            "grade": f"grades of {self.low:g} to {self.high:g}",
+            "logit": "log-odds",
+            "rank": "an order without a scale",
+        }[self.name]
+        return f"{words}, and a smaller one is better" if self.reverse else words
+
+
+def scale_of(
+    scores: Floats,
+    written: Sequence[float | int],
+    field: str,
+    wanted: ScaleName | None,
+    reverse: bool,
+    source: str,
+) -> Scale:
+    """Return the scale of the scores of a field.
+
+    What numbers cannot be is not taken for them: log-odds are not all positive, nor integers. `written` has the scores
+    as the file writes them. Raises a DataError with the options that decide if the scores can be several things.
+    """
+    least, most = float(scores.min()), float(scores.max())
+    on_grid = bool((np.mod(scores, _GRID) == 0).all()) and least >= 0
+    integers = all(isinstance(each, int) for each in written)
+    name = wanted or _guess(scores, least, most, on_grid, integers, field, source)
+    if name == "rank":
+        low, high = (float(each) for each in np.quantile(scores, (0.25, 0.75)))
+        return Scale("rank", low, high, reverse)
+    if name == "grade":
+        top = next((each for each in _TOPS if most <= each), most)
+        bottom = 0.0 if least < 1 else 1.0
+        is_usual = on_grid and most <= _TOPS[-1]
+        return Scale(
+            "grade", bottom if is_usual else least, top if is_usual else max(most, least + 1), reverse
+        )
+    return Scale(name, reverse=reverse)
+
+
+def _guess(
+    scores: Floats, least: float, most: float, on_grid: bool, integers: bool, field: str, source: str
+) -> ScaleName:
+    inside = (scores >= 0) & (scores <= 1)
+    if inside.all():
+        return "probability"
+    other, odds = _OTHER.search(field), _LOGIT.search(field)
+    if on_grid and not other:
+        if most in (5, 10) or _TOPS[0] < most <= _TOPS[1]:
+            return "grade"
+        if _TOPS[1] < most <= 100 and (_PERCENT.search(field) or (integers and most > 50)):
+            return "percent"
+    if inside.mean() > _MOSTLY:
+        raise DataError(
+            f"{source}: {inside.sum():,} scores lie in [0, 1], as probabilities do, and {(~inside).sum():,} do not, "
+            f"such as {scores[~inside][0]:g}. Say what they are: --as probability or --as logit."
+        )
+    if least >= 0 and most <= 100 and _PERCENT.search(field) and not other and not odds and most > 1.5:
+        return "percent"
+    if not other and (odds or (least < 0 < most and not integers)):
+        return "logit"
+    examples = ", ".join(f"{each:g}" for each in scores[:3])
+    command = f"prmcal audit {source.replace(', ', ' ')} --as"
+    options = ("logit", "rank") if least < 0 else ("rank", "rank --reverse")
+    why = (
+        "a smaller one may be better" if least >= 0 or other else "they may be log-odds or log-probabilities"
+    )
+    raise DataError(
+        f"{source}: the scores in '{field}' ({examples}) are no probabilities, and {why}. Say what they are: "
+        f"{command} {options[0]}, or {command} {options[1]}."
+    )

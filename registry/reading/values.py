@@ -1,0 +1,206 @@
+"""Scores and labels as people write them: "74%", yes, -1, a number of the first wrong step, the classes of a step."""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from prmcal.registry.messages import shown
+
+_RIGHT = (
+    "correct",
+    "right",
+    "true",
+    "yes",
+    "y",
+    "pass",
+    "passed",
+    "success",
+    "succeeded",
+    "positive",
+    "good",
+    "t",
+)
+_WRONG = (
+    "incorrect",
+    "wrong",
+    "false",
+    "no",
+    "n",
+    "fail",
+    "failed",
+    "failure",
+    "negative",
+    "bad",
+    "f",
+    "error",
+)
+_NEUTRAL = ("neutral",)
+_SHARES = {**dict.fromkeys((*_RIGHT, *_NEUTRAL), 1.0), **dict.fromkeys(_WRONG, 0.0)}
+_NONE = ("", "n/a", "na", "none", "null", "nan")
+_FIRST_WRONG = re.compile(
+    r"first.*(error|wrong|mistake)|(error|wrong|mistake)_?(step|ind|loc)", re.IGNORECASE
+)
+OF_STEPS = re.compile(r"step|^labels$|rating|process", re.IGNORECASE)
+"""Names of fields whose list has a label for each step of one solution."""
+_SUM = 0.02  # by which rounded shares of classes may miss 1
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number, and not True or False."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value says nothing: null, NaN, "N/A", or a list of such values."""
+    if isinstance(value, list):
+        return all(map(is_missing, value))
+    if isinstance(value, str):
+        return value.strip().lower() in _NONE
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def score_of(value: Any) -> float | int | None:
+    """Return a score as a number: of "74%" and "0.74", too. None if it is missing.
+
+    Raises ValueError if it is none, or is not finite.
+    """
+    if is_missing(value):
+        return None
+    if isinstance(value, str):
+        text = value.strip()
+        number = float(text.removesuffix("%").replace("\u2212", "-"))
+        value = number / 100 if text.endswith("%") else number
+    if not isinstance(value, bool | int | float) or not math.isfinite(value):
+        raise ValueError(f"a score must be a number. Got {shown(value)}")
+    return int(value) if isinstance(value, bool) else value
+
+
+def is_score(value: Any) -> bool:
+    """Return whether there is a number in nested lists."""
+    return any(map(is_score, value)) if isinstance(value, list) else is_number(value)
+
+
+def is_written_score(value: Any) -> bool:
+    """Return whether a text, or one in nested lists, is a number."""
+    if isinstance(value, list):
+        return any(map(is_written_score, value))
+    try:
+        return isinstance(value, str) and score_of(value) is not None
+    except ValueError:
+        return False
+
+
+def right_class(value: Any) -> list[Any] | None:
+    """Return 1 - the share of the first class of each step, whose score is a list of the shares of its classes.
+
+    The classes are those of ReasonEval (negative, neutral, positive), or of a PRM with two (bad, good). None if it is
+    no such list.
+    """
+    steps = value if isinstance(value, list) else []
+    if not all(isinstance(step, list) and len(step) in (2, 3) for step in steps) or sum(map(len, steps)) < 3:
+        return None
+    if not all(is_number(share) and 0 <= share <= 1 for step in steps for share in step):
+        return None
+    if any(abs(sum(step) - 1) > _SUM for step in steps):
+        return None
+    return [1 - step[0] for step in steps]
+
+
+def share_of(value: Any) -> float | None:
+    """Return a label as a share in [0, 1]: 1 for right, 0 for wrong, or None if it is neither."""
+    if isinstance(value, list):
+        value = value[0] if len(value) == 1 else None
+    if is_missing(value):
+        return None
+    if isinstance(value, str):
+        text = value.strip().lower()
+        try:
+            return _SHARES[text] if text in _SHARES else float(text)
+        except ValueError:
+            return None
+    return float(value) if isinstance(value, bool) or is_number(value) else None
+
+
+def is_label(value: Any) -> bool:
+    """Return whether a value, or each one in nested lists, says what is right: a share, a word, 1 or -1."""
+    flat = [each for each in _flat([value]) if not is_missing(each)]
+    shares = [share_of(each) for each in flat]
+    return bool(flat) and all(share is not None and (0 <= share <= 1 or share == -1) for share in shares)
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list):
+            yield from _flat(value)
+        else:
+            yield value
+
+
+@dataclass(frozen=True)
+class Labels:
+    """How the labels of a file are meant."""
+
+    kind: Literal["outcome", "signs", "first error", "steps"]
+    """Whether a solution is right, as a share or as 1 and -1; the first wrong step; or which steps are right."""
+    base: int = 0
+    """The number of the first step, if they are first wrong steps."""
+    unmarked: bool = False
+    """Whether a missing first wrong step means that no step is wrong."""
+
+    @classmethod
+    def of(cls, name: str, values: Sequence[Any], lengths: Sequence[int]) -> "Labels":
+        """Return the meaning of labels by their field, all of their values, and the numbers of steps, if known.
+
+        Raises ValueError if they can be no labels.
+        """
+        of_steps = any(isinstance(value, list) and len(value) > 1 for value in values)
+        flat = [each for each in _flat(values) if not is_missing(each)]
+        shares = [share_of(each) for each in flat]
+        if any(share is None for share in shares):
+            raise ValueError(f"{shown(next(each for each in flat if share_of(each) is None))} is no label")
+        numbers = {share for share in shares if share is not None}
+        if of_steps and numbers <= {-1, 0, 1}:
+            return cls("steps")
+        named = _FIRST_WRONG.search(name) is not None
+        if numbers <= {-1, 1} and -1 in numbers and not named:
+            return cls("signs")
+        whole = all(share == int(share) for share in numbers)
+        if not of_steps and whole and (named or max(numbers, default=0) > 1):
+            missing = any(map(is_missing, values))
+            last = any(share == length for share, length in zip(map(share_of, values), lengths, strict=False))
+            # No wrong step is -1, no number, or 0. So 0 is the first step if one of the others occurs.
+            from_zero = (-1 in numbers and not last) or (0 in numbers and (missing or -1 in numbers))
+            base = 0 if from_zero else 1
+            return cls("first error", base, min(numbers, default=1) >= base)
+        if any(not 0 <= share <= 1 for share in numbers):
+            raise ValueError(
+                "a label is a share in [0, 1], 1 and -1, a word such as correct, or the first wrong step"
+            )
+        return cls("outcome")
+
+    def read(self, value: Any) -> dict[str, Any]:
+        """Return what a label says, as fields of a solution."""
+        if self.kind == "steps" and isinstance(value, list):
+            marks = [share_of(each) for each in value]
+            low = -1.0 in marks  # With -1, 0 is neutral.
+            return {"right": [None if mark is None else mark > (-0.5 if low else 0.5) for mark in marks]}
+        share = share_of(value)
+        if self.kind == "first error":
+            if share is None and not self.unmarked:
+                return {}
+            wrong = -1 if share is None or share < self.base else int(share) - self.base
+            return {"first_error": wrong, "label": wrong < 0}
+        if self.kind == "signs" and share is not None:
+            share = (share + 1) / 2
+        return {"label": share}
+
+    @property
+    def words(self) -> str:
+        """Say how the labels were read; empty if they say what is right in the usual way."""
+        return {
+            "first error": f", the first wrong step counted from {self.base}",
+            "signs": ", 1 for right and -1 for wrong",
+            "steps": ", one for each step",
+        }.get(self.kind, "")
