@@ -231,7 +231,7 @@ def _measured(named: str, found: Scored, earlier: SavedCalibrator | None, files:
     if earlier is not None:
         alarm = earlier.alarm()
         alarm.add_all(found.of_questions.to_dict("records"))
-        found = replace(found, alarm=alarm.message)
+        found = replace(found, alarm=f"{found.alarm} {alarm.message}".strip())
     return Audit(named, found, files=files)
 
 

@@ -14,6 +14,7 @@ from prmcal.db.queries.trajectories import scored_places, scored_prefixes
 from prmcal.db.run_folder import RECORD_FILE
 from prmcal.db.text.formats import counted
 from prmcal.errors import DataError
+from prmcal.harness.audit.pairing import OwnWins, alarm_of, own_question_wins
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.registry.grading import grade_answer
 from prmcal.registry.grading.extraction import MARKED, find_answer
@@ -54,7 +55,9 @@ class Scored:
     field: str | None = None
     """The field with the scores, if it was found by its name and not by the shape of the file."""
     alarm: str = ""
-    """The alarm of an earlier audit, whose questions these do not resemble; empty if there is none."""
+    """That solutions belong to other questions, or that these questions do not resemble those of an earlier audit."""
+    wins: OwnWins | None = None
+    """How often solutions share more with their own questions than with others; None without long texts."""
 
     @property
     def of_questions(self) -> pd.DataFrame:
@@ -174,7 +177,11 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
             f"The scores say how many steps {len(unlike):,} texts have, such as that of {unlike[0]}."
         )
     doubts = tuple(_doubts(graded))
-    return Scored(prefixes, solutions, tuple(numbers), target, scale, tuple(words), doubts, field)
+    wins = own_question_wins(found)
+    names = tuple(numbers)
+    return Scored(
+        prefixes, solutions, names, target, scale, tuple(words), doubts, field, alarm_of(wins), wins
+    )
 
 
 def _doubts(graded: Sequence[tuple[bool, str, str]]) -> Iterator[str]:

@@ -41,7 +41,7 @@ def verdict(
     reading = " ".join(found.reading)
     if measured is None:
         parts = [
-            block(found.doubts),
+            block([found.alarm, *found.doubts]),
             block(advice(choices)),
             block(_unknown(found, choices)),
             block([reading]),

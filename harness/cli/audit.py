@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -163,14 +164,55 @@ def train_prm(
 
 
 def pools(
-    files: Annotated[list[Path] | None, argument("FILE...", WORDS["pools"]["files"])] = None,
+    files: Annotated[list[Path] | None, argument("[add] FILE...", WORDS["pools"]["files"])] = None,
+    name: Annotated[str | None, option("NAME", WORDS["pools"]["name"])] = None,
+    llm: Annotated[str | None, option("NAME", WORDS["pools"]["llm"])] = None,
+    title: Annotated[str | None, option("TEXT", WORDS["pools"]["title"])] = None,
+    source: Annotated[str | None, option("TEXT", WORDS["pools"]["source"])] = None,
+    licence: Annotated[str | None, option("SPDX", WORDS["pools"]["licence"])] = None,
+    question: Annotated[str | None, option("FIELD", WORDS["audit"]["question"])] = None,
+    score: Annotated[str | None, option("FIELD", WORDS["audit"]["score"])] = None,
+    label: Annotated[str | None, option("FIELD", WORDS["audit"]["label"])] = None,
 ) -> None:
-    """List pools of recorded samples.
+    """List pools of recorded samples, or make one.
 
     A shipped pool is the file pool:NAME of `prmcal audit` and of the plugin `recorded`. `prmcal run pools` compares all
-    strategies and calibrators on all of them.
+    strategies and calibrators on all of them. `prmcal pools add FILE --name NAME --llm NAME --title TEXT --source TEXT
+    --licence SPDX` writes NAME.parquet from any file that `prmcal audit` reads, without its texts.
     """
+    if files and str(files[0]) == "add":
+        words = {"name": name, "llm": llm, "title": title, "source": source, "licence": licence}
+        if missing := [f"--{option}" for option, value in words.items() if not value]:
+            raise PrmcalError(f"A new pool needs {', '.join(missing)} too.")
+        if len(files) < 2:
+            raise PrmcalError("Name the file of which to make a pool: prmcal pools add FILE.")
+        files = [_added(files[1:], {key: str(value) for key, value in words.items()}, question, score, label)]
     typer.echo("\n\n".join(_listed(files)))
+
+
+def _added(
+    files: list[Path], words: dict[str, str], question: str | None, score: str | None, label: str | None
+) -> Path:
+    """Write the pool of a file of scored solutions, and return its path."""
+    from prmcal.harness.audit.pooled import check_of, pool_of
+    from prmcal.harness.audit.scored import scored
+    from prmcal.registry.reading.files import read_files
+    from prmcal.registry.reading.pools import Card, write_pool
+    from prmcal.registry.reading.solutions import Fields
+
+    found = scored(read_files(files), ", ".join(map(str, files)), Fields(question, score, label))
+    if found.alarm:
+        raise DataError(found.alarm)
+    rows, path = pool_of(found, words["llm"]), Path(f"{words['name']}.parquet")
+    if path.exists():
+        raise PrmcalError(f"{path} already exists. Choose another --name.")
+    meaning = f"the score of {'each step' if rows['score'].dtype == object else 'a solution'}"
+    scale = "logit" if found.scale.name == "logit" else "probability"
+    card = Card(words["title"], words["source"], words["licence"], {"score": meaning}, scale)
+    card = replace(card, correctness=found.reading[0], check=check_of(found, rows))
+    write_pool(path, rows, card)
+    typer.echo(f"Wrote {path}, {path.stat().st_size:,} bytes. Look at it: prmcal audit {path}\n")
+    return path
 
 
 def _listed(files: list[Path] | None) -> list[str]:
@@ -186,7 +228,6 @@ def _listed(files: list[Path] | None) -> list[str]:
             size = f"{questions}x{len(samples) // questions}"
             right = f"{samples['correct'].mean():.3f}"
             rows.append(["" if place else name, str(llm), ", ".join(card.scores), size, right])
-        notes.append(
-            wrapped(f"{name}: {card.title} Licence: {card.licence}. Source: {card.source}.", hanging="  ")
-        )
+        words = f"{name}: {card.title} Licence: {card.licence}. Source: {card.source}. {card.check}".strip()
+        notes.append(wrapped(words, hanging="  "))
     return [text_table(["pool", "LLM", "scores", "size", "pass@1"], rows), *notes]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,18 @@ import pandas as pd
 import pyarrow.parquet as parquet
 import pytest
 import yaml
+from scipy.special import expit
 
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.errors import DataError
-from prmcal.registry.plugins import datasets, llms
+from prmcal.harness.audit.audit import audit
+from prmcal.registry.contracts.data import Prefix, Sampling
+from prmcal.registry.plugins import datasets, llms, prms
 from prmcal.registry.reading.pools import Card, pool_path, read_pool, shipped_pools, write_pool
 from prmcal.registry.strategies.best_of import best_of_n
+from prmcal.steps import split_steps
 from tests.conftest import Prmcal
+from tests.harness.audit import files
 
 CARD = Card("Made up.", "nowhere", "MIT", {"score": "a number"}, cost="cents")
 
@@ -85,8 +91,6 @@ def test_samples_with_answers_can_vote(tmp_path: Path) -> None:
     write_pool(tmp_path / "p.parquet", made(), CARD)
     given = {"path": str(tmp_path / "p.parquet")}
     (question, *_) = datasets.create("jsonl", **given).questions("test")
-    from prmcal.registry.contracts.data import Prefix, Sampling
-
     ((first, *_),) = llms.create("recorded", **given).generate([Prefix(question.text)], 4, Sampling(), 0)
     rows = made()
     found = datasets.create("jsonl", **given).find_answer(first.text)
@@ -180,3 +184,40 @@ def test_shipped_pools_and_others_are_listed(prmcal: Prmcal, tmp_path: Path) -> 
         assert name in listed.stdout
     write_pool(tmp_path / "mine.parquet", made(), CARD)
     assert "mine: Made up. Licence: MIT." in prmcal("pools", tmp_path / "mine.parquet").stdout
+
+
+def test_a_file_of_a_stranger_becomes_a_pool_without_texts(prmcal: Prmcal, tmp_path: Path) -> None:
+    records = [{**each, "answer": "5"} for each in files.flat()]
+    (tmp_path / "scores.jsonl").write_text("\n".join(map(json.dumps, records)))
+    words = ["--llm", "mine", "--title", "Made up.", "--source", "here", "--licence", "MIT"]
+    lacking = prmcal("pools", "add", "scores.jsonl", "--name", "own", *words[:4], folder=tmp_path)
+    assert (lacking.returncode, "needs --source, --licence too" in lacking.stderr) == (2, True)
+    made_pool = prmcal("pools", "add", "scores.jsonl", "--name", "own", *words, folder=tmp_path)
+    assert made_pool.returncode == 0, made_pool.stderr
+    assert "Wrote own.parquet" in made_pool.stdout and "40 questions with 4 samples" in made_pool.stdout
+    card, rows = read_pool(tmp_path / "own.parquet")
+    assert card.scale == "probability"
+    content = (tmp_path / "own.parquet").read_bytes()
+    assert b"step 0 of" not in content and b"What is" not in content
+    solutions = files.solutions()
+    for column, values in (("correct", "right"), ("score", "scores")):
+        expected = [each[values] for each in solutions]
+        assert [np.asarray(each).tolist() for each in rows[column]] == [
+            pytest.approx(each, abs=1e-6) for each in expected
+        ]
+    errors = [audit(tmp_path / name).measured.signed_error.value for name in ("own.parquet", "scores.jsonl")]
+    assert errors[0] == pytest.approx(errors[1], abs=1e-6)
+
+
+def test_steps_without_texts_are_replayed_with_their_scores_and_answers() -> None:
+    given = {"path": "pool:qwen2.5-math-prm-7b"}
+    _, rows = read_pool(shipped_pools()["qwen2.5-math-prm-7b"])
+    question, own = rows["question"][0], rows[rows["question"] == rows["question"][0]]
+    (drawn,) = llms.create("recorded", **given).generate([Prefix(question)], 4, Sampling(), 0)
+    steps = [tuple(split_steps(each.text)) for each in drawn]
+    prm = prms.create("recorded", **given, scale="probability")
+    read = prm.score(question, steps)
+    for logits, recorded in zip(read, own["score"], strict=True):
+        assert np.isnan(logits.logit[0])
+        np.testing.assert_allclose(expit(logits.logit[1:]), np.clip(recorded, 1e-7, 1 - 1e-7), rtol=1e-4)
+    assert [each.correct for each in drawn] == own["correct"].tolist()
