@@ -35,8 +35,8 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $$(($$(nproc) + 1)) --dist load
 test: install
 	$(PYTEST) --ignore tests/cluster $(SLOW:%=--ignore %)
 
-# Tests that take long and seldom fail, which `make test SLOW=` has too: whole runs of grids and what reads them, merging, servers, training, the
-# documentation, the wheel, reports and exported pages, and walks through all pages.
+# Tests that take long and seldom fail, which `make test SLOW=` has too: whole runs of grids and what reads them, merging, servers, training, simulations, the
+# documentation, the wheel, reports and exported pages, and walks through all pages. One file of whole runs, test_run.py, is not among them.
 SLOW := tests/docs tests/registry/nano tests/registry/calibrators/lora/test_lora_resume.py \
 	tests/registry/calibrators/lora/test_lora.py tests/registry/conformance/test_mistakes.py \
 	tests/test_example_package.py tests/test_nano_grid.py tests/test_wheel.py \
@@ -64,7 +64,16 @@ SLOW := tests/docs tests/registry/nano tests/registry/calibrators/lora/test_lora
 	tests/harness/commands/test_gc.py tests/harness/commands/test_row_order.py tests/db/test_writer.py \
 	tests/registry/prms/test_several_gpus.py tests/registry/conformance/test_published_rewards.py \
 	tests/registry/grading/test_grading_limits.py \
-	tests/registry/strategies/sequential/test_examples.py
+	tests/registry/strategies/sequential/test_examples.py tests/registry/strategies/test_safe_choice.py \
+	tests/dashboard/pages/test_pages.py tests/dashboard/test_strangers.py tests/harness/commands/test_widths.py \
+	tests/registry/llms/test_llm_openai.py tests/registry/llms/test_llm_openai_chat.py \
+	tests/registry/llms/test_llm_transformers.py tests/registry/prms/test_prm_pooling_http.py \
+	tests/registry/prms/test_judge_server.py tests/registry/calibrators/test_ats.py \
+	tests/registry/calibrators/lora/test_lora_export.py tests/registry/datasets/test_published_datasets.py \
+	tests/harness/planning/test_paper_grids.py tests/harness/planning/test_saved.py \
+	tests/harness/audit/test_reading.py tests/harness/audit/test_report.py \
+	tests/harness/metrics/test_bin_errors.py tests/harness/metrics/test_metrics_coverage.py \
+	tests/db/queries/test_health.py tests/db/statistics/test_paired_differences.py
 
 test-slow: install
 	$(PYTEST) $(SLOW)

@@ -78,10 +78,12 @@ def share() -> None:
 
 
 def fork_workers() -> None:
-    """Let workers of runs that this process starts from now on be forked."""
+    """Let workers of runs, and processes that check tables or compute again, be forked from now on."""
     from prmcal.harness.execution import local
+    from prmcal.harness.merging import again, tables
 
-    local.multiprocessing = SimpleNamespace(get_context=lambda method: _CONTEXT)  # type: ignore[assignment, attr-defined]
+    for module in (local, again, tables):
+        module.multiprocessing = SimpleNamespace(get_context=lambda method: _CONTEXT)  # type: ignore[attr-defined]
 
 
 def run_command(

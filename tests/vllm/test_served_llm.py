@@ -1,19 +1,12 @@
-"""The LLM `openai-chat` and the PRM `judge` with vLLM's own server: one model as text, as a chat and as a judge.
-
-The last test kills this server in the middle of a run, since the start of one takes longer than all requests.
-"""
+"""The LLM `openai-chat` and the PRM `judge` with vLLM's own server: one model as text, as a chat and as a judge."""
 
 from __future__ import annotations
 
-import subprocess
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from prmcal import LLM, Prefix, Sampling
 from prmcal.errors import PluginFailedError
@@ -21,8 +14,7 @@ from prmcal.registry.conformance import checks_of
 from prmcal.registry.conformance import llm as llm_checks
 from prmcal.registry.conformance import plugin as plugin_checks
 from prmcal.registry.plugins import llms, prms
-from tests.conftest import ROOT, command, environment
-from tests.vllm.server import free_port, kill, serving
+from tests.vllm.server import free_port, serving
 
 QUESTION = "Start with 37 and keep two digits. a) add 15, b) subtract 8, c) multiply by 3."
 STARTED = Prefix(QUESTION, ("a) 37+15=52", "b) 52-8=44"))
@@ -30,21 +22,14 @@ PREFIXES = (Prefix(QUESTION), Prefix(QUESTION, STARTED.steps[:1]), STARTED)
 
 
 SETTINGS = ("--max-model-len", "512", "--max-logprobs", "400")
-SECONDS_TO_WORK = 600
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """The port and the process of a server of the strongest of the shipped policies."""
+def chat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server of the strongest of the shipped policies."""
     port, log = free_port(), tmp_path_factory.mktemp("chat") / "log"
-    with serving("nano:strong", "nano-strong", port, log, *SETTINGS) as process:
-        yield port, process
-
-
-@pytest.fixture(scope="module")
-def chat(server: tuple[int, subprocess.Popen[bytes]]) -> str:
-    """The address of the server."""
-    return f"http://127.0.0.1:{server[0]}/v1"
+    with serving("nano:strong", "nano-strong", port, log, *SETTINGS):
+        yield f"http://127.0.0.1:{port}/v1"
 
 
 def llm(address: str) -> LLM:
@@ -90,68 +75,3 @@ def test_a_served_judge_scores_as_the_model_on_this_machine(chat_of: bool, chat:
         np.testing.assert_allclose(mine.logit, theirs.logit, atol=1e-3)
     (long,) = served.score(QUESTION, [("a) 37+15=52", "7+" * 600)])
     assert long.over_long.tolist() == [False, False, True]
-
-
-def grid(folder: Path, port: int) -> Path:
-    data = yaml.safe_load((ROOT / "grids" / "nano.yaml").read_text())
-    served = {
-        "base_url": f"http://127.0.0.1:{port}/v1",
-        "model": "nano-strong",
-        "tokenizer": "nano:strong",
-        "patience": 0.5,
-    }
-    data |= {
-        "llms": [{"name": "served", "plugin": "openai", "arguments": served}],
-        "prms": data["prms"][:1],
-        "calibrators": ["uncalibrated", "isotonic"],
-        "calibration": {**data["calibration"], "questions": 6, "trajectories": 2},
-        "datasets": [{"name": "nano-math", "questions": 6}],
-        "measurement": {"measured": 2, "follow_ups": 8, "replicates": 100},
-        "scaling": {"samples": 8, "targets": [0.9], "levels": [0.1]},
-        "strategies": ["pass@1", "best-of-n + IAS"],
-        "shards": {"questions": 1, "trajectories": 8},
-    }
-    path = folder / "grid.yaml"
-    path.write_text(yaml.safe_dump(data))
-    return path
-
-
-def begin(path: Path, out: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command("run", path, "--out", out, "--workers", 1),
-        env=environment(),
-        cwd=ROOT,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def kept(out: Path) -> dict[str, bytes]:
-    """What tells a finished shard from another: its manifest, by its key."""
-    return {file.parent.name: file.read_bytes() for file in out.glob("artifacts/*/*/artifact.json")}
-
-
-def test_a_run_goes_on_after_its_server_was_killed(
-    tmp_path: Path, server: tuple[int, subprocess.Popen[bytes]]
-) -> None:
-    port, process = server
-    path, out = grid(tmp_path, port), tmp_path / "out"
-    run = begin(path, out)
-    while len(kept(out)) < 3 and run.poll() is None:
-        time.sleep(0.02)
-    kill(process)
-    _, errors = run.communicate(timeout=SECONDS_TO_WORK)
-    assert run.returncode == 3, errors
-    assert "gave no answer in" in errors
-    assert "Check the server, then run the same command again" in " ".join(errors.split())
-    before = kept(out)
-    assert before
-
-    with serving("nano:strong", "nano-strong", port, tmp_path / "log", *SETTINGS):
-        run = begin(path, out)
-        _, errors = run.communicate(timeout=SECONDS_TO_WORK)
-    assert run.returncode == 0, errors
-    assert f" {len(before)} reused, 0 cells failed" in " ".join(errors.split())
-    after = kept(out)
-    assert len(after) > len(before)
-    assert {key: after[key] for key in before} == before

@@ -75,7 +75,7 @@ def test_the_best_rule_is_chosen_and_an_accuracy_out_of_reach_counts() -> None:
 def test_equal_rules_that_only_noise_separates_save_nothing_on_other_questions() -> None:
     """The best of many would seem to save if it was measured on the questions that choose it."""
     shares = []
-    for seed in range(20):
+    for seed in range(8):
         random = np.random.default_rng(seed)
 
         def noisy(chances: Floats, samples: int, random: np.random.Generator = random) -> Floats:
@@ -88,16 +88,15 @@ def test_equal_rules_that_only_noise_separates_save_nothing_on_other_questions()
     assert np.mean(shares) < 0.1
 
 
-@pytest.mark.parametrize("questions", [20, 60])
-def test_the_interval_contains_the_saving_of_the_best_of_equal_rules(questions: int) -> None:
+def test_the_interval_contains_the_saving_of_the_best_of_equal_rules() -> None:
     """Each needs two thirds of the samples of the setting, on average, and chance alone says which one is best."""
 
     def equal(chances: Floats, samples: int) -> Floats:
         return fixed(chances, 1 + (samples - 1) * 1.5)
 
-    truth = found(equal, questions=20_000, places=1).share.value
+    questions, truth = 40, found(equal, questions=5_000, places=1).share.value
     entries, contained = [FIXED, *[Entry(f"{number}") for number in range(8)]], 0
-    for seed in range(60):
+    for seed in range(40):
         random = np.random.default_rng(seed)
         own = [random.normal(0, 0.2, questions) for _ in range(8)]
 
@@ -108,7 +107,7 @@ def test_the_interval_contains_the_saving_of_the_best_of_equal_rules(questions: 
         share = saving(rivals(fixed, *rules, questions=questions, places=1, seed=seed), range(1, 9), entries)
         assert share is not None
         contained += share.share.low <= truth <= share.share.high
-    assert contained >= 56
+    assert contained >= 37
 
 
 def test_without_a_rule_there_is_no_saving() -> None:

@@ -25,7 +25,6 @@ GRID: dict[str, Any] = {
     ],
     "calibrators": [
         "uncalibrated",
-        "temperature",
         "isotonic",
         {"name": "quantiles", "plugin": "monotone-quantile"},
     ],
@@ -36,10 +35,10 @@ GRID: dict[str, Any] = {
         "trajectories": 2,
         "follow_ups": 4,
     },
-    "datasets": [{"name": "nano-math", "split": "test", "questions": 10}],
+    "datasets": [{"name": "nano-math", "split": "test", "questions": 5}],
     "sampling": {"temperature": 1.0, "top_p": 1.0, "max_tokens": 256},
-    "measurement": {"measured": 2, "follow_ups": 8, "bins": 5, "replicates": 100},
-    "scaling": {"samples": 8, "targets": [0.99], "levels": [0.5]},
+    "measurement": {"measured": 1, "follow_ups": 4, "bins": 5, "replicates": 100},
+    "scaling": {"samples": 4, "targets": [0.99], "levels": [0.5]},
     "shards": {"questions": 5, "trajectories": 8},
     "league": True,
     "strategies": [

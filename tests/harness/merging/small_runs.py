@@ -29,7 +29,7 @@ from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS
 
 GRID: dict[str, Any] = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) | {
-    "calibrators": ["uncalibrated", "temperature", "isotonic"],
+    "calibrators": ["uncalibrated", "isotonic"],
     "calibration": {"name": "synthetic-questions", "questions": 12, "trajectories": 2, "follow_ups": 4},
     "datasets": [
         {"name": "synthetic-questions", "questions": 12},

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from prmcal.errors import StorageError
 from prmcal.harness.merging import merge as module
 from prmcal.harness.merging.merge import merge
 from tests.conftest import ROOT, environment
+from tests.forked import run_command
 from tests.harness.merging.small_runs import copied, rows
 
 KILLED = """
@@ -36,8 +35,8 @@ print(steps)
 
 def killed(share: float, total: int, out: Path, folders: list[Path]) -> int:
     """Merge in a process that kills itself after a share of its steps. Return the steps if it was not killed."""
-    command = [sys.executable, "-c", KILLED, str(share), str(total), str(out), *map(str, folders)]
-    done = subprocess.run(command, env=environment(), cwd=ROOT, capture_output=True, text=True, check=False)
+    arguments = [str(share), str(total), str(out), *map(str, folders)]
+    done = run_command(arguments, environment(), ROOT, KILLED)
     assert done.returncode == (-signal.SIGKILL if total else 0), done.stderr
     return 0 if total else int(done.stdout)
 

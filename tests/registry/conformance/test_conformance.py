@@ -16,9 +16,12 @@ from prmcal.registry.plugins import calibrators
 BUILT_IN = [
     *(calibrators.create(name) for name in ("ats", "histogram", "isotonic", "temperature", "uncalibrated")),
     *(calibrators.create(name) for name in ("platt", "beta")),
-    *(calibrators.create(name) for name in ("beta-binomial", "ensemble", "monotone-quantile")),
-    calibrators.create("ensemble", spread="mixture", conservative=0.1),
-    calibrators.create("monotone-quantile", loss="pinball", held_out=0),
+    # Less training than by default, which no check needs.
+    calibrators.create("beta-binomial", decay=0.1),
+    calibrators.create("ensemble", heads=4, epochs=2),
+    calibrators.create("ensemble", heads=4, epochs=2, spread="mixture", conservative=0.1),
+    calibrators.create("monotone-quantile", epochs=5),
+    calibrators.create("monotone-quantile", epochs=5, loss="pinball", held_out=0),
     calibrators.create("quantile-lora", epochs=1),
     calibrators.create("quantile-lora", head="full", batches="prefixes", epochs=1),
     calibrators.create("conformal", calibrator="isotonic"),

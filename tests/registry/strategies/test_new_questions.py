@@ -11,7 +11,7 @@ from prmcal import Pool, PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
 
 _QUESTIONS, _SIZE = 6, 8
-_TRIES = 60
+_TRIES = 30
 
 _CASES: dict[str, dict[str, Any]] = {
     "pass@1": {},
