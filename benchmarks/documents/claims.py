@@ -3,8 +3,8 @@
     prmcal run pools --out runs/pools
     python -m benchmarks.documents.claims runs/pools
 
-keeps the figures of the recorded pools in ``docs/pools``. `benchmarks.documents` writes the texts. The pools
-of nano and SmolLM2 are left out, since they have runs of their own. Whatever is not recorded there is an empty claim.
+keeps the figures of the recorded pools in ``docs/pools``: of the rules at all places, and of the calibrators at those
+that have no grid of their own. `benchmarks.documents` writes the texts, with those of `real_prms`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pandas as pd
 
-import prmcal
 from benchmarks.documents.figures import Figures
+from benchmarks.documents.real_prms import QWEN, higher_at_5, real_findings, signed
 from benchmarks.documents.shown import keep, kept_in, markdown, measured, points
 from benchmarks.documents.smollm import smollm_claims
 from prmcal.db.catalog import leaderboard
@@ -30,12 +30,13 @@ _CODE, _RAW, _PAPERS, _SIMPLE = (
 )
 _OTHERS = ("nano-", "smollm2-")
 """The LLMs of pools that have grids of their own, whose figures say more."""
+_RULE, _QWENS = "learned stopping", "qwen2.5-math-1.5b"
 _KEY = ["dataset", "llm", "prm"]
 _ERROR, _BRIER = "signed_error", "brier_corrected"
 
 
 def record(directory: Path) -> None:
-    """Keep the figures of a finished run of the grid `pools`, and of the audit of the programs."""
+    """Keep the figures of a finished run of the grid `pools`."""
     from benchmarks.documents.pool_table import (
         compared,
     )  # It loads half of prmcal, and texts need only the figures.
@@ -54,44 +55,28 @@ def record(directory: Path) -> None:
             "questions": each.difference.questions,
         }
         for each in compared(directory)
-        if not each.place.startswith(_OTHERS)
     )
     table = leaderboard(published_path(directory), "calibration")
     table = table[~table["llm"].str.startswith(_OTHERS)]
     values = [f"{metric}{part}" for metric in (_ERROR, "brier") for part in ("", "_low", "_high")]
-    audited = prmcal.audit("pool:humaneval-codegen-16b")
-    parts = audited.tables["difficulty"].assign(questions=audited.solutions["question"].nunique())
     for name, kept in (
         ("rules", rules),
         ("calibration", table[[*_KEY, "calibrator", *values, "questions"]]),
-        ("difficulty", parts),
     ):
         keep(kept, KEPT, name)
 
 
 def pool_findings() -> list[str]:
     """Return what holds on the recorded pools, each sentence with its interval, its n and where it does not hold."""
-    table, rules = kept_in(KEPT, "calibration"), kept_in(KEPT, "rules")
-    raw = table[table["calibrator"] == _RAW].set_index("llm")
-    code, agents = raw.loc[_CODE], raw.drop(_CODE)
-    assert code["signed_error_low"] < 0 < code["signed_error_high"], "nothing is sure about the programs"
-    assert agents["signed_error_high"].max() < 0, "the scores of the agents are no probabilities"
-    after = table[table["calibrator"] == "isotonic"].set_index(["llm", "prm"])
-    before = table[table["calibrator"] == _RAW].set_index(["llm", "prm"])
-    cut = after["brier_high"] < before["brier_low"]
-    places = rules["place"].nunique()
-    assert not (rules["difference_low"] > 0).any(), "no rule wins"
-    lost = rules[(rules["difference_high"] < 0) & (rules["rule"] != "best-of-n")]
-    worst = lost.loc[lost["difference"].idxmin()]
+    rules = kept_in(KEPT, "rules")
+    own = rules[rules["rule"] == _RULE]
+    won, lost = own[own["difference_low"] > 0], own[own["difference_high"] < 0]
+    best = own.loc[own["difference"].idxmax()]
+    assert len(won) > len(lost), "it wins more often than it loses"
     return [
-        f"Scores are not probabilities by themselves. Those of {_CODE}'s programs are off by {measured(code, _ERROR)} "
-        f"(n = {code['questions']}), so too high or too low is open. Those of two agents are too low by "
-        f"{-agents[_ERROR].max():.2f} to {-agents[_ERROR].min():.2f} (n = {agents['questions'].min()}).",
-        f"Isotonic regression surely lowers the Brier score at {cut.sum()} of {len(cut)} places, such as from "
-        f"{measured(before.iloc[1], 'brier')} to {measured(after.iloc[1], 'brier')}.",
-        f"No rule for stopping early is surely more accurate than the best fixed number of samples at its cost, at any "
-        f"of {places} places. `{worst['rule']}` differs by {points(worst, 'difference')} points at one of them "
-        f"(n = {worst['questions']}).",
+        *real_findings(),
+        f"`{_RULE}` was less accurate than the best fixed number of samples of its cost at {len(lost)} of {len(own)} "
+        f"places and more accurate at {len(won)}, by up to {points(best)} points (n = {best['questions']}).",
     ]
 
 
@@ -148,9 +133,12 @@ def claims(figures: Figures) -> str:
     """Return the table of the paper's claims: where each was seen, how strongly, and what the rest would need."""
     rows, at = figures.ranking.set_index("calibrator"), nano_places(figures)
     raw, papers = rows.loc[_RAW], rows.loc[_PAPERS]
-    code = kept_in(KEPT, "calibration").set_index(["llm", "calibrator"]).loc[(_CODE, _RAW)]
-    parts = kept_in(KEPT, "difficulty")
-    hardest, easiest = parts.iloc[0], parts.iloc[-1]
+    pools = kept_in(KEPT, "calibration").set_index(["llm", "calibrator"])
+    code, before, after = (pools.loc[key] for key in ((_CODE, _RAW), (_QWENS, _RAW), (_QWENS, "isotonic")))
+    real_prms = kept_in(KEPT, "readings")
+    last = real_prms[real_prms["reading"] == "last"].set_index("pool")
+    large, small = (last.loc[f"rlhflow-8b-llama-3.{version}"] for version in ("1-8b", "2-3b"))
+    assert large["error_low"] < small["error"] < large["error_high"], "no difference is seen"
     searches = _at_places(figures.scaling, "accuracy").dropna(subset=["beam search"])
     spent = _at_places(figures.scaling, "budget_ratio").dropna(subset=["beam search"])
     adaptive, real = "beam search + IAS-of-M", smollm_claims()
@@ -158,29 +146,33 @@ def claims(figures: Figures) -> str:
     found = [
         (
             "PRMs overestimate the chance of a right answer.",
-            f"{_CODE}: {measured(code, _ERROR)} (n = {code['questions']}). No pool has a PRM.",
+            f"Above 0 by the last step in {(last['error_low'] > 0).sum()} of {len(last)} pools of PRMs, by "
+            f"{last['error'].min():+.3f} to {last['error'].max():+.3f} (n = 500 each). {_CODE}: "
+            f"{measured(code, _ERROR)} (n = {code['questions']}).",
             real["too high"],
             f"{measured(raw, _ERROR)} (n = 100 and 60); above 0 {at['too high']}.",
-            f"Recorded scores of PRMs, or {big}.",
+            f"More PRMs, and success rates: {big}.",
         ),
         (
             "More so for weaker LLMs.",
-            "Not possible.",
+            f"One PRM with two LLMs: {signed(large)} where {large['accuracy']:.3f} are right, {signed(small)} where "
+            f"{small['accuracy']:.3f} are. No difference is seen.",
             "Not possible with one LLM.",
             f"Weak above middle above strong {at['weaker']}.",
             "`prmcal run paper` on GPUs.",
         ),
         (
             "More so for harder questions.",
-            f"{_CODE}: {measured(hardest, 'error')} where no other sample is right, {measured(easiest, 'error')} where "
-            f"half or more are (n = {hardest['questions']} in all). A score that knows nothing does this too.",
+            f"Surely at level 5 above level 1 in {higher_at_5()} of {len(last)} pools of PRMs. A score that knows "
+            "nothing does this too.",
             "Not measured.",
             f"nano-aime above nano-math {at['harder']}.",
             "`prmcal run paper` on GPUs.",
         ),
         (
             "Quantile regression with LoRA corrects better than temperature, isotonic regression and histograms.",
-            "Not possible: no hidden states.",
+            f"Not possible: no hidden states. Isotonic regression takes the Brier score of all prefixes of {QWEN} from "
+            f"{measured(before, 'brier')} to {measured(after, 'brier')} (n = {before['questions']}).",
             "A fit to 80 solutions [changed little](../reference/measured-on-a-gpu.md#smollm).",
             f"A cut of {100 * papers['cut']:.0f}% [{100 * papers['cut_low']:.0f}, {100 * papers['cut_high']:.0f}] of "
             f"the corrected Brier score (n = 100 and 60); lower than all three {at['lora']}. `beta-binomial`, which is "

@@ -50,6 +50,7 @@ FIXED = ("best-of-n", "majority vote", "weighted best-of-n")
 # It uses the truth, so it has no rival of equal cost.
 LEFT_OUT = ("pass@N",)
 AUCS, THETA, SUCCESSES = (0.55, 0.65, 0.75, 0.85, 0.95, 0.99), 2.0, (0.5, 1.0)
+_MANY = 3  # places
 _MARK = re.compile(r"(<!-- pools -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -166,7 +167,10 @@ def synthetic(folder: Path) -> Path:
         )
     grid = yaml.safe_load(find_grid("pools").read_text(encoding="utf-8"))
     rules = [{"name": each} if isinstance(each, str) else {**each} for each in grid["strategies"]]
-    rules = [{key: rule[key] for key in rule if key != "datasets"} for rule in rules]
+    # The simulated samples have one score, so they are read in one way.
+    rules = [
+        {key: rule[key] for key in rule if key != "datasets"} for rule in rules if "arguments" not in rule
+    ]
     grid |= {"name": "synthetic", "parts": parts, "strategies": rules, "league": False}
     # One sigmoid is enough for the rules that read rewards.
     grid |= {"calibrators": ["uncalibrated"], "shards": {"questions": 300, "trajectories": 16}}
@@ -182,7 +186,8 @@ def rows_of(found: list[Compared], rule: str) -> list[str]:
     counts = [sum(each.outcome == outcome for each in own) for outcome in ("won", "tied", "lost")]
     mean = np.mean([each.difference.value for each in own])
     lost = [each.place for each in own if each.outcome == "lost"]
-    return ["-".join(map(str, counts)), f"{100 * mean:+.1f}", "; ".join(lost)]
+    named = "; ".join(lost) if len(lost) < _MANY or lost[0].startswith("auc") else f"{len(lost)} places"
+    return ["-".join(map(str, counts)), f"{100 * mean:+.1f}", named]
 
 
 def page(real: list[Compared], made: list[Compared]) -> str:

@@ -14,6 +14,7 @@ import pandas as pd
 
 from benchmarks.documents.claims import claims, nano_places, pool_findings
 from benchmarks.documents.figures import FIGURES, Figures
+from benchmarks.documents.real_prms import first_table, places_table, readings_table, real_table
 from benchmarks.documents.shown import markdown, measured, numbered, paragraph, with_interval
 from benchmarks.documents.smollm import smollm_findings, smollm_summary
 from benchmarks.evidence.world import comparison
@@ -367,6 +368,10 @@ PLACES: Mapping[str, Callable[[Figures], str]] = {
     "league": _league,
     "league-reading": _league_reading,
     "overestimation": _overestimation,
+    "real-prms": lambda _: real_table(),
+    "readings": lambda _: readings_table(),
+    "places": lambda _: places_table(),
+    "first-rows": lambda _: first_table(),
     "pool-findings": lambda _: numbered([*pool_findings(), smollm_summary()]),
     "reading": _reading,
     "overestimation-of-the-prm": _overestimation_of_the_prm,

@@ -172,6 +172,10 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
         )
     except ValueError as error:
         raise DataError(f"{source}: {error}.") from error
+    if len(prefixes):
+        errors = (prefixes["reward"] - prefixes["label"]).to_numpy(np.float64)
+        worth = independent(errors, prefixes["question"].to_numpy())
+        words.append(f"For their mean error, the prefixes are worth {worth:,} independent ones.")
     if unlike:
         words.append(
             f"The scores say how many steps {len(unlike):,} texts have, such as that of {unlike[0]}."
@@ -181,6 +185,17 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
     names = tuple(numbers)
     return Scored(
         prefixes, solutions, names, target, scale, tuple(words), doubts, field, alarm_of(wins), wins
+    )
+
+
+def independent(errors: np.ndarray[Any, Any], question: np.ndarray[Any, Any]) -> int:
+    """Return how many independent prefixes have a mean error as uncertain as that of these, which are by question."""
+    centred = errors - errors.mean()
+    spread = float((np.bincount(question, weights=centred) ** 2).sum())
+    return (
+        len(errors)
+        if spread == 0
+        else round(min(len(errors), len(errors) * float((centred**2).sum()) / spread))
     )
 
 

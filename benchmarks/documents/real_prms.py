@@ -1,0 +1,205 @@
+"""What the scores of published PRMs are worth, for the README and the page of claims.
+
+    python -m benchmarks.documents.real_prms
+
+audits the shipped pools of PRMs, keeps the figures in ``docs/pools``, and draws ``docs/reading-steps.svg``.
+`benchmarks.documents` writes the texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+import prmcal
+from benchmarks.documents.shown import keep, kept_in, markdown, with_interval
+from benchmarks.evidence.pools import PRMS
+from prmcal.db import charts
+from prmcal.db.statistics.intervals import bounded_interval, signed_interval
+from prmcal.harness.audit.audit import Audit
+from prmcal.harness.audit.estimates import OUTER, Rows, fitted, folds_of, mean_of, predicted
+from prmcal.harness.audit.readings import CHOSEN, WORDS
+from prmcal.registry.strategies.aggregation import read_steps
+
+KEPT = Path(__file__).parents[2] / "docs" / "pools"
+QWEN = "qwen2.5-math-prm-7b"
+NAMES = {QWEN: "Qwen2.5-Math-PRM-7B", "math-shepherd-7b": "Math-Shepherd-7B"}
+LAST, SMALLEST, REPAIRED = "last step", "smallest step", "last step, with isotonic"
+_BINS = 8
+
+
+def record() -> None:
+    """Keep the figures of all pools, and draw the picture."""
+    tables, levels, places = [], [], []
+    for pool, (llm, *_) in PRMS.items():
+        audited = prmcal.audit(f"pool:{pool}")
+        whole = audited.solutions
+        size = {"questions": whole["question"].nunique(), "solutions": len(whole)}
+        mixed = [None if each.auc is None else each.auc.questions for each in audited.readings]
+        places.append(audited.tables["steps"].assign(pool=pool, **size))
+        rows = Rows(whole)
+        right = mean_of(rows.label, rows, bounded_interval).columns("accuracy")
+        tables.append(audited.tables["readings"].assign(mixed=mixed, pool=pool, llm=llm, **size, **right))
+        errors = rows.reward - rows.label
+        for level in sorted(whole["level"].unique()):
+            part = (whole["level"] == level).to_numpy()
+            found = mean_of(errors[part], rows, signed_interval, part)
+            levels.append(
+                {"pool": pool, "level": level, **found.columns("error"), "questions": found.questions}
+            )
+        if pool == QWEN:
+            points = reliability(audited)
+            keep(points, KEPT, "reliability")
+            (KEPT.parent / "reading-steps.svg").write_bytes(picture(points))
+    keep(pd.concat(tables), KEPT, "readings")
+    keep(pd.concat(places), KEPT, "places")
+    keep(pd.DataFrame(levels), KEPT, "levels")
+
+
+def reliability(audited: Audit) -> pd.DataFrame:
+    """Return how often solutions with like scores are right, by the ways to read them."""
+    groups = audited.prefixes.sort_values("step").groupby(["question", "solution"])
+    scores = [own["reward"].to_numpy() for _, own in groups]
+    whole = groups["label"].last().reset_index().assign(reward=read_steps(scores, "last"))
+    rows, repaired = Rows(whole), np.empty(len(whole))
+    folds = folds_of(rows.question, OUTER)
+    for fold in range(OUTER):
+        repaired[folds == fold] = predicted(fitted("isotonic", rows, folds != fold), rows, folds == fold)
+    ways = {LAST: rows.reward, SMALLEST: read_steps(scores, "min"), REPAIRED: repaired}
+    points = []
+    for series, values in ways.items():
+        edges = np.unique(np.quantile(values, np.arange(1, _BINS) / _BINS))
+        place = np.searchsorted(edges, values, side="right")
+        for part in (place == each for each in np.unique(place)):
+            right = mean_of(rows.label[part], rows, bounded_interval, part)
+            points.append({"series": series, "score": values[part].mean(), **right.columns("right")})
+    return pd.DataFrame(points)
+
+
+def picture(points: pd.DataFrame) -> bytes:
+    """Return the reliability diagram as SVG."""
+    series = charts.with_shapes(charts.series_of([LAST, SMALLEST, REPAIRED], list(points["series"].unique())))
+    x = alt.X("score:Q", scale=charts.UNIT, title="mean score of the solutions")
+    y = alt.Y("right:Q", scale=charts.UNIT, title="share that is right")
+    shown = charts.legend(series.names, lines=False, width=420)
+    layers = charts.curves(alt.Chart(points).encode(x=x), y, series, shown, rule=0.6, point=45)
+    drawn = charts.styled(alt.layer(charts.diagonal(), *layers).properties(width=420, height=260), 11)
+    return charts.with_dark_style(charts.svg_of(drawn)).encode()
+
+
+def _rows() -> dict[str, pd.DataFrame]:
+    table = kept_in(KEPT, "readings")
+    return {pool: table[table["pool"] == pool].set_index("reading") for pool in PRMS}
+
+
+def signed(row: Mapping[str, Any], name: str = "error") -> str:
+    """Return a value with a sign and its interval."""
+    return f"{row[name]:+.3f} [{row[f'{name}_low']:+.3f}, {row[f'{name}_high']:+.3f}]"
+
+
+def _shown(row: Mapping[str, Any], name: str) -> str:
+    return with_interval(row[name], row[f"{name}_low"], row[f"{name}_high"])
+
+
+def _names(pool: str, row: Mapping[str, Any]) -> str:
+    return f"{NAMES.get(pool, 'RLHFlow-Deepseek-8B')}, {row['llm']}"
+
+
+def _size(row: Mapping[str, Any]) -> str:
+    return f"{row['accuracy']:.3f} of {row['questions']} x {row['solutions'] // row['questions']}"
+
+
+def first_table() -> str:
+    """Return a row for each PRM and LLM, for the README."""
+    lines = []
+    for pool, rows in _rows().items():
+        last, chosen = rows.loc["last"], rows.loc[CHOSEN]
+        values = (_shown(last, "brier"), _shown(last, "calibrated"), _shown(chosen, "brier"))
+        lines.append([_names(pool, last), _size(last), signed(last), *values])
+    heads = ["PRM, LLM", "right", "last step - right", "Brier score", "isotonic on it", "another reading"]
+    return markdown(pd.DataFrame(lines, columns=heads))
+
+
+def real_table() -> str:
+    """Return a row for each PRM and LLM: how far its scores are off, by reading, and how they rank."""
+    table, lines = kept_in(KEPT, "levels"), []
+    for pool, rows in _rows().items():
+        last, smallest, chosen = (rows.loc[name] for name in ("last", "min", CHOSEN))
+        best, ranks = rows.loc[[*WORDS]]["brier"].idxmin(), "-"
+        if last["auc"] == last["auc"]:
+            ranks = f"{_shown(last, 'auc')}, {_shown(smallest, 'auc')} ({last['mixed']:.0f} mixed questions)"
+        lines.append(
+            {
+                "PRM, LLM": _names(pool, last),
+                "right": _size(last),
+                "last step - right": signed(last),
+                "by level 1 to 5": " ".join(f"{each:+.2f}" for each in table[table["pool"] == pool]["error"]),
+                "smallest step - right": signed(smallest),
+                "isotonic on the last step": _shown(last, "calibrated"),
+                "on a reading chosen in folds": f"{_shown(chosen, 'calibrated')} ({WORDS[best]})",
+                "AUC within questions: last, smallest": ranks,
+            }
+        )
+    return markdown(pd.DataFrame(lines))
+
+
+def places_table() -> str:
+    """Return the mean of score - outcome of prefixes by their place, for each pool."""
+    table = kept_in(KEPT, "places")
+    parts = {part: own.set_index("pool") for part, own in table.groupby("part", sort=False)}
+    lines = [
+        {"prefix": part, **{pool: signed(own.loc[pool]) for pool in PRMS}} for part, own in parts.items()
+    ]
+    smallest = {pool: signed(rows.loc["min"]) for pool, rows in _rows().items()}
+    return markdown(pd.DataFrame([*lines, {"prefix": "whole solution, smallest step", **smallest}]))
+
+
+def readings_table() -> str:
+    """Return the Brier score of whole solutions by each reading, for each pool."""
+    rows = _rows()
+    lines = [
+        {
+            "reading": WORDS.get(reading, reading),
+            **{pool: _shown(own.loc[reading], "brier") for pool, own in rows.items()},
+        }
+        for reading in (*WORDS, CHOSEN)
+    ]
+    return markdown(pd.DataFrame(lines))
+
+
+def real_findings() -> list[str]:
+    """Return what the pools of PRMs show, in sentences."""
+    rows = _rows()
+    last = {pool: own.loc["last"] for pool, own in rows.items()}
+    chosen = {pool: own.loc[CHOSEN] for pool, own in rows.items()}
+    assert all(row["error_low"] > 0 for row in last.values()), "all PRMs are too high by the last step"
+    assert all(row["cut_low"] > 0 for row in chosen.values()), "another reading is better for all"
+    large = [pool for pool in rows if chosen[pool]["cut"] > last[pool]["brier"] - last[pool]["calibrated"]]
+    assert large, "a reading cuts more than a calibrator"
+    qwen = rows[QWEN]
+    return [
+        "Read by their last step, three published PRMs at MATH-500 are too high, in four pools: by "
+        + ", ".join(signed(row) for row in last.values())
+        + f" (n = {last[QWEN]['questions']} each).",
+        f"How the steps are read matters as much as a calibrator. The last step of Qwen's PRM has a Brier score of "
+        f"{_shown(last[QWEN], 'brier')}, after isotonic regression {_shown(last[QWEN], 'calibrated')}, and its "
+        f"smallest step {_shown(qwen.loc['min'], 'brier')} as it is. Chosen in folds, a reading cuts more than this "
+        f"calibrator in {len(large)} of {len(rows)} pools.",
+    ]
+
+
+def higher_at_5() -> int:
+    """Return in how many pools the errors at level 5 lie surely above those at level 1."""
+    easy, hard = (
+        own.set_index("pool") for level, own in kept_in(KEPT, "levels").groupby("level") if level in (1, 5)
+    )
+    return int((hard["error_low"] > easy["error_high"]).sum())
+
+
+if __name__ == "__main__":
+    record()
