@@ -4,13 +4,13 @@
     python -m benchmarks.evidence.pools terminal-bench TRAJECTORIES.csv
     python -m benchmarks.evidence.pools nano RUN
     python -m benchmarks.evidence.pools smollm2 RUN
-    python -m benchmarks.evidence.pools NAME SCORES.jsonl    (NAME of a PRM in `PRMS`)
+    python -m benchmarks.evidence.pools NAME SCORES.jsonl PUBLISHED    (NAME of a PRM in `PRMS`)
 
 The first file has the columns question, solution, tests_passed, tests_failed and correct. The second has the columns
 agent, task, trial, reward, seconds and steps. RUN is a finished run on one data set, whose test trajectories become the
 pool: of LLMs and PRMs of nano, one of which is `nano-prm`, or of the grid `smollm`. A line of SCORES.jsonl is a
 solution with question (an id of MATH-500), level, sample, scores (of the steps), correct, answer (a number, equal for
-equal answers of a question) and tokens.
+equal answers of a question) and tokens. PUBLISHED is the file that they come from, which the card says a check of.
 """
 
 from __future__ import annotations
@@ -22,11 +22,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from prmcal.harness.audit.pooled import check_of
+from prmcal.harness.audit.scored import scored
 from prmcal.harness.jobs.parameters import RolloutParameters, ScoreParameters
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import ArtifactRef, Store
+from prmcal.registry.reading.files import read_files
 from prmcal.registry.reading.pools import Card, write_pool
+from prmcal.registry.reading.solutions import Fields
 
 FOLDER = Path(__file__).parents[2] / "registry" / "pools"
 NANO_PRM = "nano-prm"
@@ -154,9 +158,10 @@ PRMS = {
 }
 
 
-def real_prm(name: str, source: Path) -> tuple[str, pd.DataFrame, Card]:
+def real_prm(name: str, source: Path, published: Path) -> tuple[str, pd.DataFrame, Card]:
     """Return the pool of a published PRM, with a score for each step."""
     llm, title, address, licence = PRMS[name]
+    found = scored(read_files([published]), str(published), Fields())
     table = pd.read_json(source, lines=True, dtype=False)
     rows = pd.DataFrame(
         {
@@ -177,7 +182,9 @@ def real_prm(name: str, source: Path) -> tuple[str, pd.DataFrame, Card]:
         {"score": "the probability of the step as the PRM gives it, from the first step to the last"},
         scale="probability",
         cost="tokens",
-        correctness="The answers were graded again, by equality as mathematics. Recorded verdicts agree.",
+        correctness="The answers were graded by equality as mathematics. An answer without a box was read from the "
+        f"last words. By the boxes alone, {found.solutions['label'].mean():.3f} are right.",
+        check=check_of(found, rows),
     )
     return name, rows, card
 
@@ -225,7 +232,7 @@ def main() -> None:
     """Write one pool."""
     makers = {"humaneval": humaneval, "terminal-bench": terminal_bench, "nano": nano, "smollm2": smollm2}
     kind, source = sys.argv[1], Path(sys.argv[2])
-    name, table, card = real_prm(kind, source) if kind in PRMS else makers[kind](source)
+    name, table, card = real_prm(kind, source, Path(sys.argv[3])) if kind in PRMS else makers[kind](source)
     path = FOLDER / f"{name}.parquet"
     write_pool(path, table, card)
     print(f"{path}: {len(table):,} rows, {path.stat().st_size:,} bytes")

@@ -5,6 +5,7 @@ import hashlib
 import numpy as np
 import pandas as pd
 
+from prmcal.db.text.formats import counted
 from prmcal.db.text.overview import quantity
 from prmcal.errors import DataError
 from prmcal.harness.audit.scored import Scored
@@ -49,7 +50,8 @@ def pool_of(found: Scored, llm: str) -> pd.DataFrame:
 
 def check_of(found: Scored, rows: pd.DataFrame) -> str:
     """Return what was seen of the texts and the answers before the texts are left out."""
-    size = f"{rows['question'].nunique():,} questions with {rows.groupby('question').size().iloc[0]} samples"
+    samples = counted(int(rows.groupby("question").size().iloc[0]), "sample")
+    size = f"{counted(rows['question'].nunique(), 'question')} with {samples}"
     if found.wins is None:
         return f"{size}. There were too few texts to see whether solutions answer their questions."
     return (

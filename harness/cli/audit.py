@@ -228,6 +228,6 @@ def _listed(files: list[Path] | None) -> list[str]:
             size = f"{questions}x{len(samples) // questions}"
             right = f"{samples['correct'].mean():.3f}"
             rows.append(["" if place else name, str(llm), ", ".join(card.scores), size, right])
-        words = f"{name}: {card.title} Licence: {card.licence}. Source: {card.source}. {card.check}".strip()
-        notes.append(wrapped(words, hanging="  "))
+        words = (card.title, f"Licence: {card.licence}. Source: {card.source}.", card.correctness, card.check)
+        notes.append(wrapped(f"{name}: {' '.join(word for word in words if word)}", hanging="  "))
     return [text_table(["pool", "LLM", "scores", "size", "pass@1"], rows), *notes]
