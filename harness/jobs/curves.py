@@ -12,6 +12,7 @@ from prmcal.arrays import Bools, Floats, Ints
 from prmcal.db.metrics import LEAGUE_BUDGETS, LEAGUE_SHARE, accuracy_at_name
 from prmcal.db.statistics.budgets import Curve
 from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval
+from prmcal.errors import DataError
 from prmcal.harness.jobs import pools
 from prmcal.harness.jobs.calibration_metrics import metric_tables
 from prmcal.harness.jobs.context import Context, Output
@@ -86,6 +87,10 @@ _COMPARED = ("area", "samples_to_95")
 def compute_league(shard: Shard[LeagueParameters], context: Context) -> Output:
     """Return the points of the curve, and what it achieves at equal cost and at equal accuracy."""
     parameters = shard.parameters
+    if parameters.samples < 2:
+        raise DataError(
+            "A league needs at least 2 samples. Leave out this data set in 'datasets' of the strategy."
+        )
     trajectories = pools.graded_trajectories(shard, context)
     setting = Setting(parameters.samples)
     with plugin_guard("strategy", parameters.strategy.name, "give its curve"):

@@ -94,8 +94,12 @@ class OracleIAS(BestOfNWithIAS):
     reference = True
 
 
-class _OfEqualCost(best_of.RanksByScore):
-    """A reference point with the cost of best-of-n + IAS. Its curve would be that of a fixed n."""
+class FixedOfEqualCost(best_of.RanksByScore):
+    """Best-of-n with the same n for every question, and the mean cost of best-of-n + IAS.
+
+    If the mean is not an integer, each question gets the integer below or above it, with probabilities that give the
+    mean.
+    """
 
     reads = ("scores", "rewards")
     targeted = True
@@ -103,40 +107,24 @@ class _OfEqualCost(best_of.RanksByScore):
 
     @property
     def in_league(self) -> bool:
-        """A curve of it would say nothing new."""
+        """Its curve would be that of a fixed n."""
         return False
-
-
-class RandomBudget(_OfEqualCost):
-    """Best-of-n + IAS with its budgets assigned to the questions at random.
-
-    The mean cost is that of best-of-n + IAS. The difference in accuracy shows the value of knowing which questions are
-    hard. Every question is equally likely to get each budget, so its cost and accuracy are means over all budgets.
-    """
-
-    def answer(self, pool: Pool, setting: Setting) -> Answered:
-        """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
-        samples = adaptive_samples(pool.rewards, target_of(setting), setting.samples)
-        counts, times = np.unique(samples, return_counts=True)
-        return _mixed(pool, self.scores_of(pool), counts, times / times.sum(), samples)
-
-
-class FixedOfEqualCost(_OfEqualCost):
-    """Best-of-n with the same n for every question, and the mean cost of best-of-n + IAS.
-
-    If the mean is not an integer, each question gets the integer below or above it, with probabilities that give the
-    mean.
-    """
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
         """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
         samples = adaptive_samples(pool.rewards, target_of(setting), setting.samples)
         mean = samples.mean()
         below = int(np.floor(mean))
-        above = min(below + 1, setting.samples)
-        share = mean - below
-        chances = np.array([1 - share, share])
-        return _mixed(pool, self.scores_of(pool), np.array([below, above]), chances, samples)
+        counts = np.array([below, min(below + 1, setting.samples)])
+        chances = np.array([1 - (mean - below), mean - below])
+        return Answered(
+            accuracy=np.einsum(
+                "qn,n->q", best_of.best_of_n(self.scores_of(pool), pool.correct, counts), chances
+            ),
+            samples=np.full(pool.questions, float(np.sum(counts * chances))),
+            pass_at_samples=np.einsum("qn,n->q", best_of.pass_at_n(pool.correct, counts), chances),
+            estimated_from=samples.astype(np.float64),
+        )
 
 
 def target_of(setting: Setting) -> float:
@@ -147,16 +135,6 @@ def target_of(setting: Setting) -> float:
     if setting.target is None:
         raise ValueError("The setting has no target probability C. Set scaling.targets in the grid.")
     return setting.target
-
-
-def _mixed(pool: Pool, scores: Floats, counts: Ints, chances: Floats, samples: Ints) -> Answered:
-    """Best-of-n where each question has the same probability for each n, from which the mean of `samples` results."""
-    return Answered(
-        accuracy=np.einsum("qn,n->q", best_of.best_of_n(scores, pool.correct, counts), chances),
-        samples=np.full(pool.questions, float(np.sum(counts * chances))),
-        pass_at_samples=np.einsum("qn,n->q", best_of.pass_at_n(pool.correct, counts), chances),
-        estimated_from=samples.astype(np.float64),
-    )
 
 
 class BeamSearch(SearchStrategy):

@@ -27,7 +27,6 @@ RANKING = (
     "best-of-n + IAS",
     "fixed n of equal cost",
     "oracle IAS",
-    "random budget",
     "weighted best-of-n",
 )
 LOG_ODDS = st.floats(-30, 30)

@@ -129,16 +129,8 @@ def test_reference_points_cost_what_ias_does() -> None:
     pool = random_pool(2)
     ias = answer("best-of-n + IAS", pool, 16, 0.9)
     assert len(np.unique(ias.samples)) > 3
-    for name in ("random budget", "fixed n of equal cost"):
-        reference = answer(name, pool, 16, 0.9)
-        assert reference.samples == pytest.approx(np.full(pool.questions, ias.samples.mean()))
-
-
-def test_a_random_budget_is_the_mean_over_all_ways_to_deal_it() -> None:
-    pool = random_pool(3, questions=3)
-    ias = answer("best-of-n + IAS", pool, 16, 0.9)
-    each = best_of_n(pool.scores, pool.correct, ias.samples.astype(int))
-    assert answer("random budget", pool, 16, 0.9).accuracy == pytest.approx(each.mean(axis=1))
+    reference = answer("fixed n of equal cost", pool, 16, 0.9)
+    assert reference.samples == pytest.approx(np.full(pool.questions, ias.samples.mean()))
 
 
 def test_a_mean_that_is_no_whole_number_is_mixed_of_its_neighbours() -> None:
@@ -161,8 +153,9 @@ def test_knowing_the_success_rate_spends_it_where_it_helps() -> None:
     pool = Pool(
         correct, np.where(correct, 0, 1), scores=correct.astype(float), rewards=chance, success=chance
     )
-    oracle, dealt = (answer(name, pool, 64, 0.9).accuracy.mean() for name in ("oracle IAS", "random budget"))
-    assert oracle > dealt + 0.01
+    names = ("oracle IAS", "fixed n of equal cost")
+    oracle, equal = (answer(name, pool, 64, 0.9).accuracy.mean() for name in names)
+    assert oracle > equal + 0.01
 
 
 def test_a_budget_out_of_range_is_refused() -> None:
@@ -192,5 +185,4 @@ def test_strategies_say_how_their_budget_is_known() -> None:
         assert answer(name, pool, 16).fixed
     ias = answer("best-of-n + IAS", pool, 16, 0.9)
     assert not ias.fixed and ias.estimated_from is None
-    for name in ("random budget", "fixed n of equal cost"):
-        assert answer(name, pool, 16, 0.9).estimated_from == pytest.approx(ias.samples)
+    assert answer("fixed n of equal cost", pool, 16, 0.9).estimated_from == pytest.approx(ias.samples)
