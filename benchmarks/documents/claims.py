@@ -151,7 +151,7 @@ def claims(figures: Figures) -> str:
             f"{measured(code, _ERROR)} (n = {code['questions']}).",
             real["too high"],
             f"{measured(raw, _ERROR)} (n = 100 and 60); above 0 {at['too high']}.",
-            f"More PRMs, and success rates: {big}.",
+            "More PRMs, and success rates: `prmcal run math500-prms` on a GPU.",
         ),
         (
             "More so for weaker LLMs.",

@@ -37,7 +37,7 @@ def test_an_unknown_grid_is_refused_with_the_shipped_names(given: str, hint: str
         find_grid(given)
     assert str(refused.value) == (
         f"There is no grid file {given} and no shipped grid of that name.{hint} The shipped grids are "
-        "demo, hello, math500-small, nano, paper, paper-native, pools, published, recorded, smollm."
+        "demo, hello, math500-prms, math500-small, nano, paper, paper-native, pools, published, recorded, smollm."
     )
 
 
