@@ -66,8 +66,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> dict[str, 
         path = grid(
             folder,
             prms=[{"name": "verifier", "plugin": "synthetic-prm", **own}],
-            calibration=CALIBRATION,
-            measurement=MEASUREMENT,
+            datasets=[{"name": "synthetic-questions", "questions": 16}],
+            calibration=CALIBRATION | {"trajectories": 2},
+            measurement=MEASUREMENT | {"measured": 2},
             scaling={"samples": 8, "targets": [0.9]},
             strategies=[
                 "best-of-n",

@@ -192,5 +192,5 @@ class EditedGrid(RuleBasedStateMachine):
 
 TestEditedGrid = EditedGrid.TestCase
 TestEditedGrid.settings = settings(
-    max_examples=5, stateful_step_count=8, deadline=None, derandomize=True, phases=[Phase.generate]
+    max_examples=3, stateful_step_count=6, deadline=None, derandomize=True, phases=[Phase.generate]
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 from pathlib import Path
+from subprocess import CompletedProcess
 
 from prmcal.harness.cli.app import ExitCode
 from tests.conftest import Prmcal
@@ -14,28 +15,32 @@ def test_a_grown_grid_keeps_what_is_there(tmp_path: Path, prmcal: Prmcal) -> Non
     log = tmp_path / "generations.log"
     llms = [{"name": "weak", "plugin": "synthetic-llm", "arguments": {"skill": 0.7, "log": str(log)}}]
     out = tmp_path / "out"
+
+    def run(path: Path, *options: str) -> CompletedProcess[str]:
+        return prmcal(*run_arguments(path, out), "--limit", 4, *options)
+
     first = grid(tmp_path, llms=llms, calibrators=["uncalibrated"])
-    assert prmcal(*run_arguments(first, out)).returncode == 0
+    assert run(first).returncode == 0
     generations = log.read_text()
     both = {"llms": llms, "calibrators": ["uncalibrated", "temperature"]}
-    assert prmcal(*run_arguments(grid(tmp_path, **both), out)).returncode == 0
+    assert run(grid(tmp_path, **both)).returncode == 0
     assert log.read_text() == generations
     table = exported(out)
     assert "temperature" in table and "uncalibrated" in table
     small = grid(tmp_path, llms=llms, calibrators=["temperature"])
     names = ("run.json", "plan.json", "failures.json", "results.duckdb", "leaderboard.duckdb")
     before = [(out / name).read_bytes() for name in names]
-    refused = prmcal(*run_arguments(small, out))
+    refused = run(small)
     assert refused.returncode == ExitCode.BAD_INPUT
     message = " ".join(refused.stderr.split())
     lost = [line for line in table.splitlines() if ",uncalibrated," in line]
     assert f"The run would delete {len(lost)} finished cells of {out}, such as" in message
     assert "which this grid does not have. Nothing was changed. Choose another --out folder" in message
     assert [(out / name).read_bytes() for name in names] == before
-    assert prmcal(*run_arguments(small, out), "--drop-cells").returncode == 0
+    assert run(small, "--drop-cells").returncode == 0
     assert "uncalibrated" not in exported(out)
     assert f"earlier form of the grid are deleted: {len(lost)}." in (out / "run.log").read_text()
-    again = prmcal(*run_arguments(grid(tmp_path, **both), out))
+    again = run(grid(tmp_path, **both))
     assert " 0 shards computed," in again.stderr
     assert exported(out) == table
 

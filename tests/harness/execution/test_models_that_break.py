@@ -118,7 +118,6 @@ def calls(folder: Path) -> Counter[str]:
     [
         ("llms", "dies", 1),
         ("llms", "poisons", 2),
-        ("prms", "poisons", 1),
         ("prms", "breaks-twice", 1),
         ("llms", "breaks-in-search", 1),
         ("calibrators", "breaks-twice", 2),

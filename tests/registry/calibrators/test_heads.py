@@ -82,7 +82,7 @@ def test_a_quantile_is_below_the_success_probability_as_often_as_it_says(
 
 
 def test_the_pinball_loss_learns_rates_which_spread_more_than_probabilities() -> None:
-    features, k, n, questions, p, _ = world(3000, 4, size=20.0)
+    features, k, n, questions, p, _ = world(1500, 4, size=20.0)
     quantiles = {
         loss: head("monotone-quantile", loss=loss).fit(features, k, n, questions=questions).predict(features)
         for loss in ("likelihood", "pinball")
@@ -93,7 +93,7 @@ def test_the_pinball_loss_learns_rates_which_spread_more_than_probabilities() ->
 
 
 def test_the_spread_of_heads_alone_is_too_small() -> None:
-    features, k, n, questions, _, _ = world(2000, 5)
+    features, k, n, questions, _, _ = world(1000, 5)
     heads = create_as(Ensemble, calibrators, "ensemble").fit(features, k, n, questions=questions)
     features, _, _, _, p, _ = world(2000, 6)
     mean, quantiles = heads.law(heads.read(features), heads.levels)
@@ -135,7 +135,7 @@ def test_penalties_are_chosen_by_held_out_questions_and_can_be_given() -> None:
     given.fit(features, k, n, questions=questions)
     assert (given.decay_, given.lam_) == (0.3, 0.2)
     # States that say nothing get a large penalty, states that say much a small one.
-    features, k, n, questions, _, _ = world(1500, 9)
+    features, k, n, questions, _, _ = world(800, 9)
     told = create_as(BetaBinomial, calibrators, "beta-binomial").fit(features, k, n, questions=questions)
     order = np.random.default_rng(0).permutation(len(k))
     noise = HiddenStates(features.states[order], features.parents, features.leaves, features.logit)

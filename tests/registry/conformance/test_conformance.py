@@ -14,15 +14,15 @@ from prmcal.registry.conformance import checks_of, parametrize_with_checks, run_
 from prmcal.registry.plugins import calibrators
 
 BUILT_IN = [
-    *(calibrators.create(name) for name in ("ats", "histogram", "isotonic", "temperature", "uncalibrated")),
+    *(calibrators.create(name) for name in ("histogram", "isotonic", "temperature", "uncalibrated")),
     *(calibrators.create(name) for name in ("platt", "beta")),
     # Less training than by default, which no check needs.
+    calibrators.create("ats", epochs=2),
     calibrators.create("beta-binomial", decay=0.1),
     calibrators.create("ensemble", heads=4, epochs=2),
     calibrators.create("ensemble", heads=4, epochs=2, spread="mixture", conservative=0.1),
     calibrators.create("monotone-quantile", epochs=5),
     calibrators.create("monotone-quantile", epochs=5, loss="pinball", held_out=0),
-    calibrators.create("quantile-lora", epochs=1),
     calibrators.create("quantile-lora", head="full", batches="prefixes", epochs=1),
     calibrators.create("conformal", calibrator="isotonic"),
     calibrators.create("conformal", calibrator="monotone-quantile", level=0.6),

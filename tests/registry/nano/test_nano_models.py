@@ -25,7 +25,7 @@ POLICIES = {"weak": 0.43, "middle": 0.54, "strong": 0.78}
 """Pass@1 on the calibration split of nano-math."""
 FORMATS = {"qwen": "prm", "shepherd": "shepherd", "reasoneval": "reasoneval"}
 """The shipped PRM of each format."""
-QUESTIONS, SAMPLES = 30, 16
+QUESTIONS, SAMPLES = 24, 8
 
 
 @dataclass(frozen=True)
