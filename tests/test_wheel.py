@@ -259,11 +259,6 @@ def test_the_installed_command_writes_a_report_and_a_page(installed: Installed, 
     assert (installed.folder / "page.html").stat().st_size > 0
 
 
-def test_the_installed_command_checks_a_plugin(installed: Installed) -> None:
-    checked = installed.run("check", "isotonic")
-    assert checked.returncode == 0, checked.stdout + checked.stderr
-
-
 def test_the_installed_command_serves_the_dashboard(installed: Installed, finished: Path, port: int) -> None:
     with (
         dashboard(installed, finished, port) as address,

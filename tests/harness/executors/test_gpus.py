@@ -56,7 +56,14 @@ def test_visible_gpus(value: str, seen: tuple[str, ...], monkeypatch: pytest.Mon
 
 def grid(folder: Path, **changes: Any) -> Path:
     data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
-    small = {"calibrators": ["uncalibrated"], "datasets": data["datasets"][:1], "strategies": ["pass@1"]}
+    small = {
+        "calibrators": ["uncalibrated"],
+        "calibration": {"name": "synthetic-questions", "questions": 12, "trajectories": 2, "follow_ups": 2},
+        "datasets": [{"name": "synthetic-questions", "questions": 12}],
+        "measurement": {"measured": 2, "follow_ups": 2, "replicates": 100},
+        "shards": {"questions": 4, "trajectories": 8},
+        "strategies": ["pass@1"],
+    }
     path = folder / "grid.yaml"
     path.write_text(yaml.safe_dump(data | small | changes))
     return path

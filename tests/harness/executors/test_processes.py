@@ -57,6 +57,7 @@ def engines(tmp_path: Path) -> Path:
 def arguments(folder: Path, fate: str) -> list[Any]:
     data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
     data["llms"] = [{"name": "weak", "plugin": "with-engine", "arguments": {"skill": 0.7, "fate": fate}}]
+    data |= {"calibrators": ["uncalibrated"], "datasets": data["datasets"][:1], "strategies": ["pass@1"]}
     path = folder / "grid.yaml"
     path.write_text(yaml.safe_dump(data))
     return ["run", path, "--out", folder / "out", "--workers", 2, "--plugin", folder / "plugin.py"]
