@@ -26,7 +26,7 @@ from prmcal.harness.planning.resolved import built_in_metrics
 from prmcal.harness.terminal import UNLIMITED, text_table
 
 _ROOT = Path(__file__).parents[2]
-_NARROW = 100
+_NARROW = 80
 _SHOWN = 1
 """The calibrators of the demo that the README shows, without the others."""
 _FINDINGS = ("Best calibrator", "Overestimation")
@@ -69,14 +69,10 @@ def _printed(rows: pd.DataFrame, name: Leaderboard, metrics: Sequence[str]) -> s
 
 
 def _audit() -> str:
-    """The verdict on the shipped file, without what is said of parts of the solutions."""
-    found = audit(_ROOT / "grids" / "scored.jsonl")
-    text = verdict(found.scored, found.measured, found.choices, _NARROW)
-    shown, curve, _ = text.partition("\n\n")[2].partition("\nCut of the Brier score")
-    assert curve, "the learning curve follows the verdict"
-    lines = [line for item in _items(shown) if not item[0].startswith("By ") for line in item]
-    left = "(and the errors by step and by question, and what votes, best-of-n, IAS and early stopping would give)"
-    return "\n".join(["```text", *lines, left, "```"])
+    """The answer for the shipped file, as a terminal shows it."""
+    shipped = audit(_ROOT / "grids" / "scored.jsonl")
+    found = verdict(shipped.scored, shipped.measured, shipped.choices, _NARROW, shipped.readings)
+    return "\n".join(["```text", found, "```"])
 
 
 def _items(text: str) -> list[list[str]]:

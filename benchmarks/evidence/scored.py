@@ -18,8 +18,8 @@ from prmcal.db.run_folder import published_path
 from prmcal.db.tables import Job, Question, Reward, Trajectory
 from prmcal.steps import split_steps
 
-_SOLUTIONS = 12
-_DIGITS = 4
+_SOLUTIONS = 8
+_DIGITS = 3
 
 
 def main() -> None:

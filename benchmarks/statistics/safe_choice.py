@@ -112,9 +112,8 @@ def measured(pool: Pool, resamples: int) -> list[str]:
         broken, gains, used, plain, plain_cost, plain_broken = [], [], [], [], [], []
         for _ in range(resamples):
             drawn = random.integers(0, rest.questions, questions)
-            first, second = drawn[::2], drawn[1::2]
-            known = Candidates(costs[:, first].mean(axis=1), every.rule, table[:, first], table[:, second])
-            safe = known.safe(pool.size, DELTA, LOSS)
+            known = Candidates(costs[:, drawn].mean(axis=1), every.rule, table[:, drawn])
+            safe = known.safe(DELTA, LOSS)
             broken.append(max(shortfall(each, truth, cost, every) > 1e-9 for each in safe))
             chosen = known.best(safe, pool.size)
             gains.append(truth[chosen] - truth[0])

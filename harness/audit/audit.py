@@ -64,7 +64,7 @@ class Audit:
     @cached_property
     def choices(self) -> Choices | None:
         """The ways to choose between the solutions of a question; None if the questions have no two each."""
-        return choices(self.scored, self._measured.chosen if self._measured else "")
+        return choices(self.scored)
 
     @cached_property
     def readings(self) -> tuple[Read, ...]:

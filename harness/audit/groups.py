@@ -128,7 +128,7 @@ def _per_question(found: Scored) -> Iterator[tuple[str, Floats]]:
     yield "AUC within", areas if len(areas) >= LEAST_MIXED else np.zeros(0)
     best = best_of_all(found)
     if best is not None:
-        yield f"best-of-{best[0]}", best[1]
+        yield f"best-of-{best[0]}", best[2]
 
 
 def _paired_p(difference: Floats) -> float:

@@ -46,7 +46,7 @@ def _draw(name: str, table: pd.DataFrame) -> charts.Layers:
         y = alt.Y("cut:Q", title="cut of the Brier score")
         return _styled(alt.layer(*charts.curves(base, y, _ALL, None, rule=0.6, point=45)), *_CURVE)
     if name == "choices":
-        kinds = np.where(table["against"].notna(), _KINDS[1], _KINDS[0])
+        kinds = np.where(table["choice"].str.startswith("learned"), _KINDS[1], _KINDS[0])
         names = [f"{row.choice} ({row.samples:.1f})" for row in table.itertuples()]
         series = charts.with_shapes(charts.series_of(_KINDS, list(kinds)))
         return _forest(table.assign(label=names, kind=kinds), "label", "accuracy", "accuracy", series)

@@ -14,8 +14,8 @@ import numpy as np
 from prmcal.arrays import Bools, Floats, Floats32
 from prmcal.db.text.overview import quantity
 from prmcal.errors import DataError
-from prmcal.harness.audit.choices import choices
-from prmcal.harness.audit.estimates import INNER, OUTER, Number, Rows, area_within
+from prmcal.harness.audit.choices import best_of_all
+from prmcal.harness.audit.estimates import INNER, OUTER, Number, Rows, area_within, mean_of_questions
 from prmcal.harness.audit.scored import Scored, is_run, rows_of, run_solutions
 from prmcal.harness.storage.store import storage_errors
 from prmcal.registry.calibrators.heads import folds
@@ -254,10 +254,10 @@ def _worth(found: Scored) -> tuple[dict[str, Number], str]:
     if not figures:
         return {}, "No question has both right and wrong solutions, so no order can be learned or measured."
     auc = next(iter(figures.values()))
-    chosen = choices(found, "")
+    chosen = best_of_all(found)
     if chosen is not None:
-        best = f"best-of-{chosen.solutions}"
-        figures |= {row.name: row.accuracy for row in chosen.rows if row.name in ("one sample", best)}
+        best = f"best-of-{chosen[0]}"
+        figures |= {"one sample": mean_of_questions(chosen[1]), best: mean_of_questions(chosen[2])}
     if auc.value < LEAST_AUC:
         return figures, f"The AUC within questions is {quantity(auc)}, and a PRM needs {LEAST_AUC:g}."
     if chosen is not None and figures[best].value < figures["one sample"].value:

@@ -16,7 +16,7 @@ from prmcal.harness.audit.scored import Scored
 from prmcal.harness.terminal import text_table, wrapped
 
 _FEW = 40
-_GOOD, _WEAK = 0.75, 0.5
+_GOOD, _WEAK, _SURE = 0.75, 0.5, 0.1
 _SIZES = ((100, "tens"), (1_000, "hundreds"), (10_000, "thousands"))
 _FIFTHS = ("0 to .2", ".2 to .4", ".4 to .6", ".6 to .8", ".8 to 1")
 _RANKS = ("lowest fifth", "second", "third", "fourth", "highest fifth")
@@ -169,31 +169,27 @@ def _size(count: int) -> str:
 
 
 def advice(choices: Choices | None) -> Iterator[str]:
-    """Yield the best use of several samples."""
-    if choices is not None:
-        yield promised(choices)
+    """Yield the best use of several samples, by all questions."""
+    if choices is None:
+        return
+    best, gain, chance = choices.best, choices.best.against, choices.p_value
+    luck = "p < 0.001" if chance < 0.001 else f"p = {chance:.2g}"
+    told = f"{quantity(gain, signed=True)} over one sample ({number(choices.rows[0].accuracy.value)}), {luck}"
+    named = f"'{best.name}', {best.samples:.1f} samples"
+    if choices.is_promised:
+        yield (
+            f"Use {named}: {told}. At 90%, it is not below one sample, nor 5 points below a fixed setting of its cost."
+        )
+    elif chance < _SURE:
+        yield f"A gain is likely, not promised: {named}: {told}."
+    else:
+        yield f"No clear gain from several samples; most likely {named}: {told}."
 
 
 def compared(choices: Choices) -> str:
-    """Return the sentences that say what is compared."""
-    return (
-        f"With {choices.solutions} solutions for each of {counted(choices.questions, 'question')}. The best fixed "
-        f"setting is '{choices.fixed}'. A rule is compared with the setting of its cost that wins on the other half of "
-        "the questions."
-    )
-
-
-def promised(choices: Choices) -> str:
-    """Return the sentence that says which way to choose is surely not worse than one sample."""
-    if choices.safe == "one sample":
-        return (
-            f"Nothing is surely better than one sample, by {counted(choices.questions, 'question')}. It is the safe "
-            "choice."
-        )
-    return (
-        f"The safe choice is '{choices.safe}', with {choices.safe_samples:.1f} samples: with a probability of 90%, it "
-        "is not less accurate on new questions than one sample, nor 5 points less than a fixed setting of its cost."
-    )
+    """Return the sentence that says what is compared."""
+    questions = counted(choices.questions, "question")
+    return f"With {choices.solutions} solutions for each of {questions}. The differences are those from one sample."
 
 
 def _unknown(found: Scored, choices: Choices | None) -> Iterator[str]:
@@ -236,7 +232,7 @@ def tables(
             "samples": way.samples,
             **(way.against or UNKNOWN).columns("against"),
         }
-        for way in (choices.rows if choices else ())
+        for way in ((*choices.rows, choices.best) if choices else ())
     ]
     return {name: pd.DataFrame(list(own)) for name, own in rows.items()}
 

@@ -258,6 +258,7 @@ class _Reader:
             return given
         taken = self.score if role == "label" else None
         found = [name for name in names if name in every and name != taken and fits(every[name])]
+        found = [name for name in found if name not in SCORES] or found if role == "label" else found
         if len(found) > 1 and (needed or role == "label"):
             ways = " or ".join(self._option(role, name) for name in found[:2])
             one, other = (f"'{name}' ({shown(every[name])})" for name in found[:2])

@@ -145,7 +145,7 @@ class Labels:
     kind: Literal["outcome", "signs", "first error", "steps"]
     """Whether a solution is right, as a share or as 1 and -1; the first wrong step; or which steps are right."""
     base: int = 0
-    """The number of the first step, if they are first wrong steps."""
+    """The number of the first step, if they are first wrong steps; of labels of steps, the one of a wrong step."""
     unmarked: bool = False
     """Whether a missing first wrong step means that no step is wrong."""
 
@@ -162,7 +162,7 @@ class Labels:
             raise ValueError(f"{shown(next(each for each in flat if share_of(each) is None))} is no label")
         numbers = {share for share in shares if share is not None}
         if of_steps and numbers <= {-1, 0, 1}:
-            return cls("steps")
+            return cls("steps", base=-1 if -1 in numbers else 0)
         named = _FIRST_WRONG.search(name) is not None
         if numbers <= {-1, 1} and -1 in numbers and not named:
             return cls("signs")
@@ -184,8 +184,8 @@ class Labels:
         """Return what a label says, as fields of a solution."""
         if self.kind == "steps" and isinstance(value, list):
             marks = [share_of(each) for each in value]
-            low = -1.0 in marks  # With -1, 0 is neutral.
-            return {"right": [None if mark is None else mark > (-0.5 if low else 0.5) for mark in marks]}
+            # Beside -1, 0 is neutral.
+            return {"right": [None if mark is None else mark > self.base + 0.5 for mark in marks]}
         share = share_of(value)
         if self.kind == "first error":
             if share is None and not self.unmarked:

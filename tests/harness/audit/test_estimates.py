@@ -104,8 +104,23 @@ def test_ways_to_choose_are_those_of_brute_force(shifted: tuple[pd.DataFrame, Au
     assert rows["one sample"].samples == 1
     for row in rows.values():
         assert 0 <= row.accuracy.low <= row.accuracy.value <= row.accuracy.high <= 1
+        assert row.against is not None
+        assert row.against.value == pytest.approx(row.accuracy.value - table["correct"].mean())
     assert any("votes" in line for line in found.choices.missing)
-    assert any("IAS" in line for line in found.choices.missing)
+
+
+def test_a_gain_is_recommended_with_what_is_promised(shifted: tuple[pd.DataFrame, Audit]) -> None:
+    _, found = shifted
+    assert found.choices is not None
+    best = found.choices.best
+    assert best.against is not None and best.against.low > 0
+    assert found.choices.is_promised
+    assert f"Use '{best.name}'" in str(found)
+    random = pd.DataFrame(world(0.0, seed=9)).drop(columns="chance")
+    random["score"] = np.random.default_rng(0).random(len(random))
+    nothing = audit(random)
+    assert nothing.choices is not None and not nothing.choices.is_promised
+    assert "No clear gain from several samples" in str(nothing)
 
 
 def test_the_order_of_the_rows_does_not_matter(shifted: tuple[pd.DataFrame, Audit]) -> None:
@@ -118,13 +133,10 @@ def test_the_order_of_the_rows_does_not_matter(shifted: tuple[pd.DataFrame, Audi
             assert row.accuracy.value == pytest.approx(other.accuracy.value)
 
 
-def test_the_shipped_file_has_everything_that_ias_needs() -> None:
+def test_the_shipped_file_shows_a_clear_repair() -> None:
     found = audit(ROOT / "grids" / "scored.jsonl")
-    assert found.choices is not None
-    assert not found.choices.missing
-    (ias,) = (row for row in found.choices.rows if row.name.startswith("IAS"))
-    assert ias.against is not None
-    assert 1 <= ias.samples <= found.choices.solutions
+    assert found.choices is not None and found.choices.is_promised
+    assert found.measured.is_repaired
     assert found.measured.by_step["bare question"].low > 0
     assert len(str(found).splitlines()) <= 25
 

@@ -16,7 +16,7 @@ import pytest
 from prmcal.arrays import Bools, Floats, Floats32
 from prmcal.db.metrics import PLACE
 from prmcal.db.overview.ranking import fixed_rivals
-from prmcal.harness.audit import choices, estimates
+from prmcal.harness.audit import estimates
 from prmcal.harness.audit.scored import rows_of
 from prmcal.harness.audit.training import Labelled, fit_value_head
 from prmcal.registry.reading.solutions import Fields
@@ -82,26 +82,11 @@ def test_the_best_calibrator_of_an_audit_is_judged_on_questions_that_have_not_ch
     assert gain.low < 0.5 < gain.high
 
 
-def test_the_rewards_of_an_audit_for_ias_are_of_fits_without_their_questions(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    coins = scored_coins()
-    coins.prefixes["step"] = 0
-    monkeypatch.setattr(choices, "fitted", remember)
-    monkeypatch.setattr(choices, "predicted", recall)
-    rewards = choices._bare_rewards(coins, "memory", range(QUESTIONS))
-    assert rewards is not None
-    assert set(rewards) == {0.5}
-
-
 def test_the_best_fixed_setting_is_chosen_on_other_questions() -> None:
-    """For an audit and for the league, 100 settings that differ by luck alone are right on half of the questions."""
+    """For the league, 100 settings that differ by luck alone are right on half of the questions."""
     random = np.random.default_rng(0)
     table = random.integers(0, 2, (100, QUESTIONS)).astype(np.float64)
     assert table.mean(axis=1).max() > 0.57
-    halves = random.permutation(QUESTIONS) % 2
-    assert choices._rival(table, np.ones(100), halves, 1.0).mean() == pytest.approx(0.5, abs=0.07)
-
     frame = pd.DataFrame(table).melt(ignore_index=False, var_name="question_id").reset_index(names="entry")
     place = dict.fromkeys(PLACE, "one")
     one = pd.DataFrame(columns=[*PLACE, "question_id", "accuracy"]).astype({"accuracy": float})

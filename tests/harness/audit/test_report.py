@@ -64,7 +64,7 @@ def test_the_page_has_the_answer_and_loads_nothing(shipped: Audit, tmp_path: Pat
     assert all(each.startswith("#") for each in parts.loaded)
     assert parts.tags.count("svg") == len(TABLES)
     assert "The scores are too high" in text[: text.index('id="reading"')]
-    assert "40 questions" in text[text.index('id="reading"') : text.index('id="right"')]
+    assert "200 questions" in text[text.index('id="reading"') : text.index('id="right"')]
     assert f"prmcal apply {tmp_path} FILE" in text
     for name in TABLES:
         svg = (tmp_path / f"{name}.svg").read_text(encoding="utf-8")
@@ -122,4 +122,4 @@ def test_without_the_packages_for_diagrams_the_numbers_are_there(
     assert not re.search("<svg", text)
     assert "pip install '.[report]'" in text.replace("&#39;", "'")
     assert not list(tmp_path.glob("*.svg"))
-    assert "first good enough" in text
+    assert "learned stopping" in text
