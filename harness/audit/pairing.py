@@ -20,7 +20,7 @@ from prmcal.registry.reading.shapes import Solution
 _WORD = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]{3,}")
 _OTHERS = 8  # questions that each solution is compared with
 _SHORTEST_QUESTION, _SHORTEST_TEXT = 5, 20  # words
-_FEWEST, _MOST = 20, 2_000  # questions
+_FEWEST, _MOST, _SOLUTIONS = 20, 2_000, 4  # questions, and solutions of each
 _SOUND = 0.8
 """In sound files the own question wins .98 of the comparisons, and .75 with half of the pairs wrong."""
 
@@ -52,10 +52,12 @@ def own_question_wins(solutions: Sequence[Solution]) -> OwnWins | None:
     places, random = {name: place for place, name in enumerate(names)}, np.random.default_rng(0)
     wins: dict[int, list[float]] = {}
     for each in solutions:
-        text = set(_WORD.findall((each.get("text") or "\n".join(each.get("steps") or ())).lower()))
-        if len(text) < _SHORTEST_TEXT or each["question"] not in places:
+        own = places.get(each["question"])
+        if own is None or len(wins.get(own, ())) == _SOLUTIONS:
             continue
-        own = places[each["question"]]
+        text = set(_WORD.findall((each.get("text") or "\n".join(each.get("steps") or ())).lower()))
+        if len(text) < _SHORTEST_TEXT:
+            continue
         others = (own + 1 + random.integers(len(names) - 1, size=_OTHERS)) % len(names)
         shared = [
             sum(weights[place][word] for word in text & words[names[place]]) / totals[place]
