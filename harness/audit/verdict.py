@@ -1,6 +1,6 @@
 """The answer of an audit in words, for a terminal and for its report, and its numbers as tables."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -12,11 +12,17 @@ from prmcal.harness.audit.choices import Choices
 from prmcal.harness.audit.detection import CATEGORIES, PRM_SCORES, PUBLISHED, WORDS
 from prmcal.harness.audit.estimates import LEAST_INFORMATIVE, LEAST_MIXED, Measured
 from prmcal.harness.audit.readings import Read, sentences
-from prmcal.harness.audit.scored import Scored
+from prmcal.harness.audit.scored import Scored, Target
 from prmcal.harness.terminal import text_table, wrapped
 
 _FEW = 40
 _GOOD, _WEAK, _SURE = 0.75, 0.5, 0.1
+_OF: Mapping[Target, str] = {
+    "outcome": "of a right answer",
+    "success rate": "of a right answer",
+    "first error": "that all steps so far are right",
+    "step": "that a step is right",
+}
 _SIZES = ((100, "tens"), (1_000, "hundreds"), (10_000, "thousands"))
 _FIFTHS = ("0 to .2", ".2 to .4", ".4 to .6", ".6 to .8", ".8 to 1")
 _RANKS = ("lowest fifth", "second", "third", "fourth", "highest fifth")
@@ -68,17 +74,19 @@ def few(measured: Measured) -> Iterator[str]:
 
 def headlines(found: Scored, measured: Measured) -> Iterator[str]:
     """Yield whether the scores can be trusted, whether they rank, and whether a calibrator helps."""
-    lines = [] if found.scale.name == "rank" else [trust(measured)]
+    lines = [] if found.scale.name == "rank" else [trust(measured, found.target)]
     lines.append(order(measured, "solutions" if found.target == "outcome" else "prefixes"))
     yield from reversed(lines) if is_reverse(measured) else lines
     yield repair(found, measured)
 
 
-def trust(measured: Measured) -> str:
-    """Return the sentence that says whether the scores are too high or too low."""
+def trust(measured: Measured, target: Target) -> str:
+    """Return the sentence that says whether the scores are too high or too low, and for what."""
     error = measured.signed_error
     way = "too high" if error.low > 0 else "too low" if error.high < 0 else "not clearly too high or too low"
-    return f"The scores are {way}: mean score - label {quantity(error, signed=True)}."
+    return (
+        f"The scores are {way} as chances {_OF[target]}: mean score - label {quantity(error, signed=True)}."
+    )
 
 
 def is_reverse(measured: Measured) -> bool:

@@ -85,7 +85,7 @@ def test_the_command_says_how_it_read_the_file_and_leaves_a_calibrator(
     lines = shown.splitlines()
     assert len(lines) <= 27  # 25 of the verdict, and where it was written
     assert max(map(len, lines)) <= 80
-    assert lines[0].startswith("The scores are too high: mean score - label +0.092")
+    assert lines[0].startswith("The scores are too high as chances of a right answer: mean")
     assert "the question is 'question', the solution 'steps'" in " ".join(shown.split())
     found = json.loads((tmp_path / "out" / "audit.json").read_text())
     assert found["signed_error"]["low"] > 0
