@@ -36,7 +36,7 @@ test: install
 	$(PYTEST) --ignore tests/cluster $(SLOW:%=--ignore %)
 
 # Tests that take long and seldom fail, which `make test SLOW=` has too: whole runs of grids and what reads them, merging, servers, training, simulations, the
-# documentation, the wheel, reports and exported pages, and walks through all pages. One file of whole runs, test_run.py, is not among them.
+# documentation, the wheel, reports and exported pages, and walks through all pages. The whole run of test_given_grid.py is not among them.
 SLOW := tests/docs tests/registry/nano tests/registry/calibrators/lora/test_lora_resume.py \
 	tests/registry/calibrators/lora/test_lora.py tests/registry/conformance/test_mistakes.py \
 	tests/test_example_package.py tests/test_nano_grid.py tests/test_wheel.py \
@@ -49,11 +49,11 @@ SLOW := tests/docs tests/registry/nano tests/registry/calibrators/lora/test_lora
 	tests/dashboard/pages/test_living.py tests/dashboard/pages/test_scaling.py \
 	tests/dashboard/pages/test_trajectories.py tests/dashboard/pages/test_compare.py \
 	tests/harness/audit/test_estimates.py tests/harness/audit/test_saved.py tests/harness/audit/test_training.py \
-	tests/harness/audit/test_leaks.py tests/harness/audit/test_use_your_calibrator.py tests/test_given_grid.py \
+	tests/harness/audit/test_leaks.py tests/harness/audit/test_use_your_calibrator.py \
 	tests/registry/prms/test_prm_judge.py tests/registry/prms/test_prm_classifiers.py \
 	tests/harness/serving tests/harness/report tests/harness/merging tests/harness/executors \
 	tests/harness/inference tests/harness/notebook \
-	$(filter-out tests/harness/execution/test_run.py,$(wildcard tests/harness/execution/test_*.py)) \
+	$(wildcard tests/harness/execution/test_*.py) \
 	$(wildcard tests/harness/jobs/test_*_results.py tests/harness/jobs/test_search*.py) \
 	tests/harness/jobs/test_labels.py tests/harness/jobs/test_levels.py tests/harness/jobs/test_hidden_states.py \
 	tests/harness/audit/test_runs.py tests/registry/test_gpu_benchmark.py tests/registry/test_small_memory.py \
