@@ -17,9 +17,9 @@ from tests.served_run import shared_run
 
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 SMALLER = {
-    '"questions": 60': '"questions": 16',
-    '"questions": 30': '"questions": 10',
-    '"samples": 16': '"samples": 8',
+    '"questions": 60': '"questions": 10',
+    '"questions": 30': '"questions": 6',
+    '"samples": 16': '"samples": 4',
 }
 
 
